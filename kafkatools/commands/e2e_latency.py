@@ -159,7 +159,7 @@ class EndToEndLatency:
 
             line = json_line({"event": "record", "number": number, "latency_ms": elapsed_ns / 1e6})
         else:
-            from kafkatools.core.consumer.deserializers import java_double
+            from kafkatools.core.java.text import java_double
 
             line = f"{number}\t{java_double(elapsed_ns / 1000.0 / 1000.0)}"
         self._console.print(line)

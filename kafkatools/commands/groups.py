@@ -33,7 +33,7 @@ def run(console: Console, args: Args) -> ExitStatus:
     bootstrap = console.connect(args)
     from kafkatools.core.admin.client import AdminClient
     from kafkatools.core.admin.groups import list_groups
-    from kafkatools.options.patterns import java_map_order
+    from kafkatools.core.java.hash_order import hash_order
 
     with AdminClient(bootstrap, settings, console.clock) as admin:
         found = list_groups(admin)
@@ -43,7 +43,7 @@ def run(console: Console, args: Args) -> ExitStatus:
     if args.json:
         _print_json(console, sorted(by_name.values()))
     else:
-        _print_table(console, [by_name[name] for name in java_map_order(by_name)])
+        _print_table(console, [by_name[name] for name in hash_order(by_name)])
     for node, error in found.errors.items():
         where = f"broker {node}: " if node >= 0 else ""
         console.error(f"{args.command.error_prefix}{where}{error}", error.name, broker=node)

@@ -10,6 +10,8 @@ import collections
 from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from kafkatools.core.java.hash_order import hash_order
+from kafkatools.core.java.hashes import partition_hash
 from kafkatools.exit_status import CommandError, ExitStatus, UsageError
 from kafkatools.options import (
     ALWAYS,
@@ -31,7 +33,6 @@ from kafkatools.options.json_files import (
     json_string,
     read_json,
 )
-from kafkatools.options.patterns import java_map_order, partition_hash
 
 if TYPE_CHECKING:
     from kafkatools.console import Console
@@ -129,7 +130,7 @@ def _names(partitions: Sequence[TopicPartition]) -> str:
 def _report(console: Console, args: Args, results: Mapping[TopicPartition, KafkaError | None]) -> ExitStatus:
     from kafkatools.core.errors import ElectionNotNeeded
 
-    order = java_map_order(results, 16, partition_hash)
+    order = hash_order(results, partition_hash)
     elected = [key for key in order if results[key] is None]
     not_needed = [key for key in order if isinstance(results[key], ElectionNotNeeded)]
     failed = [key for key in order if key not in elected and key not in not_needed]

@@ -9,9 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from kafkatools.core.java.exceptions import exception_class
+from kafkatools.core.java.hash_order import hash_order
+from kafkatools.core.java.hashes import partition_hash
 from kafkatools.exit_status import CommandError, ExitStatus, UsageError
 from kafkatools.options import BOOTSTRAP_SERVER, Args, Command, Option, client_settings, command_config, java_int
-from kafkatools.options.patterns import java_map_order, partition_hash
 
 if TYPE_CHECKING:
     from kafkatools.console import Console
@@ -77,7 +79,7 @@ def _brokers(admin: AdminClient, wanted: list[int]) -> list[int]:
 def _replicas(log_dir: LogDir, topics: frozenset[str]) -> list[ReplicaInfo]:
     """Those of the topics asked for, in the order of Kafka's hash maps."""
     by_partition = {(replica.topic, replica.partition): replica for replica in log_dir.replicas}
-    order: Iterable[tuple[str, int]] = java_map_order(by_partition, 16, partition_hash)
+    order: Iterable[tuple[str, int]] = hash_order(by_partition, partition_hash)
     return [by_partition[key] for key in order if not topics or key[0] in topics]
 
 
@@ -88,7 +90,7 @@ def _as_json(dirs: Dirs, topics: frozenset[str]) -> str:
     brokers = []
     for broker, log_dirs in dirs.items():
         by_path = {log_dir.path: log_dir for log_dir in log_dirs}
-        order = java_map_order(by_path, max(1, len(by_path)))
+        order = hash_order(by_path, capacity=len(by_path))
         brokers.append({"broker": broker, "logDirs": [_kafka_row(by_path[path], topics) for path in order]})
     return json.dumps({"brokers": brokers, "version": 1}, separators=(",", ":"), ensure_ascii=False)
 
@@ -105,8 +107,7 @@ def _kafka_row(log_dir: LogDir, topics: frozenset[str]) -> dict[str, Any]:
     ]
     error = None
     if log_dir.error is not None:
-        words = log_dir.error.name.removesuffix("_ERROR").title().replace("_", "")
-        error = f"org.apache.kafka.common.errors.{words}Exception"
+        error = exception_class(log_dir.error)
     return {"partitions": partitions, "error": error, "logDir": log_dir.path}
 
 

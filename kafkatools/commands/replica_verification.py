@@ -57,7 +57,8 @@ def _verifier(
     Raises KafkaError or CommandError, also when no leader tells.
     """
     from kafkatools.core.admin.topics import describe_topics, list_topics
-    from kafkatools.options.patterns import java_map_order, partition_hash
+    from kafkatools.core.java.hash_order import hash_order
+    from kafkatools.core.java.hashes import partition_hash
     from kafkatools.tools.replica_verification import ReplicaVerifier
 
     names = [topic.name for topic in list_topics(admin) if takes.takes(topic.name)]
@@ -70,7 +71,7 @@ def _verifier(
         if one.error is not None:
             raise one.error
     found = {(name, part.partition): part.replicas for name, one in described.items() for part in one.partitions}
-    replicas = {key: found[key] for key in java_map_order(found, hash_of=partition_hash)}
+    replicas = {key: found[key] for key in hash_order(found, hash_of=partition_hash)}
     time = _EARLIEST if args.exit_at_end and not args.given("time") else args.time
     unknown: dict[TopicPartition, KafkaError] = {}
     ends = _offsets(admin, replicas, _LATEST, unknown) if args.exit_at_end or time >= 0 else None

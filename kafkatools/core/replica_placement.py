@@ -8,17 +8,13 @@ lots are java.util.Random's, so that a seed gives what it gives in Apache Kafka.
 
 from __future__ import annotations
 
-import os
-from collections.abc import MutableSequence, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import NamedTuple
 
 from kafkatools.core.errors import InvalidReplicationFactor
-
-_MULTIPLIER = 0x5DEECE66D
-_STATE = (1 << 48) - 1
-_WORD = 0xFFFFFFFF
-_HASH_BUCKETS = 16
-_FULL = 0.75
+from kafkatools.core.java.hash_order import hash_order
+from kafkatools.core.java.hashes import string_hash, utf16_order
+from kafkatools.core.java.random import JavaRandom
 
 
 class UsableBroker(NamedTuple):
@@ -27,32 +23,6 @@ class UsableBroker(NamedTuple):
     id: int
     rack: str | None = None
     fenced: bool = False
-
-
-class JavaRandom:
-    """java.util.Random as far as it is needed here."""
-
-    def __init__(self, seed: int | None = None) -> None:
-        self._state = ((int.from_bytes(os.urandom(6), "big") if seed is None else seed) ^ _MULTIPLIER) & _STATE
-
-    def _next(self, bits: int) -> int:
-        self._state = (self._state * _MULTIPLIER + 0xB) & _STATE
-        return self._state >> (48 - bits)
-
-    def below(self, bound: int) -> int:
-        """nextInt(bound)."""
-        drawn = self._next(31)
-        if bound & (bound - 1) == 0:
-            return bound * drawn >> 31
-        while drawn - drawn % bound + bound - 1 >= 1 << 31:
-            drawn = self._next(31)
-        return drawn % bound
-
-    def shuffle(self, items: MutableSequence[Any]) -> None:
-        """Collections.shuffle."""
-        for size in range(len(items), 1, -1):
-            other = self.below(size)
-            items[size - 1], items[other] = items[other], items[size - 1]
 
 
 class _BrokerList:
@@ -101,11 +71,11 @@ class _RackList:
             rack = self._racks.setdefault(broker.rack, _Rack())
             (rack.fenced if broker.fenced else rack.unfenced).brokers.append(broker.id)
         self._unfenced_count = sum(not broker.fenced for broker in brokers)
-        self._in_hash_order = _hash_order(list(self._racks))
+        self._in_hash_order = hash_order(self._racks, lambda name: string_hash(name or ""))
         for name in self._in_hash_order:
             self._racks[name].fenced.begin(random)
             self._racks[name].unfenced.begin(random)
-        self._names = sorted(self._racks, key=lambda name: (name is not None, _utf16(name or "")))
+        self._names = sorted(self._racks, key=lambda name: (name is not None, utf16_order(name or "")))
         self._epoch = 0
         self._offset = random.below(len(self._names)) if self._names else 0
 
@@ -146,26 +116,6 @@ class _RackList:
         for name in self._in_hash_order:
             self._random.shuffle(self._racks[name].fenced.brokers)
             self._random.shuffle(self._racks[name].unfenced.brokers)
-
-
-def _hash_order(racks: Sequence[str | None]) -> list[str | None]:
-    """The racks in the order of a HashMap of Optionals."""
-    buckets = _HASH_BUCKETS
-    while len(racks) > buckets * _FULL:
-        buckets *= 2
-    return sorted(racks, key=lambda name: _spread(name or "") & (buckets - 1))
-
-
-def _spread(text: str) -> int:
-    code = 0
-    units = _utf16(text)
-    for high, low in zip(units[::2], units[1::2], strict=True):
-        code = (31 * code + (high << 8 | low)) & _WORD
-    return code ^ code >> 16
-
-
-def _utf16(text: str) -> bytes:
-    return text.encode("utf-16-be", "surrogatepass")
 
 
 def place(

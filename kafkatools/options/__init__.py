@@ -4,6 +4,7 @@ files.
 What a command module needs is exported here; it must stay light, since it is imported before a `--help` can be shown.
 """
 
+from kafkatools.core.java.patterns import java_pattern
 from kafkatools.options.common import (
     BOOTSTRAP_SERVER,
     JSON,
@@ -15,7 +16,7 @@ from kafkatools.options.common import (
     settings_for,
 )
 from kafkatools.options.parser import Args, parse
-from kafkatools.options.patterns import INTERNAL_TOPICS, TopicFilter, java_pattern
+from kafkatools.options.patterns import INTERNAL_TOPICS, TopicFilter
 from kafkatools.options.properties import parse_properties, read_properties
 from kafkatools.options.table import (
     ALWAYS,

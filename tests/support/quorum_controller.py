@@ -16,8 +16,8 @@ from kafkatools.core.broker.metadata.image import MetadataImage, PartitionState
 from kafkatools.core.clock import ManualClock
 from kafkatools.core.config import Config
 from kafkatools.core.errors import NotController
+from kafkatools.core.java.random import JavaRandom
 from kafkatools.core.protocol import messages
-from kafkatools.core.replica_placement import JavaRandom
 
 CLUSTER_ID = "MkU3OEVBNTcwNTJENDM2Qk"
 NEWEST = {62: 4, 63: 2, 56: 3, 73: 0, 70: 0}

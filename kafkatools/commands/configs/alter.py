@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 from kafkatools.commands.configs.changes import Difference, Plan, Setting, Value, Wanted, change, report, show
 from kafkatools.commands.configs.describe import quota_filter
 from kafkatools.commands.configs.entities import CLIENTS, IPS, TOPICS, USERS, Entities, check_topic_name
+from kafkatools.core.java.hash_order import hash_order
 from kafkatools.exit_status import CommandError, ExitStatus, UsageError
 from kafkatools.options import Args
-from kafkatools.options.patterns import java_map_order
 from kafkatools.options.properties import read_properties
 from kafkatools.options.quantities import plain_settings
 
@@ -76,7 +76,7 @@ def _added(args: Args) -> dict[str, str]:
     for key in added:
         if not _KEY.fullmatch(key):
             raise UsageError(f"Invalid character found for config key: {key}")
-    return {key: added[key] for key in java_map_order(added)}
+    return {key: added[key] for key in hash_order(added)}
 
 
 def _deleted(args: Args) -> list[str]:

@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from kafkatools.commands.configs.describe import entity_words, java_double, own_source, quota_filter, resource_type
+from kafkatools.commands.configs.describe import entity_words, own_source, quota_filter, resource_type
 from kafkatools.commands.configs.entities import (
     BROKER_LOGGERS,
     BROKERS,
@@ -24,6 +24,7 @@ from kafkatools.commands.configs.entities import (
     row_of,
     singular,
 )
+from kafkatools.core.java.text import java_double
 from kafkatools.exit_status import CommandError, ExitStatus
 from kafkatools.options import Args
 

@@ -7,7 +7,6 @@ hash maps, so that the text is the same.
 from __future__ import annotations
 
 import contextlib
-import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -25,9 +24,11 @@ from kafkatools.commands.configs.entities import (
     quota_kind,
     singular,
 )
+from kafkatools.core.java.hash_order import hash_order
+from kafkatools.core.java.hashes import string_hash
+from kafkatools.core.java.text import java_double
 from kafkatools.exit_status import ExitStatus
 from kafkatools.options import Args
-from kafkatools.options.patterns import java_hash, java_map_order
 
 if TYPE_CHECKING:
     from kafkatools.console import Console
@@ -36,8 +37,6 @@ if TYPE_CHECKING:
     from kafkatools.core.admin.quotas import Entity, QuotaComponent
 
 _KIND_WORDS = {"user": "user-principal", "client-id": "client-id", "ip": "ip"}
-_LARGE = 1e7
-_SMALL = 1e-3
 
 
 def describe(console: Console, args: Args, admin: AdminClient, entities: Entities) -> ExitStatus:
@@ -111,7 +110,7 @@ def _describe_resources(console: Console, args: Args, admin: AdminClient, entiti
 def _topics(admin: AdminClient) -> list[str]:
     from kafkatools.core.admin.topics import list_topics
 
-    return java_map_order(listing.name for listing in list_topics(admin))
+    return hash_order(listing.name for listing in list_topics(admin))
 
 
 def _brokers(admin: AdminClient) -> list[str]:
@@ -194,19 +193,19 @@ def _describe_quotas(console: Console, args: Args, admin: AdminClient, entities:
     from kafkatools.core.admin.quotas import describe_client_quotas
 
     found = {each.entity: each.values for each in describe_client_quotas(admin, quota_filter(entities))}
-    for entity in java_map_order(found, max(1, len(found)), _entity_hash):
+    for entity in hash_order(found, _entity_hash, len(found)):
         values = found[entity]
         if args.json:
             console.print_json({"entity": dict(entity), "quotas": dict(sorted(values.items()))})
             continue
-        order = java_map_order(values, max(1, len(values)))
+        order = hash_order(values, capacity=len(values))
         shown = ", ".join(f"{key}={java_double(values[key])}" for key in order)
         console.print(f"Quota configs for {entity_words(entity)} are {shown}")
 
 
 def _entity_hash(entity: Entity) -> int:
     """ClientQuotaEntity.hashCode: Objects.hash of the hash of its map."""
-    of_map = sum(java_hash(kind) ^ (0 if name is None else java_hash(name)) for kind, name in entity)
+    of_map = sum(string_hash(kind) ^ (0 if name is None else string_hash(name)) for kind, name in entity)
     return (31 + of_map) & 0xFFFFFFFF
 
 
@@ -218,29 +217,6 @@ def entity_words(entity: Entity) -> str:
         for kind, words in _KIND_WORDS.items()
         if kind in names
     )
-
-
-def java_double(value: float) -> str:
-    """A number as Java's Double.toString writes it: 1024.0, 1.048576E7."""
-    if math.isnan(value) or math.isinf(value):
-        return "NaN" if math.isnan(value) else ("-" if value < 0 else "") + "Infinity"
-    if value == 0 or _SMALL <= abs(value) < _LARGE:
-        from decimal import Decimal
-
-        text = format(Decimal(repr(value)), "f")
-        return text if "." in text else text + ".0"
-    sign, digits, exponent = _decimal(value)
-    mantissa = digits[0] + "." + (digits[1:] or "0")
-    return f"{sign}{mantissa}E{exponent}"
-
-
-def _decimal(value: float) -> tuple[str, str, int]:
-    """Sign, significant digits and decimal exponent of the first one."""
-    from decimal import Decimal
-
-    parts = Decimal(repr(value)).normalize().as_tuple()
-    digits = "".join(map(str, parts.digits))
-    return "-" if parts.sign else "", digits, int(parts.exponent) + len(digits) - 1
 
 
 def _describe_scram(console: Console, args: Args, admin: AdminClient, users: Sequence[str]) -> ExitStatus:

@@ -25,7 +25,7 @@ _PREFIX = "Error: "
 def delete(session: Session) -> ExitStatus:
     """Deletes groups; what they committed is noted first if that is wanted."""
     from kafkatools.core.admin.groups import delete_groups
-    from kafkatools.options.patterns import java_map_order
+    from kafkatools.core.java.hash_order import hash_order
 
     is_dry = session.args.dry_run
     names, is_complete = chosen_groups(session, "" if is_dry else "Deleting")
@@ -35,7 +35,7 @@ def delete(session: Session) -> ExitStatus:
         refused = _refusals(session, names)
         note_offsets(session, {name: None for name in names if refused[name] is None})
     outcome = delete_groups(session.admin, names)
-    ordered = java_map_order(outcome)
+    ordered = hash_order(outcome)
     failed = [name for name in ordered if outcome[name] is not None]
     if session.args.json:
         for name in ordered:
@@ -83,11 +83,11 @@ def _refusals(session: Session, names: Collection[str]) -> dict[str, KafkaError 
 def _foresee(session: Session, names: Collection[str]) -> ExitStatus:
     """The groups that would be deleted, with how much they committed."""
     from kafkatools.core.admin.group_offsets import fetch_offsets
-    from kafkatools.options.patterns import java_map_order
+    from kafkatools.core.java.hash_order import hash_order
 
     refused = _refusals(session, names)
     offsets = fetch_offsets(session.admin, [name for name in names if refused[name] is None])
-    for name in java_map_order(refused):
+    for name in hash_order(refused):
         error = refused[name]
         if session.args.json:
             row = {"group": name, "deleted": False, "error": None if error is None else str(error)}

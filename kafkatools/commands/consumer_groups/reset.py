@@ -122,7 +122,7 @@ def _timestamp(console: Console, args: Args) -> int | None:
 def _reset(session: Session, reset: Reset) -> ExitStatus:
     from kafkatools.commands.consumer_groups.session import chosen_groups
     from kafkatools.core.admin.groups import describe_groups
-    from kafkatools.options.patterns import java_map_order
+    from kafkatools.core.java.hash_order import hash_order
 
     args = session.args
     is_complete = True
@@ -130,7 +130,7 @@ def _reset(session: Session, reset: Reset) -> ExitStatus:
         names = reset.plan.group_ids
     else:
         names, is_complete = chosen_groups(session, "Resetting" if args.execute else "")
-    ordered = java_map_order(names)
+    ordered = hash_order(names)
     descriptions = describe_groups(session.admin, ordered)
     inactive = [name for name in ordered if _may_reset(session, descriptions[name])]
     plans, is_planned = _plan(session, reset, inactive)
@@ -359,7 +359,7 @@ def _print_deleted(
     outcome: Mapping[TopicPartition, KafkaError | None],
     has_partition_errors: bool,
 ) -> None:
-    from kafkatools.commands.consumer_groups.java_names import exception_name
+    from kafkatools.core.java.exceptions import exception_class
 
     console = session.console
     if error is not None and error.name in _KNOWN_ERRORS:
@@ -374,7 +374,7 @@ def _print_deleted(
     console.print()
     console.print(line % ("TOPIC", "PARTITION", "STATUS"))
     for (topic, partition), problem in sorted(outcome.items(), key=lambda item: f"{item[0][0]}{item[0][1]}"):
-        status = "Successful" if problem is None else f"Error: {exception_name(problem)}: {problem}"
+        status = "Successful" if problem is None else f"Error: {exception_class(problem)}: {problem}"
         console.print(line % (topic, partition if partition >= 0 else "-", status))
         if partition < 0:
             console.error(f"Error: topic {topic}: {problem}")

@@ -60,7 +60,7 @@ def consumer_groups(
     Raises KafkaError when no broker did.
     """
     from kafkatools.core.admin.groups import CONSUMER_PROTOCOLS, list_groups
-    from kafkatools.options.patterns import java_map_order
+    from kafkatools.core.java.hash_order import hash_order
 
     found = list_groups(
         session.admin, states=states, types=[one.lower() for one in types], protocol_types=CONSUMER_PROTOCOLS
@@ -71,7 +71,7 @@ def consumer_groups(
         where = f"broker {node}: " if node >= 0 else ""
         session.complain(f"{FAILED}{where}{error}", error.name, broker=node)
     by_name = {listing.group_id: listing for listing in found.groups}
-    return [by_name[name] for name in java_map_order(by_name)], not found.errors
+    return [by_name[name] for name in hash_order(by_name)], not found.errors
 
 
 def chosen_groups(session: Session, doing: str) -> tuple[list[str], bool]:

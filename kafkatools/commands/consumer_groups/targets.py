@@ -117,10 +117,11 @@ class Targets:
 
     def of_group(self, group_id: str) -> NewOffsets:
         """The new offsets of one group, in the order of Kafka's hash map. Raises CommandError."""
-        from kafkatools.options.patterns import java_map_order, partition_hash
+        from kafkatools.core.java.hash_order import hash_order
+        from kafkatools.core.java.hashes import partition_hash
 
         args = self._session.args
-        keys = java_map_order(self._wanted[group_id], hash_of=partition_hash)
+        keys = hash_order(self._wanted[group_id], hash_of=partition_hash)
         if self._reset.plan is not None:
             return self._from_plan(self._reset.plan.of_group(group_id), keys, group_id)
         if args.to_current:

@@ -86,7 +86,7 @@ def _taker(names: Sequence[str], is_regex: bool) -> Callable[[str], bool]:
         return lambda name: True
     if not is_regex:
         return frozenset(names).__contains__
-    from kafkatools.options.patterns import java_pattern
+    from kafkatools.core.java.patterns import java_pattern
 
     patterns = []
     for text in names:

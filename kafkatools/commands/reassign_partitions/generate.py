@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING
 
 from kafkatools.commands.reassign_partitions.json_form import plan_fields, plan_text, read_topics
 from kafkatools.commands.reassign_partitions.session import Session, ids, plural, present_log_dirs, replicas_of, session
+from kafkatools.core.java.hash_order import hash_order
+from kafkatools.core.java.hashes import partition_hash
 from kafkatools.exit_status import CommandError, ExitStatus, UsageError
 from kafkatools.options import Args, java_int
-from kafkatools.options.patterns import java_map_order, partition_hash
 
 if TYPE_CHECKING:
     from kafkatools.console import Console
@@ -85,10 +86,11 @@ def _propose(
     opened: Session, current: Mapping[TopicPartition, Sequence[int]], brokers: Sequence[UsableBroker]
 ) -> dict[TopicPartition, list[int]]:
     """Replicas for each topic, as many as its first partition in Kafka's order has (calculateAssignment)."""
-    from kafkatools.core.replica_placement import JavaRandom, place
+    from kafkatools.core.java.random import JavaRandom
+    from kafkatools.core.replica_placement import place
 
     by_topic: dict[str, list[Sequence[int]]] = {}
-    for topic, partition in java_map_order(current, 16, partition_hash):
+    for topic, partition in hash_order(current, partition_hash):
         by_topic.setdefault(topic, []).append(current[topic, partition])
     random = JavaRandom()
     proposed: dict[TopicPartition, list[int]] = {}

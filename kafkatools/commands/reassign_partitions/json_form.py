@@ -10,6 +10,8 @@ import json
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
+from kafkatools.core.java.hash_order import hash_order
+from kafkatools.core.java.hashes import partition_hash
 from kafkatools.exit_status import CommandError
 from kafkatools.options.json_files import (
     json_array,
@@ -21,7 +23,6 @@ from kafkatools.options.json_files import (
     json_string,
     read_json,
 )
-from kafkatools.options.patterns import java_map_order, partition_hash
 
 if TYPE_CHECKING:
     from kafkatools.core.admin.reassignments import Replica
@@ -56,7 +57,7 @@ def read_topics(path: str) -> list[str]:
     topics = _entries(path, "topics", _topic)
     twice = _repeated(topics)
     if twice:
-        listed = ", ".join(java_map_order(twice))
+        listed = ", ".join(hash_order(twice))
         raise CommandError(f"List of topics to reassign contains duplicate entries: [{listed}]", hint=path)
     return topics
 
@@ -120,7 +121,7 @@ def check_executable(plan: Plan) -> None:
         raise CommandError("Partition reassignment list cannot be empty")
     if any(not replicas for _, replicas in plan.partitions):
         raise CommandError("Partition replica list cannot be empty")
-    twice = java_map_order(_repeated([part for part, _ in plan.partitions]), 16, partition_hash)
+    twice = hash_order(_repeated([part for part, _ in plan.partitions]), partition_hash)
     if twice:
         raise CommandError(f"Partition reassignment contains duplicate topic partitions: {names(twice)}")
     doubled = [(part, _repeated(replicas)) for part, replicas in plan.partitions if _repeated(replicas)]

@@ -11,8 +11,9 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from kafkatools.commands.reassign_partitions.session import Session, ids, plural
+from kafkatools.core.java.hash_order import hash_order
+from kafkatools.core.java.hashes import int_hash
 from kafkatools.exit_status import ExitStatus
-from kafkatools.options.patterns import java_map_order
 
 if TYPE_CHECKING:
     from kafkatools.core.admin.reassignments import TopicPartition
@@ -79,8 +80,8 @@ def clear_all(opened: Session, topics: Sequence[str], named: Collection[int]) ->
     Controllers do not tell which brokers there are: through them it is those named.
     """
     present = [] if opened.admin.through_controllers else opened.admin.brokers()
-    brokers = java_map_order(dict.fromkeys([*present, *sorted(named)]), 16, _int_hash)
-    names = java_map_order(topics)
+    brokers = hash_order([*present, *sorted(named)], int_hash)
+    names = hash_order(topics)
     opened.print(f"Clearing broker-level throttles on broker{plural(len(brokers))} {ids(brokers)}")
     opened.print(f"Clearing topic-level throttles on topic{plural(len(names))} {','.join(names)}")
     opened.print_json({"throttles_cleared": {"brokers": sorted(brokers), "topics": sorted(names)}})
@@ -89,7 +90,7 @@ def clear_all(opened: Session, topics: Sequence[str], named: Collection[int]) ->
 
 def clear_topics(opened: Session, topics: Sequence[str]) -> ExitStatus:
     """Takes the lists of throttled replicas of topics away, and leaves the brokers as they are."""
-    names = java_map_order(topics)
+    names = hash_order(topics)
     if not names:
         return ExitStatus.OK
     opened.print(f"Clearing topic-level throttles on topic{plural(len(names))} {','.join(names)}")
@@ -102,7 +103,3 @@ def _clear(opened: Session, brokers: Collection[int], topics: Collection[str]) -
 
     told = _all_told(opened, "broker", clear_broker_throttles(opened.admin, brokers))
     return _all_told(opened, "topic", clear_topic_throttles(opened.admin, topics)) and told
-
-
-def _int_hash(number: int) -> int:
-    return number & 0xFFFFFFFF

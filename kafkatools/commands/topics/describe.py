@@ -86,7 +86,7 @@ def _live_brokers(args: Args, admin: AdminClient) -> set[int]:
 def _described(args: Args, admin: AdminClient) -> list[TopicDescription]:
     """The topics to show, in Kafka's order. An id goes before a name; the id 0 counts as none."""
     from kafkatools.core.admin.topics import describe_all_topics, describe_topics
-    from kafkatools.options.patterns import java_map_order
+    from kafkatools.core.java.hash_order import hash_order
 
     if args.topic_id is not None:
         topic_id = uuid_bytes(args.topic_id)
@@ -105,8 +105,8 @@ def _described(args: Args, admin: AdminClient) -> list[TopicDescription]:
     else:
         found = describe_all_topics(admin, **given)
         names = [name for name in sorted(found) if not (args.exclude_internal and name in INTERNAL_TOPICS)]
-    futures = java_map_order(names, len(names))
-    return [found[name] for name in java_map_order(futures, len(names))]
+    futures = hash_order(names, capacity=len(names))
+    return [found[name] for name in hash_order(futures, capacity=len(names))]
 
 
 def uuid_bytes(text: str) -> bytes:
@@ -140,10 +140,10 @@ class Settings(NamedTuple):
 def settings_of(entries: Sequence[ConfigEntry]) -> Settings:
     """The settings to show of a topic's configuration."""
     from kafkatools.core.admin.configs import DEFAULT_CONFIG
-    from kafkatools.options.patterns import java_map_order
+    from kafkatools.core.java.hash_order import hash_order
 
     own = {entry.name: entry.value for entry in entries if entry.source != DEFAULT_CONFIG}
-    text = ",".join(f"{name}={own[name]}" for name in java_map_order(entry.name for entry in entries) if name in own)
+    text = ",".join(f"{name}={own[name]}" for name in hash_order(entry.name for entry in entries) if name in own)
     minimum = next((entry.value for entry in entries if entry.name == "min.insync.replicas"), None)
     return Settings(own, text, None if minimum is None else int(minimum))
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from kafkatools.core.errors import ConfigError
+from kafkatools.core.java.text import java_double
 
 BOOLEAN = "BOOLEAN"
 SHORT = "SHORT"
@@ -194,9 +195,8 @@ def to_text(value: Value | Required) -> str | None:
         return "true" if value else "false"
     if isinstance(value, tuple):
         return ",".join(value)
-    if isinstance(value, float) and value >= 1e7:
-        mantissa, _, exponent = f"{value!r}".partition("e")
-        return f"{mantissa}E{int(exponent)}" if exponent else f"{value!r}"
+    if isinstance(value, float):
+        return java_double(value)
     return str(value)
 
 

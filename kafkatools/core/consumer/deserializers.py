@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from kafkatools.core.errors import ConfigError, SerializationError
+from kafkatools.core.java.text import java_double, java_float
 
 Deserializer = Callable[[bytes], bytes]
 
@@ -27,49 +28,6 @@ def _sized(layout: str, name: str, text: Callable[[float], str] = str) -> Deseri
         return text(packed.unpack(data)[0]).encode()
 
     return deserialize
-
-
-def java_double(value: float) -> str:
-    """Java's Double.toString: the shortest digits, with an exponent outside of 1e-3 .. 1e7."""
-    return _java_digits(value, repr(value))
-
-
-def java_float(value: float) -> str:
-    """Java's Float.toString: the shortest digits that give the same 32-bit number back."""
-    shortest = next(
-        (text for text in (f"{value:.{digits}g}" for digits in range(1, 9)) if _as_float(text) == value), None
-    )
-    return _java_digits(value, shortest or f"{value:.9g}")
-
-
-def _as_float(text: str) -> float | None:
-    """The 32-bit number a text stands for, None when there is none so large."""
-    try:
-        result: float = struct.unpack(">f", struct.pack(">f", float(text)))[0]
-    except OverflowError:
-        return None
-    return result
-
-
-def _java_digits(value: float, text: str) -> str:
-    if value != value:
-        return "NaN"
-    sign = "-" if text.startswith("-") else ""
-    mantissa, _, exponent = text.lstrip("-").partition("e")
-    if mantissa == "inf":
-        return sign + "Infinity"
-    whole, _, fraction = mantissa.partition(".")
-    digits = (whole + fraction).lstrip("0")
-    if not digits:
-        return sign + "0.0"
-    # The number is 0.<digits> * 10^point.
-    point = len(whole) + int(exponent or 0) - (len(whole + fraction) - len(digits))
-    digits = digits.rstrip("0")
-    if 1e-3 <= abs(value) < 1e7:
-        if point <= 0:
-            return f"{sign}0.{'0' * -point}{digits}"
-        return f"{sign}{digits[:point].ljust(point, '0')}.{digits[point:] or '0'}"
-    return f"{sign}{digits[0]}.{digits[1:] or '0'}E{point - 1}"
 
 
 def _string(data: bytes) -> bytes:

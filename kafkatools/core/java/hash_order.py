@@ -1,70 +1,92 @@
-"""The order in which Java's hash maps list topic ids and member ids.
+"""The order in which Java's hash maps and hash sets list their keys.
 
-Kafka's assignors walk over a HashMap of members and a HashSet of topics, and what they decide shows in the result: who
-keeps one partition more. Source: java.util.HashMap, org.apache.kafka.common.Uuid.hashCode.
+Kafka's assignors, tools and files walk over hash maps, and it shows: in who keeps an extra partition, in the order of
+lines and bytes. Rules of java.util.HashMap: a table starts with 16 buckets unless it is made with a capacity, doubles
+when it is more than three quarters full and never shrinks; keys of one bucket stay in the order they came.
 """
 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Iterable
-from typing import TypeVar
+from collections.abc import Callable, Collection, Iterable
+from typing import TypeVar, overload
 
-from kafkatools.core.java.map_order import java_hash
+from kafkatools.core.java.hashes import WORD, partition_hash, string_hash, uuid_hash
+from kafkatools.core.topic_partition import TopicPartition
 
 Key = TypeVar("Key")
-LOAD_FACTOR = 0.75
-LEAST_BUCKETS = 16
-_WORD = 0xFFFFFFFF
+_BUCKETS = 16
 
 
-def uuid_hash(value: uuid.UUID) -> int:
-    """Uuid.hashCode, unsigned."""
-    mixed = (value.int >> 64) ^ (value.int & 0xFFFFFFFFFFFFFFFF)
-    return (mixed >> 32) ^ (mixed & _WORD)
+@overload
+def hash_order(keys: Iterable[str], *, capacity: int = ...) -> list[str]: ...
+@overload
+def hash_order(keys: Iterable[Key], hash_of: Callable[[Key], int], capacity: int = ...) -> list[Key]: ...
+def hash_order(
+    keys: Iterable[Key],
+    hash_of: Callable[[Key], int] = string_hash,  # type: ignore[assignment]
+    capacity: int = _BUCKETS,
+) -> list[Key]:
+    """The keys as a HashMap of that initial capacity lists them when they are put in one after the other."""
+    filled = list(dict.fromkeys(keys))
+    last_bucket = _buckets_for(len(filled), _power_of_two(capacity)) - 1
+    return sorted(filled, key=lambda key: _bucket(hash_of(key), last_bucket))
 
 
-def member_order(member_ids: Iterable[str]) -> list[str]:
-    """Member ids that were put into a new HashMap one after the other."""
-    keys = list(member_ids)
-    return _listed(keys, java_hash, _grown(len(keys)))
+def copied_capacity(keys: Collection[object]) -> int:
+    """The capacity of a HashSet made from a collection: its size is chosen once, for all of them."""
+    return max(int(len(keys) / 0.75) + 1, _BUCKETS)
 
 
 def topic_order(topic_ids: Iterable[uuid.UUID]) -> list[uuid.UUID]:
     """Topic ids that were put into a new HashMap; those that share a bucket by value, as if put in in that order."""
-    keys = sorted(topic_ids)
-    return _listed(keys, uuid_hash, _grown(len(keys)))
+    return hash_order(sorted(topic_ids), uuid_hash)
 
 
-def copied_topic_order(topic_ids: Iterable[uuid.UUID]) -> list[uuid.UUID]:
-    """Topic ids of a HashSet made from a collection: its size is chosen once, for all of them."""
-    keys = sorted(topic_ids)
-    return _listed(keys, uuid_hash, _copied(len(keys)))
+def copied_topic_order(topic_ids: Collection[uuid.UUID]) -> list[uuid.UUID]:
+    """Topic ids of a HashSet made from a collection."""
+    return hash_order(sorted(topic_ids), uuid_hash, copied_capacity(topic_ids))
 
 
-def partition_order(partitions: Iterable[int]) -> list[int]:
+def copied_partition_order(partitions: Collection[int]) -> list[int]:
     """Partitions of a HashSet made from a collection: those above the number of buckets come in between."""
-    keys = sorted(partitions)
-    return _listed(keys, int, _copied(len(keys)))
+    return hash_order(sorted(partitions), int, copied_capacity(partitions))
 
 
-def _copied(count: int) -> int:
-    wanted, buckets = max(int(count / LOAD_FACTOR) + 1, LEAST_BUCKETS), 1
-    while buckets < wanted:
+class PartitionSet:
+    """A HashSet of partitions, as far as the first one it lists."""
+
+    def __init__(self) -> None:
+        self._partitions: dict[TopicPartition, None] = {}
+        self._buckets = _BUCKETS
+
+    def __bool__(self) -> bool:
+        return bool(self._partitions)
+
+    def add(self, partition: TopicPartition) -> None:
+        """Puts a partition in."""
+        self._partitions.setdefault(partition)
+        self._buckets = _buckets_for(len(self._partitions), self._buckets)
+
+    def remove(self, partition: TopicPartition) -> None:
+        """Takes a partition out."""
+        self._partitions.pop(partition, None)
+
+    def first(self) -> TopicPartition:
+        """The partition that an iterator gives first."""
+        return min(self._partitions, key=lambda part: _bucket(partition_hash(part), self._buckets - 1))
+
+
+def _power_of_two(capacity: int) -> int:
+    """The number of buckets of an empty map with an initial capacity (HashMap.tableSizeFor)."""
+    return 1 << max(capacity - 1, 0).bit_length()
+
+
+def _buckets_for(count: int, buckets: int) -> int:
+    while count > buckets * 3 // 4:
         buckets *= 2
     return buckets
 
 
-def _grown(count: int) -> int:
-    buckets = LEAST_BUCKETS
-    while count > buckets * LOAD_FACTOR:
-        buckets *= 2
-    return buckets
-
-
-def _listed(keys: list[Key], hash_of: Callable[[Key], int], buckets: int) -> list[Key]:
-    def bucket(key: Key) -> int:
-        code = hash_of(key) & _WORD
-        return (code ^ code >> 16) & (buckets - 1)
-
-    return sorted(keys, key=bucket)
+def _bucket(code: int, last_bucket: int) -> int:
+    return (code ^ (code & WORD) >> 16) & last_bucket

@@ -1,10 +1,85 @@
-"""Numbers and figures as Java's tools print them: String.format's %.Nf, and the table of ToolsUtils.printMetrics."""
+"""Strings, numbers and figures as Java and Kafka's tools print them: decoded UTF-8, Double.toString, String.format's
+%.Nf, and the table of ToolsUtils.printMetrics."""
 
 from __future__ import annotations
 
+import codecs
 import math
+import struct
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
+
+
+def _replace_like_java(error: UnicodeError) -> tuple[str, int]:
+    """Java replaces an encoded surrogate by one U+FFFD, Python by one for each of its bytes; all else is alike."""
+    if not isinstance(error, UnicodeDecodeError):
+        raise error
+    data, start = error.object, error.start
+    tail = data[start : start + 3]
+    if len(tail) > 1 and tail[0] == 0xED and 0xA0 <= tail[1] <= 0xBF:
+        is_whole = len(tail) < 3 or 0x80 <= tail[2] <= 0xBF
+        return "\ufffd", start + (len(tail) if is_whole else 2)
+    return "\ufffd", error.end
+
+
+codecs.register_error("java_replace", _replace_like_java)
+
+
+def java_string(data: bytes | memoryview) -> str:
+    """`new String(bytes, UTF_8)`."""
+    return str(data, "utf-8", "java_replace")
+
+
+def java_boolean(value: bool) -> str:
+    return "true" if value else "false"
+
+
+def optional_long(value: int | None) -> str:
+    """An OptionalLong's text."""
+    return "OptionalLong.empty" if value is None else f"OptionalLong[{value}]"
+
+
+def java_double(value: float) -> str:
+    """Java's Double.toString: the shortest digits, with an exponent outside of 1e-3 .. 1e7."""
+    return _java_digits(value, repr(value))
+
+
+def java_float(value: float) -> str:
+    """Java's Float.toString: the shortest digits that give the same 32-bit number back."""
+    shortest = next(
+        (text for text in (f"{value:.{digits}g}" for digits in range(1, 9)) if _as_float(text) == value), None
+    )
+    return _java_digits(value, shortest or f"{value:.9g}")
+
+
+def _as_float(text: str) -> float | None:
+    """The 32-bit number a text stands for, None when there is none so large."""
+    try:
+        result: float = struct.unpack(">f", struct.pack(">f", float(text)))[0]
+    except OverflowError:
+        return None
+    return result
+
+
+def _java_digits(value: float, text: str) -> str:
+    if value != value:
+        return "NaN"
+    sign = "-" if text.startswith("-") else ""
+    mantissa, _, exponent = text.lstrip("-").partition("e")
+    if mantissa == "inf":
+        return sign + "Infinity"
+    whole, _, fraction = mantissa.partition(".")
+    digits = (whole + fraction).lstrip("0")
+    if not digits:
+        return sign + "0.0"
+    # The number is 0.<digits> * 10^point.
+    point = len(whole) + int(exponent or 0) - (len(whole + fraction) - len(digits))
+    digits = digits.rstrip("0")
+    if 1e-3 <= abs(value) < 1e7:
+        if point <= 0:
+            return f"{sign}0.{'0' * -point}{digits}"
+        return f"{sign}{digits[:point].ljust(point, '0')}.{digits[point:] or '0'}"
+    return f"{sign}{digits[0]}.{digits[1:] or '0'}E{point - 1}"
 
 
 class Metric(NamedTuple):

@@ -8,28 +8,10 @@ from typing import Any
 
 from kafkatools.core.control_characters import json_safe
 from kafkatools.core.errors import KafkaError
+from kafkatools.core.java.exceptions import exception_class
 
 _dumps = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), check_circular=False).encode
 _ESCAPE = re.compile(r"(?<!\\)((?:\\\\)*)\\u([0-9a-f]{4})")
-_LARGE = 10**7
-_SMALL = 10**-3
-
-_JAVA_NAMES = {
-    "Timeout": "Timeout",
-    "DeliveryTimeout": "Timeout",
-    "RequestTimedOut": "Timeout",
-    "MessageTooLarge": "RecordTooLarge",
-    "TopicAuthorizationFailed": "TopicAuthorization",
-    "GroupAuthorizationFailed": "GroupAuthorization",
-    "ClusterAuthorizationFailed": "ClusterAuthorization",
-    "TransactionalIdAuthorizationFailed": "TransactionalIdAuthorization",
-    "OutOfOrderSequenceNumber": "OutOfOrderSequence",
-    "KafkaStorageError": "KafkaStorage",
-    "UnknownServerError": "UnknownServer",
-    "ConnectionFailed": "Network",
-    "Disconnected": "Disconnect",
-}
-"""Classes of ours whose Java class is not named after them."""
 
 
 def json_text(value: Any) -> str:
@@ -46,11 +28,10 @@ def event(name: str, wall_ms: int, **fields: Any) -> str:
 
 def java_exception(error: Exception) -> str:
     """The class of an error as Java prints it."""
-    name = type(error).__name__
     if not isinstance(error, KafkaError):
         return "class java.lang.RuntimeException"
-    if name == "IllegalState":
+    if type(error).__name__ == "IllegalState":
         return "class java.lang.IllegalStateException"
-    if name == "BufferExhausted":
+    if type(error).__name__ == "BufferExhausted":
         return "class org.apache.kafka.clients.producer.BufferExhaustedException"
-    return f"class org.apache.kafka.common.errors.{_JAVA_NAMES.get(name, name)}Exception"
+    return f"class {exception_class(error)}"

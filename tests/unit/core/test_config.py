@@ -182,6 +182,6 @@ def test_iso_durations(text: str, expected: int | None) -> None:
 
 
 def test_values_print_as_kafka_prints_them() -> None:
-    assert [to_text(value) for value in (True, None, ("a", "b"), 0.5, 5, "x", 1.7976931348623157e308)] == [
-        "true", None, "a,b", "0.5", "5", "x", "1.7976931348623157E308",
+    assert [to_text(value) for value in (True, None, ("a", "b"), 0.5, 1e-4, 5, "x", 1.7976931348623157e308)] == [
+        "true", None, "a,b", "0.5", "1.0E-4", "5", "x", "1.7976931348623157E308",
     ]  # fmt: skip

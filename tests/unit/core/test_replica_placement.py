@@ -11,7 +11,8 @@ import pathlib
 import pytest
 
 from kafkatools.core.errors import InvalidReplicationFactor
-from kafkatools.core.replica_placement import JavaRandom, UsableBroker, place
+from kafkatools.core.java.random import JavaRandom
+from kafkatools.core.replica_placement import UsableBroker, place
 
 _RECORDED = pathlib.Path(__file__).parents[2] / "golden" / "replica-placement" / "placements.jsonl"
 _CASES = [json.loads(line) for line in _RECORDED.read_text(encoding="utf-8").splitlines()]

@@ -4,21 +4,22 @@ from __future__ import annotations
 
 import pytest
 
+from kafkatools.core.java.hash_order import hash_order
+from kafkatools.core.java.hashes import string_hash
 from kafkatools.options import TopicFilter
-from kafkatools.options.patterns import java_hash, java_map_order
 
 
 def test_hash_is_that_of_java() -> None:
     """Values from the documentation of String.hashCode: s[0]*31^(n-1) + ... ."""
-    assert java_hash("") == 0
-    assert java_hash("ab") == 97 * 31 + 98
-    assert java_hash("polygenelubricants") == 0x80000000
+    assert string_hash("") == 0
+    assert string_hash("ab") == 97 * 31 + 98
+    assert string_hash("polygenelubricants") == 0x80000000
 
 
 def test_map_order_is_the_one_in_which_kafka_describes_topics() -> None:
     """Recorded in topics/047-describe-all."""
     names = ["alpha", "beta", "cfg3", "delta", "eps", "gamma", "my.topic", "z"]
-    assert java_map_order(names, len(names)) == ["cfg3", "alpha", "delta", "eps", "my.topic", "z", "beta", "gamma"]
+    assert hash_order(names, capacity=len(names)) == ["cfg3", "alpha", "delta", "eps", "my.topic", "z", "beta", "gamma"]
 
 
 @pytest.mark.parametrize(

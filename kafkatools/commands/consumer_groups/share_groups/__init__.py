@@ -222,7 +222,7 @@ def share_groups(session: Session, states: Iterable[str] = ()) -> tuple[list[Gro
     Raises KafkaError when no broker did.
     """
     from kafkatools.core.admin.groups import SHARE, list_groups
-    from kafkatools.options.patterns import java_map_order
+    from kafkatools.core.java.hash_order import hash_order
 
     found = list_groups(session.admin, states=tuple(states), types=(SHARE.lower(),))
     if not found.has_answers:
@@ -231,7 +231,7 @@ def share_groups(session: Session, states: Iterable[str] = ()) -> tuple[list[Gro
         where = f"broker {node}: " if node >= 0 else ""
         session.complain(f"{FAILED}{where}{error}", error.name, broker=node)
     by_name = {listing.group_id: listing for listing in found.groups}
-    return [by_name[name] for name in java_map_order(by_name)], not found.errors
+    return [by_name[name] for name in hash_order(by_name)], not found.errors
 
 
 # -- list --
@@ -309,9 +309,9 @@ def _why_not(name: str, listing: GroupListing | None) -> str:
 
 
 def _say_deleted(session: Session, names: Iterable[str], failed: dict[str, str]) -> None:
-    from kafkatools.options.patterns import java_map_order
+    from kafkatools.core.java.hash_order import hash_order
 
-    ordered = java_map_order(names)
+    ordered = hash_order(names)
     if session.args.json:
         for name in ordered:
             session.print_json({"group": name, "deleted": name not in failed, "error": failed.get(name)})

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 from kafkatools.core.broker.metadata.controller.acls import READ, TOPIC
 from kafkatools.core.broker.server.requests import Request, Response
 from kafkatools.core.errors import KafkaError
-from kafkatools.core.log.producers.snapshot import java_map_order
+from kafkatools.core.java.hash_order import hash_order
+from kafkatools.core.java.hashes import long_hash
 from kafkatools.core.protocol.slices import paced
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ def _describe(node: Node, request: Request, topic: str, index: int) -> dict[str,
             "error_message": error.message,
             "active_producers": [],
         }
-    entries = [state.producers[producer_id] for producer_id in java_map_order(state.producers)]
+    entries = [state.producers[producer_id] for producer_id in hash_order(state.producers, long_hash)]
     producers = [
         {
             "producer_id": entry.producer_id,

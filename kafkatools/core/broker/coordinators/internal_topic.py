@@ -14,6 +14,7 @@ from kafkatools.core.broker.metadata.image import NO_LEADER, TopicState
 from kafkatools.core.broker.replicas.delayed_produce import ProduceStatus
 from kafkatools.core.broker.replicas.partition import Partition
 from kafkatools.core.errors import CoordinatorNotAvailable, KafkaError, KafkaStorageError
+from kafkatools.core.java.hashes import signed, string_hash
 from kafkatools.core.log.producers.append import AppendOrigin
 
 if TYPE_CHECKING:
@@ -30,18 +31,9 @@ def follows_elections(node: Any) -> bool:
 
 
 @lru_cache(maxsize=4096)
-def java_hash(text: str) -> int:
-    """String.hashCode: over UTF-16 units, as a signed int of 32 bits."""
-    value = 0
-    data = text.encode("utf-16-be", "surrogatepass")
-    for index in range(0, len(data), 2):
-        value = (31 * value + (data[index] << 8 | data[index + 1])) & 0xFFFFFFFF
-    return value - (1 << 32) if value >= 1 << 31 else value
-
-
 def partition_for(name: str, partition_count: int) -> int:
     """The partition of a group, a transactional id or a share partition (Utils.abs: the least int counts as 0)."""
-    value = java_hash(name)
+    value = signed(string_hash(name))
     return (0 if value == -(1 << 31) else abs(value)) % partition_count
 
 

@@ -16,7 +16,8 @@ from typing import NamedTuple, Protocol
 
 from kafkatools.core.consumer.subscription import TopicPartition
 from kafkatools.core.errors import ConfigError
-from kafkatools.core.java.map_order import map_order, utf16_order
+from kafkatools.core.java.hash_order import hash_order
+from kafkatools.core.java.hashes import utf16_order
 from kafkatools.core.net.metadata import ClusterView
 
 _PACKAGE = "org.apache.kafka.clients.consumer."
@@ -89,10 +90,10 @@ def _rack(view: ClusterView, node_id: int) -> str | None:
 
 def in_map_order(partitions_per_topic: Partitions, subscriptions: Subscriptions) -> tuple[Partitions, Subscriptions]:
     """Both in the order of the HashMaps that Kafka fills: members as they joined, topics as members name them."""
-    members = {member: subscriptions[member] for member in map_order(subscriptions)}
-    named = map_order(chain.from_iterable(said.topics for said in members.values()))
+    members = {member: subscriptions[member] for member in hash_order(subscriptions)}
+    named = hash_order(chain.from_iterable(said.topics for said in members.values()))
     topics = {topic: partitions_per_topic[topic] for topic in named if partitions_per_topic.get(topic)}
-    return {topic: topics[topic] for topic in map_order(topics)}, members
+    return {topic: topics[topic] for topic in hash_order(topics)}, members
 
 
 def sorted_members(members: Iterable[str], subscriptions: Subscriptions) -> list[str]:

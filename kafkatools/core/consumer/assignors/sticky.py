@@ -25,7 +25,7 @@ from kafkatools.core.consumer.assignors.assignor import (
     in_map_order,
 )
 from kafkatools.core.consumer.subscription import TopicPartition
-from kafkatools.core.java.map_order import map_order
+from kafkatools.core.java.hash_order import hash_order
 
 DEFAULT_GENERATION = -1
 _INT32 = struct.Struct(">i")
@@ -99,7 +99,7 @@ class _StickyBase(ABC):
             if said.generation is not None:
                 self._max_generation = max(self._max_generation, said.generation)
             claims.take(member, said, partitions_per_topic, subscriptions)
-        owned = {member: claims.owned[member] for member in map_order(claims.owned)}
+        owned = {member: claims.owned[member] for member in hash_order(claims.owned)}
         racks = RackInfo(partitions_per_topic, subscriptions)
         if _are_equal(subscriptions):
             constrained = ConstrainedAssignment(partitions_per_topic, racks, owned, claims.doubly_claimed)
@@ -210,7 +210,7 @@ def write_sticky_user_data(partitions: Iterable[TopicPartition], generation: int
     for part in partitions:
         by_topic.setdefault(part.topic, []).append(part.partition)
     out = bytearray(_INT32.pack(len(by_topic)))
-    for topic in map_order(by_topic):
+    for topic in hash_order(by_topic):
         name, indexes = topic.encode(), by_topic[topic]
         out += _INT16.pack(len(name)) + name
         out += struct.pack(f">{len(indexes) + 1}i", len(indexes), *indexes)

@@ -13,7 +13,7 @@ from collections.abc import Set as AbstractSet
 from kafkatools.core.consumer.assignors.assignor import GroupAssignment, Partitions
 from kafkatools.core.consumer.assignors.sticky_racks import RackInfo
 from kafkatools.core.consumer.subscription import TopicPartition
-from kafkatools.core.java.map_order import utf16_order
+from kafkatools.core.java.hashes import utf16_order
 
 
 class ConstrainedAssignment:

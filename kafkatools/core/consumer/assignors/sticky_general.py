@@ -14,7 +14,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from kafkatools.core.consumer.assignors.assignor import GroupAssignment, Partitions, Subscriptions
 from kafkatools.core.consumer.assignors.sticky_racks import RackInfo
 from kafkatools.core.consumer.subscription import TopicPartition
-from kafkatools.core.java.map_order import PartitionSet, utf16_order
+from kafkatools.core.java.hash_order import PartitionSet
+from kafkatools.core.java.hashes import utf16_order
 
 Previous = Mapping[TopicPartition, str]
 

@@ -10,8 +10,8 @@ import base64
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from kafkatools.core.java.text import java_string
 from kafkatools.core.log.dump.damage import Damage
-from kafkatools.core.log.dump.java_text import java_string
 from kafkatools.core.log.dump.records import DumpedRecord
 from kafkatools.core.protocol.schemas.definition import Schema
 from kafkatools.core.protocol.schemas.errors import RecordFormatError, UnknownRecordType

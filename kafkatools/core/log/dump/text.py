@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from kafkatools.core.java.text import java_boolean, java_string, optional_long
 from kafkatools.core.log.dump.batch_headers import BatchHeader, Header, codec_name
-from kafkatools.core.log.dump.java_text import java_boolean, java_string, optional_long
 from kafkatools.core.log.dump.records import DumpedRecord
 
 

@@ -6,6 +6,7 @@ import os
 from array import array
 from collections.abc import Callable
 
+from kafkatools.core.java.text import optional_long
 from kafkatools.core.log.dump import text
 from kafkatools.core.log.dump.batch_headers import Header, LegacyHeader
 from kafkatools.core.log.dump.control_text import control_text
@@ -14,7 +15,6 @@ from kafkatools.core.log.dump.decoders import Decoder
 from kafkatools.core.log.dump.file_dump import ABORTED_TRANSACTION_VERSION
 from kafkatools.core.log.dump.gaps import GapFinder
 from kafkatools.core.log.dump.index_checks import CheckedEntry
-from kafkatools.core.log.dump.java_text import optional_long
 from kafkatools.core.log.dump.options import DumpOptions
 from kafkatools.core.log.dump.records import DumpedRecord, records_of
 from kafkatools.core.log.dump.segment_file import SegmentFile

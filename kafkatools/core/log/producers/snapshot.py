@@ -18,8 +18,6 @@ _PREFIX = Struct(">hI")
 _COUNT = Struct(">i")
 ENTRY = Struct(">qhiqiqiq")
 _CRC_START = _PREFIX.size
-_INITIAL_TABLE_SIZE = 16
-_LOAD_FACTOR = 0.75
 
 
 class SnapshotEntry(NamedTuple):
@@ -74,17 +72,3 @@ def format_snapshot(entries: Iterable[SnapshotEntry]) -> bytes:
     packed = [ENTRY.pack(*entry) for entry in entries]
     body = _COUNT.pack(len(packed)) + b"".join(packed)
     return _PREFIX.pack(SNAPSHOT_VERSION, crc32c(body)) + body
-
-
-def java_map_order(producer_ids: Iterable[int]) -> list[int]:
-    """Ids, given in the order they came, as a java.util.HashMap<Long, ...> of them would list them."""
-    ids = list(producer_ids)
-    table_size = _INITIAL_TABLE_SIZE
-    while len(ids) > table_size * _LOAD_FACTOR:
-        table_size *= 2
-    return sorted(ids, key=lambda producer_id: _spread_hash(producer_id) & (table_size - 1))
-
-
-def _spread_hash(value: int) -> int:
-    folded = (value ^ (value >> 32)) & 0xFFFFFFFF
-    return folded ^ (folded >> 16)

@@ -12,6 +12,8 @@ from bisect import insort
 from collections.abc import Callable, Iterable
 
 from kafkatools.core.errors import CorruptSnapshot, IllegalState
+from kafkatools.core.java.hash_order import hash_order
+from kafkatools.core.java.hashes import long_hash
 from kafkatools.core.log.files import DirectoryEntry, FileSystem
 from kafkatools.core.log.format.batch_headers import CONTROL_MASK, NO_PRODUCER_ID, TRANSACTIONAL_MASK, BatchHeader
 from kafkatools.core.log.format.filenames import DELETED_SUFFIX, SNAPSHOT_SUFFIX, offset_from_name, offset_name
@@ -25,7 +27,7 @@ from kafkatools.core.log.producers.append import (
     ProducerAppendInfo,
     ProducerEntry,
 )
-from kafkatools.core.log.producers.snapshot import SnapshotEntry, format_snapshot, java_map_order, read_snapshot
+from kafkatools.core.log.producers.snapshot import SnapshotEntry, format_snapshot, read_snapshot
 
 
 class ProducerStateManager:
@@ -91,7 +93,7 @@ class ProducerStateManager:
         lost fails its checksum and is made again from the log."""
         if self.map_end_offset <= self._last_snapshot_offset:
             return
-        entries = [self._snapshot_entry(self.producers[i]) for i in java_map_order(self.producers)]
+        entries = [self._snapshot_entry(self.producers[i]) for i in hash_order(self.producers, long_hash)]
         offset = self.map_end_offset
         self._files.write_bytes(self.snapshot_path(offset), format_snapshot(entries), sync=sync and bool(entries))
         if offset not in self.snapshot_offsets:

@@ -112,7 +112,7 @@ class LiveCluster:
         return {part: known[part] for part in wanted.partitions if part in known}
 
     def _matching(self, text: str) -> dict[TopicPartition, uuid.UUID | None]:
-        from kafkatools.options.patterns import java_pattern
+        from kafkatools.core.java.patterns import java_pattern
 
         pattern = java_pattern(text)
         found = self._ask(lambda admin: _topics(admin, None))

@@ -320,7 +320,7 @@ class GivenOptions:
 
 
 def _check_pattern(text: str) -> None:
-    from kafkatools.options.patterns import java_pattern
+    from kafkatools.core.java.patterns import java_pattern
 
     if not text:
         raise PipelineError("subscribePattern is empty")

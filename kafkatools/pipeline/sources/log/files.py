@@ -17,6 +17,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 
+from kafkatools.core.java.patterns import java_pattern
 from kafkatools.core.log.dump.file_kinds import LOG, kind_of
 from kafkatools.core.log.format.filenames import (
     CLEANED_SUFFIX,
@@ -32,7 +33,7 @@ from kafkatools.core.log.format.filenames import (
     parse_partition_directory,
 )
 from kafkatools.core.topic_partition import TopicPartition
-from kafkatools.options.patterns import INTERNAL_TOPICS, java_pattern
+from kafkatools.options.patterns import INTERNAL_TOPICS
 from kafkatools.pipeline import storage
 from kafkatools.pipeline.errors import PipelineError
 

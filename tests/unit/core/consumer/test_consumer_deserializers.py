@@ -6,8 +6,9 @@ import struct
 
 import pytest
 
-from kafkatools.core.consumer.deserializers import deserializer, java_double, java_float
+from kafkatools.core.consumer.deserializers import deserializer
 from kafkatools.core.errors import ConfigError, SerializationError
+from kafkatools.core.java.text import java_double, java_float
 
 PACKAGE = "org.apache.kafka.common.serialization."
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection, Iterable
 from struct import pack
 
 from kafkatools.core.broker.metadata.image import MetadataImage, TopicState
+from kafkatools.core.java.hashes import utf16_order
 from kafkatools.core.java.xxh3 import xxh3_64
 
 _MAGIC = 0
@@ -61,7 +62,7 @@ class GroupTopics:
 
     def group_hash(self, names: Iterable[str]) -> int:
         """The hash of a group's topics, signed; 0 when there are none."""
-        hashes = [self._topic_hash(name) for name in sorted(names, key=_utf16) if self.by_name(name) is not None]
+        hashes = [self._topic_hash(name) for name in sorted(names, key=utf16_order) if self.by_name(name) is not None]
         return _signed(xxh3_64(b"".join(hash_value.to_bytes(8, "little") for hash_value in hashes))) if hashes else 0
 
     def _topic_hash(self, name: str) -> int:
@@ -82,12 +83,8 @@ class GroupTopics:
             replicas = partition.replicas if partition is not None else ()
             racks = [brokers[replica].rack for replica in replicas if replica in brokers]
             for rack in sorted(rack for rack in racks if rack is not None):
-                parts.append(pack("<i", len(_utf16(rack)) // 2) + _java_string(rack))
+                parts.append(pack("<i", len(utf16_order(rack)) // 2) + _java_string(rack))
         return b"".join(parts)
-
-
-def _utf16(text: str) -> bytes:
-    return text.encode("utf-16-be", "surrogatepass")
 
 
 def _java_string(text: str) -> bytes:

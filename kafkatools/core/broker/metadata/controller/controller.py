@@ -39,8 +39,8 @@ from kafkatools.core.errors import (
     NotController,
     UnknownServerError,
 )
+from kafkatools.core.java.random import JavaRandom
 from kafkatools.core.protocol.uuids import random_uuid
-from kafkatools.core.replica_placement import JavaRandom
 
 PRODUCER_ID_BLOCK = 1000
 LONG_MAX = 2**63 - 1

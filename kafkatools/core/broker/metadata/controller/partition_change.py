@@ -10,13 +10,15 @@ a partition that has nobody else. Pure: `build` gives the record, or None when n
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
 from kafkatools.core.broker.metadata.feature_levels import METADATA_LEVELS
 from kafkatools.core.broker.metadata.image import NO_LEADER, NO_LEADER_CHANGE, PartitionState
+from kafkatools.core.java.hash_order import hash_order
+from kafkatools.core.java.hashes import int_hash
 
 RECOVERED, RECOVERING = 0, 1
 DIRECTORIES_SINCE = METADATA_LEVELS["3.7-IV2"]
@@ -53,15 +55,6 @@ class ClusterRules:
     @property
     def record_version(self) -> int:
         return record_version(self.metadata_level)
-
-
-def hash_order(replicas: Iterable[int]) -> list[int]:
-    """Broker ids without duplicates in the order of a java.util.HashSet that they were added to one by one."""
-    unique = list(dict.fromkeys(replicas))
-    buckets = 16
-    while len(unique) > buckets * 3 // 4:
-        buckets *= 2
-    return sorted(unique, key=lambda replica: (replica ^ replica >> 16) & (buckets - 1))
 
 
 def completed(
@@ -142,7 +135,7 @@ class PartitionChangeBuilder:
         if len(self.target_isr) >= self.rules.min_isr:
             self._elr = ()
             return
-        candidates = hash_order((*self._elr, *self.partition.isr))
+        candidates = hash_order((*self._elr, *self.partition.isr), int_hash)
         gone = {*self.target_isr, *self.unclean_shutdown_replicas}
         self._elr = tuple(each for each in candidates if each in self.target_replicas and each not in gone)
 

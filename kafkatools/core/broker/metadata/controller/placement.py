@@ -12,7 +12,8 @@ from dataclasses import dataclass
 
 from kafkatools.core.broker.metadata.image import BrokerState, MetadataImage
 from kafkatools.core.errors import InvalidReplicationFactor
-from kafkatools.core.replica_placement import JavaRandom, UsableBroker, place
+from kafkatools.core.java.random import JavaRandom
+from kafkatools.core.replica_placement import UsableBroker, place
 
 
 @dataclass(frozen=True, slots=True)

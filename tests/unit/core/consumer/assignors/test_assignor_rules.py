@@ -19,7 +19,8 @@ from kafkatools.core.consumer.assignors.assignor import (
 from kafkatools.core.consumer.assignors.sticky import read_sticky_user_data, write_sticky_user_data
 from kafkatools.core.consumer.subscription import TopicPartition
 from kafkatools.core.errors import ConfigError
-from kafkatools.core.java.map_order import java_hash, map_order, partition_hash
+from kafkatools.core.java.hash_order import hash_order
+from kafkatools.core.java.hashes import partition_hash, string_hash
 from kafkatools.core.net.metadata import ClusterView, Node, PartitionView, TopicView
 
 
@@ -143,9 +144,9 @@ def test_every_partition_has_one_owner_that_wants_it(seed: int) -> None:
 
 def test_hash_codes_and_map_order_are_javas() -> None:
     # "orders".hashCode(), new TopicPartition("orders", 3).hashCode() and a HashMap's keys, from Java 17
-    assert java_hash("orders") == -1008770331 & 0xFFFFFFFF
+    assert string_hash("orders") == -1008770331 & 0xFFFFFFFF
     assert partition_hash(TopicPartition("orders", 3)) == -1008769277 & 0xFFFFFFFF
-    assert map_order(["banana", "apple", "cherry", "date", "banana"]) == ["banana", "date", "apple", "cherry"]
+    assert hash_order(["banana", "apple", "cherry", "date", "banana"]) == ["banana", "date", "apple", "cherry"]
 
 
 def test_racks_come_from_the_nodes_of_the_replicas() -> None:

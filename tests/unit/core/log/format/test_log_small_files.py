@@ -6,17 +6,13 @@ from pathlib import Path
 import pytest
 
 from kafkatools.core.errors import CorruptSnapshot, KafkaStorageError
+from kafkatools.core.java.hash_order import hash_order
+from kafkatools.core.java.hashes import long_hash
 from kafkatools.core.log.files import RealFileSystem
 from kafkatools.core.log.format import checkpoints, filenames
 from kafkatools.core.log.format.filenames import TopicPartition
 from kafkatools.core.log.format.leader_epochs import EpochEntry, LeaderEpochCache
-from kafkatools.core.log.producers.snapshot import (
-    SnapshotEntry,
-    format_snapshot,
-    java_map_order,
-    parse_snapshot,
-    read_snapshot,
-)
+from kafkatools.core.log.producers.snapshot import SnapshotEntry, format_snapshot, parse_snapshot, read_snapshot
 
 FILES = RealFileSystem()
 
@@ -101,10 +97,10 @@ def test_every_flipped_byte_of_a_snapshot_is_noticed(golden: Callable[[str], Pat
 
 
 def test_snapshot_entries_come_in_the_order_of_javas_map() -> None:
-    assert java_map_order([3, 1, 2]) == [1, 2, 3]
-    assert java_map_order([17, 1]) == [17, 1]
-    assert java_map_order([2**32 + 4, 3]) == [3, 2**32 + 4]
-    assert java_map_order(range(20, 0, -1)) == list(range(1, 21))
+    assert hash_order([3, 1, 2], long_hash) == [1, 2, 3]
+    assert hash_order([17, 1], long_hash) == [17, 1]
+    assert hash_order([2**32 + 4, 3], long_hash) == [3, 2**32 + 4]
+    assert hash_order(range(20, 0, -1), long_hash) == list(range(1, 21))
 
 
 def cache(tmp_path: Path, *entries: tuple[int, int]) -> LeaderEpochCache:

@@ -18,7 +18,7 @@ from kafkatools.core.broker.coordinators.groups.modern.server_assignors import (
     assignor_of,
 )
 from kafkatools.core.errors import UnknownServerError
-from kafkatools.core.java.hash_order import member_order
+from kafkatools.core.java.hash_order import hash_order
 
 
 def next_target(
@@ -28,7 +28,7 @@ def next_target(
     by_id = {member.member_id: member for member in members}
     ids = {member.member_id: topics.ids_of(group.topics_of_member(member)) for member in members}
     spec = GroupSpec(
-        {member_id: ids[member_id] for member_id in member_order(by_id)},
+        {member_id: ids[member_id] for member_id in hash_order(by_id)},
         {topic_id: topics.partition_count(topic_id) for topic_ids in ids.values() for topic_id in topic_ids},
         {member_id: _known(group, member) for member_id, member in by_id.items()},
         group.is_homogeneous(members),
@@ -56,7 +56,7 @@ def target_changes(
     """What is written of a new target: the members whose assignment changed, then the epoch."""
     changes: list[Change] = [
         TargetMemberChange(member_id, target.get(member_id, NOTHING))
-        for member_id in member_order(member.member_id for member in members)
+        for member_id in hash_order(member.member_id for member in members)
         if group.target.get(member_id) != target.get(member_id, NOTHING)
     ]
     return [*changes, TargetEpochChange(epoch, wall_ms)]

@@ -12,7 +12,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from kafkatools.core.broker.coordinators.groups.modern.consumer_member import Assignment
-from kafkatools.core.java.hash_order import copied_topic_order, partition_order, topic_order
+from kafkatools.core.java.hash_order import copied_partition_order, copied_topic_order, topic_order
+from kafkatools.core.java.hashes import utf16_order
 
 Partition = tuple[uuid.UUID, int]
 Result = dict[str, Assignment]
@@ -37,7 +38,7 @@ class GroupSpec:
         """What members are sorted by for ranges; Java compares strings by their UTF-16 units."""
         instance_id = self.instance_ids.get(member_id)
         name = member_id if instance_id is None else instance_id
-        return instance_id is None, name.encode("utf-16-be", "surrogatepass")
+        return instance_id is None, utf16_order(name)
 
     def assignment_of(self, member_id: str) -> Assignment:
         """What a member was to have until now."""
@@ -134,7 +135,7 @@ class _HomogeneousUniform:
         for topic_id in topic_order(assignment):
             if topic_id not in topics:
                 continue
-            partitions = partition_order(assignment[topic_id])
+            partitions = copied_partition_order(assignment[topic_id])
             if partitions[:left]:
                 kept[topic_id] = set(partitions[:left])
             self._free.extend((topic_id, partition) for partition in partitions[left:])

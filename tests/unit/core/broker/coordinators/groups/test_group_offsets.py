@@ -16,7 +16,7 @@ from kafkatools.core.broker.coordinators.groups.loading import group_of
 from kafkatools.core.broker.coordinators.groups.offset_records import CommittedOffset
 from kafkatools.core.broker.coordinators.groups.offsets_topic import decoded, last_values
 from kafkatools.core.broker.coordinators.groups.requests import MemberIdentity
-from kafkatools.core.broker.coordinators.internal_topic import java_hash, partition_for
+from kafkatools.core.broker.coordinators.internal_topic import partition_for
 from kafkatools.core.broker.replicas.partition import Partition
 from kafkatools.core.errors import (
     FencedInstanceId,
@@ -29,6 +29,7 @@ from kafkatools.core.errors import (
     RebalanceInProgress,
     UnknownMemberId,
 )
+from kafkatools.core.java.hashes import signed, string_hash
 from kafkatools.core.log.files import RealFileSystem
 from kafkatools.core.log.partition.log_config import LogConfig
 from kafkatools.core.log.partition.partition_log import PartitionLog
@@ -53,7 +54,7 @@ def commit(harness: Any, group_id: str = "g", offset: int = 5, place: tuple[str,
 )
 def test_hashes_are_javas(text: str, expected: int) -> None:
     """The last two: Integer.MIN_VALUE, and a character of two UTF-16 units."""
-    assert java_hash(text) == expected
+    assert signed(string_hash(text)) == expected
 
 
 def test_the_least_hash_is_partition_0() -> None:

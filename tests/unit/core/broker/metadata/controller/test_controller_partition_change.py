@@ -18,9 +18,10 @@ from kafkatools.core.broker.metadata.controller.partition_change import (
     Election,
     PartitionChangeBuilder,
     completed,
-    hash_order,
 )
 from kafkatools.core.broker.metadata.image import PartitionState
+from kafkatools.core.java.hash_order import hash_order
+from kafkatools.core.java.hashes import int_hash
 
 _RECORDED = pathlib.Path(__file__).parents[5] / "golden" / "controller" / "partition-changes.jsonl.gz"
 _LISTS = ("isr", "replicas", "removing_replicas", "adding_replicas", "eligible_leader_replicas", "last_known_elr")
@@ -135,4 +136,4 @@ def test_a_smaller_replication_factor_waits_for_all_who_stay(isr: tuple[int, ...
 
 def test_ids_are_in_the_order_of_a_java_hash_set() -> None:
     """What Java 17 prints for a HashSet of these numbers."""
-    assert hash_order([14, 3, 100, 214, 21, 65536, 3]) == [65536, 3, 100, 21, 214, 14]
+    assert hash_order([14, 3, 100, 214, 21, 65536, 3], int_hash) == [65536, 3, 100, 21, 214, 14]

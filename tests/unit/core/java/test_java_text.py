@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kafkatools.core.log.dump.java_text import java_boolean, java_string, optional_long
+from kafkatools.core.java.text import java_boolean, java_string, optional_long
 
 R = "\ufffd"
 

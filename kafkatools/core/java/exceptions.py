@@ -1,0 +1,31 @@
+"""The names of Kafka's exception classes, where a tool prints the class of an error."""
+
+from __future__ import annotations
+
+from kafkatools.core.errors import KafkaError
+
+_PACKAGE = "org.apache.kafka.common.errors"
+_OTHERWISE = {
+    "UnknownServerError": "UnknownServer",
+    "RequestTimedOut": "Timeout",
+    "MessageTooLarge": "RecordTooLarge",
+    "TopicAuthorizationFailed": "TopicAuthorization",
+    "GroupAuthorizationFailed": "GroupAuthorization",
+    "ClusterAuthorizationFailed": "ClusterAuthorization",
+    "TransactionalIdAuthorizationFailed": "TransactionalIdAuthorization",
+    "OutOfOrderSequenceNumber": "OutOfOrderSequence",
+    "KafkaStorageError": "KafkaStorage",
+    "NonEmptyGroup": "GroupNotEmpty",
+    "FetchSessionTopicIdError": "FetchSessionTopicId",
+    "DeliveryTimeout": "Timeout",
+    "NoBrokersAvailable": "Timeout",
+    "ConnectionFailed": "Network",
+    "Disconnected": "Disconnect",
+}
+"""Classes whose Java class is not named after them (org.apache.kafka.common.protocol.Errors)."""
+
+
+def exception_class(error: KafkaError) -> str:
+    """`org.apache.kafka.common.errors.UnknownTopicOrPartitionException` for an error of that kind."""
+    name = type(error).__name__
+    return f"{_PACKAGE}.{_OTHERWISE.get(name, name)}Exception"

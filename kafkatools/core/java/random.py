@@ -1,0 +1,36 @@
+"""java.util.Random and Collections.shuffle, so that a seed gives what it gives in Apache Kafka."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import MutableSequence
+from typing import Any
+
+_MULTIPLIER = 0x5DEECE66D
+_STATE = (1 << 48) - 1
+
+
+class JavaRandom:
+    """java.util.Random: bounded integers and shuffles."""
+
+    def __init__(self, seed: int | None = None) -> None:
+        self._state = ((int.from_bytes(os.urandom(6), "big") if seed is None else seed) ^ _MULTIPLIER) & _STATE
+
+    def _next(self, bits: int) -> int:
+        self._state = (self._state * _MULTIPLIER + 0xB) & _STATE
+        return self._state >> (48 - bits)
+
+    def below(self, bound: int) -> int:
+        """nextInt(bound)."""
+        drawn = self._next(31)
+        if bound & (bound - 1) == 0:
+            return bound * drawn >> 31
+        while drawn - drawn % bound + bound - 1 >= 1 << 31:
+            drawn = self._next(31)
+        return drawn % bound
+
+    def shuffle(self, items: MutableSequence[Any]) -> None:
+        """Collections.shuffle."""
+        for size in range(len(items), 1, -1):
+            other = self.below(size)
+            items[size - 1], items[other] = items[other], items[size - 1]
