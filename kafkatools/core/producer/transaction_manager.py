@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kafkatools.core.errors import (
     ClusterAuthorizationFailed,
+    DecodeError,
     IllegalState,
     InvalidProducerIdMapping,
     OutOfOrderSequenceNumber,
@@ -93,6 +94,17 @@ class ProducerIdAndEpoch(NamedTuple):
     @property
     def is_valid(self) -> bool:
         return self.producer_id > NO_PRODUCER_ID
+
+
+def identity_from_broker(producer_id: int, epoch: int) -> ProducerIdAndEpoch:
+    """Return the identity in a response to InitProducerId or EndTxn without an error code.
+
+    Raises DecodeError for a negative producer id or epoch. A producer that became READY without an id could neither
+    send its batches nor request another id.
+    """
+    if producer_id < 0 or epoch < 0:
+        raise DecodeError(f"a response without an error has producer id {producer_id} and epoch {epoch}")
+    return ProducerIdAndEpoch(producer_id, epoch)
 
 
 def sequence_before(left: int, right: int) -> bool:
@@ -220,8 +232,12 @@ class TransactionManager:
         return self.state is State.INITIALIZING
 
     def handle_init_producer_id(self, producer_id: int, epoch: int) -> None:
-        """Takes the id a broker gave."""
-        self.identity = ProducerIdAndEpoch(producer_id, epoch)
+        """Use the producer id of an InitProducerId response. An id or epoch below 0 fails the producer."""
+        try:
+            self.identity = identity_from_broker(producer_id, epoch)
+        except DecodeError as error:
+            self.fail(error)
+            return
         self.transition_to(State.READY)
         _log.debug("ProducerId set to %d with epoch %d", producer_id, epoch)
         self._rewrite_partitions()

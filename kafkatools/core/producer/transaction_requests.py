@@ -22,6 +22,7 @@ from kafkatools.core.errors import (
     CommitFailed,
     ConcurrentTransactions,
     CoordinatorNotAvailable,
+    DecodeError,
     FencedInstanceId,
     GroupAuthorizationFailed,
     IllegalGeneration,
@@ -45,6 +46,7 @@ from kafkatools.core.errors import (
 )
 from kafkatools.core.group.coordinator import CoordinatorKind
 from kafkatools.core.producer.futures import TopicPartition
+from kafkatools.core.producer.transaction_manager import ProducerIdAndEpoch, identity_from_broker
 from kafkatools.core.protocol.api_versions import ApiKey
 
 if TYPE_CHECKING:
@@ -260,6 +262,14 @@ class TxnRequest(ABC):
         self.fail(error)
         self.manager.fail(error)
 
+    def identity_or_fatal(self, response: Any) -> ProducerIdAndEpoch | None:
+        """Return the producer id and epoch of a response. Ends the producer and returns None if one is below 0."""
+        try:
+            return identity_from_broker(int(response.producer_id), int(response.producer_epoch))
+        except DecodeError as error:
+            self.fatal(error)
+            return None
+
 
 class InitProducerId(TxnRequest):
     """Gets the producer id and an epoch of its own; with the present ones to bump the epoch (KIP-360)."""
@@ -288,8 +298,9 @@ class InitProducerId(TxnRequest):
         }
 
     def succeeded(self, response: Any, now_ms: int) -> None:
-        self.manager.initialized(int(response.producer_id), int(response.producer_epoch))
-        self.result.done()
+        if (identity := self.identity_or_fatal(response)) is not None:
+            self.manager.initialized(*identity)
+            self.result.done()
 
 
 class AddPartitionsToTxn(TxnRequest):
@@ -518,9 +529,11 @@ class EndTxn(TxnRequest):
             super().react(error, now_ms)
 
     def succeeded(self, response: Any, now_ms: int) -> None:
-        producer_id = int(getattr(response, "producer_id", -1))
-        if producer_id != -1:
-            self.manager.take_bumped_epoch(producer_id, int(response.producer_epoch))
+        if getattr(response, "producer_id", -1) != -1:
+            identity = self.identity_or_fatal(response)
+            if identity is None:
+                return
+            self.manager.take_bumped_epoch(*identity)
         self.manager.complete_transaction(self.result)
 
 

@@ -14,6 +14,7 @@ from kafkatools.core.clock import ManualClock
 from kafkatools.core.config import PRODUCER, Config
 from kafkatools.core.errors import (
     ClusterAuthorizationFailed,
+    DecodeError,
     DeliveryTimeout,
     Disconnected,
     IllegalState,
@@ -233,6 +234,18 @@ def test_a_producer_id_that_is_refused_fails_everything() -> None:
     bench.client.answer(bench.client.take(ApiKey.INIT_PRODUCER_ID), body=ProducerIdAnswer(CLUSTER_AUTHORIZATION))
     bench.turn(2)
     with pytest.raises(ClusterAuthorizationFailed):
+        future.get(0)
+
+
+@pytest.mark.parametrize(("producer_id", "epoch"), [(-1, -1), (-1, 0), (77, -1)])
+def test_a_producer_id_or_epoch_below_zero_fails_the_records(producer_id: int, epoch: int) -> None:
+    bench = Bench()
+    future = bench.send(b"v")
+    bench.turn()
+    answer = ProducerIdAnswer(0, producer_id, epoch)
+    bench.client.answer(bench.client.take(ApiKey.INIT_PRODUCER_ID), body=answer)
+    bench.turn(2)
+    with pytest.raises(DecodeError, match=f"producer id {producer_id} and epoch {epoch}"):
         future.get(0)
 
 

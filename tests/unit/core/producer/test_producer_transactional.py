@@ -7,6 +7,7 @@ from support.transaction_bench import DELIVERY_TIMEOUT_MS, TransactionBench, bat
 
 from kafkatools.core.errors import (
     ConfigError,
+    DecodeError,
     DeliveryTimeout,
     IllegalState,
     KafkaError,
@@ -343,6 +344,27 @@ def test_a_time_out_tells_what_stood_in_the_way() -> None:
     bench.answer_lookup(error_code=15)
     with pytest.raises(Timeout, match="while awaiting InitProducerId: The coordinator is not available"):
         bench.producer.init_transactions(0)
+
+
+def test_initialization_with_a_producer_id_below_zero_fails() -> None:
+    bench = TransactionBench()
+    result = bench.manager.initialize_transactions()
+    bench.turn()
+    bench.answer_lookup()
+    bench.answer(ApiKey.INIT_PRODUCER_ID, producer_id=-1, producer_epoch=-1)
+    with pytest.raises(DecodeError, match="producer id -1"):
+        result.wait(0)
+    assert bench.manager.has_fatal_error
+
+
+def test_a_transaction_that_ends_with_an_epoch_below_zero_fails_the_producer() -> None:
+    bench = TransactionBench(2).init().begin()
+    bench.sent()
+    result = bench.manager.begin_commit()
+    bench.answer_produce()
+    with pytest.raises(DecodeError, match="producer id 77 and epoch -1"):
+        bench.end(result, producer_id=77, producer_epoch=-1)
+    assert bench.manager.has_fatal_error
 
 
 def test_initialization_that_took_too_long_goes_on_when_repeated() -> None:
