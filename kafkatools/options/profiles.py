@@ -25,7 +25,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kafkatools.exit_status import CommandError, UsageError
-from kafkatools.options.secret_files import warn_if_others_can_read
+from kafkatools.options.secret_files import warn_if_others_can_read, warn_if_others_can_read_keys
 
 if TYPE_CHECKING:
     from kafkatools.options.parser import Args
@@ -188,6 +188,7 @@ def _profile(name: str, path: str, table: Any, environ: Mapping[str, str], is_de
         if not isinstance(value, dict):
             written[key] = settings[key]
     warn_if_others_can_read(path, written)
+    warn_if_others_can_read_keys({key: settings[key] for key in table.get("settings", {})})
     return Profile(
         name, path, table.get("bootstrap_servers"), settings, table.get("protected", False),
         table.get("cluster", name), is_default,

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kafkatools.exit_status import CommandError
-from kafkatools.options.secret_files import warn_if_others_can_read
+from kafkatools.options.secret_files import warn_if_others_can_read, warn_if_others_can_read_keys
 
 _BLANK = " \t\f"
 _ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
@@ -32,6 +32,7 @@ def read_properties(path: str) -> dict[str, str]:
         text = data.decode("iso-8859-1")
     settings = parse_properties(text, path)
     warn_if_others_can_read(path, settings)
+    warn_if_others_can_read_keys(settings)
     return settings
 
 

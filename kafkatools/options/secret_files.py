@@ -1,10 +1,14 @@
-"""The warning about a file of settings with a secret that other users of the machine can read."""
+"""Warnings about files with a secret that other users of the machine can read: files of settings, and key stores and
+private keys that settings name. A trust store holds certificates only, so anybody may read it."""
 
 from __future__ import annotations
 
 import os
 import stat
 from collections.abc import Mapping
+
+# With a listener's prefix, too: listener.name.x.ssl.keystore.location.
+_PRIVATE_KEY_FILES = ("ssl.keystore.location", "sasl.oauthbearer.assertion.private.key.file")
 
 
 def warn_if_others_can_read(path: str, settings: Mapping[str, str]) -> None:
@@ -14,6 +18,17 @@ def warn_if_others_can_read(path: str, settings: Mapping[str, str]) -> None:
     secret = next((name for name, value in settings.items() if holds_secret(name, value)), None)
     if secret is None or not _is_open(path):
         return
+    _warn(path, secret)
+
+
+def warn_if_others_can_read_keys(settings: Mapping[str, str]) -> None:
+    """Log a warning for each file with a private key that the settings name and all users can read."""
+    for name, path in settings.items():
+        if name.endswith(_PRIVATE_KEY_FILES) and _is_open(path):
+            _warn(path, "the private key")
+
+
+def _warn(path: str, secret: str) -> None:
     import logging
 
     logging.getLogger("kafkatools.security").warning(

@@ -203,6 +203,27 @@ def test_a_file_with_a_secret_that_everybody_can_read_is_warned_about(
     assert (f"warning: {profiles}: every user of this machine can read ssl.key.password" in by_profile.err) is warns
 
 
+@pytest.mark.parametrize(("mode", "warns"), [(0o600, False), (0o640, False), (0o644, True)])
+def test_a_private_key_that_everybody_can_read_is_warned_about(
+    echoing: str, tmp_path: pathlib.Path, mode: int, warns: bool
+) -> None:
+    key, trusted = tmp_path / "client.p12", tmp_path / "trusted.p12"
+    for path in (key, trusted):
+        path.touch()
+        path.chmod(mode)
+    stores = {"ssl.keystore.location": key, "ssl.truststore.location": trusted}
+    properties, profiles = tmp_path / "client.properties", tmp_path / "config.toml"
+    properties.write_text("".join(f"{name}={path}\n" for name, path in stores.items()))
+    settings = "".join(f'"{name}" = "{path}"\n' for name, path in stores.items())
+    profiles.write_text(f'[profiles.p]\nbootstrap_servers = "{echoing}"\n[profiles.p.settings]\n{settings}')
+    by_file = run_kt("topics", "--list", "--bootstrap-server", echoing, "--command-config", str(properties))
+    by_profile = run_kt("--profile", "p", "topics", "--list", environ={"KT_CONFIG": str(profiles)})
+    for ran in (by_file, by_profile):
+        warnings = [line for line in ran.err.splitlines() if "every user" in line]
+        about_key = f"{key}: every user of this machine can read the private key in it; try: chmod 600 {key}"
+        assert [line.partition("warning: ")[2] for line in warnings] == [about_key] * warns
+
+
 def test_a_file_without_a_secret_may_be_read(echoing: str, tmp_path: pathlib.Path) -> None:
     path = tmp_path / "client.properties"
     path.write_text("client.id=me\nssl.truststore.location=/x\n")
