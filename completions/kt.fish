@@ -141,7 +141,7 @@ complete -c kt -n '__kt_at consumer-groups' -l command-config -d 'Properties fil
 complete -c kt -n '__kt_at consumer-groups' -l lag-time -d 'With --describe: the lag in time too. LAG-TIME is now minus the timestamp of the first record that was not consumed, BEHIND-NEWEST the newest timestamp of the partition minus that one; both 0 when all was consumed.'
 complete -c kt -n '__kt_at consumer-groups' -l watch -d 'With --describe: show it again every so many seconds (5), until Ctrl-C; without a terminal as lines of JSON.' -x
 complete -c kt -n '__kt_at consumer-groups' -l fail-if -d 'With --describe: exit status 3 when this holds anywhere, and say where. lag>1000 (records), lag>5m (how old the first record is that was not consumed; ms, s, m, h, d), behind>1h (than the newest), total>100000, members<2, state!=Stable; > >= < <= = !=. May be repeated. With --watch: ends when it holds.' -x
-complete -c kt -n '__kt_at consumer-groups' -l undo-file -d 'Where --execute notes the offsets from before, for --from-file. Default: a new file in this directory, named after the group and the time. With --delete and --delete-offsets: note them here first.' -r -F
+complete -c kt -n '__kt_at consumer-groups' -l undo-file -d 'Where --execute saves the previous offsets, for --from-file. Default: a new file in this directory, named after the group and the time. With --delete and --delete-offsets: note them here first.' -r -F
 complete -c kt -n '__kt_at consumer-groups' -l no-undo-file -d 'With --execute: note nothing.'
 complete -c kt -n '__kt_at consumer-groups' -l json -d 'Write JSON, one object a line; errors too.'
 complete -c kt -n '__kt_at consumer-groups' -l help -d 'Show this text and stop.'
@@ -184,7 +184,7 @@ complete -c kt -n '__kt_at share-groups' -l execute -d 'Do it.'
 complete -c kt -n '__kt_at share-groups' -l export -d 'Show it as CSV, for --from-file.'
 complete -c kt -n '__kt_at share-groups' -l timeout -d 'How long each request may take, in ms.' -x
 complete -c kt -n '__kt_at share-groups' -l command-config -d 'Properties file with settings of the client.' -r -F
-complete -c kt -n '__kt_at share-groups' -l undo-file -d 'With --execute, --delete and --delete-offsets: note the offsets from before in this file first, for --reset-offsets --from-file.' -r -F
+complete -c kt -n '__kt_at share-groups' -l undo-file -d 'With --execute, --delete and --delete-offsets: save the previous offsets in this file first, for --reset-offsets --from-file.' -r -F
 complete -c kt -n '__kt_at share-groups' -l json -d 'Write JSON, one object a line; errors too.'
 complete -c kt -n '__kt_at share-groups' -l help -d 'Show this text and stop.'
 complete -c kt -n '__kt_at share-groups' -l version -d 'Show the version of Apache Kafka whose tool this is, and stop.'

@@ -122,7 +122,7 @@ class SandboxCluster:
         """Stops a node in the middle of what it does (SIGSTOP): it keeps its connections and answers nothing."""
         node = self.node(node_id)
         if node.state == PAUSED:
-            raise SandboxError(f"node {node_id} is paused already")
+            raise SandboxError(f"Node {node_id} is paused already")
         pid = self._living(node_id)
         os.kill(pid, signal.SIGSTOP)
         self._await(lambda: self.node(node_id).state != RUNNING, f"node {node_id} was not paused")
@@ -132,7 +132,7 @@ class SandboxCluster:
         """Lets a paused node go on (SIGCONT)."""
         node = self.node(node_id)
         if node.state == RUNNING:
-            raise SandboxError(f"node {node_id} is not paused")
+            raise SandboxError(f"Node {node_id} is not paused")
         pid = self._living(node_id)
         os.kill(pid, signal.SIGCONT)
         return pid
@@ -141,7 +141,7 @@ class SandboxCluster:
         """Stops a node cleanly: first it hands over what it leads. Raises SandboxError when it is dead or paused."""
         node = self.node(node_id)
         if node.state == PAUSED:
-            raise SandboxError(f"node {node_id} is paused: resume it first, or kill it")
+            raise SandboxError(f"Node {node_id} is paused: resume it first, or kill it")
         pid = self._living(node_id)
         self._end(node_id, pid, signal.SIGTERM)
         return pid
@@ -150,7 +150,7 @@ class SandboxCluster:
         """Starts a node that is dead, formatting its directory when that was wiped; gives whether the cluster has taken
         it in by now, which takes a majority of the nodes. Raises SandboxError when it lives or does not start."""
         if self.node(node_id).state != DEAD:
-            raise SandboxError(f"node {node_id} runs already")
+            raise SandboxError(f"Node {node_id} runs already")
         with start_lock(self.home):
             child = self._spawn(self.layout.place(node_id), [node_id])
         self._adopt(node_id, child)
@@ -176,7 +176,7 @@ class SandboxCluster:
         """Removes the data of a node that is dead, as if its disk had been replaced; gives the directory. The node gets
         an empty one when it is started. Raises SandboxError when it is not dead."""
         if self.node(node_id).state != DEAD:
-            raise SandboxError(f"node {node_id} runs: stop it or kill it first")
+            raise SandboxError(f"Node {node_id} runs: stop it or kill it first")
         place = self.layout.place(node_id)
         with start_lock(self.home):
             if layouts.is_formatted(place):
@@ -278,7 +278,7 @@ class SandboxCluster:
     def _living(self, node_id: int) -> int:
         pid = self.node(node_id).pid
         if pid is None:
-            raise SandboxError(f"node {node_id} is dead")
+            raise SandboxError(f"Node {node_id} is dead")
         return pid
 
     def _end(self, node_id: int, pid: int, number: signal.Signals) -> None:
@@ -376,7 +376,7 @@ def plan_cluster(home: str, options: ClusterOptions) -> ClusterLayout:
     """Where everything is to be. Raises SandboxError for what cannot be; nothing is written."""
     size = options.nodes
     if not 1 <= size <= layouts.MOST_NODES:
-        raise SandboxError(f"a sandbox has 1 to {layouts.MOST_NODES} nodes, not {size}")
+        raise SandboxError(f"A sandbox has 1 to {layouts.MOST_NODES} nodes, not {size}")
     if len(options.racks) > size:
         raise SandboxError(f"{len(options.racks)} racks for {size} nodes")
     settings = dict(options.settings or {})

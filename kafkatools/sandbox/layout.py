@@ -87,7 +87,7 @@ class ClusterLayout:
         for place in self.places:
             if place.node_id == node_id:
                 return place
-        raise SandboxError(f"there is no node {node_id}: the nodes of the sandbox are 1 to {len(self.places)}")
+        raise SandboxError(f"There is no node {node_id}: the nodes of the sandbox are 1 to {len(self.places)}")
 
     @property
     def voters(self) -> str:
@@ -167,7 +167,7 @@ def _refuse_ports(ports: Sequence[tuple[int, int]]) -> None:
     taken = _taken(ports)
     if taken is not None:
         node_id, port = taken
-        raise SandboxError(f"port {port} (node {node_id}) is in use")
+        raise SandboxError(f"Port {port} (node {node_id}) is in use")
 
 
 def _taken(ports: Sequence[tuple[int, int]]) -> tuple[int, int] | None:
@@ -199,7 +199,7 @@ def _free_ports(size: int) -> list[tuple[int, int]]:
         ports = node_ports(chance.randrange(_LOWEST_FREE_PORT, highest), size)
         if _taken(ports) is None:
             return ports
-    raise SandboxError(f"no {2 * size} free ports were found")
+    raise SandboxError(f"No {2 * size} free ports were found")
 
 
 # -- directories -------------------------------------------------------------------------------------------------------

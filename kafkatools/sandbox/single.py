@@ -119,7 +119,7 @@ def _refuse_dead_cluster(home: str) -> None:
     cluster = find_cluster(home)
     if cluster is not None:
         raise SandboxError(
-            f"all {len(cluster.node_ids)} nodes of the sandbox are dead: kt sandbox restart 1 brings one back, "
+            f"All {len(cluster.node_ids)} nodes of the sandbox are dead: kt sandbox restart 1 brings one back, "
             "kt sandbox stop gives it up"
         )
 
@@ -138,7 +138,7 @@ def ensure_cluster(home: str, options: ClusterOptions, clock: Clock) -> tuple[Sa
         if cluster is None or running.nodes != options.nodes:
             nodes = "one node" if running.nodes == 1 else f"{running.nodes} nodes"
             raise SandboxError(
-                f"a sandbox of {nodes} is running on {running.bootstrap}; stop it first: kt sandbox stop"
+                f"A sandbox of {nodes} is running on {running.bootstrap}; stop it first: kt sandbox stop"
             )
         return cluster, False
 
@@ -182,4 +182,4 @@ def stop(home: str, sleep_ms: Callable[[int], None]) -> SandboxInfo | None:
         if status(home) is None:
             return running
         sleep_ms(20)
-    raise SandboxError(f"the sandbox (pid {running.pid}) did not stop within {STOP_TIMEOUT_MS // 1000} s")
+    raise SandboxError(f"The sandbox (pid {running.pid}) did not stop within {STOP_TIMEOUT_MS // 1000} s")

@@ -30,6 +30,10 @@ _DIFFERENCES = {
         "Warn: Partition 0 from topic orders has no record that late. Falling back to latest known offset."
     )),
     "053": Difference("reset-duration", status=ExitStatus.OK, own_words=True),
+    "065": Difference("reset-topic", stderr=(
+        "Error: Executing consumer group command failed due to topic ghost: "
+        "This server does not host this topic-partition."
+    )),
     "067": Difference("reset-preview", stderr="Group 'brandnew' does not exist: --execute would create it"),
     "068": Difference("reset-preview", stderr="Group 'brandnew2' does not exist: there are no offsets to reset"),
     "071": Difference("reset-warning", stderr="One of the reset scopes should be defined: --all-topics, --topic."),
@@ -178,7 +182,7 @@ class _Replay:
             out = re.sub(rf"\b{epoch}(?= +pay:0)", "2", out)
             out = re.sub(rf"(Stable +){epoch}( +){epoch}(?= )", r"\g<1>2\g<2>2", out)
         err = _sorted_names(ran.err.split("\n")[0])
-        if "--execute" in case.args and err.startswith("The offsets from before are in "):
+        if "--execute" in case.args and err.startswith("The previous offsets are saved in "):
             err = ""
         return Ran(ran.status, out.encode(), err.encode())
 

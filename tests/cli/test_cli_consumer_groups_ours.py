@@ -58,7 +58,9 @@ def test_a_reset_is_undone_with_its_undo_file(
     files = list(tmp_path.iterdir())
     assert len(files) == 1
     assert re.fullmatch(r"undo-g-\d{8}T\d{6}Z\.undo\.csv", files[0].name)
-    assert done.err == f"The offsets from before are in {files[0].name}, for --reset-offsets --from-file.\n"
+    assert (
+        done.err == f"The previous offsets are saved in {files[0].name}; --reset-offsets --from-file restores them.\n"
+    )
     assert files[0].read_text() == "undo-g,undo,0,1\nundo-g,undo,1,none\n"
     assert described_offsets(kt, "undo-g") == {("undo", 0): 3, ("undo", 1): 0}
     back = kt("--reset-offsets", "--group", "undo-g", "--from-file", files[0].name, "--execute", "--no-undo-file")

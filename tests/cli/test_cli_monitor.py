@@ -203,7 +203,9 @@ def test_a_terminal_has_a_screen_and_gets_it_back(bootstrap: str, tmp_path: path
     assert shown.count("\x1b[?1049h") == shown.count("\x1b[?1049l") == 1, "the alternate screen, entered and left"
     assert "\x1b[?25h" in shown, "the cursor is there again"
     text = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", shown)
-    assert "well" in text and "orders" in text and "shop" in text and "Traceback" not in text
+    assert (
+        "Healthy" in text and "refreshed in" in text and "orders" in text and "shop" in text and "Traceback" not in text
+    )
 
 
 # -- what it serves --
@@ -260,7 +262,7 @@ def test_metrics_and_page_are_served(bootstrap: str, tmp_path: pathlib.Path) -> 
         assert process.poll() is None
         text = drawn(shared + "#topic=orders", tmp_path)
     tables = Tables.of(text)
-    assert ["orders", "2", "1", "well"] in [row[:4] for row in tables["topics"]]
+    assert ["orders", "2", "1", "healthy"] in [row[:4] for row in tables["topics"]]
     assert tables["partitions"][0][0] == "0" and tables["partitions"][0][-1] == "3", "the lag of shop"
     assert "Well" in text
 

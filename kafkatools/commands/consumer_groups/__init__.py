@@ -128,7 +128,7 @@ OPTIONS = (
     ),
     Option(
         "--undo-file",
-        "Where --execute notes the offsets from before, for --from-file. Default: a new file in this directory, named "
+        "Where --execute saves the previous offsets, for --from-file. Default: a new file in this directory, named "
         "after the group and the time. With --delete and --delete-offsets: note them here first.",
         value="FILE",
         ours=True,

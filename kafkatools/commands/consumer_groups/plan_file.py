@@ -231,7 +231,7 @@ def plan_json(group_id: str, key: TopicPartition, new: OffsetAndMetadata | None)
 
 
 def write_undo(path: str, before: Mapping[str, Mapping[TopicPartition, OffsetAndMetadata | None]]) -> None:
-    """Notes the offsets from before: JSON when the name ends in .json or .jsonl, else CSV. Never overwrites a file.
+    """Write the previous offsets: JSON when the name ends in .json or .jsonl, else CSV. Never overwrites a file.
 
     The file is whole and on the disk under its name, or not there. Raises OSError.
     """

@@ -87,6 +87,14 @@ def partitions_of(session: Session, scope: TopicScope) -> tuple[list[TopicPartit
     return list(dict.fromkeys(found)), errors
 
 
+def known_partitions_of(session: Session, scope: TopicScope) -> list[TopicPartition]:
+    """The partitions meant. Raises KafkaError with the name of the first topic that cannot be described."""
+    partitions, errors = partitions_of(session, scope)
+    for topic, error in errors.items():
+        raise type(error)(f"topic {topic}: {error}") from error
+    return partitions
+
+
 # -- reset --
 
 
@@ -226,10 +234,7 @@ def _plan(session: Session, reset: Reset, names: Sequence[str]) -> tuple[list[Gr
 
 
 def _scoped_partitions(session: Session, scope: TopicScope) -> list[TopicPartition]:
-    partitions, errors = partitions_of(session, scope)
-    if errors:
-        raise next(iter(errors.values()))
-    return partitions
+    return known_partitions_of(session, scope)
 
 
 def _show(session: Session, names: Sequence[str], plans: Sequence[GroupPlan]) -> None:

@@ -1,6 +1,6 @@
 """Carrying a reset out: the undo file first, then new offsets of all groups, then what is to have none.
 
-The undo file holds the offsets from before, one line for each partition that will change; `--from-file` takes it back.
+The undo file holds the previous offsets, one line for each partition that will change; `--from-file` takes it back.
 When it cannot be written nothing is changed.
 """
 
@@ -88,7 +88,7 @@ def _write_undo_file(session: Session, plans: Sequence[GroupPlan]) -> None:
             f"The undo file {path} cannot be written, so nothing was changed: {error.strerror}",
             hint="Name another one with --undo-file, or do without it with --no-undo-file.",
         ) from None
-    line = f"The offsets from before are in {path}, for --reset-offsets --from-file."
+    line = f"The previous offsets are saved in {path}; --reset-offsets --from-file restores them."
     session.console.note(line, {"undo_file": path})
 
 

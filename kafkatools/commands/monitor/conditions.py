@@ -132,7 +132,7 @@ def _text(number: float) -> str:
 
 def _of_group(measure: str, group: GroupView) -> Measured | None:
     """The measure of a group; None for the lag of a group without commits."""
-    why = group.unknown or f"its coordinator, broker {group.coordinator}, did not tell"
+    why = group.unknown or f"its coordinator, broker {group.coordinator}, did not report"
     if measure == "members":
         return Measured(group.members, 0, why)
     if not group.is_lag_known:
@@ -151,7 +151,7 @@ def _of_cluster(measure: str, view: ClusterView) -> Measured:
         return Measured(value, view.totals.least_lag, why)
     if why:
         return Measured(None, value or 0, why)
-    return Measured(value, 0, _NEEDS_LOOKS if measure == "messages" else "nobody told")
+    return Measured(value, 0, _NEEDS_LOOKS if measure == "messages" else "no broker reported it")
 
 
 def _why_unknown(measure: str, view: ClusterView) -> str:
@@ -161,14 +161,14 @@ def _why_unknown(measure: str, view: ClusterView) -> str:
     if measure == "messages":
         unheard = (part for part in view.partitions if part.end_offset is None and not part.is_offline)
         return next(
-            (f"broker {part.leader} did not tell the end of {part.topic}-{part.partition}" for part in unheard), ""
+            (f"broker {part.leader} did not report the end of {part.topic}-{part.partition}" for part in unheard), ""
         )
     if measure in ("under-min-isr", "at-min-isr"):
         unset = (part.topic for part in view.partitions if part.min_isr is None and not part.is_offline)
-        return next((f"min.insync.replicas of {topic} was not told" for topic in unset), "")
+        return next((f"min.insync.replicas of {topic} is not reported" for topic in unset), "")
     if measure == "offline-log-dirs":
         silent = (broker.id for broker in view.brokers if broker.is_alive and broker.log_dirs is None)
-        return next((f"broker {broker} did not tell its log directories" for broker in silent), "")
+        return next((f"broker {broker} did not report its log directories" for broker in silent), "")
     if measure == "moving":
         return next((problem.message for problem in view.problems if problem.what == "reassignments"), "")
     return ""

@@ -182,7 +182,7 @@ const drawTopics = (view) => {
     const button = element('button', {type: 'button', class: 'row-button', 'data-topic': topic.topic,
       'aria-pressed': String(topic.topic === chosen)}, topic.topic);
     return {mood: (['', 'warn', 'bad'][bad(topic)] + (topic.topic === chosen ? ' chosen' : '')).trim(), cells: [button,
-      count(topic.partitions), count(topic.replication_factor), states.join(', ') || 'well', size(topic.bytes),
+      count(topic.partitions), count(topic.replication_factor), states.join(', ') || 'healthy', size(topic.bytes),
       rate(topic.messages_per_second), size(topic.bytes_per_second)]};
   }), 'No topic.');
   const more = found.length - SHOWN_TOPICS, unsent = view.totals.topics - view.topics.length;

@@ -87,10 +87,14 @@ class Screen(Output):
         totals = view.totals
         every = f"every {self.wanted.interval_ms / 1000:g} s, Ctrl-C ends"
         cluster = visible(view.cluster_id or "-")
-        yield _text(f"cluster {cluster}  {local_time(view.time_ms)}  took {view.took_ms} ms, {every}", style="dim")
+        yield _text(
+            f"cluster {cluster}  {local_time(view.time_ms)}  refreshed in {view.took_ms} ms, {every}", style="dim"
+        )
         is_unknown = any(topic.has_unknown_ends for topic in view.topics)
         wrong = what_is_wrong(view)
-        yield _text(f"WRONG: {', '.join(wrong)}", style="bold red") if wrong else _text("well", style="bold green")
+        yield (
+            _text(f"Unhealthy: {', '.join(wrong)}", style="bold red") if wrong else _text("Healthy", style="bold green")
+        )
         yield _text(
             f"{totals.answering}/{totals.brokers} brokers  {totals.topics} topics  {totals.partitions} partitions  "
             f"{totals.groups} groups  lag {at_least(totals.lag, totals.least_lag)}  "
@@ -98,7 +102,7 @@ class Screen(Output):
         )
         error = self._board.last[1]
         if error is not None:
-            yield _text(f"the last look failed: {visible(error)}", style="bold red")
+            yield _text(f"the last refresh failed: {visible(error)}", style="bold red")
         for problem in view.problems[:3]:
             yield _text(f"No data: {visible(problem.message)}", style="yellow")
         for line in self._addresses:

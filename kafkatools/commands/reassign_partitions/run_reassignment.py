@@ -160,7 +160,7 @@ def _carry_out(this: _Run, admin: AdminClient, work: Work) -> ExitStatus:
 
     if not this.args.no_undo_file:
         path = write_undo(this.console, this.args.undo_file, work)
-        this.report.note(f"The replicas from before are in {path}.")
+        this.report.note(f"The previous replicas are saved in {path}.")
     if work.others:
         this.report.note(f"Being moved by somebody else at the same time: {counted(work.others)}.")
     supervision = _prepare(this, admin, work)

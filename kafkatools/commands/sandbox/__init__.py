@@ -45,7 +45,7 @@ def run_start(console: Console, args: Args) -> ExitStatus:
 def _refuse_choices(args: Args, bootstrap: str, running: int) -> None:
     """A sandbox that runs is what it is."""
     if any(args.given(name) for name in _CHOICES if name != "nodes") or (args.given("nodes") and args.nodes != running):
-        raise CommandError(f"the sandbox is already running on {bootstrap}; stop it first: kt sandbox stop")
+        raise CommandError(f"The sandbox is already running on {bootstrap}; stop it first: kt sandbox stop")
 
 
 def _start_cluster(console: Console, args: Args, settings: dict[str, str], racks: tuple[str, ...]) -> ExitStatus:

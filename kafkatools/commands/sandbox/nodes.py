@@ -25,8 +25,8 @@ def _cluster(console: Console) -> SandboxCluster:
     cluster = find_cluster(console.home, console.clock)
     if cluster is None:
         if status(console.home) is not None:
-            raise CommandError("the sandbox has one node only; kt sandbox start --nodes 3 starts three, after a stop")
-        raise CommandError("no sandbox of several nodes is running; kt sandbox start --nodes 3 starts three")
+            raise CommandError("The sandbox has one node only; kt sandbox start --nodes 3 starts three, after a stop")
+        raise CommandError("No sandbox of several nodes is running; kt sandbox start --nodes 3 starts three")
     return cluster
 
 
@@ -80,7 +80,7 @@ def run_restart(console: Console, args: Args) -> ExitStatus:
         return status
     running = sum(each.state == RUNNING for each in cluster.nodes)
     if 2 * running > len(cluster.node_ids):
-        raise CommandError(f"node {node_id} has not joined the others yet: see {cluster.log_path(node_id)}")
+        raise CommandError(f"Node {node_id} has not joined the others yet: see {cluster.log_path(node_id)}")
     console.note(f"node {node_id} joins when more nodes run: {running} of {len(cluster.node_ids)} are no majority")
     return status
 
@@ -93,7 +93,7 @@ def run_wipe(console: Console, args: Args) -> ExitStatus:
     cluster = _cluster(console)
     if cluster.node(node_id).state != DEAD and not args.stop:
         raise CommandError(
-            f"node {node_id} runs: kt sandbox stop {node_id}, or kill {node_id}, comes first (or --stop)"
+            f"Node {node_id} runs: kt sandbox stop {node_id}, or kill {node_id}, comes first (or --stop)"
         )
     directory = cluster.layout.place(node_id).directory
     if not args.yes and not agrees_to_remove(

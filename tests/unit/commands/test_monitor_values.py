@@ -141,7 +141,7 @@ def test_what_is_not_known_makes_no_condition_hold() -> None:
         ("lag-seconds>60", [f"lag-seconds>60 is unknown for group g: {WHY}"]),
         ("total-lag>599", []),
         ("total-lag>600", [f"total-lag>600 is unknown: group g: {WHY}"]),
-        ("offline-log-dirs>1", ["offline-log-dirs>1 is unknown: broker 3 did not tell its log directories"]),
+        ("offline-log-dirs>1", ["offline-log-dirs>1 is unknown: broker 3 did not report its log directories"]),
         ("members<1", []),
         ("brokers<3", []),
         ("unwell", []),

@@ -94,10 +94,10 @@ def test_a_node_is_killed_and_comes_back(kt: Kt) -> None:
     pid = rows(kt)[2]["pid"]
     assert kt("sandbox", "kill", "2").out == f"Killed node 2 (pid {pid})\n"
     assert states(kt) == ["running", "dead", "running"]
-    assert refused(kt("sandbox", "kill", "2")) == "node 2 is dead"
-    assert refused(kt("sandbox", "pause", "2")) == "node 2 is dead"
-    assert refused(kt("sandbox", "resume", "2")) == "node 2 is dead"
-    assert refused(kt("sandbox", "stop", "2")) == "node 2 is dead"
+    assert refused(kt("sandbox", "kill", "2")) == "Node 2 is dead"
+    assert refused(kt("sandbox", "pause", "2")) == "Node 2 is dead"
+    assert refused(kt("sandbox", "resume", "2")) == "Node 2 is dead"
+    assert refused(kt("sandbox", "stop", "2")) == "Node 2 is dead"
     assert (
         len(kt("sandbox", "start", "--nodes", "3", "--json").out.split('"bootstrap":"')[1].split('"')[0].split(","))
         == 2
@@ -110,17 +110,17 @@ def test_a_node_is_killed_and_comes_back(kt: Kt) -> None:
 def test_a_node_is_paused_and_goes_on(kt: Kt) -> None:
     assert kt("sandbox", "pause", "3").out == f"Paused node 3 (pid {rows(kt)[3]['pid']})\n"
     assert states(kt) == ["running", "running", "paused"]
-    assert refused(kt("sandbox", "pause", "3")) == "node 3 is paused already"
-    assert refused(kt("sandbox", "restart", "3")) == "node 3 is paused: resume it first, or kill it"
+    assert refused(kt("sandbox", "pause", "3")) == "Node 3 is paused already"
+    assert refused(kt("sandbox", "restart", "3")) == "Node 3 is paused: resume it first, or kill it"
     assert kt("sandbox", "resume", "3").status == 0
-    assert refused(kt("sandbox", "resume", "3")) == "node 3 is not paused"
+    assert refused(kt("sandbox", "resume", "3")) == "Node 3 is not paused"
     assert states(kt) == ["running"] * 3
 
 
 def test_a_wiped_node_gets_its_replicas_again(kt: Kt) -> None:
     directory = pathlib.Path(str(rows(kt)[3]["directory"]))
     before = (directory / "meta.properties").read_text()
-    assert refused(kt("sandbox", "wipe", "3")).startswith("node 3 runs: kt sandbox stop 3, or kill 3, comes first")
+    assert refused(kt("sandbox", "wipe", "3")).startswith("Node 3 runs: kt sandbox stop 3, or kill 3, comes first")
     question = f"Remove all data of node 3 in {directory}? (y/n)\n"
     silent = kt("sandbox", "wipe", "3", "--stop")
     assert (silent.status, silent.out) == (1, question)
@@ -138,11 +138,11 @@ def test_a_wiped_node_gets_its_replicas_again(kt: Kt) -> None:
 
 
 def test_what_cannot_be_asked_of_a_sandbox_that_runs(kt: Kt) -> None:
-    running = "a sandbox of 3 nodes is running on 127.0.0.1"
+    running = "A sandbox of 3 nodes is running on 127.0.0.1"
     assert refused(kt("sandbox", "start", "--nodes", "2")).startswith(running)
-    assert refused(kt("sandbox", "start", "--nodes", "1")).startswith("the sandbox is already running on 127.0.0.1")
-    assert refused(kt("sandbox", "start", "--nodes", "3", "--port", "1")).startswith("the sandbox is already running")
-    assert refused(kt("sandbox", "kill", "4")) == "there is no node 4: the nodes of the sandbox are 1 to 3"
+    assert refused(kt("sandbox", "start", "--nodes", "1")).startswith("The sandbox is already running on 127.0.0.1")
+    assert refused(kt("sandbox", "start", "--nodes", "3", "--port", "1")).startswith("The sandbox is already running")
+    assert refused(kt("sandbox", "kill", "4")) == "There is no node 4: the nodes of the sandbox are 1 to 3"
     assert refused(kt("sandbox", "kill"), 2) == "kt sandbox kill: error: too few arguments: which node?"
     assert (
         refused(kt("sandbox", "kill", "two"), 2) == "kt sandbox kill: error: 'two' is no node: they are numbers from 1"
@@ -157,8 +157,8 @@ def test_without_a_majority_a_node_starts_and_waits(kt: Kt, home: pathlib.Path) 
     assert kt("sandbox", "kill", "3").status == 0
     status = kt("sandbox", "status")
     assert status.status == 1 and status.out.startswith("Not running: every node is dead")
-    assert "all 3 nodes of the sandbox are dead: kt sandbox restart 1 brings" in refused(kt("topics", "--list"))
-    assert refused(kt("sandbox", "start")).startswith("all 3 nodes of the sandbox are dead")
+    assert "All 3 nodes of the sandbox are dead: kt sandbox restart 1 brings" in refused(kt("topics", "--list"))
+    assert refused(kt("sandbox", "start")).startswith("All 3 nodes of the sandbox are dead")
     alone = kt("sandbox", "restart", "2")
     assert (alone.status, alone.err) == (0, "node 2 joins when more nodes run: 1 of 3 are no majority\n")
     assert kt("sandbox", "restart", "1").err == ""
@@ -203,7 +203,7 @@ def test_what_no_sandbox_is(tmp_path: pathlib.Path, words: list[str], message: s
 
 def test_a_node_alone_is_told_how_to_become_several(tmp_path: pathlib.Path) -> None:
     ran = run_kt("sandbox", "kill", "1", environ={"KT_HOME": str(tmp_path)})
-    assert refused(ran) == "no sandbox of several nodes is running; kt sandbox start --nodes 3 starts three"
+    assert refused(ran) == "No sandbox of several nodes is running; kt sandbox start --nodes 3 starts three"
 
 
 def test_a_start_that_fails_half_way_leaves_nothing(tmp_path: pathlib.Path) -> None:

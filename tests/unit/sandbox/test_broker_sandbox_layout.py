@@ -64,8 +64,8 @@ def test_what_was_asked_for_comes_before_the_defaults(tmp_path: pathlib.Path) ->
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"size": 0}, "a sandbox has 1 to 9 nodes, not 0"),
-        ({"size": 10}, "a sandbox has 1 to 9 nodes, not 10"),
+        ({"size": 0}, "A sandbox has 1 to 9 nodes, not 0"),
+        ({"size": 10}, "A sandbox has 1 to 9 nodes, not 10"),
         ({"size": 2, "racks": ["a", "b", "c"]}, "3 racks for 2 nodes"),
         ({"settings": {"node.id": "7"}}, "node.id is what the sandbox gives its nodes itself"),
         ({"port": 65_520}, "3 nodes from port 65520 on would take ports up to 65541: there are 65535"),
@@ -82,7 +82,7 @@ def test_what_cannot_be(tmp_path: pathlib.Path, options: dict[str, object], mess
 def test_a_port_in_use_is_named_with_its_node(tmp_path: pathlib.Path) -> None:
     base = planned(tmp_path).places[0].port
     with socket.create_server(("127.0.0.1", base + 11)):
-        with pytest.raises(SandboxError, match=rf"^port {base + 11} \(node 2\) is in use$"):
+        with pytest.raises(SandboxError, match=rf"^Port {base + 11} \(node 2\) is in use$"):
             planned(tmp_path, port=base)
         assert base + 11 not in [place.controller_port for place in planned(tmp_path).places]
 
@@ -149,5 +149,5 @@ def test_a_marker_that_says_nothing_is_named(tmp_path: pathlib.Path) -> None:
 
 
 def test_an_unknown_node_is_named(tmp_path: pathlib.Path) -> None:
-    with pytest.raises(SandboxError, match="^there is no node 4: the nodes of the sandbox are 1 to 3$"):
+    with pytest.raises(SandboxError, match="^There is no node 4: the nodes of the sandbox are 1 to 3$"):
         planned(tmp_path).place(4)

@@ -77,7 +77,7 @@ OPTIONS = (
     command_config(),
     Option(
         "--undo-file",
-        "With --execute, --delete and --delete-offsets: note the offsets from before in this file first, for "
+        "With --execute, --delete and --delete-offsets: save the previous offsets in this file first, for "
         "--reset-offsets --from-file.",
         value="FILE",
         ours=True,

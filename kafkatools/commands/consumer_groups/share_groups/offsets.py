@@ -76,7 +76,7 @@ def _complain(session: Session, group_id: str, error: KafkaError) -> None:
 
 def _plan(session: Session, reset: Reset, names: Sequence[str]) -> list[GroupPlan]:
     """The new offsets of each group. Raises KafkaError or CommandError."""
-    from kafkatools.commands.consumer_groups.reset import GroupPlan, partitions_of
+    from kafkatools.commands.consumer_groups.reset import GroupPlan, known_partitions_of
     from kafkatools.commands.consumer_groups.targets import Targets
 
     begins: Mapping[str, ShareOffsets] = {}
@@ -86,10 +86,7 @@ def _plan(session: Session, reset: Reset, names: Sequence[str]) -> list[GroupPla
     if reset.plan is not None:
         wanted = {name: reset.plan.of_group(name) for name in names}
     elif reset.scope is not None:
-        partitions, errors = partitions_of(session, reset.scope)
-        if errors:
-            raise next(iter(errors.values()))
-        wanted = dict.fromkeys(names, partitions)
+        wanted = dict.fromkeys(names, known_partitions_of(session, reset.scope))
     targets = Targets(session, reset, wanted, {name: _as_committed(one) for name, one in begins.items()})
     return [GroupPlan(name, targets.of_group(name)) for name in names]
 

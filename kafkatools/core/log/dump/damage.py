@@ -25,8 +25,9 @@ class Finding:
 
     def text(self) -> str:
         place = f" at byte {self.position}" if self.position >= 0 else ""
-        loss = f"; {self.lost}" if self.lost else ""
-        return f"{self.file}{place}: {self.problem}{loss}"
+        if not self.lost:
+            return f"{self.file}{place}: {self.problem}"
+        return f"{self.file}{place}: {self.problem.removesuffix('.')}; {self.lost}"
 
     @property
     def headline(self) -> str:

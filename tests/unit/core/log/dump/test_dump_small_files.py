@@ -8,7 +8,7 @@ import pytest
 from crc32c import crc32c
 
 from kafkatools.core.log.dump.control_text import control_text
-from kafkatools.core.log.dump.damage import Damage
+from kafkatools.core.log.dump.damage import Damage, Finding
 from kafkatools.core.log.dump.decoders import (
     cluster_metadata_decoder,
     offsets_decoder,
@@ -167,3 +167,11 @@ def test_control_records() -> None:
     assert control_text(record(bytes((0, 0, 0, 99)), b"")) == " controlType: UNKNOWN(99)"
     with pytest.raises(Damage, match="Must have at least 4 bytes"):
         control_text(record(b"\x00", b""))
+
+
+@pytest.mark.parametrize("problem", ["Size 3 is impossible in file 0.log.", "Size 3 is impossible in file 0.log"])
+def test_a_finding_with_a_loss_has_one_punctuation_mark_between_its_parts(problem: str) -> None:
+    """Apache Kafka's texts end with a full stop, and stay as they are at the end of a line."""
+    expected = "0.log at byte 7: Size 3 is impossible in file 0.log; 9 bytes lost"
+    assert Finding("0.log", 7, problem, "9 bytes lost").text() == expected
+    assert Finding("0.log", 7, problem).text() == f"0.log at byte 7: {problem}"
