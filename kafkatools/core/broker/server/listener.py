@@ -30,6 +30,7 @@ from typing import Final, Protocol
 
 from kafkatools.core.broker.server.acceptor import Acceptor, Dispatch
 from kafkatools.core.broker.server.connection_limits import ConnectionLimits, OwnedDescriptor
+from kafkatools.core.broker.server.receive_memory import Memory, allocated, can_grow
 from kafkatools.core.broker.server.requests import (
     DELAYED,
     SLICED,
@@ -80,13 +81,12 @@ class Connection:
         self.socket = sock
         self.last_active_ms = now_ms
         self.is_muted = False
-        self.is_throttled = False
-        self.is_closed = False
+        self.is_throttled = self.is_closed = False
         self.is_peer = acceptor.is_internal
-        self._buffer = bytearray(INITIAL_BUFFER_BYTES)
+        self._buffer: Memory = bytearray(INITIAL_BUFFER_BYTES)
+        self._capacity = INITIAL_BUFFER_BYTES
         self._view = memoryview(self._buffer)
-        self._start = 0
-        self._end = 0
+        self._start = self._end = 0
         self._output: deque[bytes | memoryview | FileRegion] = deque()
         self._queued_bytes = 0
         self._events = READ
@@ -99,7 +99,7 @@ class Connection:
         self.is_unfinished = False
         self.last_written: object = None
         self.on_close: Callable[[], None] | None = None
-        listener.buffered_bytes += len(self._buffer)
+        listener.buffered_bytes += self._capacity
 
     @property
     def is_protected(self) -> bool:
@@ -204,7 +204,7 @@ class Connection:
         if self.is_closed or self._is_in_lane:
             return
         pending = self._end - self._start
-        capacity = len(self._buffer)
+        capacity = self._capacity
         if pending == 0 and capacity > READ_BUFFER_BYTES:
             self._replace_buffer(READ_BUFFER_BYTES)
         elif self._end == capacity and (pending == capacity or capacity < READ_BUFFER_BYTES):
@@ -214,14 +214,16 @@ class Connection:
             self._start, self._end = 0, pending
 
     def _replace_buffer(self, capacity: int) -> None:
-        if self.listener.buffered_bytes + capacity > self.listener.max_buffered_bytes:
+        listener = self.listener
+        if listener.buffered_bytes + capacity > listener.max_buffered_bytes:
             self.close()
             return
-        pending = self._end - self._start
-        buffer = bytearray(capacity)
-        buffer[:pending] = self._view[self._start : self._end]
-        self.listener.buffered_bytes += capacity - len(self._buffer)
-        self._buffer, self._view = buffer, memoryview(buffer)
+        listener.buffered_bytes += capacity - self._capacity
+        pending, buffer = self._end - self._start, self._buffer
+        if self._start or not can_grow(buffer, capacity):
+            buffer = allocated(capacity, listener.max_request_bytes + 4)
+            buffer[:pending] = self._view[self._start : self._end]
+        self._buffer, self._view, self._capacity = buffer, memoryview(buffer)[:capacity], capacity
         self._start, self._end = 0, pending
 
     # -- writing ---------------------------------------------------------------------------------------------------
@@ -378,7 +380,7 @@ class Connection:
                 release_region(part)
         self._output.clear()
         self.listener.forget(self, self._events)
-        self.listener.buffered_bytes -= len(self._buffer)
+        self.listener.buffered_bytes -= self._capacity
         with contextlib.suppress(OSError):
             self.socket.close()
         if self.on_close is not None:

@@ -209,6 +209,23 @@ def test_a_large_commit_and_a_small_read_of_all_of_it_are_worked_off_in_slices(b
     assert broker.longest < broker.total / 4
 
 
+def test_a_request_of_100_mib_is_received_without_copies_of_it(broker: Turns) -> None:
+    client = broker.connect()
+    records = bytes(100 * 1024 * 1024 - 200)
+    data = [{"name": "t", "partition_data": [{"index": 0, "records": records}]}]
+    frame = client.frame(0, 9, {"transactional_id": None, "acks": 1, "timeout": 5000, "topic_data": data})
+    broker.send(client, client.frame(3, 9, names(1)))
+    broker.receive(client, 3, 9)
+    broker.longest = broker.total = 0
+    broker.send(client, frame)
+    assert int(broker.receive(client, 0, 9).responses[0].partition_responses[0].error_code) != 0
+    assert broker.longest < broker.total / 3
+    broker.send(client, client.frame(3, 9, names(1)))
+    assert len(broker.receive(client, 3, 9).topics) == 1
+    (connection,) = broker.node.listener.connections
+    assert broker.node.listener.buffered_bytes == len(connection._buffer) == 256 * 1024
+
+
 def test_a_connection_that_pipelines_costly_requests_takes_turns_with_others(broker: Turns) -> None:
     greedy, other = broker.connect(), broker.connect()
     frame = greedy.frame(3, 9, names(900))

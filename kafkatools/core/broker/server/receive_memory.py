@@ -1,0 +1,26 @@
+"""Memory for the receive buffers of connections.
+
+A large buffer is mapped once for the largest request, and grows without a copy: to copy 64 MiB into a buffer of 100 MiB
+takes 100 ms in one go. The system provides a page when bytes arrive in it, so memory grows with the bytes that arrived.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import mmap
+
+MIN_MAPPED_BYTES = 4 * 1024 * 1024
+Memory = bytearray | mmap.mmap
+
+
+def allocated(capacity: int, most_bytes: int) -> Memory:
+    """Memory for at least `capacity` bytes; mapped memory has `most_bytes`."""
+    if MIN_MAPPED_BYTES <= capacity <= most_bytes:
+        with contextlib.suppress(OSError, ValueError):  # above a limit of address space
+            return mmap.mmap(-1, most_bytes, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    return bytearray(capacity)
+
+
+def can_grow(memory: Memory, capacity: int) -> bool:
+    """Whether the memory is mapped and has room for a larger buffer."""
+    return isinstance(memory, mmap.mmap) and MIN_MAPPED_BYTES <= capacity <= len(memory)
