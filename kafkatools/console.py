@@ -343,5 +343,9 @@ def _line(line: str, stream: BinaryIO) -> bytes:
 
 
 def _encode(text: str) -> bytes:
-    """UTF-8; names that came in as undecodable bytes of a command line go out as they came."""
-    return text.encode("utf-8", "surrogateescape")
+    """UTF-8; names that came in as undecodable bytes of a command line go out as they came. Any other lone surrogate,
+    as JSON can hold it, is escaped: it has no bytes."""
+    try:
+        return text.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:
+        return text.encode("utf-8", "backslashreplace")

@@ -89,6 +89,35 @@ def test_a_json_line_that_is_no_record_ends_the_run_after_those_before_it(
     assert [one["value"] for one in read_json(bootstrap, "t")] == ["good"]
 
 
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        (
+            b'{"value": "x", "headers": [["\\ud800", "y"]]}',
+            "Line 2: the header name \\ud800 has a lone surrogate, which is no UTF-8",
+        ),
+        (b'{"\\ud800": "x"}', "Line 2 has an unknown key: \\ud800"),
+    ],
+)
+def test_a_lone_surrogate_is_an_error_that_names_the_line(bootstrap: str, line: bytes, message: str) -> None:
+    words = ("--bootstrap-server", bootstrap, "--topic", "surrogates", "--json")
+    ran = run_kt("console-producer", *words, stdin=b'{"value": "first"}\n' + line + b"\n")
+    assert ran.status == ExitStatus.FAILED
+    texts = [json.loads(row) for row in ran.err.splitlines()]
+    assert message in [row["error"]["message"] for row in texts if "error" in row]
+    assert "internal error" not in ran.err
+
+
+def test_separators_that_are_no_utf8_are_written_as_they_came(bootstrap: str) -> None:
+    words = ("--bootstrap-server", bootstrap, "--topic", "separated")
+    assert run_kt("console-producer", *words, stdin=b"v\n").status == ExitStatus.OK
+    odd = os.fsdecode(b"\xff")
+    properties = ("print.key=true", f"key.separator={odd}", f"null.literal={odd}{odd}", f"line.separator={odd}\n")
+    options = [word for pair in properties for word in ("--formatter-property", pair)]
+    ran = run_kt("console-consumer", *words, "--from-beginning", "--exit-at-end", *options)
+    assert (ran.status, ran.stdout) == (ExitStatus.OK, b"\xff\xff\xffv\xff\n")
+
+
 def test_with_ignore_error_a_bad_json_line_counts_as_failed(bootstrap: str) -> None:
     make_topic(bootstrap, "t")
     ran = run_kt(

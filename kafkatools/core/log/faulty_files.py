@@ -40,6 +40,14 @@ class Fault:
 class MemoryFile:
     """The parts of a `LogFile` that all files in memory have in common."""
 
+    def write_at(self, position: int, data: Buffer) -> None:
+        """Write at a place."""
+        raise NotImplementedError
+
+    def truncate(self, size: int) -> None:
+        """Cut to a size, or extend with zeros."""
+        raise NotImplementedError
+
     def trim(self) -> None:
         """Do nothing: no space is preallocated."""
 
@@ -131,7 +139,23 @@ class FaultyLogFile(MemoryFile):
         self._inode.synced = bytes(self._inode.data)
 
 
-class FaultyFileSystem:
+class MemoryFileSystem:
+    """The parts of a `FileSystem` that all file systems in memory have in common."""
+
+    def open(self, path: str, *, create: bool = False) -> MemoryFile:
+        """A file as a `LogFile`; FileNotFoundError unless it exists or `create` is set."""
+        raise NotImplementedError
+
+    def write_bytes(self, path: str, data: Buffer, *, sync: bool) -> None:
+        """Replace the content of a file, and with `sync` make it durable."""
+        file = self.open(path, create=True)
+        file.truncate(0)
+        file.write_at(0, data)
+        if sync:
+            file.flush()
+
+
+class FaultyFileSystem(MemoryFileSystem):
     """Files and directories in memory. Inodes are shared by the names of before and after a rename, as on a disk."""
 
     def __init__(self) -> None:
@@ -247,14 +271,6 @@ class FaultyFileSystem:
     def read_bytes(self, path: str) -> bytes:
         """A whole (small) file."""
         return bytes(self.open(path).read_at(0, 2**62))
-
-    def write_bytes(self, path: str, data: Buffer, *, sync: bool) -> None:
-        """Replace the content of a file, and with `sync` make it durable."""
-        file = self.open(path, create=True)
-        file.truncate(0)
-        file.write_at(0, data)
-        if sync:
-            file.flush()
 
     def rename(self, source: str, target: str) -> None:
         """Rename over whatever `target` was; a directory takes its content along."""

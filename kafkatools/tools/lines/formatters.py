@@ -37,6 +37,11 @@ _TEXTS = ("key.separator", "line.separator", "headers.separator", "null.literal"
 _PROPERTIES = frozenset((*(f"print.{flag}" for flag in _FLAGS), *_DESERIALIZERS, *_TEXTS))
 
 
+def _bytes(text: str) -> bytes:
+    """The bytes of an option's value; those of a command line that are no UTF-8 stay as they are."""
+    return text.encode("utf-8", "surrogateescape")
+
+
 class MessageFormatter(Protocol):
     """Turns records into bytes."""
 
@@ -62,10 +67,10 @@ class DefaultFormatter:
     def __init__(self, properties: Mapping[str, str], escape: Escape | None = None) -> None:
         check_properties(properties)
         self._shown = {flag: _flag(properties, f"print.{flag}", flag == "value") for flag in _FLAGS}
-        self._separator = properties.get("key.separator", "\t").encode()
-        self._line_end = properties.get("line.separator", "\n").encode()
-        self._headers_separator = properties.get("headers.separator", ",").encode()
-        self._null = properties.get("null.literal", "null").encode()
+        self._separator = _bytes(properties.get("key.separator", "\t"))
+        self._line_end = _bytes(properties.get("line.separator", "\n"))
+        self._headers_separator = _bytes(properties.get("headers.separator", ","))
+        self._null = _bytes(properties.get("null.literal", "null"))
         self._key, self._value, self._header = (named_deserializer(properties, name) for name in _DESERIALIZERS)
         self._escape = escape
         shown = [flag for flag in _FLAGS if self._shown[flag]]

@@ -26,7 +26,7 @@ def read_json_record(topic: str, line: bytes, number: int) -> ProducerRecord:
         raise MalformedLine(f"Line {number} is not a JSON object")
     unknown = row.keys() - _KEYS
     if unknown:
-        raise MalformedLine(f"Line {number} has an unknown key: {sorted(unknown)[0]}")
+        raise MalformedLine(f"Line {number} has an unknown key: {_printable(sorted(unknown)[0])}")
     try:
         return ProducerRecord(
             topic,
@@ -53,6 +53,11 @@ def bytes_of_json(value: Any) -> bytes | None:
     raise ValueError('a key, value or header is a string, null or {"b64": "..."}')
 
 
+def _printable(text: str) -> str:
+    """The text with lone surrogates escaped; JSON can name them, UTF-8 cannot."""
+    return text.encode("utf-8", "backslashreplace").decode()
+
+
 def _integer(name: str, value: Any) -> int | None:
     """A number that is not negative; null and -1 mean that there is none."""
     if value is None or value == -1:
@@ -68,4 +73,6 @@ def _header(pair: Any) -> tuple[Any, bytes | None]:
     name = pair[0] if isinstance(pair[0], str) else bytes_of_json(pair[0])
     if name is None:
         raise ValueError("a header has a name")
+    if isinstance(name, str) and _printable(name) != name:
+        raise ValueError(f"the header name {_printable(name)} has a lone surrogate, which is no UTF-8")
     return name, bytes_of_json(pair[1])

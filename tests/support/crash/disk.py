@@ -22,7 +22,7 @@ from collections.abc import Callable
 from random import Random
 from typing import NamedTuple
 
-from kafkatools.core.log.faulty_files import MemoryFile
+from kafkatools.core.log.faulty_files import MemoryFile, MemoryFileSystem
 from kafkatools.core.log.files import Buffer, DirectoryEntry
 
 NOTHING, EVERYTHING, PREFIX, SOME = "nothing", "everything", "prefix", "some"
@@ -136,7 +136,7 @@ class DiskFile(MemoryFile):
         self._disk.done("fsync", self.path)
 
 
-class PowerDisk:
+class PowerDisk(MemoryFileSystem):
     """A `FileSystem`. `on_operation` is called after every change, with its kind and path."""
 
     def __init__(self, root: Inode | None = None) -> None:
@@ -241,14 +241,6 @@ class PowerDisk:
         """A whole file."""
         content = self._existing(path).content
         return content.read(0, content.size)
-
-    def write_bytes(self, path: str, data: Buffer, *, sync: bool) -> None:
-        """Replace the content of a file, and with `sync` make it durable."""
-        file = self.open(path, create=True)
-        file.truncate(0)
-        file.write_at(0, data)
-        if sync:
-            file.flush()
 
     def rename(self, source: str, target: str) -> None:
         """Rename within a directory, over whatever `target` was."""
