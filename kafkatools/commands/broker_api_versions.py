@@ -75,20 +75,21 @@ def _between_nodes() -> frozenset[int]:
 
 
 def _line(served: ApiRange) -> str:
-    from kafkatools.core.protocol.api_versions import API_VERSIONS, ApiKey
+    from kafkatools.core.protocol.api_versions import ApiKey
 
     low, high = served.min_version, served.max_version
     versions = str(low) if low == high else f"{low} to {high}"
-    known = API_VERSIONS.get(served.api_key)
-    if known is None:
+    try:
+        known = ApiKey(served.api_key)
+    except ValueError:
         return f"UNKNOWN({served.api_key}): {versions}"
-    if known[1] < low:
+    if known.last_version < low:
         usable = "unusable: node too new"
-    elif high < known[0]:
+    elif high < known.first_version:
         usable = "unusable: node too old"
     else:
-        usable = f"usable: {min(known[1], high)}"
-    return f"{ApiKey(served.api_key).label}({served.api_key}): {versions} [{usable}]"
+        usable = f"usable: {min(known.last_version, high)}"
+    return f"{known.label}({served.api_key}): {versions} [{usable}]"
 
 
 def _print_json(console: Console, node: Node, ranges: Iterable[ApiRange]) -> None:

@@ -13,7 +13,8 @@ import transcripts
 from support.kt import run_kt
 from transcripts import Case, Difference, Expected
 
-from kafkatools.core.broker.server.dispatch import APIS, PRODUCE_KEY
+from kafkatools.core.broker.server.apis import BROKER_APIS
+from kafkatools.core.protocol.api_versions import ApiKey
 from kafkatools.exit_status import ExitStatus
 
 _HELP = Difference("help", status=ExitStatus.OK, own_words=True)
@@ -69,10 +70,11 @@ def _expect_versions(bootstrap: str) -> Callable[[Case, Expected], Expected]:
     """The recorded APIs of one broker, with what the embedded one serves of them."""
 
     def line(match: re.Match[str]) -> str:
-        api = APIS.get(int(match[2]))
+        api = BROKER_APIS.get(int(match[2]))
         if api is None:
             return f"\t{match[1]}({match[2]}): UNSUPPORTED"
-        lowest = 0 if api.key == PRODUCE_KEY else api.lowest  # Kafka says 0 for the sake of old clients (KAFKA-18659)
+        # Kafka says 0 of Produce for the sake of old clients (KAFKA-18659)
+        lowest = 0 if api.key is ApiKey.PRODUCE else api.lowest
         versions = f"{lowest} to {api.highest}" if lowest < api.highest else str(lowest)
         return f"\t{match[1]}({match[2]}): {versions} [usable: {api.highest}]"
 

@@ -9,10 +9,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from kafkatools.core.protocol import messages
-from kafkatools.core.protocol.api_versions import API_VERSIONS
+from kafkatools.core.protocol.api_versions import ApiKey
 from kafkatools.core.records.builder import BatchBuilder
 
-FLEXIBLE_SINCE = {key: first_flexible for key, (_, _, first_flexible) in API_VERSIONS.items()}
+FLEXIBLE_SINCE = {int(key): key.first_flexible_version for key in ApiKey}
 
 
 def batch(values: list[bytes], timestamp: int = 1_700_000_000_000, **header: Any) -> bytes:

@@ -15,7 +15,6 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
-from importlib import import_module
 from typing import Any
 
 STORY = pathlib.Path(__file__).parent.parent / "golden" / "controller" / "story.json"
@@ -313,7 +312,7 @@ class Player:
         return self._ask(told["api"], told["version"], told["request"])
 
     def _ask(self, api: str, version: int, fields: Mapping[str, Any]) -> Any:
-        from kafkatools.core.broker.server.dispatch import APIS
+        from kafkatools.core.broker.server.apis import BROKER_APIS
         from kafkatools.core.broker.server.requests import Request
         from kafkatools.core.protocol import messages
         from kafkatools.core.protocol.api_versions import ApiKey
@@ -321,8 +320,8 @@ class Player:
         key = int(ApiKey[api])
         entity = messages.build(messages.request_type(key, version), fields)
         request = Request(None, memoryview(bytearray(messages.encode(entity))), (key, version, 1))  # type: ignore[arg-type]
-        request.is_flexible = version >= APIS[key].flexible_since
-        (part,) = import_module(f"kafkatools.core.broker.apis.{APIS[key].name}").handle(self, request)
+        request.is_flexible = version >= BROKER_APIS[key].flexible_since
+        (part,) = BROKER_APIS[key].load()(self, request)  # type: ignore[arg-type]
         at = 9 if request.is_flexible else 8
         return plain(messages.decode_all(messages.response_type(key, version), part, at))
 

@@ -6,14 +6,13 @@ from __future__ import annotations
 import uuid
 from collections import deque
 from collections.abc import Callable, Mapping
-from importlib import import_module
 from typing import Any
 
 from kafkatools.core.broker.coordinators.groups.service import open_groups
 from kafkatools.core.broker.coordinators.shards import Coordination
 from kafkatools.core.broker.metadata.image import MetadataImage, PartitionState, TopicState
 from kafkatools.core.broker.node import single_node_config
-from kafkatools.core.broker.server.dispatch import APIS
+from kafkatools.core.broker.server.apis import BROKER_APIS
 from kafkatools.core.broker.server.purgatory import Purgatory
 from kafkatools.core.broker.server.requests import DELAYED, Request
 from kafkatools.core.broker.server.timer import Timer
@@ -329,8 +328,7 @@ class CoordinatorCluster:
     def ask(self, node_id: int, api_key: int, version: int, **fields: Any) -> Asked:
         """A client asks a node."""
         request = Asked(api_key, version, fields)
-        handler = import_module(f"kafkatools.core.broker.apis.{APIS[api_key].name}")
-        response = handler.handle(self.nodes[node_id], request)
+        response = BROKER_APIS[api_key].load()(self.nodes[node_id], request)
         if response is not DELAYED:
             request.complete(response)
         return request
@@ -344,10 +342,9 @@ class CoordinatorCluster:
             if sent.target in self.dead:
                 sent.on_answer(None)
                 continue
-            version = messages.request_type(sent.api_key, APIS[sent.api_key].highest).__version__
+            version = messages.request_type(sent.api_key, BROKER_APIS[sent.api_key].highest).__version__
             request = _Forwarded(sent.api_key, version, sent.fields, sent.on_answer)
-            handler = import_module(f"kafkatools.core.broker.apis.{APIS[sent.api_key].name}")
-            response = handler.handle(self.nodes[sent.target], request)
+            response = BROKER_APIS[sent.api_key].load()(self.nodes[sent.target], request)
             if response is not DELAYED:
                 request.complete(response)
         return delivered

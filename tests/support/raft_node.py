@@ -15,7 +15,7 @@ from kafkatools.core.broker.metadata.quorum.raft import Raft
 from kafkatools.core.broker.metadata.quorum.raft_log import RaftLog
 from kafkatools.core.broker.metadata.quorum.raft_settings import RaftSettings
 from kafkatools.core.broker.metadata.snapshot import Snapshot
-from kafkatools.core.broker.server.controller_apis import CONTROLLER_APIS
+from kafkatools.core.broker.server.apis import CONTROLLER_APIS
 from kafkatools.core.broker.server.dispatch import Dispatcher
 from kafkatools.core.broker.server.listener import Listener
 from kafkatools.core.broker.server.peers import Peers

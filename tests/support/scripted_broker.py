@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from kafkatools.core.protocol.api_versions import API_VERSIONS, ApiKey
+from kafkatools.core.protocol.api_versions import ApiKey
 from kafkatools.core.protocol.frames import FrameReader, RequestHeader, decode_request_header, encode_response
 from kafkatools.core.protocol.messages import build, decode, request_type, response_type
 
@@ -47,7 +47,7 @@ class ScriptedBroker:
 
     def say_versions(self, header: RequestHeader, request: Any) -> Any:
         """All versions there are, or those of `versions`."""
-        ranges = {int(key): (low, high) for key, (low, high, _) in API_VERSIONS.items()} | self.versions
+        ranges = {int(key): (key.first_version, key.last_version) for key in ApiKey} | self.versions
         keys = [{"api_key": key, "min_version": low, "max_version": high} for key, (low, high) in ranges.items()]
         return {"api_keys": keys}
 
@@ -85,7 +85,8 @@ class ScriptedBroker:
 
     def _answer(self, sock: socket.socket, frame: memoryview) -> None:
         header = decode_request_header(frame)
-        low, high, _ = API_VERSIONS[ApiKey(header.api_key)]
+        api = ApiKey(header.api_key)
+        low, high = api.first_version, api.last_version
         entity = None
         if low <= header.api_version <= high:
             entity, _ = decode(request_type(header.api_key, header.api_version), frame, header.body_offset)

@@ -25,7 +25,7 @@ from kafkatools.core.producer.record_accumulator import AccumulatorSettings, Rec
 from kafkatools.core.producer.sender import Sender, SenderSettings
 from kafkatools.core.producer.transaction_requests import TransactionalResult
 from kafkatools.core.producer.transactions import TransactionalManager
-from kafkatools.core.protocol.api_versions import API_VERSIONS, ApiKey, BrokerVersions, VersionRange
+from kafkatools.core.protocol.api_versions import ApiKey, BrokerVersions, VersionRange
 from kafkatools.core.records.batch import RecordBatch
 from kafkatools.core.records.compression import CompressionType
 
@@ -127,7 +127,7 @@ class TransactionBench:
 
     def fields(self, request: ClientRequest) -> Any:
         """What a request says in the newest version that it allows."""
-        newest = API_VERSIONS[request.api_key][1]
+        newest = ApiKey(request.api_key).last_version
         return request.build(newest if request.max_version is None else min(newest, request.max_version))
 
     def answer(self, api_key: ApiKey, **fields: Any) -> ClientRequest:
@@ -214,7 +214,7 @@ class TransactionBench:
 
 def versions_of_broker(version: int) -> BrokerVersions:
     """A broker that has every API in all versions and finalized a transaction version."""
-    ranges = {int(key): VersionRange(low, high) for key, (low, high, _) in API_VERSIONS.items()}
+    ranges = {int(key): VersionRange(key.first_version, key.last_version) for key in ApiKey}
     features = {"transaction.version": VersionRange(version, version)}
     return BrokerVersions(0, ranges, finalized_features=features, finalized_features_epoch=version)
 

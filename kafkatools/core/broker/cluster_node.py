@@ -35,10 +35,9 @@ from kafkatools.core.broker.metadata.quorum.raft_settings import RaftSettings
 from kafkatools.core.broker.metadata.topic_creation import TopicCreation
 from kafkatools.core.broker.node import Node
 from kafkatools.core.broker.replicas.service import open_replication
-from kafkatools.core.broker.server.controller_apis import ControllerDispatcher
+from kafkatools.core.broker.server.cluster_dispatch import BrokerDispatcher, ControllerDispatcher
 from kafkatools.core.broker.server.controller_link import ControllerLink
-from kafkatools.core.broker.server.dispatch import Api, Dispatcher, Handler
-from kafkatools.core.broker.server.forwarding import FORWARDED, PendingAnswers, forward
+from kafkatools.core.broker.server.forwarding import PendingAnswers
 from kafkatools.core.broker.server.listener import Listener
 from kafkatools.core.broker.server.peers import Address, Peers
 from kafkatools.core.clock import Clock
@@ -54,18 +53,6 @@ RESIGN_MS = 1000
 LOST_MS = 2000
 PLAINTEXT_PROTOCOL = 0
 ASSIGN_REPLICAS_TO_DIRS = 73
-
-
-class ClusterDispatcher(Dispatcher):
-    """A broker's listener: what belongs to the controller is forwarded."""
-
-    def handler_of(self, api: Api) -> Handler:
-        """The API's own handler, or the way to the controller."""
-        if api.key in FORWARDED:
-            forwarder: Any = forward
-            handler: Handler = forwarder
-            return handler
-        return super().handler_of(api)
 
 
 class ClusterNode(Node):
@@ -106,7 +93,7 @@ class ClusterNode(Node):
         opened = []
         for point in settings.listeners:
             is_controller = point in settings.controller_listeners
-            dispatch = ControllerDispatcher(self) if is_controller else ClusterDispatcher(self)
+            dispatch = ControllerDispatcher(self) if is_controller else BrokerDispatcher(self)
             address = (point.host, point.port)
             if listener is None:
                 listener = Listener(

@@ -25,7 +25,7 @@ from support.fuzz.frames import FrameMaker
 from support.fuzz.in_process import REFUSED, SETTINGS, STALL_MS, fresh_directory
 from support.fuzz.messages import Memory
 
-from kafkatools.core.broker.server.dispatch import APIS
+from kafkatools.core.broker.server.apis import BROKER_APIS
 from kafkatools.sandbox.embedded_broker import EmbeddedBroker
 
 PATIENCE_S = 60
@@ -160,7 +160,7 @@ class SocketTarget:
     def _judge(self, frame: bytes, answer: bytes) -> None:
         self.tally.frames += 1
         self.tally.answered += 1
-        entity = decode_answer(frame, memoryview(answer), APIS)
+        entity = decode_answer(frame, memoryview(answer), BROKER_APIS)
         if self._rng.random() < 0.3:
             self.memory.note_entity(entity, self._rng)
 
@@ -209,7 +209,7 @@ def running_broker() -> Iterator[tuple[EmbeddedBroker, pathlib.Path]]:
 def run_over_sockets(seed: str, seconds: float, *, frames: int | None = None) -> tuple[Tally, dict[str, Any]]:
     """Frames until the time is over or so many were sent; the tally, and figures of the broker's process."""
     rng = Random(seed)
-    maker = FrameMaker(rng, APIS, Memory())
+    maker = FrameMaker(rng, BROKER_APIS, Memory())
     tally = Tally(courses=1)
     figures: dict[str, Any] = {"rss": [], "descriptors": []}
     with running_broker() as (broker, log):

@@ -11,7 +11,7 @@ from support.kt import run_kt
 from support.scripted_broker import ScriptedBroker
 
 from kafkatools.core.errors import UnsupportedVersion
-from kafkatools.core.protocol.api_versions import API_VERSIONS, ApiKey, OnlyByBrokers, VersionRange, choose_version
+from kafkatools.core.protocol.api_versions import ApiKey, OnlyByBrokers, VersionRange, choose_version
 from kafkatools.exit_status import ExitStatus
 
 _CONTROLLERS_APIS = (
@@ -32,8 +32,8 @@ def _other_endpoint(wanted: int) -> dict[str, Any]:
 @pytest.fixture
 def controller() -> Iterator[ScriptedBroker]:
     def versions(header: Any, request: Any) -> dict[str, Any]:
-        ranges = {key: API_VERSIONS[key] for key in _CONTROLLERS_APIS}
-        keys = [{"api_key": key, "min_version": low, "max_version": high} for key, (low, high, _) in ranges.items()]
+        known = [ApiKey(key) for key in _CONTROLLERS_APIS]
+        keys = [{"api_key": key, "min_version": key.first_version, "max_version": key.last_version} for key in known]
         return {"api_keys": keys}
 
     scripted = ScriptedBroker({ApiKey.API_VERSIONS: versions, ApiKey.DESCRIBE_CLUSTER: _mismatch})

@@ -16,7 +16,6 @@ from kafkatools.core.errors import InvalidProducerEpoch, KafkaError, ProducerFen
 if TYPE_CHECKING:
     from kafkatools.core.broker.node import Node
 
-VERSIONS = (0, 4)
 FIRST_VERSION_OF_FENCING = 2
 CLIENT_VERSION = 0
 

@@ -37,7 +37,6 @@ from kafkatools.core.errors import (
 if TYPE_CHECKING:
     from kafkatools.core.broker.node import Node
 
-VERSIONS = (0, 5)
 FIRST_VERSION_OF_FENCING = 2
 FIRST_VERSION_OF_BATCHES = 4
 CLIENT_VERSION, BROKER_VERSION = 0, 2

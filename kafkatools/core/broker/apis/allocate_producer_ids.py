@@ -10,8 +10,6 @@ from typing import Any
 from kafkatools.core.broker.apis.controller_only import ControllerNode, answered
 from kafkatools.core.broker.server.requests import Request, Response
 
-VERSIONS = (0, 0)
-
 
 def handle(node: ControllerNode, request: Request) -> Response:
     """The next block."""

@@ -17,8 +17,6 @@ from kafkatools.core.broker.server.requests import CloseConnection, Request, Res
 if TYPE_CHECKING:
     from kafkatools.core.broker.node import Node
 
-VERSIONS = (0, 2)
-
 
 def handle(node: Node, request: Request) -> Response:
     """Each resource is replaced as a whole or not at all. Kafka cannot read a request that names one twice."""

@@ -22,8 +22,6 @@ from kafkatools.core.topic_partition import TopicPartition
 if TYPE_CHECKING:
     from kafkatools.core.broker.node import Node
 
-VERSIONS = (1, 2)
-
 
 def handle(node: Node, request: Request) -> Response:
     """One answer per partition."""

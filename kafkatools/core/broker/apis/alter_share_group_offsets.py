@@ -14,8 +14,6 @@ from kafkatools.core.errors import KafkaError, TopicAuthorizationFailed, Unknown
 if TYPE_CHECKING:
     from kafkatools.core.broker.node import Node
 
-VERSIONS = (0, 0)
-
 
 def handle(node: Node, request: Request) -> Response:
     """One answer for each partition."""

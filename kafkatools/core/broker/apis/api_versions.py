@@ -13,28 +13,26 @@ from struct import pack
 from typing import TYPE_CHECKING, Any
 
 from kafkatools.core.broker.server.requests import Request, Response
+from kafkatools.core.protocol.api_versions import ApiKey
 
 if TYPE_CHECKING:
     from kafkatools.core.broker.node import Node
 
-VERSIONS = (0, 4)
 UNSUPPORTED_VERSION = 35
 INVALID_REQUEST = 42
 
 
 def listed(request: Request) -> list[dict[str, int]]:
     """The APIs that are served on the listener, as ApiVersions lists them."""
-    from kafkatools.core.broker.server.dispatch import PRODUCE_KEY
-
     return [
-        {"api_key": api.key, "min_version": 0 if api.key == PRODUCE_KEY else api.lowest, "max_version": api.highest}
+        {"api_key": api.key, "min_version": 0 if api.key is ApiKey.PRODUCE else api.lowest, "max_version": api.highest}
         for api in request.connection.acceptor.dispatch.apis.values()
     ]
 
 
 def handle(node: Node, request: Request) -> Response:
     """Answer with the table."""
-    if not VERSIONS[0] <= request.version <= VERSIONS[1]:
+    if request.version not in ApiKey.API_VERSIONS.versions:
         return [_unsupported(request)]
     if request.version >= 3:
         entity = request.decode()

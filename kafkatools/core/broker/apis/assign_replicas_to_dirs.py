@@ -9,8 +9,6 @@ from __future__ import annotations
 from kafkatools.core.broker.apis.controller_only import ControllerNode, answered
 from kafkatools.core.broker.server.requests import Request, Response
 
-VERSIONS = (0, 0)
-
 
 def handle(node: ControllerNode, request: Request) -> Response:
     """One result per partition."""

@@ -8,8 +8,6 @@ from __future__ import annotations
 from kafkatools.core.broker.apis.controller_only import ControllerNode, answered
 from kafkatools.core.broker.server.requests import Request, Response
 
-VERSIONS = (0, 2)
-
 
 def handle(node: ControllerNode, request: Request) -> Response:
     """What the broker is now."""

@@ -11,8 +11,6 @@ from typing import Any
 from kafkatools.core.broker.apis.controller_only import ControllerNode, answered
 from kafkatools.core.broker.server.requests import Request, Response
 
-VERSIONS = (0, 4)
-
 
 def handle(node: ControllerNode, request: Request) -> Response:
     """Register it, or say why not."""

@@ -25,7 +25,6 @@ from kafkatools.core.errors import KafkaError, UnsupportedVersion
 if TYPE_CHECKING:
     from kafkatools.core.broker.node import Node
 
-VERSIONS = (0, 1)
 FIRST_VERSION_OF_REGEX = 1
 FEATURE = "group.version"
 NOTHING: Fields = {"member_id": None, "member_epoch": 0, "heartbeat_interval": 0, "assignment": None}

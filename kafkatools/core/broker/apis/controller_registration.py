@@ -12,8 +12,6 @@ from kafkatools.core.broker.apis.controller_only import ControllerNode, answered
 from kafkatools.core.broker.metadata.controller.configs import error_fields
 from kafkatools.core.broker.server.requests import Request, Response
 
-VERSIONS = (0, 0)
-
 
 def handle(node: ControllerNode, request: Request) -> Response:
     """Note it in the metadata log."""

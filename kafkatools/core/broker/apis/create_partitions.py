@@ -17,8 +17,6 @@ from kafkatools.core.errors import InvalidRequest, KafkaError, TopicAuthorizatio
 if TYPE_CHECKING:
     from kafkatools.core.broker.node import Node
 
-VERSIONS = (0, 3)
-
 
 def handle(node: Node, request: Request) -> Response:
     """Grow each; one answer per name."""

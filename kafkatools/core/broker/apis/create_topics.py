@@ -22,7 +22,6 @@ from kafkatools.core.errors import InvalidRequest, KafkaError, TopicAuthorizatio
 if TYPE_CHECKING:
     from kafkatools.core.broker.node import Node
 
-VERSIONS = (2, 7)
 _NOTHING = {"num_partitions": -1, "replication_factor": -1}
 
 

@@ -15,8 +15,6 @@ from kafkatools.core.errors import KafkaError
 if TYPE_CHECKING:
     from kafkatools.core.broker.node import Node
 
-VERSIONS = (0, 2)
-
 
 def handle(node: Node, request: Request) -> Response:
     """One answer per group; a group named twice is deleted once."""

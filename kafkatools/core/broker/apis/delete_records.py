@@ -15,7 +15,6 @@ from kafkatools.core.errors import InvalidTopic
 if TYPE_CHECKING:
     from kafkatools.core.broker.node import Node
 
-VERSIONS = (0, 2)
 _Outcome = DeleteRecordsStatus | int
 
 

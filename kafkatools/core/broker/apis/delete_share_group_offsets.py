@@ -14,7 +14,6 @@ from kafkatools.core.errors import KafkaError, TopicAuthorizationFailed, Unknown
 if TYPE_CHECKING:
     from kafkatools.core.broker.node import Node
 
-VERSIONS = (0, 0)
 NOTHING_KEPT = "There is no offset information to delete."
 
 

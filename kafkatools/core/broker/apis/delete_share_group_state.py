@@ -12,8 +12,6 @@ from kafkatools.core.broker.server.requests import Request, Response
 if TYPE_CHECKING:
     from kafkatools.core.broker.node import Node
 
-VERSIONS = (0, 0)
-
 
 def handle(node: Node, request: Request) -> Response:
     """One answer for each partition."""

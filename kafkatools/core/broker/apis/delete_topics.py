@@ -28,7 +28,6 @@ from kafkatools.core.errors import (
 if TYPE_CHECKING:
     from kafkatools.core.broker.node import Node
 
-VERSIONS = (1, 6)
 Wanted = tuple[str | None, uuid.UUID | None]
 
 

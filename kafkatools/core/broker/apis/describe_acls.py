@@ -23,8 +23,6 @@ from kafkatools.core.protocol.slices import paced
 if TYPE_CHECKING:
     from kafkatools.core.broker.node import Node
 
-VERSIONS = (1, 3)
-
 
 def handle(node: Node, request: Request) -> Response:
     """One filter, one answer."""

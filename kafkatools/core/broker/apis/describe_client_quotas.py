@@ -16,8 +16,6 @@ from kafkatools.core.errors import ClusterAuthorizationFailed, KafkaError
 if TYPE_CHECKING:
     from kafkatools.core.broker.node import Node
 
-VERSIONS = (0, 1)
-
 
 def handle(node: Node, request: Request) -> Response:
     """One entry per entity."""

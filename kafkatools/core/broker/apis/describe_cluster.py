@@ -17,7 +17,6 @@ from kafkatools.core.errors import KafkaError, MismatchedEndpointType, Unsupport
 if TYPE_CHECKING:
     from kafkatools.core.broker.node import Node
 
-VERSIONS = (0, 2)
 BROKER_ENDPOINTS, CONTROLLER_ENDPOINTS = 1, 2
 NAMES = {BROKER_ENDPOINTS: "BROKER", CONTROLLER_ENDPOINTS: "CONTROLLER"}
 FIRST_VERSION_OF_FENCED = 2

@@ -13,8 +13,6 @@ from kafkatools.core.errors import DelegationTokenRequestNotAllowed
 if TYPE_CHECKING:
     from kafkatools.core.broker.node import Node
 
-VERSIONS = (1, 3)
-
 
 def handle(node: Node, request: Request) -> Response:
     """Not on this listener."""

@@ -18,7 +18,6 @@ from kafkatools.core.protocol.slices import paced
 if TYPE_CHECKING:
     from kafkatools.core.broker.node import Node
 
-VERSIONS = (0, 6)
 FIRST_VERSION_OF_OPERATIONS = 3
 FIRST_VERSION_OF_NOT_FOUND = 6
 NOT_ASKED = -(1 << 31)

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from kafkatools.core.broker.node import Node
     from kafkatools.core.log.partition.log_directory import LogDirectory
 
-VERSIONS = (1, 5)
-
 
 def handle(node: Node, request: Request) -> Response:
     """One result per directory."""

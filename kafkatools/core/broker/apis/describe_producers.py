@@ -15,8 +15,6 @@ from kafkatools.core.protocol.slices import paced
 if TYPE_CHECKING:
     from kafkatools.core.broker.node import Node
 
-VERSIONS = (0, 0)
-
 
 def handle(node: Node, request: Request) -> Response:
     """The producers of each partition."""

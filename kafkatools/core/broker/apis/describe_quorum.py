@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from kafkatools.core.broker.metadata.quorum.raft import Raft
     from kafkatools.core.broker.node import Node
 
-VERSIONS = (0, 2)
-
 
 def handle(node: Node, request: Request) -> Response:
     """The voters and observers with what they have; a quorum of one is its leader and has everything."""

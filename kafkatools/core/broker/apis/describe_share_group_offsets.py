@@ -19,7 +19,6 @@ from kafkatools.core.errors import KafkaError, TopicAuthorizationFailed, Unknown
 if TYPE_CHECKING:
     from kafkatools.core.broker.node import Node
 
-VERSIONS = (0, 1)
 UNKNOWN = -1
 LIST_OFFSETS = 2
 

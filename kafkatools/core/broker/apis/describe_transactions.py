@@ -15,8 +15,6 @@ from kafkatools.core.errors import InvalidProducerIdMapping, InvalidRequest, Kaf
 if TYPE_CHECKING:
     from kafkatools.core.broker.node import Node
 
-VERSIONS = (0, 0)
-
 
 def handle(node: Node, request: Request) -> Response:
     """The state of each."""

@@ -16,8 +16,6 @@ from kafkatools.core.errors import KafkaError
 if TYPE_CHECKING:
     from kafkatools.core.broker.node import Node
 
-VERSIONS = (0, 0)
-
 
 def handle(node: Node, request: Request) -> Response:
     """One result per user; without users all that have a credential."""

@@ -17,8 +17,6 @@ from kafkatools.core.errors import KafkaError
 if TYPE_CHECKING:
     from kafkatools.core.broker.node import Node
 
-VERSIONS = (0, 2)
-
 
 def handle(node: Node, request: Request) -> Response:
     """One result per partition that was named."""

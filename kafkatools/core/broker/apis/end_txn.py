@@ -17,7 +17,6 @@ from kafkatools.core.errors import InvalidProducerEpoch, KafkaError, ProducerFen
 if TYPE_CHECKING:
     from kafkatools.core.broker.node import Node
 
-VERSIONS = (0, 5)
 FIRST_VERSION_OF_FENCING = 2
 FIRST_VERSION_OF_EPOCH_BUMP = 5
 PLAIN, EPOCH_BUMP = 0, 2

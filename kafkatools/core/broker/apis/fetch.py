@@ -26,7 +26,6 @@ from kafkatools.core.protocol.varints import unsigned_varint
 if TYPE_CHECKING:
     from kafkatools.core.broker.node import Node
 
-VERSIONS = (4, 18)
 WITH_SESSIONS, FIRST_FROM_FOLLOWERS, BY_ID, FIRST_WITH_LEADERS = 7, 11, 13, 16
 INLINE_BYTES = 4096
 BYTES_PER_PARTITION = 50

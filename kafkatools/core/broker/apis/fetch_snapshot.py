@@ -13,8 +13,6 @@ from kafkatools.core.broker.server.requests import Request, Response
 if TYPE_CHECKING:
     from kafkatools.core.broker.node import Node
 
-VERSIONS = (0, 1)
-
 
 def handle(node: Node, request: Request) -> Response:
     """The quorum decides."""

@@ -22,7 +22,6 @@ from kafkatools.core.protocol.uuids import uuid_from_text
 if TYPE_CHECKING:
     from kafkatools.core.broker.node import Node
 
-VERSIONS = (0, 6)
 GROUP, TRANSACTION, SHARE = 0, 1, 2
 NEEDED = {
     GROUP: (acls.DESCRIBE, acls.GROUP),

@@ -12,7 +12,6 @@ from kafkatools.core.errors import GroupAuthorizationFailed
 if TYPE_CHECKING:
     from kafkatools.core.broker.node import Node
 
-VERSIONS = (0, 4)
 FIRST_VERSION_OF_INSTANCE_ID = 3
 
 

@@ -21,8 +21,6 @@ from kafkatools.core.errors import InvalidRequest, KafkaError
 if TYPE_CHECKING:
     from kafkatools.core.broker.node import Node
 
-VERSIONS = (0, 1)
-
 
 def handle(node: Node, request: Request) -> Response:
     """Each resource changes as a whole or not at all; one that is named twice is not changed."""

@@ -32,7 +32,6 @@ from kafkatools.core.errors import (
 if TYPE_CHECKING:
     from kafkatools.core.broker.node import Node
 
-VERSIONS = (0, 5)
 FIRST_VERSION_OF_IDENTITY = 3
 FIRST_VERSION_OF_FENCING = 4
 _MILLISECOND = timedelta(milliseconds=1)

@@ -14,7 +14,6 @@ from kafkatools.core.errors import GroupAuthorizationFailed
 if TYPE_CHECKING:
     from kafkatools.core.broker.node import Node
 
-VERSIONS = (0, 9)
 FIRST_VERSION_OF_REBALANCE_TIMEOUT = 1
 FIRST_VERSION_OF_MEMBER_ID_REQUIRED = 4
 FIRST_VERSION_OF_INSTANCE_ID = 5

@@ -13,7 +13,6 @@ from kafkatools.core.errors import GroupAuthorizationFailed
 if TYPE_CHECKING:
     from kafkatools.core.broker.node import Node
 
-VERSIONS = (0, 5)
 FIRST_VERSION_OF_BATCHES = 3
 
 

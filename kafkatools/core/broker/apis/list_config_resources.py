@@ -22,7 +22,6 @@ from kafkatools.core.errors import ClusterAuthorizationFailed, UnsupportedVersio
 if TYPE_CHECKING:
     from kafkatools.core.broker.node import Node
 
-VERSIONS = (0, 1)
 KINDS = (GROUP_RESOURCE, CLIENT_METRICS_RESOURCE, BROKER_LOGGER_RESOURCE, BROKER_RESOURCE, TOPIC_RESOURCE)
 
 

@@ -12,7 +12,6 @@ from kafkatools.core.protocol.slices import paced
 if TYPE_CHECKING:
     from kafkatools.core.broker.node import Node
 
-VERSIONS = (0, 5)
 FIRST_VERSION_OF_STATES = 4
 FIRST_VERSION_OF_TYPES = 5
 

@@ -26,7 +26,6 @@ from kafkatools.core.protocol.slices import paced
 if TYPE_CHECKING:
     from kafkatools.core.broker.node import Node
 
-VERSIONS = (1, 11)
 FIRST_WITH_NOT_AVAILABLE = 5
 NEEDED_VERSION = {-3: 7, -4: 8, -5: 9, -6: 11}
 

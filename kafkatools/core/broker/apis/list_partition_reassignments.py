@@ -17,8 +17,6 @@ from kafkatools.core.protocol.slices import paced
 if TYPE_CHECKING:
     from kafkatools.core.broker.node import Node
 
-VERSIONS = (0, 0)
-
 
 def handle(node: Node, request: Request) -> Response:
     """What is being moved, of the partitions that are named or of all."""

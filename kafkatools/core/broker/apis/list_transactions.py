@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from kafkatools.core.broker.node import Node
     from kafkatools.core.java.linear_pattern import LinearPattern
 
-VERSIONS = (0, 2)
 FIRST_VERSION_OF_DURATION = 1
 FIRST_VERSION_OF_PATTERN = 2
 

@@ -33,7 +33,6 @@ from kafkatools.core.protocol.slices import paced, pausing
 if TYPE_CHECKING:
     from kafkatools.core.broker.node import Node
 
-VERSIONS = (0, 13)
 NONE = 0
 NOT_ASKED = -(2**31)
 

@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from kafkatools.core.broker.metadata.image import TopicState
     from kafkatools.core.broker.node import Node
 
-VERSIONS = (2, 10)
 LONG_MAX = 2**63 - 1
 LAST_VERSION_OF_RETENTION = 4
 FIRST_VERSION_OF_LEADER_EPOCH = 6

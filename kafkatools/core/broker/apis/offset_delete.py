@@ -14,8 +14,6 @@ from kafkatools.core.errors import GroupSubscribedToTopic, KafkaError, TopicAuth
 if TYPE_CHECKING:
     from kafkatools.core.broker.node import Node
 
-VERSIONS = (0, 0)
-
 
 def handle(node: Node, request: Request) -> Response:
     """One answer per partition; an offset that is not there counts as deleted."""

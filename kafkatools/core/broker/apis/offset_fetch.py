@@ -28,7 +28,6 @@ from kafkatools.core.protocol.slices import is_paced, paced, paced_sorted
 if TYPE_CHECKING:
     from kafkatools.core.broker.node import Node
 
-VERSIONS = (1, 10)
 FIRST_VERSION_OF_GROUP_ERRORS = 2
 FIRST_VERSION_OF_STABLE = 7
 FIRST_VERSION_OF_BATCHES = 8

@@ -13,8 +13,6 @@ from kafkatools.core.protocol.slices import paced
 if TYPE_CHECKING:
     from kafkatools.core.broker.node import Node
 
-VERSIONS = (2, 4)
-
 
 def handle(node: Node, request: Request) -> Response:
     """One answer per partition."""

@@ -40,7 +40,6 @@ from kafkatools.core.protocol.varints import read_unsigned_varint, skip_tagged_f
 if TYPE_CHECKING:
     from kafkatools.core.broker.node import Node
 
-VERSIONS = (3, 13)
 ALL = -1
 NONE = 0
 FIRST_WITH_LEADERS = 10

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from kafkatools.core.broker.metadata.quorum.raft import Raft
     from kafkatools.core.broker.node import Node
 
-VERSIONS = (12, 18)
-
 
 def allowed_raft(node: Node, request: Request) -> tuple[Raft, dict[str, Any] | None]:
     """This node's member of the quorum, and the response for one who may not talk to it. A node without one closes the

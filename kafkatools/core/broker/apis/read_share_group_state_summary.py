@@ -13,7 +13,6 @@ from kafkatools.core.broker.server.requests import Request, Response
 if TYPE_CHECKING:
     from kafkatools.core.broker.node import Node
 
-VERSIONS = (0, 1)
 REFUSED = {"state_epoch": 0, "leader_epoch": 0, "start_offset": 0, "delivery_complete_count": -1}
 
 

@@ -26,7 +26,6 @@ from kafkatools.core.errors import (
 if TYPE_CHECKING:
     from kafkatools.core.broker.node import Node
 
-VERSIONS = (1, 2)
 FIRST_VERSION_OF_RENEWAL = 2
 NO_LEADER = (0, 0)
 Outcome = tuple[int, str | None]

@@ -39,7 +39,6 @@ from kafkatools.core.protocol.varints import unsigned_varint
 if TYPE_CHECKING:
     from kafkatools.core.broker.node import Node
 
-VERSIONS = (1, 2)
 FIRST_VERSION_OF_MODES = 2
 _LEADER = Struct(">iib")
 _ACQUIRED = Struct(">qqhb")

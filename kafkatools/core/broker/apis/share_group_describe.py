@@ -21,7 +21,6 @@ from kafkatools.core.protocol.slices import paced
 if TYPE_CHECKING:
     from kafkatools.core.broker.node import Node
 
-VERSIONS = (1, 1)
 ASSIGNOR = "simple"
 
 

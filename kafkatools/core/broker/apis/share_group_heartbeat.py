@@ -19,7 +19,6 @@ from kafkatools.core.errors import KafkaError, UnsupportedVersion
 if TYPE_CHECKING:
     from kafkatools.core.broker.node import Node
 
-VERSIONS = (1, 1)
 FEATURE = "share.version"
 
 

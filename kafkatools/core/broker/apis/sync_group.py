@@ -13,7 +13,6 @@ from kafkatools.core.errors import GroupAuthorizationFailed, InconsistentGroupPr
 if TYPE_CHECKING:
     from kafkatools.core.broker.node import Node
 
-VERSIONS = (0, 5)
 FIRST_VERSION_OF_INSTANCE_ID = 3
 FIRST_VERSION_OF_PROTOCOL = 5
 

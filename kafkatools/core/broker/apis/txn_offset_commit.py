@@ -35,7 +35,6 @@ from kafkatools.core.errors import (
 if TYPE_CHECKING:
     from kafkatools.core.broker.node import Node
 
-VERSIONS = (0, 5)
 FIRST_VERSION_OF_LEADER_EPOCH = 2
 FIRST_VERSION_OF_MEMBERS = 3
 FIRST_VERSION_OF_ABORTABLE = 4

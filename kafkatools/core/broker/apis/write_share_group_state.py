@@ -17,7 +17,6 @@ from kafkatools.core.broker.server.requests import Request, Response
 if TYPE_CHECKING:
     from kafkatools.core.broker.node import Node
 
-VERSIONS = (0, 1)
 FIRST_VERSION_OF_COUNTS = 1
 
 

@@ -19,7 +19,6 @@ from kafkatools.core.errors import ClusterAuthorizationFailed, KafkaError
 if TYPE_CHECKING:
     from kafkatools.core.broker.node import Node
 
-VERSIONS = (1, 2)
 FIRST_VERSION_OF_TRANSACTION_VERSION = 2
 Waiting = list[tuple[dict[str, int], ProduceStatus]]
 

@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Any
 from kafkatools.core.broker.metadata.controller.topics import NewTopic
 from kafkatools.core.broker.metadata.image import TopicState
 from kafkatools.core.broker.server.controller_link import Fate
-from kafkatools.core.broker.server.dispatch import APIS
-from kafkatools.core.broker.server.forwarding import ANONYMOUS_PRINCIPAL, ENVELOPE_KEY
+from kafkatools.core.broker.server.forwarding import ANONYMOUS_PRINCIPAL
 from kafkatools.core.errors import KafkaError, TopicAlreadyExists, error_from_code
+from kafkatools.core.protocol.api_versions import ApiKey
 from kafkatools.core.protocol.frames import decode_response_header, encode_request
 
 if TYPE_CHECKING:
     from kafkatools.core.broker.cluster_node import ClusterNode
 
-CREATE_TOPICS = 19
+_KEY, _VERSION = ApiKey.CREATE_TOPICS, ApiKey.CREATE_TOPICS.last_version
 LOOPBACK = b"\x7f\0\0\1"
 
 
@@ -45,7 +45,7 @@ class TopicCreation:
     def _ask(self, topic: NewTopic) -> None:
         from kafkatools.core.protocol import messages
 
-        node, api = self._node, APIS[CREATE_TOPICS]
+        node = self._node
         wanted = {
             "name": topic.name,
             "num_partitions": topic.num_partitions,
@@ -55,8 +55,8 @@ class TopicCreation:
         }
         timeout_ms = node.config.request_timeout_ms
         fields = {"topics": [wanted], "timeout": timeout_ms, "validate_only": False}
-        entity = messages.build(messages.request_type(api.key, api.highest), fields)
-        frame = b"".join(encode_request(api.key, api.highest, 0, f"broker-{node.node_id}", entity))
+        entity = messages.build(messages.request_type(_KEY, _VERSION), fields)
+        frame = b"".join(encode_request(_KEY, _VERSION, 0, f"broker-{node.node_id}", entity))
         envelope = {
             "request_data": frame[4:],
             "request_principal": ANONYMOUS_PRINCIPAL,
@@ -64,7 +64,7 @@ class TopicCreation:
         }
         self._asked.add(topic.name)
         node.link.send_once(
-            ENVELOPE_KEY, envelope, lambda answer: self._answered(topic.name, answer), is_wanted=lambda: True
+            ApiKey.ENVELOPE, envelope, lambda answer: self._answered(topic.name, answer), is_wanted=lambda: True
         )
 
     def _answered(self, name: str, answer: Any) -> None:
@@ -73,10 +73,9 @@ class TopicCreation:
         self._asked.discard(name)
         if isinstance(answer, Fate) or int(answer.error_code) or answer.response_data is None:
             return  # the next request for the topic tries again
-        api = APIS[CREATE_TOPICS]
         data = memoryview(bytes(answer.response_data))
-        _, offset = decode_response_header(api.key, api.highest, data)
-        created = messages.decode(messages.response_type(api.key, api.highest), data, offset)[0].topics[0]
+        _, offset = decode_response_header(_KEY, _VERSION, data)
+        created = messages.decode(messages.response_type(_KEY, _VERSION), data, offset)[0].topics[0]
         error = error_from_code(int(created.error_code), created.error_message)
         if error is not None and not isinstance(error, TopicAlreadyExists):
             self._refused[name] = error

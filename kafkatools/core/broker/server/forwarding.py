@@ -14,33 +14,24 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
-from struct import Struct
 from typing import TYPE_CHECKING, Any
 
-from kafkatools.core.broker.metadata.controller.acls import CLUSTER, CLUSTER_ACTION, CLUSTER_NAME
+from kafkatools.core.broker.metadata.image import BROKER_LOGGER_RESOURCE
+from kafkatools.core.broker.server.apis import BROKER_APIS, AnsweredBy
 from kafkatools.core.broker.server.client_presence import is_present
 from kafkatools.core.broker.server.controller_link import Fate
-from kafkatools.core.broker.server.dispatch import APIS, Handler, handler_in
 from kafkatools.core.broker.server.later_response import LaterResponse
-from kafkatools.core.broker.server.requests import DELAYED, CloseConnection, Request, Response
+from kafkatools.core.broker.server.requests import CloseConnection, Request, Response
 from kafkatools.core.errors import (
-    ClusterAuthorizationFailed,
-    DecodeError,
-    InvalidRequest,
     KafkaError,
     NotController,
     RequestTimedOut,
 )
-from kafkatools.core.protocol.frames import decode_request_header
+from kafkatools.core.protocol.api_versions import ApiKey
 
 if TYPE_CHECKING:
     from kafkatools.core.broker.cluster_node import ClusterNode
 
-ENVELOPE_KEY, DESCRIBE_QUORUM = 58, 55
-FORWARDED = frozenset((19, 20, 30, 31, 33, 37, 43, 44, 45, 46, 49, 51, 55, 57, 64))
-READ_ONLY = frozenset((46, 55))
-INCREMENTAL_ALTER_CONFIGS, BROKER_LOGGER = 44, 8
-_HEADER = Struct(">hhi")
 # DefaultPrincipalData version 0: User:ANONYMOUS, no delegation token.
 ANONYMOUS_PRINCIPAL = b"\0\0" + b"\x05User" + b"\x0aANONYMOUS" + b"\0" + b"\0"
 
@@ -92,7 +83,7 @@ def run_on_controller(
     if result is None or not node.controller.is_active:
         (refuse if node.raft.end_offset == begun else give_up)()
         return
-    if api_key == DESCRIBE_QUORUM or node.raft.end_offset <= node.metadata_offset:
+    if api_key == ApiKey.DESCRIBE_QUORUM or node.raft.end_offset <= node.metadata_offset:
         answer(result)
     else:
         node.pending.add(node.raft.end_offset, lambda: answer(result), give_up)
@@ -114,14 +105,16 @@ class Forwarded:
         self._request = request
         self._frame = bytes(request.frame)
         self._begun_ms = node.clock.now_ms()
-        self._handler: Handler = handler_in(APIS[request.api_key].name)
+        api = BROKER_APIS[request.api_key]
+        self._is_read = api.answered_by is AnsweredBy.FORWARDED_READ
+        self._handler = api.load()
         self._later = LaterResponse(request)
 
     def begin(self) -> Response:
         """The response, or DELAYED."""
         request = self._request
         request.frame = memoryview(bytearray(self._frame))  # it is read again when the answer takes its time
-        if request.api_key == INCREMENTAL_ALTER_CONFIGS and _is_of_loggers(request):
+        if request.api_key == ApiKey.INCREMENTAL_ALTER_CONFIGS and _is_of_loggers(request):
             return self._handler(self._node, request)
         self._run()
         return self._later.returned()
@@ -129,7 +122,7 @@ class Forwarded:
     def _run(self) -> None:
         node = self._node
         request = self._request
-        give_up = self._send if request.api_key in READ_ONLY else self._note_unknown
+        give_up = self._send if self._is_read else self._note_unknown
         run_on_controller(
             node, request.api_key, lambda: self._handler(node, request), self._later.give, self._send, give_up
         )
@@ -149,12 +142,12 @@ class Forwarded:
             "client_host_address": _address_bytes(self._request.connection.client_host),
         }
         left_ms = max(1, self._begun_ms + self._wait_ms() - node.clock.now_ms())
-        if self._request.api_key in READ_ONLY:
-            node.link.send(ENVELOPE_KEY, fields, self._ended, timeout_ms=left_ms)
+        if self._is_read:
+            node.link.send(ApiKey.ENVELOPE, fields, self._ended, timeout_ms=left_ms)
             return
         connection = self._request.connection
         node.link.send_once(
-            ENVELOPE_KEY, fields, self._ended, is_wanted=lambda: is_present(connection), timeout_ms=left_ms
+            ApiKey.ENVELOPE, fields, self._ended, is_wanted=lambda: is_present(connection), timeout_ms=left_ms
         )
 
     def _note_unknown(self) -> None:
@@ -186,7 +179,7 @@ class Forwarded:
 
 def _is_of_loggers(request: Request) -> bool:
     resources = request.decode().resources
-    return bool(resources) and all(each.resource_type == BROKER_LOGGER for each in resources)
+    return bool(resources) and all(each.resource_type == BROKER_LOGGER_RESOURCE for each in resources)
 
 
 def _address_bytes(host: str) -> bytes:
@@ -229,81 +222,3 @@ class AbsentController:
             raise self._error
 
         return refuse
-
-
-class _EnvelopeConnection:
-    """What stands for the client's connection while its request is handled at the controller."""
-
-    def __init__(self, outer: Request, client_host: str, complete: Callable[[Response], None]) -> None:
-        self.acceptor = outer.connection.acceptor
-        self.client_host = client_host
-        self.complete = complete
-        self.is_closed = False
-
-    def throttle(self, delay_ms: int) -> None:
-        """The client is throttled where it is."""
-
-    def close(self) -> None:
-        """The client's connection is elsewhere."""
-
-
-def handle_envelope(node: ClusterNode, request: Request) -> Response:
-    """Answer what another node forwarded."""
-    return _Envelope(node, request).begin()
-
-
-class _Envelope:
-    def __init__(self, node: ClusterNode, request: Request) -> None:
-        self._node = node
-        self._request = request
-        self._later = LaterResponse(request)
-
-    def begin(self) -> Response:
-        """The response, or DELAYED."""
-        import ipaddress
-
-        entity = self._request.decode()
-        if not self._node.authorize(self._request, CLUSTER_ACTION, CLUSTER, CLUSTER_NAME):
-            return self._request.respond({"response_data": None, "error_code": ClusterAuthorizationFailed.code})
-        try:
-            host = str(ipaddress.ip_address(bytes(entity.client_host_address)))
-            inner = self._inner(bytes(entity.request_data), host)
-        except (ValueError, DecodeError, KeyError):
-            return self._request.respond({"response_data": None, "error_code": InvalidRequest.code})
-        handler = handler_in(APIS[inner.api_key].name)
-        node = self._node
-        try:
-            give_up = self._refuse if inner.api_key in READ_ONLY else self._give_up
-            run_on_controller(node, inner.api_key, lambda: handler(node, inner), self._finish, self._refuse, give_up)
-        except CloseConnection:
-            return self._request.respond({"response_data": None, "error_code": InvalidRequest.code})
-        return self._later.returned()
-
-    def _inner(self, data: bytes, client_host: str) -> Request:
-        frame = memoryview(bytearray(data))
-        if len(frame) < _HEADER.size:
-            raise DecodeError("a request without a header")
-        key, version, correlation_id = _HEADER.unpack_from(frame)
-        api = APIS[key]
-        if key not in FORWARDED or not api.lowest <= version <= api.highest:
-            raise DecodeError(f"{api.name} v{version} is not forwarded")
-        connection: Any = _EnvelopeConnection(self._request, client_host, self._finish)
-        inner = Request(connection, frame, (key, version, correlation_id))
-        header = decode_request_header(frame)
-        inner.client_id, inner.body_offset = header.client_id, header.body_offset
-        inner.is_flexible = version >= api.flexible_since
-        return inner
-
-    def _finish(self, response: Response) -> None:
-        if response is DELAYED:
-            return
-        data = b"".join(bytes(part) for part in response if not hasattr(part, "position"))
-        self._later.respond({"response_data": data[4:], "error_code": 0})
-
-    def _refuse(self) -> None:
-        """Respond NOT_CONTROLLER: nothing was changed, another controller may do it."""
-        self._later.respond({"response_data": None, "error_code": NotController.code})
-
-    def _give_up(self) -> None:
-        """Respond REQUEST_TIMED_OUT: the outcome is not known."""
-        self._later.respond({"response_data": None, "error_code": RequestTimedOut.code})

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
-from importlib import import_module
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -13,8 +12,7 @@ import pytest
 from support.broker_client import FLEXIBLE_SINCE, BrokerClient
 from support.embedded import embedded_broker
 
-from kafkatools.core.broker.server.controller_apis import CONTROLLER_APIS
-from kafkatools.core.broker.server.forwarding import handle_envelope
+from kafkatools.core.broker.server.apis import CONTROLLER_APIS
 from kafkatools.core.broker.server.requests import Request
 from kafkatools.core.errors import ClusterAuthorizationFailed, TopicAuthorizationFailed
 from kafkatools.core.protocol import messages
@@ -100,13 +98,9 @@ def test_the_controllers_own_apis_are_for_nodes(api_key: int) -> None:
         request = Request(connection, frame, (api_key, version, 1))
         request.is_flexible = version >= FLEXIBLE_SINCE[api_key]
         node: Any = Stranger()
-        handle = handle_envelope if api_key == 58 else import_module(f"{HANDLERS}.{api.name}").handle
-        (response,) = handle(node, request)
+        (response,) = api.load()(node, request)
         size = struct.unpack_from(">i", response)[0]
         assert size + 4 == len(response)
         offset = 9 if request.is_flexible else 8
         entity, _ = messages.decode(messages.response_type(api_key, version), response, offset)
         assert int(entity.error_code) == REFUSED, version
-
-
-HANDLERS = "kafkatools.core.broker.apis"

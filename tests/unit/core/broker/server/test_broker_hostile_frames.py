@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from kafkatools.core.broker.node import Node, single_node_config
-from kafkatools.core.broker.server.dispatch import APIS
+from kafkatools.core.broker.server.apis import BROKER_APIS
 from kafkatools.core.broker.server.requests import DELAYED, CloseConnection, FileRegion, Request
 from kafkatools.core.clock import SystemClock
 from kafkatools.core.protocol import messages
@@ -22,7 +22,7 @@ class Sink:
     """Takes what a delayed request answers."""
 
     client_host = "127.0.0.1"
-    acceptor = SimpleNamespace(name="PLAINTEXT", dispatch=SimpleNamespace(apis=APIS))
+    acceptor = SimpleNamespace(name="PLAINTEXT", dispatch=SimpleNamespace(apis=BROKER_APIS))
 
     def complete(self, response: Any) -> None:
         assert response
@@ -41,7 +41,7 @@ def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Node, list[
 def frames() -> list[bytes]:
     """A plain request of every API in its lowest and highest version."""
     found = []
-    for api in APIS.values():
+    for api in BROKER_APIS.values():
         for version in {api.lowest, api.highest}:
             fields = {"transactional_id": None} if api.key in (0, 22) else {}
             body = messages.encode(messages.build(messages.request_type(api.key, version), fields))

@@ -21,7 +21,7 @@ from kafkatools.core.errors import (
     NotLeaderOrFollower,
     UnknownTopicOrPartition,
 )
-from kafkatools.core.protocol.api_versions import API_VERSIONS
+from kafkatools.core.protocol.api_versions import ApiKey
 from kafkatools.core.protocol.schemas.metadata import TopicRecord
 from kafkatools.core.protocol.uuids import METADATA_TOPIC_ID
 from kafkatools.core.records.batch import read_batches
@@ -32,8 +32,8 @@ CLUSTER = "cluster-a"
 
 
 def versions(api_key: int, lowest: int | None = None) -> range:
-    first, last, _ = API_VERSIONS[api_key]  # type: ignore[index]
-    return range(first if lowest is None else lowest, last + 1)
+    known = ApiKey(api_key)
+    return range(known.first_version if lowest is None else lowest, known.last_version + 1)
 
 
 def _node(directory: pathlib.Path, others: int) -> RaftNode:

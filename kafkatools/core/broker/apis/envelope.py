@@ -1,0 +1,106 @@
+"""Envelope (key 58): the request of a client that another node forwarded to this controller (Kafka's EnvelopeUtils).
+
+The response to a change is sent when everything that the controller had written by then is committed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from struct import Struct
+from typing import TYPE_CHECKING, Any
+
+from kafkatools.core.broker.server.apis import BROKER_APIS, FORWARDED, AnsweredBy, is_permitted
+from kafkatools.core.broker.server.forwarding import run_on_controller
+from kafkatools.core.broker.server.later_response import LaterResponse
+from kafkatools.core.broker.server.requests import DELAYED, CloseConnection, Request, Response
+from kafkatools.core.errors import (
+    ClusterAuthorizationFailed,
+    DecodeError,
+    InvalidRequest,
+    NotController,
+    RequestTimedOut,
+)
+from kafkatools.core.protocol.frames import decode_request_header
+
+if TYPE_CHECKING:
+    from kafkatools.core.broker.cluster_node import ClusterNode
+
+_HEADER = Struct(">hhi")
+
+
+def handle(node: ClusterNode, request: Request) -> Response:
+    """Answer what another node forwarded."""
+    return _Envelope(node, request).begin()
+
+
+class _EnvelopeConnection:
+    """What stands for the client's connection while its request is handled at the controller."""
+
+    def __init__(self, outer: Request, client_host: str, complete: Callable[[Response], None]) -> None:
+        self.acceptor = outer.connection.acceptor
+        self.client_host = client_host
+        self.complete = complete
+        self.is_closed = False
+
+    def throttle(self, delay_ms: int) -> None:
+        """The client is throttled where it is."""
+
+    def close(self) -> None:
+        """The client's connection is elsewhere."""
+
+
+class _Envelope:
+    def __init__(self, node: ClusterNode, request: Request) -> None:
+        self._node = node
+        self._request = request
+        self._later = LaterResponse(request)
+
+    def begin(self) -> Response:
+        """The response, or DELAYED."""
+        import ipaddress
+
+        entity = self._request.decode()
+        if not is_permitted(self._node, self._request):
+            return self._request.respond({"response_data": None, "error_code": ClusterAuthorizationFailed.code})
+        try:
+            host = str(ipaddress.ip_address(bytes(entity.client_host_address)))
+            inner = self._inner(bytes(entity.request_data), host)
+        except (ValueError, DecodeError, KeyError):
+            return self._request.respond({"response_data": None, "error_code": InvalidRequest.code})
+        node, api = self._node, BROKER_APIS[inner.api_key]
+        handler = api.load()
+        try:
+            give_up = self._refuse if api.answered_by is AnsweredBy.FORWARDED_READ else self._give_up
+            run_on_controller(node, inner.api_key, lambda: handler(node, inner), self._finish, self._refuse, give_up)
+        except CloseConnection:
+            return self._request.respond({"response_data": None, "error_code": InvalidRequest.code})
+        return self._later.returned()
+
+    def _inner(self, data: bytes, client_host: str) -> Request:
+        frame = memoryview(bytearray(data))
+        if len(frame) < _HEADER.size:
+            raise DecodeError("a request without a header")
+        key, version, correlation_id = _HEADER.unpack_from(frame)
+        api = BROKER_APIS[key]
+        if api.answered_by not in FORWARDED or not api.lowest <= version <= api.highest:
+            raise DecodeError(f"{api.name} v{version} is not forwarded")
+        connection: Any = _EnvelopeConnection(self._request, client_host, self._finish)
+        inner = Request(connection, frame, (key, version, correlation_id))
+        header = decode_request_header(frame)
+        inner.client_id, inner.body_offset = header.client_id, header.body_offset
+        inner.is_flexible = version >= api.flexible_since
+        return inner
+
+    def _finish(self, response: Response) -> None:
+        if response is DELAYED:
+            return
+        data = b"".join(bytes(part) for part in response if not hasattr(part, "position"))
+        self._later.respond({"response_data": data[4:], "error_code": 0})
+
+    def _refuse(self) -> None:
+        """Respond NOT_CONTROLLER: nothing was changed, another controller may do it."""
+        self._later.respond({"response_data": None, "error_code": NotController.code})
+
+    def _give_up(self) -> None:
+        """Respond REQUEST_TIMED_OUT: the outcome is not known."""
+        self._later.respond({"response_data": None, "error_code": RequestTimedOut.code})

@@ -1,0 +1,84 @@
+"""The listeners of a node of a cluster, the broker's and the controller's (Kafka's KafkaApis and ControllerApis): who
+answers an API is in its row (`apis.py`)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from kafkatools.core.broker.server.apis import CONTROLLER_APIS, FORWARDED, AnsweredBy, Api, Handler
+from kafkatools.core.broker.server.dispatch import Dispatcher
+from kafkatools.core.broker.server.forwarding import forward, run_on_controller
+from kafkatools.core.broker.server.requests import DELAYED, CloseConnection, Request, Response
+from kafkatools.core.errors import KafkaError, NotController
+
+if TYPE_CHECKING:
+    from kafkatools.core.broker.cluster_node import ClusterNode
+
+
+class BrokerDispatcher(Dispatcher):
+    """A broker's listener: what belongs to the controller is forwarded."""
+
+    def handler_of(self, api: Api) -> Handler:
+        """The API's own handler, or the way to the controller."""
+        if api.answered_by in FORWARDED:
+            forwarder: Any = forward
+            handler: Handler = forwarder
+            return handler
+        return super().handler_of(api)
+
+
+class ControllerDispatcher(Dispatcher):
+    """A controller's listener: a change is answered when it is committed."""
+
+    def __init__(self, node: ClusterNode) -> None:
+        super().__init__(node, CONTROLLER_APIS)
+
+    def handler_of(self, api: Api) -> Handler:
+        """The API's own handler, or one that waits until what it wrote is committed."""
+        plain = super().handler_of(api)
+        if api.answered_by not in (AnsweredBy.ACTIVE_CONTROLLER, AnsweredBy.FORWARDED):
+            return plain
+
+        def handle(node: Any, request: Request) -> Response:
+            def refused(error: KafkaError) -> Response:
+                return request.respond({"error_code": error.code})
+
+            is_of_nodes = api.answered_by is AnsweredBy.ACTIVE_CONTROLLER
+            return _when_committed(node, request, lambda: plain(node, request), refused if is_of_nodes else None)
+
+        return handle
+
+
+def _when_committed(
+    node: ClusterNode,
+    request: Request,
+    work: Callable[[], Response],
+    refused: Callable[[KafkaError], Response] | None,
+) -> Response:
+    """The answer to work for the active controller, when what it wrote is committed; `refused` gives the answer when
+    this node is not it, else the connection ends: the client looks for another."""
+    responses: list[Response] = []
+    is_delayed = False
+
+    def answer(response: Response) -> None:
+        if is_delayed:
+            request.complete(response)
+        else:
+            responses.append(response)
+
+    def give_up() -> None:
+        if refused is None:
+            if not is_delayed:
+                raise CloseConnection("this controller is not active")
+            request.connection.close()
+        elif is_delayed:
+            request.complete(refused(NotController()))
+        else:
+            responses.append(refused(NotController()))
+
+    run_on_controller(node, request.api_key, work, answer, give_up, give_up)
+    if responses:
+        return responses[0]
+    is_delayed = True
+    return DELAYED
