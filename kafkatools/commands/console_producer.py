@@ -257,9 +257,7 @@ class ConsoleProducer:
         self._format = line_format
         self._producer: Producer
         self._reader = LineReader(line_format, config.max_request_size)
-        self._json = JsonInput(
-            self._topic, self._reader, lambda: self._producer.partitions_for(self._topic), self._fail_line
-        )
+        self._json = JsonInput(self._topic, self._reader, self._existing_partitions, self._fail_line)
         self._tally = Tally(config.transactional_id is not None)
         self._transaction_records: int = args.transaction_records or 0
         self._transactions: RecordTransactions | None = None
@@ -543,6 +541,20 @@ class ConsoleProducer:
             self._told_ms = now_ms
         for kind, message in self._tally.take_messages(is_end=is_due):
             self._console.error(message, kind)
+
+    def _existing_partitions(self) -> list[int]:
+        """The partitions of the topic, none when it does not exist. To ask as the producer does would create it, also
+        when the lines are then refused. Raises KafkaError."""
+        from kafkatools.core.admin.client import AdminClient
+        from kafkatools.core.admin.topics import describe_topics
+        from kafkatools.core.config import ADMIN
+
+        settings = {name: value for name, value in self._config.given().items() if name in ADMIN}
+        with AdminClient(self._config["bootstrap.servers"], settings, self._console.clock) as admin:
+            described = describe_topics(admin, names=[self._topic])[self._topic]
+        if described.error is not None and described.error.name != "UNKNOWN_TOPIC_OR_PARTITION":
+            raise described.error
+        return [part.partition for part in described.partitions]
 
     def _look_through_file(self) -> None:
         """Check a whole JSON file before its first record is sent, unless ignore.error skips bad lines."""

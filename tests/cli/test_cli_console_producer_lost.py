@@ -216,6 +216,31 @@ def test_of_a_pipe_what_is_read_at_once_is_looked_at_before_any_of_it_is_sent(bo
     assert held(bootstrap, "piped") == []
 
 
+@pytest.mark.parametrize("is_file", [True, False])
+@pytest.mark.parametrize("options", [(), ("--reader-property", "ignore.error=true")], ids=["strict", "ignoring"])
+def test_a_refused_import_into_a_missing_topic_creates_nothing(
+    bootstrap: str, tmp_path: pathlib.Path, is_file: bool, options: tuple[str, ...]
+) -> None:
+    topic = f"ghost-{is_file}-{len(options)}"
+    text = b'{"value": "w", "partition": 6}\n'
+    path = tmp_path / "records.jsonl"
+    path.write_bytes(text)
+    if is_file:
+        ran = import_json(bootstrap, topic, path, *options)
+    else:
+        words = ("--bootstrap-server", bootstrap, "--topic", topic, "--json", *options)
+        ran = run_kt("console-producer", *words, stdin=text)
+    assert ran.status == 1
+    assert f"Line 1 is for partition 6, but topic {topic} does not exist: create it first" in ran.err
+    assert topic not in run_kt("topics", "--bootstrap-server", bootstrap, "--list").out.split()
+
+
+def test_an_import_for_partition_0_creates_a_missing_topic(bootstrap: str) -> None:
+    words = ("--bootstrap-server", bootstrap, "--topic", "made", "--json")
+    ran = run_kt("console-producer", *words, stdin=b'{"value": "a", "partition": 0}\n{"value": "b"}\n')
+    assert (ran.status, ran.out) == (0, '{"sent":2,"failed":0}\n'), ran.err
+
+
 def test_in_a_transaction_nothing_of_a_pipe_is_left_behind(bootstrap: str, tmp_path: pathlib.Path) -> None:
     make_topic(bootstrap, "whole", 1)
     words = ("--bootstrap-server", bootstrap, "--topic", "whole", "--json", "--transactional-id", "loader")

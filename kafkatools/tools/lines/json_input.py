@@ -21,7 +21,8 @@ _ESCAPE = b"\\u"  # a key may be written with escapes
 
 
 class JsonInput:
-    """The records of a reader's lines. `partitions()` returns those of the topic; `on_bad_line(error)` is called for a
+    """The records of a reader's lines. `partitions()` returns those of the topic, none when it
+    does not exist, and creates nothing; `on_bad_line(error)` is called for a
     line that is skipped because of ignore.error."""
 
     def __init__(
@@ -96,10 +97,15 @@ class JsonInput:
                     yield reader.line_number, partition
 
     def _ensure_partition(self, partition: int | None, number: int) -> None:
-        if partition is None:
-            return
-        if self._partition_count is None:
+        if not partition:
+            return  # every topic has partition 0, also one that its first record creates
+        if not self._partition_count:
             self._partition_count = len(self._partitions())
+        if not self._partition_count:
+            raise MalformedLine(
+                f"Line {number} is for partition {partition}, but topic {self._topic} does not exist: create it first, "
+                f"with kt topics --create --topic {self._topic} --partitions {partition + 1}"
+            )
         if partition >= self._partition_count:
             last = self._partition_count - 1
             held = f"partitions 0 to {last}" if last else "partition 0"
