@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from kafkatools.core.admin.client import AdminClient
 
 _PREFIX = "Error occurred: "
+_ELECTION_MS = 5000
+"""How long a partition may be without a leader. Apache Kafka waits for default.api.timeout.ms (60 s)."""
 _TIMES: Final = {
     "latest": -1,
     "earliest": -2,
@@ -78,7 +80,7 @@ def _print_offsets(console: Console, args: Args, admin: AdminClient, wanted: dic
 
     status = ExitStatus.OK
     with console.progress(f"Asking for {len(wanted)} offsets"):
-        results = list_offsets(admin, wanted)
+        results = list_offsets(admin, wanted, leaderless_ms=_ELECTION_MS)
     for topic, partition in wanted:
         result = results[topic, partition]
         if result.error is not None:

@@ -189,14 +189,17 @@ class AdminClient:
             attempts += 1
         return {item: done[item] for item in wanted}
 
-    def may_move(self) -> Callable[[KafkaError], bool]:
+    def may_move(self, leaderless_ms: int | None = None) -> Callable[[KafkaError], bool]:
         """For requests to a leader or coordinator, from now on: whether to look it up and ask again. Where there is
         none, or it cannot be reached, another one may take over: that is waited for as long as for an answer,
-        request.timeout.ms."""
+        request.timeout.ms. `leaderless_ms`: a shorter time for partitions without a leader."""
         until_ms = self.deadline_ms(self.config.request_timeout_ms)
+        leader_until_ms = until_ms if leaderless_ms is None else min(until_ms, self.deadline_ms(leaderless_ms))
 
         def may_retry(error: KafkaError) -> bool:
-            if isinstance(error, (ConnectionFailed, LeaderNotAvailable, CoordinatorNotAvailable)):
+            if isinstance(error, LeaderNotAvailable):
+                return self.clock.now_ms() < leader_until_ms
+            if isinstance(error, (ConnectionFailed, CoordinatorNotAvailable)):
                 return self.clock.now_ms() < until_ms
             return not isinstance(error, Timeout)
 

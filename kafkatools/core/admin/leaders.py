@@ -24,17 +24,22 @@ class LeaderRequest(NamedTuple):
 
 
 def ask_leaders(
-    admin: AdminClient, partitions: Iterable[TopicPartition], request: LeaderRequest, timeout_ms: int | None = None
+    admin: AdminClient,
+    partitions: Iterable[TopicPartition],
+    request: LeaderRequest,
+    timeout_ms: int | None = None,
+    leaderless_ms: int | None = None,
 ) -> dict[TopicPartition, Any]:
     """A result or a KafkaError for every partition; leaders are looked up anew for those that are tried again.
 
-    A partition that does not exist is an error at once, not one to wait for.
+    A partition that does not exist is an error at once, not one to wait for. `leaderless_ms`: how long to wait for the
+    election of a leader, if shorter than request.timeout.ms.
     """
 
     def once(items: list[TopicPartition], deadline_ms: int) -> dict[TopicPartition, Any]:
         return _once(admin, items, request, deadline_ms)
 
-    return admin.retry_items(partitions, once, timeout_ms, admin.may_move())
+    return admin.retry_items(partitions, once, timeout_ms, admin.may_move(leaderless_ms))
 
 
 class NoSuchPartition(UnknownTopicOrPartition):

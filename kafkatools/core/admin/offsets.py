@@ -39,6 +39,7 @@ def list_offsets(
     *,
     isolation_level: int = READ_UNCOMMITTED,
     timeout_ms: int | None = None,
+    leaderless_ms: int | None = None,
 ) -> dict[TopicPartition, PartitionOffset]:
     """For each partition the offset of a special timestamp (-1 .. -6), or of the first record that is not older."""
     min_version = max((_MIN_VERSIONS.get(timestamp, 0) for timestamp in timestamps.values()), default=0)
@@ -65,7 +66,7 @@ def list_offsets(
         }
 
     request = LeaderRequest(ApiKey.LIST_OFFSETS, build, read, min_version)
-    results = ask_leaders(admin, timestamps, request, timeout_ms)
+    results = ask_leaders(admin, timestamps, request, timeout_ms, leaderless_ms)
     return {
         key: PartitionOffset(-1, error=found) if isinstance(found, KafkaError) else found
         for key, found in results.items()
