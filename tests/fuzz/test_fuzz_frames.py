@@ -24,14 +24,15 @@ MOST_SHORTENED = 3
 MOST_GROWTH_BYTES = 64 << 20
 
 
-def report(failures: list[Failure], directory: pathlib.Path) -> list[str]:
-    """Each kind of failure once, with the frames that show it in a file."""
+def report(run: Any, failures: list[Failure], directory: pathlib.Path) -> list[str]:
+    """Each kind of failure once, with the frames that show it in a file; also among the lines at the end of the run."""
     told: dict[str, str] = {}
     for failure in failures:
         kind = failure.reason[:60]
         if kind not in told:
             kept = shortened(failure) if len(told) < MOST_SHORTENED and failure.kind != "socket" else failure
             told[kind] = f"{failure.reason[:500]} (course {failure.course}, frames in {kept.save(directory)})"
+            run.tell(told[kind])
     return list(told.values())
 
 
@@ -47,7 +48,7 @@ def test_no_frame_makes_a_node_fail(run: Any, findings: pathlib.Path, kinds: tup
     run_courses(run.seed, run.seconds, tally, frames=run.frames, kinds=kinds)
     run.tell(str(tally))
     assert tally.frames > 0
-    assert report(tally.failures, findings) == []
+    assert report(run, tally.failures, findings) == []
 
 
 @pytest.mark.timeout(0)
@@ -60,7 +61,7 @@ def test_no_frame_disturbs_a_broker_or_its_other_clients(run: Any, findings: pat
         f"{rss[0] >> 20} to {rss[-1] >> 20} MiB, {descriptors[0]} to {descriptors[-1]} descriptors"
     )
     assert tally.frames > 0
-    assert report(tally.failures, findings) == []
+    assert report(run, tally.failures, findings) == []
     assert exchanges > 0
     later = rss[len(rss) // 2 :]
     assert not later or later[-1] - later[0] < MOST_GROWTH_BYTES

@@ -54,6 +54,7 @@ from kafkatools.core.errors import (
     InconsistentGroupProtocol,
     InvalidCommitOffsetSize,
     InvalidGroupId,
+    InvalidRequest,
     InvalidSessionTimeout,
     KafkaError,
     MemberIdRequired,
@@ -65,8 +66,11 @@ from kafkatools.core.errors import (
     UnknownMemberId,
     UnsupportedVersion,
 )
+from kafkatools.core.protocol.plans import MAX_STRING_BYTES
 
 GROUP_ID_NOT_FOUND_SINCE = 9
+# A member id is this name, a dash and a UUID of 36 characters; neither a response nor a record holds a longer string.
+_LONGEST_NAME_BYTES = MAX_STRING_BYTES - 37
 
 
 class GroupCoordinator:
@@ -148,6 +152,8 @@ class GroupCoordinator:
         settings = self._settings
         if not settings.min_session_timeout_ms <= request.session_timeout_ms <= settings.max_session_timeout_ms:
             raise InvalidSessionTimeout()
+        if len((request.instance_id or request.client.client_id).encode()) > _LONGEST_NAME_BYTES:
+            raise InvalidRequest("the member id would be longer than a string can be")
 
     def _group_to_join(self, request: JoinRequest) -> Group:
         known = self.groups.get(request.group_id)

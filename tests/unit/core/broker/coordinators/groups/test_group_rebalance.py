@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 
 from kafkatools.core.broker.coordinators.groups.classic.states import GroupState, may_follow
-from kafkatools.core.broker.coordinators.groups.requests import MemberIdentity
+from kafkatools.core.broker.coordinators.groups.requests import Client, MemberIdentity
 from kafkatools.core.errors import KafkaStorageError, NotEnoughReplicas
 
 INCONSISTENT_PROTOCOL, INVALID_GROUP, UNKNOWN_MEMBER, INVALID_SESSION, REBALANCE = 23, 24, 25, 26, 27
+INVALID_REQUEST = 42
 ILLEGAL_GENERATION, MEMBER_ID_REQUIRED, MAX_SIZE, FENCED, NOT_COORDINATOR, NOT_AVAILABLE = 22, 79, 81, 82, 16, 15
 
 
@@ -43,6 +44,17 @@ def test_the_first_members_wait_for_others_and_each_prolongs_it(harness: Any) ->
     assert [each["member_id"] for each in first[0]["members"]] == [first[0]["member_id"], second[0]["member_id"]]
     assert second[0]["members"] == []
     assert harness.state == "CompletingRebalance"
+
+
+@pytest.mark.parametrize("name", ["a" * 32_730, "\u00e9" * 16_366])
+def test_a_name_that_makes_no_member_id_is_refused_before_anything_is_kept(harness: Any, name: str) -> None:
+    """A member id is the name, a dash and a UUID, and a string has at most 32,767 bytes."""
+    assert harness.join(instance_id=name + "a").last_code == INVALID_REQUEST
+    assert harness.join(client=Client(name + "a", "/127.0.0.1")).last_code == INVALID_REQUEST
+    assert harness.groups.groups == {}
+    joined = harness.join(instance_id=name[:-2])
+    harness.advance(3000)
+    assert len(joined[0]["member_id"].encode()) <= 32_767
 
 
 def test_the_initial_wait_ends_with_the_rebalance_timeout(harness: Any) -> None:
