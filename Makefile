@@ -75,7 +75,7 @@ history: setup tools
 
 # KT_FUZZ_SEED chooses the run; what is found lies in fuzz-findings/ and belongs into tests/fuzz/corpus when it is mended.
 fuzz: $(STAMP)
-	KT_FUZZ_SECONDS=$${KT_FUZZ_SECONDS:-600} $(BIN)/python -m pytest -n 2 tests/fuzz $(PYTEST_ARGS)
+	KT_FUZZ_SECONDS=$${KT_FUZZ_SECONDS:-600} KT_FUZZ_FLIPS=$${KT_FUZZ_FLIPS:-followed} $(BIN)/python -m pytest -n 2 tests/fuzz tests/cli/test_dump_log_flips.py $(PYTEST_ARGS)
 
 # KT_CRASH_SEED chooses the courses.
 crash: $(STAMP)

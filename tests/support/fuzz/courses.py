@@ -7,6 +7,7 @@ begins with the kind of place that it is for.
 from __future__ import annotations
 
 import contextlib
+import gc
 import hashlib
 import pathlib
 import struct
@@ -20,6 +21,7 @@ from support.fuzz.answers import Finding
 from support.fuzz.frames import FrameMaker
 from support.fuzz.in_process import Place, Target, clustered_node, fresh_directory, running_node
 from support.fuzz.messages import Memory
+from support.fuzz.mutants import QuickRandom
 
 from kafkatools.core.protocol.messages import NATIVE_AFTER, decode, encode_fields, request_type, response_type
 
@@ -102,7 +104,7 @@ def load_all(kind: str) -> None:
 
 def run_course(name: str, kind: str, tally: Tally, frame_count: int, is_over: Callable[[], bool]) -> None:
     """One course. What is found is added to the tally; the course goes on with a new connection."""
-    rng = Random(name)
+    rng = QuickRandom(name)
     with place_of(kind) as (place, reports):
         memory = Memory()
         target = Target(place, reports, rng, memory)
@@ -139,6 +141,8 @@ def run_courses(
     """Courses one after the other until the time is over or so many frames were sent."""
     for kind in dict.fromkeys(kinds):
         load_all(kind)
+    gc.collect()
+    gc.freeze()  # collections in the course need not walk over what was imported
     end = time.monotonic() + seconds
     number = 0
     while time.monotonic() < end and (frames is None or tally.frames < frames):

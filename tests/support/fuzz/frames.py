@@ -65,7 +65,7 @@ class FrameMaker:
             api_key, version = api.key, rng.randint(api.lowest, api.highest)
         frame = self.request(api_key, version, rng.choice(ODDITIES))
         found = [frame]
-        for _ in range(rng.choice((0, 1, 3))):
+        for _ in range(rng.choice((0, 1, 3, 8))):
             found.append(mutated(rng, frame, self._last))
         self._last = frame
         return found

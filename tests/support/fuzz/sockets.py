@@ -24,6 +24,7 @@ from support.fuzz.courses import Failure, Tally
 from support.fuzz.frames import FrameMaker
 from support.fuzz.in_process import REFUSED, SETTINGS, STALL_MS, fresh_directory
 from support.fuzz.messages import Memory
+from support.fuzz.mutants import QuickRandom
 
 from kafkatools.core.broker.server.apis import BROKER_APIS
 from kafkatools.sandbox.embedded_broker import EmbeddedBroker
@@ -208,7 +209,7 @@ def running_broker() -> Iterator[tuple[EmbeddedBroker, pathlib.Path]]:
 
 def run_over_sockets(seed: str, seconds: float, *, frames: int | None = None) -> tuple[Tally, dict[str, Any]]:
     """Frames until the time is over or so many were sent; the tally, and figures of the broker's process."""
-    rng = Random(seed)
+    rng = QuickRandom(seed)
     maker = FrameMaker(rng, BROKER_APIS, Memory())
     tally = Tally(courses=1)
     figures: dict[str, Any] = {"rss": [], "descriptors": []}
