@@ -14,7 +14,7 @@ JAVA = JAVA_HOME="$$(sh .ci/find-java)"
 # What reaches a kernel: core itself, the dumps, the two consoles.
 KERNELS := tests/unit/core $(wildcard tests/cli/test_dump_log*.py tests/cli/test_console_*.py tests/cli/test_cli_console_*.py)
 
-.PHONY: demo test test-pure test-pythons test-units lint format docs bench soak history fuzz crash clean tools setup install-check
+.PHONY: demo test test-small test-large test-alone test-pure test-pythons test-oldest test-newest setup-newest lint format docs bench soak history fuzz crash clean tools setup install-check
 
 setup: $(STAMP)
 
@@ -35,21 +35,35 @@ tools: $(STAMP)
 	@sh .ci/ensure-tools
 	@cd tests && ../$(BIN)/python -m support.apache_kafka && ../$(BIN)/python -m support.kafkajs && ../$(BIN)/python -m support.official_spark
 
-test: setup tools
+test:
+	$(MAKE) test-small
+	$(MAKE) test-large
+	$(MAKE) test-alone
+
+test-small: setup tools
 	$(BIN)/python -m pytest -n $(WORKERS) $(SMALL) $(PYTEST_ARGS)
+
+test-large: setup tools
 	$(JAVA) $(BIN)/python -m pytest -n $(WAITERS) --dist loadgroup --no-loadscope-reorder $(addprefix --ignore=,$(SMALL) $(ALONE)) $(PYTEST_ARGS)
+
+test-alone: setup tools
 	$(BIN)/python -m pytest $(ALONE) $(PYTEST_ARGS)
 
 test-pure: $(STAMP)
 	KT_PURE_PYTHON=1 $(BIN)/python -m pytest -n $(WORKERS) $(KERNELS) -m "not real_kafka and not clients" $(PYTEST_ARGS)
 
-# The oldest Python of this machine runs the tests of the kernels uncompiled, the newest all unit tests, each in a virtual environment of its own.
-test-pythons:
-	KT_PURE_PYTHON=1 $(MAKE) test-pure PYTHON="$$(sh .ci/find-pythons oldest)" VENV=.venv-oldest EXTRAS=dev
-	$(MAKE) test-units PYTHON="$$(sh .ci/find-pythons newest)" VENV=.venv-newest
+# The oldest Python of this machine runs the tests of the kernels uncompiled, the newest the small stage of `make test`. Each takes the virtual environment $(VENV)
+# if its Python is the same, otherwise one of its own.
+test-pythons: test-oldest test-newest
 
-test-units: $(STAMP)
-	$(BIN)/python -m pytest -n $(WORKERS) tests/unit $(PYTEST_ARGS)
+test-oldest: setup
+	KT_PURE_PYTHON=1 $(MAKE) test-pure PYTHON="$$(sh .ci/find-pythons oldest)" VENV="$$(sh .ci/venv-for oldest $(VENV))" EXTRAS=dev
+
+setup-newest:
+	$(MAKE) setup PYTHON="$$(sh .ci/find-pythons newest)" VENV="$$(sh .ci/venv-for newest $(VENV))"
+
+test-newest:
+	$(MAKE) test-small PYTHON="$$(sh .ci/find-pythons newest)" VENV="$$(sh .ci/venv-for newest $(VENV))"
 
 lint: $(STAMP)
 	$(BIN)/ruff check .
