@@ -22,23 +22,20 @@ from kafkatools.core.consumer.fetch_messages import FetchedPartition
 from kafkatools.core.consumer.subscription import TopicPartition
 from kafkatools.core.errors import KafkaError
 from kafkatools.core.records import kernel
-from kafkatools.core.records.batch import (
-    ATTRIBUTES_OFFSET,
-    CODEC_MASK,
-    CONTROL_BIT,
-    CURRENT_MAGIC,
-    HEADER_SIZE,
-    LOG_OVERHEAD,
-    MAGIC_OFFSET,
-    MINIMUM_RECORD_SIZE,
-    TIMESTAMP_TYPE_BIT,
-    TRANSACTIONAL_BIT,
-    RecordBatch,
-    read_batches,
-)
+from kafkatools.core.records.batch import CURRENT_MAGIC, MINIMUM_RECORD_SIZE, RecordBatch, read_batches
 from kafkatools.core.records.columns import RecordColumns
 from kafkatools.core.records.crc import crc32c
 from kafkatools.core.records.kernel import STATUS_ROW, STATUS_START
+from kafkatools.core.records.layout import (
+    ATTRIBUTES_OFFSET,
+    CODEC_MASK,
+    CONTROL_BIT,
+    HEADER_SIZE,
+    LOG_OVERHEAD,
+    MAGIC_OFFSET,
+    TIMESTAMP_TYPE_BIT,
+    TRANSACTIONAL_BIT,
+)
 
 _log = logging.getLogger(__name__)
 

@@ -29,6 +29,7 @@ from kafkatools.core.consumer.fetch_messages import (
 from kafkatools.core.consumer.fetch_session import FetchRequestData, FetchSessionHandler
 from kafkatools.core.consumer.subscription import FetchPosition, LeaderAndEpoch, SubscriptionState, TopicPartition
 from kafkatools.core.errors import KafkaError, error_for_code
+from kafkatools.core.records.layout import HEADER_SIZE, LOG_OVERHEAD, SMALLEST_OVERHEAD
 
 OFFSET_OUT_OF_RANGE = 1
 CORRUPT_MESSAGE = 2
@@ -448,13 +449,13 @@ def end_offset_of(data: FetchedPartition) -> int | None:
     position, end, result = 0, len(records), None
     while end - position >= _HEAD.size:
         base_offset, length, _, magic = _HEAD.unpack_from(records, position)
-        size = length + 12
-        if length < 14 or position + size > end:
+        size = length + LOG_OVERHEAD
+        if length < SMALLEST_OVERHEAD or position + size > end:
             break
         # Before magic 2 the offset of an entry is its last one (a wrapper carries that of its last inner message).
         result = base_offset + 1
         if magic >= 2:
-            if size < 61:
+            if size < HEADER_SIZE:
                 return None
             result += _INT32.unpack_from(records, position + 23)[0]
         position += size

@@ -18,37 +18,39 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, ClassVar
 
 from kafkatools.core.errors import CorruptRecord
-from kafkatools.core.records import kernel, layout
+from kafkatools.core.records import kernel
 from kafkatools.core.records.columns import Record, RecordColumns, TimestampType
 from kafkatools.core.records.compression import MAX_DECOMPRESSED_BYTES, CompressionType, decompress
 from kafkatools.core.records.crc import crc32c
+from kafkatools.core.records.header import (
+    NO_PRODUCER_ID,
+    BatchHeader,
+    Buffer,
+    file_batch_size,
+    too_small_for_header,
+    too_small_in_message,
+    wrong_checksum,
+)
+from kafkatools.core.records.layout import (
+    ATTRIBUTES_OFFSET,
+    CODEC_MASK,
+    CRC_OFFSET,
+    HEADER_SIZE,
+    HEADER_SIZE_UP_TO_MAGIC,
+    LOG_OVERHEAD,
+    MAGIC_OFFSET,
+    MAX_TIMESTAMP_OFFSET,
+    SMALLEST_OVERHEAD,
+    TIMESTAMP_TYPE_BIT,
+    V2_HEADER,
+)
 
 if TYPE_CHECKING:
     from kafkatools.core.records.legacy import LegacyBatch
 
-Buffer = bytes | bytearray | memoryview
 
-ATTRIBUTES_OFFSET = layout.ATTRIBUTES_OFFSET
-CODEC_MASK = layout.CODEC_MASK
-CONTROL_BIT = layout.CONTROL_BIT
-CRC_OFFSET = layout.CRC_OFFSET
-DELETE_HORIZON_BIT = layout.DELETE_HORIZON_BIT
-HEADER_SIZE = layout.HEADER_SIZE
-HEADER_SIZE_UP_TO_MAGIC = layout.HEADER_SIZE_UP_TO_MAGIC
-LOG_OVERHEAD = layout.LOG_OVERHEAD
-MAGIC_OFFSET = layout.MAGIC_OFFSET
-MAX_TIMESTAMP_OFFSET = layout.MAX_TIMESTAMP_OFFSET
-SMALLEST_OVERHEAD = layout.SMALLEST_OVERHEAD
-TIMESTAMP_TYPE_BIT = layout.TIMESTAMP_TYPE_BIT
-TRANSACTIONAL_BIT = layout.TRANSACTIONAL_BIT
-V2_HEADER = layout.V2_HEADER
 MINIMUM_RECORD_SIZE = 7
 CURRENT_MAGIC = 2
-
-NO_PRODUCER_ID = -1
-NO_PRODUCER_EPOCH = -1
-NO_SEQUENCE = -1
-NO_PARTITION_LEADER_EPOCH = -1
 
 _SIZE = struct.Struct(">qi")
 
@@ -59,13 +61,6 @@ class InvalidBatchContents(CorruptRecord):
     code: ClassVar[int] = 87
     name: ClassVar[str] = "INVALID_RECORD"
     retriable: ClassVar[bool] = False
-
-
-def increment_sequence(sequence: int, increment: int) -> int:
-    """Sequence numbers go round after 2147483647 (DefaultRecordBatch.incrementSequence)."""
-    if sequence > 0x7FFFFFFF - increment:
-        return increment - (0x7FFFFFFF - sequence) - 1
-    return sequence + increment
 
 
 class RecordBatch:
@@ -79,18 +74,18 @@ class RecordBatch:
         self.base_offset: int
         self.length: int
         self.base_offset, self.length = _SIZE.unpack_from(buffer, position)
-        self._header: tuple[int, ...] | None = None
+        self._header: BatchHeader | None = None
 
     def __repr__(self) -> str:
         return f"RecordBatch(base_offset={self.base_offset}, size_bytes={self.size_bytes}, position={self.position})"
 
     @property
-    def header(self) -> tuple[int, ...]:
+    def header(self) -> BatchHeader:
         """All fields of the header, in the format's order; raises CorruptRecord when there is less than a header."""
         if self._header is None:
             if len(self.buffer) - self.position < HEADER_SIZE:
-                raise CorruptRecord(self._too_small())
-            self._header = V2_HEADER.unpack_from(self.buffer, self.position)
+                raise CorruptRecord(too_small_for_header(self.size_bytes))
+            self._header = BatchHeader._make(V2_HEADER.unpack_from(self.buffer, self.position))
         return self._header
 
     @property
@@ -150,8 +145,7 @@ class RecordBatch:
 
     @property
     def last_sequence(self) -> int:
-        sequence = self.header[11]
-        return NO_SEQUENCE if sequence == NO_SEQUENCE else increment_sequence(sequence, self.header[6])
+        return self.header.last_sequence
 
     @property
     def record_count(self) -> int:
@@ -168,16 +162,16 @@ class RecordBatch:
 
     @property
     def is_transactional(self) -> bool:
-        return bool(self.header[5] & TRANSACTIONAL_BIT)
+        return self.header.is_transactional
 
     @property
     def is_control(self) -> bool:
-        return bool(self.header[5] & CONTROL_BIT)
+        return self.header.is_control
 
     @property
     def delete_horizon_ms(self) -> int | None:
         """When the cleaner may drop the tombstones and markers of this batch (KIP-534)."""
-        return self.header[7] if self.header[5] & DELETE_HORIZON_BIT else None
+        return self.header.delete_horizon_ms
 
     @property
     def has_producer_id(self) -> bool:
@@ -193,19 +187,13 @@ class RecordBatch:
         """Whether the size can hold a batch and the CRC is right (DefaultRecordBatch.isValid)."""
         return self.size_bytes >= HEADER_SIZE and self.crc == self.computed_crc()
 
-    def _too_small(self) -> str:
-        return (
-            f"Record batch is corrupt (the size {self.size_bytes} is smaller than the minimum allowed "
-            f"overhead {HEADER_SIZE})"
-        )
-
     def ensure_valid(self) -> None:
         """Raises CorruptRecord when `is_valid` is false, with Kafka's reason."""
         if self.size_bytes < HEADER_SIZE:
-            raise CorruptRecord(self._too_small())
+            raise CorruptRecord(too_small_for_header(self.size_bytes))
         computed = self.computed_crc()
         if self.crc != computed:
-            raise CorruptRecord(f"Record is corrupt (stored crc = {self.crc}, computed crc = {computed})")
+            raise CorruptRecord(wrong_checksum(self.crc, computed))
 
     def to_bytes(self) -> bytes:
         """A copy of the batch."""
@@ -292,7 +280,7 @@ def read_batches(buffer: Buffer, start: int = 0, end: int | None = None) -> Iter
     while end - position >= LOG_OVERHEAD:
         length = _SIZE.unpack_from(buffer, position)[1]
         if length < SMALLEST_OVERHEAD:
-            raise CorruptRecord(f"Record size {length} is less than the minimum record overhead ({SMALLEST_OVERHEAD})")
+            raise CorruptRecord(too_small_in_message(length))
         if end - position < HEADER_SIZE_UP_TO_MAGIC:
             return
         magic = buffer[position + MAGIC_OFFSET]
@@ -314,17 +302,9 @@ def read_file_batches(
     """
     end = len(buffer) if end is None else min(end, len(buffer))
     position = start
-    while position < end - HEADER_SIZE_UP_TO_MAGIC:
-        length = _SIZE.unpack_from(buffer, position)[1]
-        if length < SMALLEST_OVERHEAD:
-            raise CorruptRecord(
-                f"Found record size {length} smaller than minimum record overhead ({SMALLEST_OVERHEAD}) "
-                f"in file {file_name}."
-            )
-        if position > end - LOG_OVERHEAD - length:
-            return
+    while (size := file_batch_size(buffer, position, end - position, file_name)) is not None:
         yield batch_at(buffer, position)
-        position += length + LOG_OVERHEAD
+        position += size
 
 
 def stamp_batch(

@@ -22,16 +22,11 @@ from collections.abc import Sequence
 from typing import TypedDict, Unpack
 
 from kafkatools.core.records import kernel
-from kafkatools.core.records.batch import (
-    CURRENT_MAGIC,
-    NO_PARTITION_LEADER_EPOCH,
-    NO_PRODUCER_EPOCH,
-    NO_PRODUCER_ID,
-    NO_SEQUENCE,
-)
+from kafkatools.core.records.batch import CURRENT_MAGIC
 from kafkatools.core.records.columns import NO_HEADERS, NO_TIMESTAMP, RowColumns, TimestampType, encode_headers
 from kafkatools.core.records.compression import CompressionType, compress
 from kafkatools.core.records.crc import crc32c
+from kafkatools.core.records.header import NO_PARTITION_LEADER_EPOCH, NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_SEQUENCE
 from kafkatools.core.records.layout import (
     ATTRIBUTES_OFFSET,
     CONTROL_BIT,

@@ -14,6 +14,8 @@ MAGIC_OFFSET = 16
 CRC_OFFSET = 17
 # the checksum covers everything from the attributes on
 ATTRIBUTES_OFFSET = 21
+# and of a message of magic 0 or 1, from the magic on
+LEGACY_CRC_START = 16
 MAX_TIMESTAMP_OFFSET = 35
 # the smallest message: crc, magic, attributes, key size, value size (LegacyRecord.RECORD_OVERHEAD_V0)
 SMALLEST_OVERHEAD = 14
@@ -27,5 +29,6 @@ DELETE_HORIZON_BIT = 0x40
 # base offset, length, leader epoch, magic, crc, attributes, last offset delta, base timestamp, max timestamp,
 # producer id, producer epoch, base sequence, record count
 V2_HEADER = Struct(">qiibIhiqqqhii")
+CRC_FIELD = Struct(">I")
 # what a leader writes into a batch it appends: base offset, the length as it was, leader epoch
 LEADER_EPOCH_STAMP = Struct(">qii")

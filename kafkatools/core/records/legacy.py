@@ -22,19 +22,18 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from kafkatools.core.errors import CorruptRecord, UnsupportedCompressionType
-from kafkatools.core.records.batch import (
-    CODEC_MASK,
-    LOG_OVERHEAD,
+from kafkatools.core.records.batch import InvalidBatchContents
+from kafkatools.core.records.columns import NO_TIMESTAMP, Record, RecordColumns, TimestampType
+from kafkatools.core.records.compression import MAX_DECOMPRESSED_BYTES, CompressionType, compress, decompress
+from kafkatools.core.records.header import (
     NO_PARTITION_LEADER_EPOCH,
     NO_PRODUCER_EPOCH,
     NO_PRODUCER_ID,
     NO_SEQUENCE,
-    SMALLEST_OVERHEAD,
-    TIMESTAMP_TYPE_BIT,
-    InvalidBatchContents,
+    too_small_in_message,
+    wrong_checksum,
 )
-from kafkatools.core.records.columns import NO_TIMESTAMP, Record, RecordColumns, TimestampType
-from kafkatools.core.records.compression import MAX_DECOMPRESSED_BYTES, CompressionType, compress, decompress
+from kafkatools.core.records.layout import CODEC_MASK, LOG_OVERHEAD, SMALLEST_OVERHEAD, TIMESTAMP_TYPE_BIT
 
 Buffer = bytes | bytearray | memoryview
 
@@ -154,7 +153,7 @@ class LegacyBatch:
             )
         computed = self.computed_crc()
         if self.crc != computed:
-            raise CorruptRecord(f"Record is corrupt (stored crc = {self.crc}, computed crc = {computed})")
+            raise CorruptRecord(wrong_checksum(self.crc, computed))
 
     def to_bytes(self) -> bytes:
         """A copy of the entry."""
@@ -233,7 +232,7 @@ def _message(buffer: Buffer, position: int, end: int) -> _Message | None:
     (offset,) = _LONG.unpack_from(buffer, position)
     (size,) = _INT.unpack_from(buffer, position + 8)
     if size < SMALLEST_OVERHEAD:
-        raise CorruptRecord(f"Record size {size} is less than the minimum record overhead ({SMALLEST_OVERHEAD})")
+        raise CorruptRecord(too_small_in_message(size))
     start = position + LOG_OVERHEAD
     if size > end - start:
         return None

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from kafkatools.core.log.dump import file_kinds
-from kafkatools.core.log.dump.batch_headers import BatchHeader, Header, LegacyHeader, codec_name
+from kafkatools.core.log.dump.batch_headers import Header, LegacyHeader, V2Header, codec_name
 from kafkatools.core.log.dump.damage import Damage, Finding
 from kafkatools.core.log.dump.file_dump import FileDump
 from kafkatools.core.log.dump.gaps import GapFinder
@@ -183,9 +183,9 @@ class _Watch:
 
     def batch(self, header: Header, decoder: object, gaps: GapFinder) -> None:
         """One batch that is out of the ordinary; raises Damage where Kafka's tool would end."""
-        exact = header.max_timestamp if isinstance(header, BatchHeader) else _UNKNOWN_TIME
+        exact = header.max_timestamp if isinstance(header, V2Header) else _UNKNOWN_TIME
         self._keep(*(np.array([number], np.int64) for number in (header.position, header.last_offset, exact)))
-        if isinstance(header, BatchHeader) and header.is_valid:
+        if isinstance(header, V2Header) and header.is_valid:
             self._note_header(header)
         elif isinstance(header, LegacyHeader) and header.is_valid:
             self.facts.misses_records = True  # a wrapper's first offset is inside of it
@@ -200,7 +200,7 @@ class _Watch:
         else:
             codec_name(header.codec)
 
-    def _note_header(self, header: BatchHeader) -> None:
+    def _note_header(self, header: V2Header) -> None:
         due = self._due(header.base_offset)
         if header.base_offset > due:
             self.facts.holes.append((due - 1, header.base_offset))

@@ -18,11 +18,12 @@ import pyarrow as pa
 
 from kafkatools.core.errors import KafkaError
 from kafkatools.core.records import gather_kernel as kernel
-from kafkatools.core.records.batch import HEADER_SIZE, RecordBatch
+from kafkatools.core.records.batch import RecordBatch
 from kafkatools.core.records.columns import RecordColumns
 from kafkatools.core.records.compression import decompress
 from kafkatools.core.records.damage import explain
 from kafkatools.core.records.kernel import HEADER_WIDTH
+from kafkatools.core.records.layout import HEADER_SIZE
 from kafkatools.core.records.legacy import LegacyBatch
 from kafkatools.pipeline.sources.arrow_columns import Buffer, Chunk, Longs, new_column
 from kafkatools.pipeline.sources.record_bounds import MAX_LONG, RecordBounds

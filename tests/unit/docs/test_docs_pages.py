@@ -10,10 +10,10 @@ import struct
 import pytest
 
 from kafkatools.core.log.format import transaction_index
-from kafkatools.core.log.format.batch_headers import V2_HEADER
 from kafkatools.core.log.format.offset_index import OffsetIndex
 from kafkatools.core.log.format.time_index import TimeIndex
 from kafkatools.core.log.producers import snapshot as producer_snapshot
+from kafkatools.core.records.layout import V2_HEADER
 
 DOCS = pathlib.Path(__file__).parents[3] / "docs"
 GENERATED = runpy.run_path(str(DOCS / "generate.py"))

@@ -36,6 +36,7 @@ from kafkatools.core.errors import (
 )
 from kafkatools.core.protocol.plans import MAX_STRING_BYTES
 from kafkatools.core.protocol.varints import read_unsigned_varint, skip_tagged_fields, unsigned_varint
+from kafkatools.core.records.layout import HEADER_SIZE, HEADER_SIZE_UP_TO_MAGIC, MAGIC_OFFSET
 
 if TYPE_CHECKING:
     from kafkatools.core.broker.node import Node
@@ -269,15 +270,15 @@ def find_partition(node: Node, request: Request, topic: TopicData, index: int) -
 
 def validate_records(version: int, records: memoryview | None) -> None:
     """Exactly one batch of magic 2; zstd from version 7 on."""
-    if records is None or len(records) < 17:
+    if records is None or len(records) < HEADER_SIZE_UP_TO_MAGIC:
         raise InvalidRecord(
             f"Produce requests with version {version} must have at least one record batch per partition"
         )
-    if records[16] != 2:
+    if records[MAGIC_OFFSET] != 2:
         raise InvalidRecord(
             f"Produce requests with version {version} are only allowed to contain record batches with magic version 2"
         )
-    if len(records) < 61:
+    if len(records) < HEADER_SIZE:
         raise InvalidRecord(
             f"Produce requests with version {version} must have at least one record batch per partition"
         )

@@ -19,6 +19,7 @@ from kafkatools.core.broker.server.listener import OWED
 from kafkatools.core.broker.server.requests import CloseConnection
 from kafkatools.core.errors import DecodeError, KafkaStorageError
 from kafkatools.core.protocol.varints import read_unsigned_varint, unsigned_varint
+from kafkatools.core.records.layout import HEADER_SIZE
 
 if TYPE_CHECKING:
     from kafkatools.core.broker.node import Node
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
 
 _CORRELATION_START, _CORRELATION_END = 4, 8
 _SIZE_PREFIX = 4
-_SMALLEST_BATCH = 61
 _ATTRIBUTES_LOW_BYTE, _TRANSACTIONAL_BIT = 22, 0x10
 _NO_TAGS = b"\0\0\0"
 """The end of a request: no tags of the partition, of the topic, of the request."""
@@ -65,7 +65,7 @@ class RepeatedProduce:
     def answer(self, frame: memoryview) -> bytes | None:
         """The response; None, and nothing has happened, when the frame or its batch has to be looked at closer."""
         begin = self._begin
-        if len(frame) < begin.size + _SMALLEST_BATCH:
+        if len(frame) < begin.size + HEADER_SIZE:
             return None
         api_and_version, correlation_id, rest = begin.unpack_from(frame)
         if (api_and_version, rest) != self._start or self._node.quotas.is_active:
@@ -75,7 +75,7 @@ class RepeatedProduce:
         except DecodeError:
             return None
         end = position + size - 1
-        if end + len(_NO_TAGS) != len(frame) or size <= _SMALLEST_BATCH or frame[end:] != _NO_TAGS:
+        if end + len(_NO_TAGS) != len(frame) or size <= HEADER_SIZE or frame[end:] != _NO_TAGS:
             return None
         records = frame[position:end]
         if records[_ATTRIBUTES_LOW_BYTE] & _TRANSACTIONAL_BIT:

@@ -31,6 +31,7 @@ from kafkatools.core.errors import (
     TransactionalIdAuthorizationFailed,
     error_for_code,
 )
+from kafkatools.core.records.layout import HEADER_SIZE
 
 if TYPE_CHECKING:
     from kafkatools.core.broker.node import Node
@@ -41,7 +42,6 @@ RETRIED_AS_NOT_ENOUGH_REPLICAS = (NetworkException, CoordinatorLoadInProgress, C
 _IDENTITY = Struct(">qh")
 _SEQUENCE = Struct(">i")
 IDENTITY_POSITION, SEQUENCE_POSITION = 43, 53
-HEADER_BYTES = 61
 Refused = dict[TopicPartition, produce.PartitionResult]
 
 
@@ -89,7 +89,7 @@ def _transactional(node: Node, request: Request, data: produce.ProduceData) -> l
     found = []
     for topic in data.topics:
         for index, records in topic.partitions:
-            if records is None or len(records) < HEADER_BYTES or not records[produce.ATTRIBUTES_LOW_BYTE] & 0x10:
+            if records is None or len(records) < HEADER_SIZE or not records[produce.ATTRIBUTES_LOW_BYTE] & 0x10:
                 continue
             try:
                 found.append((produce.find_partition(node, request, topic, index), records))

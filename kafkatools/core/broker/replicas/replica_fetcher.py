@@ -27,7 +27,7 @@ from kafkatools.core.broker.replicas.fetch_messages import (
 from kafkatools.core.broker.replicas.partition import Partition
 from kafkatools.core.broker.replicas.replica_manager import FetchPartition
 from kafkatools.core.errors import DecodeError, KafkaError, KafkaStorageError, UnexpectedAppendOffset
-from kafkatools.core.log.format.batch_headers import HEADER_SIZE, LOG_OVERHEAD, V2_HEADER
+from kafkatools.core.records.header import read_header, whole_batches_bytes
 
 if TYPE_CHECKING:
     from kafkatools.core.broker.replicas.replication import Cluster, ReplicationSettings
@@ -276,7 +276,7 @@ class ReplicaFetcher:
         partition = followed.partition
         log = partition.log
         records = data.records
-        if records is not None and (size := whole_batches(records)):
+        if records is not None and (size := whole_batches_bytes(records)):
             self._append_in_pieces(followed, records[:size])
             self._throttles.note_received(partition, size)
             if partition.waits_for_disk:
@@ -296,7 +296,7 @@ class ReplicaFetcher:
         """Append; what is larger than a segment may be (it was made smaller) in pieces that are not."""
         limit = followed.partition.log.config.segment_bytes
         while len(records) > limit:
-            size = whole_batches(records[:limit]) or whole_batches(records)
+            size = whole_batches_bytes(records[:limit]) or whole_batches_bytes(records)
             self._append_records(followed, records[:size])
             records = records[size:]
         if records:
@@ -309,13 +309,12 @@ class ReplicaFetcher:
         try:
             partition.append_replicated(records, wall_ms)
         except UnexpectedAppendOffset:
-            first = V2_HEADER.unpack_from(records)
-            last_offset = first[0] + first[6]
+            first = read_header(records)
             is_begin = log.log_end_offset == log.log_start_offset
-            if not (is_begin and first[0] < log.log_end_offset <= last_offset):
+            if not (is_begin and first.base_offset < log.log_end_offset <= first.last_offset):
                 raise
             start = log.log_start_offset
-            log.truncate_fully_and_start_at(first[0], wall_ms)
+            log.truncate_fully_and_start_at(first.base_offset, wall_ms)
             partition.append_replicated(records, wall_ms)
             log.update_high_watermark(start)
             log.increment_log_start_offset(start)
@@ -399,14 +398,3 @@ class ReplicaFetcher:
 def _topic_order(wanted: FetchPartition) -> bytes:
     assert wanted.topic_id is not None
     return wanted.topic_id.bytes
-
-
-def whole_batches(records: memoryview) -> int:
-    """The bytes of the whole batches at the beginning: a leader cuts at the limit, wherever that is."""
-    position, end = 0, len(records)
-    while end - position >= HEADER_SIZE:
-        size = int.from_bytes(records[position + 8 : position + 12], "big") + LOG_OVERHEAD
-        if size < HEADER_SIZE or size > end - position:
-            break
-        position += size
-    return position

@@ -16,21 +16,14 @@ from kafkatools.core.log.cleaner.cleaned_transactions import CleanedTransactions
 from kafkatools.core.log.cleaner.log_to_clean import LastRecord
 from kafkatools.core.log.cleaner.offset_map import OffsetMap
 from kafkatools.core.log.files import Buffer
-from kafkatools.core.log.format.batch_headers import (
-    CODEC_MASK,
-    HEADER_SIZE,
-    NO_PRODUCER_ID,
-    NO_TIMESTAMP,
-    TIMESTAMP_TYPE_MASK,
-    BatchHeader,
-    ensure_valid,
-)
 from kafkatools.core.records import _clean_kernel as kernel
-from kafkatools.core.records.batch import DELETE_HORIZON_BIT, batch_at
+from kafkatools.core.records.batch import batch_at
 from kafkatools.core.records.builder import BatchHeader as HeaderFields
 from kafkatools.core.records.builder import write_header
 from kafkatools.core.records.columns import TimestampType
 from kafkatools.core.records.compression import MAX_DECOMPRESSED_BYTES, CompressionType, compress, decompress
+from kafkatools.core.records.header import NO_PRODUCER_ID, NO_TIMESTAMP, BatchHeader, ensure_valid
+from kafkatools.core.records.layout import CODEC_MASK, DELETE_HORIZON_BIT, HEADER_SIZE, TIMESTAMP_TYPE_BIT
 
 NO_CODEC = 0
 LENGTH_ROOM = 15
@@ -170,7 +163,7 @@ class BatchFilter:
         records, position = plain_records(header, batch, self._max_decompressed_bytes) if plain is None else plain
         kept = keep.count(1)
         horizon = self._now_ms + self._delete_retention_ms if needs_horizon else delete_horizon_ms(header)
-        has_append_time = header.attributes & TIMESTAMP_TYPE_MASK
+        has_append_time = header.attributes & TIMESTAMP_TYPE_BIT
         is_marker = plain is None
         newest = header.max_timestamp if has_append_time or is_marker else self._found[kernel.NEWEST_TIMESTAMP]
         base = self._found[kernel.FIRST_TIMESTAMP] if horizon is None else horizon
@@ -217,7 +210,7 @@ class BatchFilter:
 
 
 def _header_fields(header: BatchHeader) -> HeaderFields:
-    has_append_time = header.attributes & TIMESTAMP_TYPE_MASK
+    has_append_time = header.attributes & TIMESTAMP_TYPE_BIT
     return {
         "timestamp_type": TimestampType.LOG_APPEND_TIME if has_append_time else TimestampType.CREATE_TIME,
         "base_offset": header.base_offset,

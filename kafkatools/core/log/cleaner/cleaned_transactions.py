@@ -8,9 +8,9 @@ import heapq
 from collections.abc import Iterable
 
 from kafkatools.core.errors import CorruptRecord
-from kafkatools.core.log.format.batch_headers import BatchHeader
 from kafkatools.core.log.format.transaction_index import AbortedTransaction, TransactionIndex
 from kafkatools.core.log.producers.updates import read_end_marker
+from kafkatools.core.records.header import BatchHeader
 
 
 class CleanedTransactions:

@@ -20,11 +20,12 @@ from kafkatools.core.log.cleaner.cleaned_transactions import CleanedTransactions
 from kafkatools.core.log.cleaner.log_to_clean import CleaningAborted, LogToClean, SegmentOverflowed, SegmentToClean
 from kafkatools.core.log.cleaner.offset_map import DEFAULT_LOAD_FACTOR, OffsetMap
 from kafkatools.core.log.files import Buffer, FileSystem
-from kafkatools.core.log.format.batch_headers import BatchHeader, ensure_valid, read_header, walk_batches
+from kafkatools.core.log.format.batch_headers import walk_batches
 from kafkatools.core.log.format.filenames import CLEANED_SUFFIX, INDEX_SUFFIXES, LOG_SUFFIX, offset_name
 from kafkatools.core.log.format.sparse_index import MAX_RELATIVE_OFFSET
 from kafkatools.core.log.partition.segment import LogSegment
 from kafkatools.core.records.batch import batch_at
+from kafkatools.core.records.header import BatchHeader, ensure_valid, read_header
 
 WRITE_BYTES = 512 * 1024
 DEFAULT_DEDUPE_BUFFER_BYTES = 128 * 1024 * 1024

@@ -9,18 +9,25 @@ from __future__ import annotations
 
 import struct
 import zlib
-from typing import Any, ClassVar
+from typing import ClassVar
 
+from kafkatools.core.errors import CorruptRecord
 from kafkatools.core.log.dump.damage import Damage
 from kafkatools.core.log.dump.segment_file import SegmentFile
-from kafkatools.core.log.format.batch_headers import (
+from kafkatools.core.records.crc import crc32c
+from kafkatools.core.records.header import BatchHeader, file_batch_size
+from kafkatools.core.records.layout import (
+    ATTRIBUTES_OFFSET,
+    CRC_OFFSET,
     HEADER_SIZE,
     HEADER_SIZE_UP_TO_MAGIC,
+    LEGACY_CRC_START,
     LOG_OVERHEAD,
-    MIN_LEGACY_SIZE,
+    MAGIC_OFFSET,
+    SMALLEST_OVERHEAD,
+    TIMESTAMP_TYPE_BIT,
     V2_HEADER,
 )
-from kafkatools.core.records.crc import crc32c
 
 HEADER_UP_TO_CRC_END = 21
 LEGACY_HEADER_V0 = 18
@@ -29,109 +36,47 @@ LEGACY_HEADER_V1 = 26
 LARGEST_IN_MEMORY = 64 << 20
 """Of a larger batch with a wrong checksum no more is read: such a length is damage."""
 
-_PREFIX = struct.Struct(">qiib")
 _LEGACY_V0 = struct.Struct(">qiIbB")
 _LEGACY_V1 = struct.Struct(">qiIbBq")
 _CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 
 
-class BatchHeader:
+class V2Header(BatchHeader):
     """The header of a version 2 batch at `position` of its file; `view` is the whole batch, `size_bytes` long.
 
-    `crc` is the checksum of the bytes when it was computed already. The view given holds a whole header, even where
-    the batch claims to be shorter.
+    It may be damaged: the batch may claim to be shorter than its header, and its last offset overflows as in Java.
     """
 
-    __slots__ = (
-        "attributes",
-        "base_offset",
-        "base_sequence",
-        "base_timestamp",
-        "crc",
-        "is_valid",
-        "last_offset_delta",
-        "magic",
-        "max_timestamp",
-        "partition_leader_epoch",
-        "position",
-        "producer_epoch",
-        "producer_id",
-        "record_count",
-        "size_bytes",
-        "view",
-    )
-    crc_position: ClassVar[int] = 17
+    crc_position: ClassVar[int] = CRC_OFFSET
     least_bytes: ClassVar[int] = HEADER_SIZE
-    base_offset: int
-    partition_leader_epoch: int
-    magic: int
-    crc: int
-    attributes: int
-    last_offset_delta: int
-    base_timestamp: int
-    max_timestamp: int
-    producer_id: int
-    producer_epoch: int
-    base_sequence: int
-    record_count: int
+    view: memoryview
+    position: int
+    is_valid: bool
 
-    def __init__(self, view: memoryview, position: int, size_bytes: int, crc: int | None = None) -> None:
-        header = view
-        self.view = view[:size_bytes]
-        self.position = position
-        self.size_bytes = size_bytes
-        (
-            self.base_offset,
-            _,
-            self.partition_leader_epoch,
-            self.magic,
-            self.crc,
-            self.attributes,
-            self.last_offset_delta,
-            self.base_timestamp,
-            self.max_timestamp,
-            self.producer_id,
-            self.producer_epoch,
-            self.base_sequence,
-            self.record_count,
-        ) = V2_HEADER.unpack_from(header)
-        computed = crc32c(view[21:size_bytes]) if crc is None else crc
-        self.is_valid = size_bytes >= HEADER_SIZE and computed == self.crc
+    @classmethod
+    def read(cls, view: memoryview, position: int, size_bytes: int, crc: int | None = None) -> V2Header:
+        """The header at the start of a view that holds a whole one; `crc`: the computed checksum, when it is known."""
+        header = cls._make(V2_HEADER.unpack_from(view))
+        header.view = view[:size_bytes]
+        header.position = position
+        computed = crc32c(view[ATTRIBUTES_OFFSET:size_bytes]) if crc is None else crc
+        header.is_valid = size_bytes >= HEADER_SIZE and computed == header.crc
+        return header
 
     @property
     def last_offset(self) -> int:
-        return _long(self.base_offset + self.last_offset_delta)
-
-    @property
-    def last_sequence(self) -> int:
-        return -1 if self.base_sequence == -1 else increment_sequence(self.base_sequence, self.last_offset_delta)
+        return (self.base_offset + self.last_offset_delta + (1 << 63)) % (1 << 64) - (1 << 63)
 
     @property
     def timestamp_type(self) -> str:
-        return "LogAppendTime" if self.attributes & 8 else "CreateTime"
-
-    @property
-    def codec(self) -> int:
-        return self.attributes & 7
-
-    @property
-    def is_transactional(self) -> bool:
-        return bool(self.attributes & 0x10)
-
-    @property
-    def is_control(self) -> bool:
-        return bool(self.attributes & 0x20)
-
-    @property
-    def delete_horizon_ms(self) -> int | None:
-        return self.base_timestamp if self.attributes & 0x40 else None
+        return "LogAppendTime" if self.attributes & TIMESTAMP_TYPE_BIT else "CreateTime"
 
 
 class LegacyHeader:
     """A message of magic 0 or 1 (or, compressed, the wrapper of several) at `position` of its file."""
 
     __slots__ = ("attributes", "crc", "is_valid", "magic", "max_timestamp", "offset", "position", "size_bytes", "view")
-    crc_position: ClassVar[int] = 12
+    crc_position: ClassVar[int] = LOG_OVERHEAD
     least_bytes: ClassVar[int] = LEGACY_HEADER_V0
     offset: int
     crc: int
@@ -146,8 +91,8 @@ class LegacyHeader:
         header = bytes(view[:LEGACY_HEADER_V1]).ljust(LEGACY_HEADER_V1, b"\0")
         self.offset, _, self.crc, self.magic, self.attributes = _LEGACY_V0.unpack_from(header)
         self.max_timestamp = _LEGACY_V1.unpack_from(header)[5] if self.magic == 1 else -1
-        computed = zlib.crc32(view[16:size_bytes]) if crc is None else crc
-        self.is_valid = size_bytes - LOG_OVERHEAD >= MIN_LEGACY_SIZE and computed == self.crc
+        computed = zlib.crc32(view[LEGACY_CRC_START:size_bytes]) if crc is None else crc
+        self.is_valid = size_bytes - LOG_OVERHEAD >= SMALLEST_OVERHEAD and computed == self.crc
 
     @property
     def last_offset(self) -> int:
@@ -173,7 +118,7 @@ class LegacyHeader:
             raise Damage(f"Invalid magic used in LegacyRecord: {self.magic}", self.position)
 
 
-Header = BatchHeader | LegacyHeader
+Header = V2Header | LegacyHeader
 
 
 def codec_name(codec: int) -> str:
@@ -181,21 +126,6 @@ def codec_name(codec: int) -> str:
     if codec >= len(_CODECS):
         raise Damage(f"Unknown compression type id: {codec}")
     return _CODECS[codec]
-
-
-def increment_sequence(sequence: int, increment: int) -> int:
-    """DefaultRecordBatch.incrementSequence: sequences go from 2147483647 to 0."""
-    if sequence > _int(0x7FFFFFFF - increment):
-        return _int(increment - (0x7FFFFFFF - sequence) - 1)
-    return _int(sequence + increment)
-
-
-def _int(number: int) -> int:
-    return (number + (1 << 31)) % (1 << 32) - (1 << 31)
-
-
-def _long(number: int) -> int:
-    return (number + (1 << 63)) % (1 << 64) - (1 << 63)
 
 
 def next_batch(file: SegmentFile, position: int, end: int, shown_name: str) -> Header | None:
@@ -208,13 +138,13 @@ def next_batch(file: SegmentFile, position: int, end: int, shown_name: str) -> H
     prefix = file.view(position, HEADER_SIZE_UP_TO_MAGIC)
     if len(prefix) < HEADER_SIZE_UP_TO_MAGIC:
         return None
-    size = _PREFIX.unpack_from(prefix)[1]
-    if size < MIN_LEGACY_SIZE:
-        raise Damage(record_size_message(size, shown_name), position)
-    if position > end - LOG_OVERHEAD - size:
+    try:
+        size = file_batch_size(prefix, 0, end - position, shown_name)
+    except CorruptRecord as error:
+        raise Damage(str(error), position) from None
+    if size is None:
         return None
-    kind: Any = BatchHeader if 2 <= prefix[16] < 0x80 else LegacyHeader
-    size += LOG_OVERHEAD
+    kind: type[Header] = V2Header if 2 <= prefix[MAGIC_OFFSET] < 0x80 else LegacyHeader
     crc = None
     in_memory = size
     if size > LARGEST_IN_MEMORY:
@@ -225,14 +155,9 @@ def next_batch(file: SegmentFile, position: int, end: int, shown_name: str) -> H
     view = file.view(position, max(in_memory, kind.least_bytes))
     if len(view) < kind.least_bytes:
         raise Damage(f"the header of the batch ends after {len(view)} of {kind.least_bytes} bytes", position)
-    header: Header = kind(view, position, size, crc)
-    return header
+    return (V2Header.read if kind is V2Header else LegacyHeader)(view, position, size, crc)
 
 
-def _checksum(file: SegmentFile, position: int, size: int, kind: Any) -> int:
-    first, function = (21, crc32c) if kind is BatchHeader else (16, zlib.crc32)
+def _checksum(file: SegmentFile, position: int, size: int, kind: type[Header]) -> int:
+    first, function = (ATTRIBUTES_OFFSET, crc32c) if kind is V2Header else (LEGACY_CRC_START, zlib.crc32)
     return file.checksum(position + first, size - first, function)
-
-
-def record_size_message(size: int, shown_name: str) -> str:
-    return f"Found record size {size} smaller than minimum record overhead ({MIN_LEGACY_SIZE}) in file {shown_name}."

@@ -30,7 +30,7 @@ from kafkatools.core.log.dump.state_files import (
     read_producer_snapshot_file,
 )
 from kafkatools.core.log.dump.summary import Summary
-from kafkatools.core.log.format.batch_headers import HEADER_SIZE
+from kafkatools.core.records.layout import HEADER_SIZE
 
 ABORTED_TRANSACTION_VERSION = 0
 _Index = TypeVar("_Index", OffsetIndexFile, TimeIndexFile)

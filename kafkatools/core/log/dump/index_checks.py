@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from kafkatools.core.log.dump.batch_headers import BatchHeader, LegacyHeader, next_batch
+from kafkatools.core.log.dump.batch_headers import LegacyHeader, V2Header, next_batch
 from kafkatools.core.log.dump.damage import Damage
 from kafkatools.core.log.dump.index_files import OffsetIndexFile, TimeIndexFile
 from kafkatools.core.log.dump.records import records_of
@@ -59,7 +59,7 @@ def check_offset_index(
             if batch is None:
                 raise Damage("no whole batch begins at this position of the log", position)
             entry.found = batch.last_offset
-            entry.is_harmless = not isinstance(batch, BatchHeader) and bool(batch.codec) and offset < batch.last_offset
+            entry.is_harmless = not isinstance(batch, V2Header) and bool(batch.codec) and offset < batch.last_offset
         except Damage as problem:
             entry.problem = problem
         yield entry

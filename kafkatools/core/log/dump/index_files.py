@@ -15,7 +15,7 @@ from typing import ClassVar, Self
 
 from kafkatools.core.log.dump.damage import Damage
 from kafkatools.core.log.dump.segment_file import LARGEST_FILE, SegmentFile
-from kafkatools.core.log.format.batch_headers import LOG_OVERHEAD, MIN_LEGACY_SIZE
+from kafkatools.core.records.layout import LOG_OVERHEAD, SMALLEST_OVERHEAD
 
 _OFFSET_ENTRY = struct.Struct(">ii")
 _TIME_ENTRY = struct.Struct(">qi")
@@ -82,7 +82,7 @@ def read_index(path: str, entry_bytes: int, log_bytes: int) -> tuple[bytes, int]
 
     Raises Damage when no log of `log_bytes` can have so large an index.
     """
-    limit = min(log_bytes, LARGEST_FILE) // (LOG_OVERHEAD + MIN_LEGACY_SIZE) + SLACK_ENTRIES
+    limit = min(log_bytes, LARGEST_FILE) // (LOG_OVERHEAD + SMALLEST_OVERHEAD) + SLACK_ENTRIES
     with SegmentFile(path, _READ_BYTES) as file:
         if file.size > LARGEST_FILE:
             raise Damage(f"Size exceeds Integer.MAX_VALUE: an index of {file.size} bytes", 0)

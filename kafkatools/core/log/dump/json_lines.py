@@ -11,7 +11,7 @@ from array import array
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from kafkatools.core.log.dump.batch_headers import BatchHeader, Header, LegacyHeader, codec_name
+from kafkatools.core.log.dump.batch_headers import Header, LegacyHeader, V2Header, codec_name
 from kafkatools.core.log.dump.control_text import control_text
 from kafkatools.core.log.dump.damage import Damage, Finding
 from kafkatools.core.log.dump.decoders import Decoder
@@ -74,7 +74,7 @@ class JsonLines:
         if not self._options.deep:
             codec_name(header.codec)
             return
-        if self._write_lines is not None and isinstance(header, BatchHeader):
+        if self._write_lines is not None and isinstance(header, V2Header):
             lines = record_lines(self._path, header, self._options, gaps)
             if lines is not None:
                 self._write_lines(lines)
@@ -86,7 +86,7 @@ class JsonLines:
     def _record_row(self, header: Header, record: DumpedRecord, decoder: Decoder | None) -> Row:
         row: dict[str, Any] = {"type": "record", "file": self._path, "offset": record.offset}
         row |= {"timestamp": record.timestamp, "timestamp_type": header.timestamp_type}
-        if isinstance(header, BatchHeader):
+        if isinstance(header, V2Header):
             row["sequence"] = record.sequence
         else:
             row |= {"crc": record.crc, "is_valid": record.is_valid}

@@ -6,14 +6,15 @@ from collections.abc import Iterable
 from itertools import repeat
 
 from kafkatools.core.errors import KafkaError
-from kafkatools.core.log.dump.batch_headers import BatchHeader, increment_sequence
+from kafkatools.core.log.dump.batch_headers import V2Header
 from kafkatools.core.log.dump.gaps import GapFinder
 from kafkatools.core.log.dump.options import DumpOptions
 from kafkatools.core.records.batch import RecordBatch
+from kafkatools.core.records.header import increment_sequence
 from kafkatools.core.records.json_cells import cells, header_lists, quoted
 
 
-def record_lines(path: str, header: BatchHeader, options: DumpOptions, gaps: GapFinder) -> str | None:
+def record_lines(path: str, header: V2Header, options: DumpOptions, gaps: GapFinder) -> str | None:
     """The lines without the last newline; None for a batch that is to be shown record by record: damaged, of control
     records, empty, or with keys and values that a decoder has to read."""
     is_decoded = options.print_contents and not options.is_plain_text

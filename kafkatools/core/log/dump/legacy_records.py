@@ -16,7 +16,7 @@ from kafkatools.core.log.dump.batch_headers import (
 )
 from kafkatools.core.log.dump.damage import Damage
 from kafkatools.core.log.dump.records import DumpedRecord, decompressed
-from kafkatools.core.log.format.batch_headers import LOG_OVERHEAD, MIN_LEGACY_SIZE
+from kafkatools.core.records.layout import LOG_OVERHEAD, SMALLEST_OVERHEAD
 
 _INT = struct.Struct(">i")
 _PREFIX = struct.Struct(">qi")
@@ -108,8 +108,8 @@ def _inner_messages(data: memoryview) -> Iterator[LegacyHeader]:
     position = 0
     while position + LOG_OVERHEAD <= len(data):
         _, size = _PREFIX.unpack_from(data, position)
-        if size < MIN_LEGACY_SIZE:
-            raise Damage(f"Record size {size} is less than the minimum record overhead ({MIN_LEGACY_SIZE})")
+        if size < SMALLEST_OVERHEAD:
+            raise Damage(f"Record size {size} is less than the minimum record overhead ({SMALLEST_OVERHEAD})")
         if size > LARGEST_INNER_MESSAGE:
             raise Damage(f"a wrapped message claims {size} bytes")
         if position + LOG_OVERHEAD + size > len(data):

@@ -9,7 +9,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Callable, Iterator
 
-from kafkatools.core.log.dump.batch_headers import BatchHeader, Header, next_batch
+from kafkatools.core.log.dump.batch_headers import Header, V2Header, next_batch
 from kafkatools.core.log.dump.damage import Damage, Finding
 from kafkatools.core.log.dump.resync import next_valid_batch
 from kafkatools.core.log.dump.segment_file import SegmentFile
@@ -66,7 +66,7 @@ class LogWalk:
                 continue
             if header is None:
                 break
-            self._is_legacy = not isinstance(header, BatchHeader)
+            self._is_legacy = not isinstance(header, V2Header)
             self._position = header.position + header.size_bytes
             self._checks.check(header)
             yield header
@@ -160,7 +160,7 @@ class HeaderChecks:
         """Report what is wrong with a header."""
         if not header.is_valid:
             self._found(header, "the checksum is wrong", f"batch of {header.size_bytes} bytes may be damaged")
-        if not isinstance(header, BatchHeader):
+        if not isinstance(header, V2Header):
             self._offsets(header, header.offset)
             return
         if header.magic != 2:
@@ -181,7 +181,7 @@ class HeaderChecks:
         self.state[0] = min(header.last_offset + 1, LARGEST_OFFSET)
         return first >= due and problem is None
 
-    def _epochs(self, header: BatchHeader, *, is_compared: bool) -> None:
+    def _epochs(self, header: V2Header, *, is_compared: bool) -> None:
         epoch = self.state[1]
         if header.partition_leader_epoch < epoch:
             self._found(header, f"leader epoch {header.partition_leader_epoch} after epoch {epoch}", "")

@@ -11,10 +11,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kafkatools.core.errors import KafkaError
-from kafkatools.core.log.dump.batch_headers import BatchHeader, Header, increment_sequence
+from kafkatools.core.log.dump.batch_headers import Header, V2Header
 from kafkatools.core.log.dump.damage import Damage
-from kafkatools.core.log.format.batch_headers import HEADER_SIZE
 from kafkatools.core.records import damage
+from kafkatools.core.records.header import increment_sequence
+from kafkatools.core.records.layout import HEADER_SIZE
 
 if TYPE_CHECKING:
     from kafkatools.core.records.columns import RecordColumns
@@ -80,7 +81,7 @@ class RecordReader:
 
 def records_of(header: Header) -> Iterator[DumpedRecord]:
     """The records of a batch, lazily; raises Damage."""
-    if not isinstance(header, BatchHeader):
+    if not isinstance(header, V2Header):
         from kafkatools.core.log.dump.legacy_records import legacy_records_of
 
         return legacy_records_of(header)
@@ -94,7 +95,7 @@ def records_of(header: Header) -> Iterator[DumpedRecord]:
     return iter(list(_records(header, decompressed(header.codec, header.view[HEADER_SIZE:], 2))))
 
 
-def _sound_records(header: BatchHeader) -> Iterator[DumpedRecord] | None:
+def _sound_records(header: V2Header) -> Iterator[DumpedRecord] | None:
     """The same by the record kernel, for a batch without damage and without headers; None for any other."""
     from kafkatools.core.records.batch import RecordBatch
 
@@ -105,7 +106,7 @@ def _sound_records(header: BatchHeader) -> Iterator[DumpedRecord] | None:
     return None if any(columns.header_counts) else _records_of_columns(header, columns)
 
 
-def _records_of_columns(header: BatchHeader, columns: RecordColumns) -> Iterator[DumpedRecord]:
+def _records_of_columns(header: V2Header, columns: RecordColumns) -> Iterator[DumpedRecord]:
     base_offset, base_sequence = header.base_offset, header.base_sequence
     is_append_time = header.attributes & 8
     for row, offset in enumerate(columns.offsets):
@@ -132,7 +133,7 @@ def decompressed(codec: int, data: memoryview, magic: int) -> memoryview:
         raise Damage(f"the {name} data cannot be decompressed: {problem}") from problem
 
 
-def _records(header: BatchHeader, data: memoryview) -> Iterator[DumpedRecord]:
+def _records(header: V2Header, data: memoryview) -> Iterator[DumpedRecord]:
     if header.record_count < 0:
         raise Damage(f"Found invalid record count {header.record_count} in magic v{header.magic} batch")
     reader = RecordReader(data)
@@ -143,7 +144,7 @@ def _records(header: BatchHeader, data: memoryview) -> Iterator[DumpedRecord]:
         yield record
 
 
-def _record(header: BatchHeader, reader: RecordReader) -> DumpedRecord:
+def _record(header: V2Header, reader: RecordReader) -> DumpedRecord:
     try:
         size = reader.varint()
     except _Truncated:
@@ -160,7 +161,7 @@ def _record(header: BatchHeader, reader: RecordReader) -> DumpedRecord:
     return record
 
 
-def _body(header: BatchHeader, reader: RecordReader) -> DumpedRecord:
+def _body(header: V2Header, reader: RecordReader) -> DumpedRecord:
     reader.byte()  # attributes, unused
     timestamp = header.base_timestamp + reader.varint(64)
     delta = reader.varint()

@@ -10,8 +10,8 @@ import zlib
 
 from kafkatools.core.log.dump.batch_headers import LEGACY_HEADER_V0
 from kafkatools.core.log.dump.segment_file import SegmentFile, is_zero
-from kafkatools.core.log.format.batch_headers import HEADER_SIZE, LOG_OVERHEAD
 from kafkatools.core.records.crc import crc32c
+from kafkatools.core.records.layout import HEADER_SIZE, LOG_OVERHEAD
 
 _LENGTH = struct.Struct(">i")
 _TAIL = struct.Struct(">hiqqqhii")

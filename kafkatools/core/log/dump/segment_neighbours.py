@@ -6,7 +6,7 @@ A broker may write while these files are read. They are opened after the segment
 from __future__ import annotations
 
 from kafkatools.core.log.dump import file_kinds
-from kafkatools.core.log.dump.batch_headers import BatchHeader, next_batch
+from kafkatools.core.log.dump.batch_headers import V2Header, next_batch
 from kafkatools.core.log.dump.damage import Damage
 from kafkatools.core.log.dump.index_files import OffsetIndexFile
 from kafkatools.core.log.dump.segment_file import SegmentFile
@@ -24,7 +24,7 @@ def later_epoch_problem(next_path: str | None, epoch: int) -> Damage | None:
             batch = next_batch(following, 0, following.size, next_path)
     except (Damage, OSError):
         return None
-    if not isinstance(batch, BatchHeader) or not _NO_EPOCH < batch.partition_leader_epoch < epoch:
+    if not isinstance(batch, V2Header) or not _NO_EPOCH < batch.partition_leader_epoch < epoch:
         return None
     return Damage(f"leader epoch {epoch} at the end, {batch.partition_leader_epoch} where {next_path} begins")
 
@@ -44,6 +44,6 @@ def wrongly_indexed_batch(log: SegmentFile, log_path: str, base_offset: int) -> 
         batch = next_batch(log, position, log.size, log_path) if position >= 0 else None
     except (Damage, OSError):
         return None
-    if not isinstance(batch, BatchHeader) or not batch.is_valid or batch.last_offset <= offset:
+    if not isinstance(batch, V2Header) or not batch.is_valid or batch.last_offset <= offset:
         return None
     return Damage(f"last offset {batch.last_offset}, but {path} has {offset} for this batch", position)

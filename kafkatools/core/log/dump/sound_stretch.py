@@ -16,9 +16,9 @@ from kafkatools.core.log.dump.gaps import GapFinder
 from kafkatools.core.log.dump.options import DumpOptions
 from kafkatools.core.log.dump.segment_file import WINDOW_BYTES, SegmentFile
 from kafkatools.core.log.dump.segment_limits import UNLIMITED, SegmentLimits
-from kafkatools.core.log.format.batch_headers import HEADER_SIZE, LOG_OVERHEAD
 from kafkatools.core.records import dump_kernel, kernel
 from kafkatools.core.records.crc import crc32c
+from kafkatools.core.records.layout import HEADER_SIZE, LOG_OVERHEAD
 
 _ROWS = 4096
 _GAPS = 1024

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from kafkatools.core.java.text import java_boolean, java_string, optional_long
-from kafkatools.core.log.dump.batch_headers import BatchHeader, Header, codec_name
+from kafkatools.core.log.dump.batch_headers import Header, V2Header, codec_name
 from kafkatools.core.log.dump.records import DumpedRecord
 
 
 def batch_start(header: Header) -> str:
     """The first half of a batch's line: what comes before its compression type is looked at."""
-    if not isinstance(header, BatchHeader):
+    if not isinstance(header, V2Header):
         return f"offset: {header.offset}"
     return (
         f"baseOffset: {header.base_offset} lastOffset: {header.last_offset} count: {header.record_count} "
@@ -36,7 +36,7 @@ def record_metadata(header: Header, record: DumpedRecord) -> str:
         f"| offset: {record.offset} {header.timestamp_type}: {record.timestamp} "
         f"keySize: {record.key_size} valueSize: {record.value_size}"
     )
-    if isinstance(header, BatchHeader):
+    if isinstance(header, V2Header):
         names = ",".join(java_string(name) for name, _ in record.headers)
         return f"{shown} sequence: {record.sequence} headerKeys: [{names}]"
     return f"{shown} isValid: {java_boolean(bool(record.is_valid))} crc: {record.crc}"

@@ -17,22 +17,19 @@ from kafkatools.core.errors import (
     RecordTooLarge,
     UnsupportedCompressionType,
 )
-from kafkatools.core.log.format.batch_headers import (
-    ATTRIBUTES_POSITION,
-    CRC_FIELD,
-    CRC_POSITION,
-    HEADER_SIZE,
-    LOG_OVERHEAD,
-    NO_PRODUCER_ID,
-    NO_TIMESTAMP,
-    TIMESTAMP_TYPE_MASK,
-    V2_HEADER,
-    BatchHeader,
-    compute_crc,
-)
 from kafkatools.core.log.partition.log_config import MAX_LONG, LogConfig
 from kafkatools.core.log.producers.append import AppendOrigin
+from kafkatools.core.records.header import NO_PRODUCER_ID, NO_TIMESTAMP, BatchHeader, compute_crc
 from kafkatools.core.records.kernel import check_records
+from kafkatools.core.records.layout import (
+    ATTRIBUTES_OFFSET,
+    CRC_FIELD,
+    CRC_OFFSET,
+    HEADER_SIZE,
+    LOG_OVERHEAD,
+    TIMESTAMP_TYPE_BIT,
+    V2_HEADER,
+)
 
 if TYPE_CHECKING:
     from kafkatools.core.records.batch import RecordBatch
@@ -179,11 +176,11 @@ def check_contents(header: BatchHeader, batch: memoryview, label: object) -> Bat
             f"The offset of the record at batch index {count} does not follow that of the one before it in topic "
             f"partition {label}"
         )
-    if newest == header.max_timestamp or header.attributes & TIMESTAMP_TYPE_MASK:
+    if newest == header.max_timestamp or header.attributes & TIMESTAMP_TYPE_BIT:
         return header
     _MAX_TIMESTAMP_FIELD.pack_into(batch, _MAX_TIMESTAMP_POSITION, newest)
     crc = compute_crc(batch, 2)
-    CRC_FIELD.pack_into(batch, CRC_POSITION, crc)
+    CRC_FIELD.pack_into(batch, CRC_OFFSET, crc)
     return header._replace(max_timestamp=newest, crc=crc)
 
 
@@ -212,7 +209,7 @@ class AppendRules:
         return (
             self._is_plain
             and header.max_timestamp <= now_ms + self._after_max_ms
-            and header.attributes & TIMESTAMP_TYPE_MASK == 0
+            and header.attributes & TIMESTAMP_TYPE_BIT == 0
         )
 
     def is_ordinary(self, size_bytes: int, max_timestamp: int, now_ms: int) -> bool:
@@ -228,9 +225,9 @@ class AppendRules:
         RejectedRecords, RejectedTimestamps, InvalidRecord for records that cannot be read."""
         if header.is_control:
             return batch
-        if self._needs_keys or not self._has_log_append_time or header.attributes & TIMESTAMP_TYPE_MASK:
+        if self._needs_keys or not self._has_log_append_time or header.attributes & TIMESTAMP_TYPE_BIT:
             self._check_records(header, batch, now_ms)
-        if header.attributes & TIMESTAMP_TYPE_MASK and not self._has_log_append_time:
+        if header.attributes & TIMESTAMP_TYPE_BIT and not self._has_log_append_time:
             _restore_create_time(batch)
         if self._target_codec is None or self._target_codec == header.codec or origin is not AppendOrigin.CLIENT:
             return batch
@@ -239,7 +236,7 @@ class AppendRules:
     def _check_records(self, header: BatchHeader, batch: memoryview, now_ms: int) -> None:
         from kafkatools.core.records.batch import RecordBatch
 
-        is_wrong_type = header.attributes & TIMESTAMP_TYPE_MASK != 0 and (
+        is_wrong_type = header.attributes & TIMESTAMP_TYPE_BIT != 0 and (
             self._has_log_append_time or header.max_timestamp == NO_TIMESTAMP
         )
         columns = _readable(RecordBatch(batch), self._label, self._max_decompressed_bytes)
@@ -315,8 +312,8 @@ _WRONG_TYPE = "Invalid timestamp type in message. Producer should not set timest
 
 def _restore_create_time(batch: memoryview) -> None:
     """Take the type LogAppendTime off a batch for a topic of CreateTime (DefaultRecordBatch.setMaxTimestamp)."""
-    batch[ATTRIBUTES_POSITION + 1] &= 0xFF ^ TIMESTAMP_TYPE_MASK
-    CRC_FIELD.pack_into(batch, CRC_POSITION, compute_crc(batch, 2))
+    batch[ATTRIBUTES_OFFSET + 1] &= 0xFF ^ TIMESTAMP_TYPE_BIT
+    CRC_FIELD.pack_into(batch, CRC_OFFSET, compute_crc(batch, 2))
 
 
 def _out_of_range(index: int, timestamp: int, oldest: int, newest: int) -> RecordErrorDetail:

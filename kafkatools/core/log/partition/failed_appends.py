@@ -8,8 +8,8 @@ later batch would even be appended, and the refused one lost.
 """
 
 from kafkatools.core.errors import KafkaStorageError
-from kafkatools.core.log.format.batch_headers import NO_PRODUCER_ID, BatchHeader
 from kafkatools.core.log.producers.append import ProducerEntry
+from kafkatools.core.records.header import NO_PRODUCER_ID, BatchHeader
 
 MAX_PRODUCERS = 10_000
 _SEQUENCES = 1 << 31

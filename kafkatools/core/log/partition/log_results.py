@@ -3,9 +3,9 @@
 from typing import NamedTuple
 
 from kafkatools.core.log.files import LogFile
-from kafkatools.core.log.format.batch_headers import BatchHeader
 from kafkatools.core.log.partition.segment import LogSegment
 from kafkatools.core.log.producers.append import BatchMetadata
+from kafkatools.core.records.header import BatchHeader
 
 
 class CheckedBatch(NamedTuple):

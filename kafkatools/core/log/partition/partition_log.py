@@ -14,12 +14,6 @@ from kafkatools.core.errors import InvalidRecord, KafkaStorageError, OffsetOutOf
 from kafkatools.core.log.cleaner.log_to_clean import LogToClean
 from kafkatools.core.log.delayed_tasks import DelayedTasks
 from kafkatools.core.log.files import FileSystem, RealFileSystem
-from kafkatools.core.log.format.batch_headers import (
-    CODEC_MASK,
-    NO_PRODUCER_ID,
-    NO_TIMESTAMP,
-    BatchHeader,
-)
 from kafkatools.core.log.format.checkpoints import read_partition_metadata, write_partition_metadata
 from kafkatools.core.log.format.filenames import (
     DELETED_SUFFIX,
@@ -52,6 +46,8 @@ from kafkatools.core.log.producers.transaction_verification import Attempts, ens
 from kafkatools.core.log.producers.updates import append_batch
 from kafkatools.core.log.recovery import loading as recovery
 from kafkatools.core.records.batch import stamp_batch
+from kafkatools.core.records.header import NO_PRODUCER_ID, NO_TIMESTAMP, BatchHeader
+from kafkatools.core.records.layout import CODEC_MASK
 
 _Result = TypeVar("_Result")
 

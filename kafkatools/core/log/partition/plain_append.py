@@ -7,13 +7,20 @@ same and says what is wrong.
 """
 
 from kafkatools.core.errors import KafkaStorageError
-from kafkatools.core.log.format.batch_headers import CRC_START, HEADER_SIZE, LOG_OVERHEAD, NO_PRODUCER_ID, V2_HEADER
 from kafkatools.core.log.partition.log_results import LogAppendInfo
 from kafkatools.core.log.partition.partition_log import PartitionLog
 from kafkatools.core.log.producers.append import MAX_SEQUENCE, BatchMetadata, ProducerEntry
 from kafkatools.core.records.crc import crc32c
+from kafkatools.core.records.header import NO_PRODUCER_ID
 from kafkatools.core.records.kernel import check_records
-from kafkatools.core.records.layout import LEADER_EPOCH_STAMP, TRANSACTIONAL_BIT
+from kafkatools.core.records.layout import (
+    ATTRIBUTES_OFFSET,
+    HEADER_SIZE,
+    LEADER_EPOCH_STAMP,
+    LOG_OVERHEAD,
+    TRANSACTIONAL_BIT,
+    V2_HEADER,
+)
 
 _CODEC_COUNT = 5
 
@@ -62,7 +69,7 @@ def _is_sound(records: memoryview, header: tuple[int, ...], entry: ProducerEntry
         codec ^= TRANSACTIONAL_BIT
     if not 0 <= codec < _CODEC_COUNT or base_offset or delta + 1 != count or delta < 0:
         return False
-    if crc32c(records[CRC_START:]) != crc:
+    if crc32c(records[ATTRIBUTES_OFFSET:]) != crc:
         return False
     if codec:
         return True

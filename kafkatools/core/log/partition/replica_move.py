@@ -7,15 +7,13 @@ is made durable bit by bit; when nothing is left to copy and all is durable the 
 same turn: nothing was written in between.
 """
 
-import struct
 from dataclasses import replace
 
-from kafkatools.core.log.format.batch_headers import LOG_OVERHEAD
 from kafkatools.core.log.partition.partition_log import PartitionLog
+from kafkatools.core.records.header import whole_batches_bytes
 
 SLICE_BYTES = 1 << 20
 FLUSH_BYTES = 16 << 20
-_LENGTH = struct.Struct(">8xi")
 
 
 class ReplicaMove:
@@ -45,7 +43,7 @@ class ReplicaMove:
         limit = min(max_bytes, current.config.segment_bytes)
         found = current.read(future.log_end_offset, limit)
         data = current.storage("copying", found.read)
-        data = data[: _whole_batches(data)]
+        data = data[: whole_batches_bytes(data)]
         self._append(memoryview(bytearray(data)), now_ms)
         future.update_high_watermark(current.high_watermark)
         self._take_log_start()
@@ -97,14 +95,3 @@ class ReplicaMove:
         if self._unflushed_bytes >= FLUSH_BYTES:
             self.future.flush(now_ms)
             self._unflushed_bytes = 0
-
-
-def _whole_batches(data: bytes) -> int:
-    """The size of the batches that are whole."""
-    position = 0
-    while position + LOG_OVERHEAD <= len(data):
-        size = _LENGTH.unpack_from(data, position)[0] + LOG_OVERHEAD
-        if size <= LOG_OVERHEAD or position + size > len(data):
-            break
-        position += size
-    return position

@@ -3,12 +3,12 @@
 from typing import TYPE_CHECKING
 
 from kafkatools.core.errors import UnexpectedAppendOffset
-from kafkatools.core.log.format.batch_headers import NO_PRODUCER_ID, NO_TIMESTAMP, BatchHeader
 from kafkatools.core.log.partition.append_validation import check_batch, split_batches
 from kafkatools.core.log.partition.log_results import LogAppendInfo
 from kafkatools.core.log.partition.segment import LogSegment
 from kafkatools.core.log.producers.append import AppendOrigin, CompletedTransaction, ProducerAppendInfo
 from kafkatools.core.log.producers.updates import append_batch
+from kafkatools.core.records.header import NO_PRODUCER_ID, NO_TIMESTAMP, BatchHeader
 
 if TYPE_CHECKING:
     from kafkatools.core.log.partition.partition_log import PartitionLog

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from kafkatools.core.errors import CorruptRecord, InvalidRecord, LogOffsetOverflow, RecordTooLarge
 from kafkatools.core.log.files import Buffer, FileSystem
-from kafkatools.core.log.format.batch_headers import BatchHeader, ensure_valid, walk_batches, walk_headers
+from kafkatools.core.log.format.batch_headers import walk_batches, walk_headers
 from kafkatools.core.log.format.filenames import (
     INDEX_SUFFIX,
     LOG_SUFFIX,
@@ -28,6 +28,7 @@ from kafkatools.core.log.format.transaction_index import TransactionIndex
 from kafkatools.core.log.partition.log_config import LEAST_DECOMPRESSED_BYTES, LogConfig
 from kafkatools.core.log.producers.state import ProducerStateManager
 from kafkatools.core.log.producers.updates import replay_batch
+from kafkatools.core.records.header import BatchHeader, ensure_valid
 
 NO_TAIL = 2**63
 

@@ -6,10 +6,10 @@ Rules. Nothing is copied: a read returns which bytes of which segment file hold 
 
 from typing import TYPE_CHECKING
 
-from kafkatools.core.log.format.batch_headers import LOG_OVERHEAD
 from kafkatools.core.log.format.transaction_index import AbortedTransaction
 from kafkatools.core.log.partition.log_results import LogSlice
 from kafkatools.core.log.partition.segment import LogSegment, Position
+from kafkatools.core.records.layout import LOG_OVERHEAD
 
 if TYPE_CHECKING:
     from kafkatools.core.log.partition.partition_log import PartitionLog

@@ -8,11 +8,12 @@ segment, or swaps that the next start completes. The parts come without indexes;
 
 from kafkatools.core.errors import CorruptRecord
 from kafkatools.core.log.files import FileSystem
-from kafkatools.core.log.format.batch_headers import ensure_valid, walk_batches
+from kafkatools.core.log.format.batch_headers import walk_batches
 from kafkatools.core.log.format.filenames import CLEANED_SUFFIX, DELETED_SUFFIX, SWAP_SUFFIX
 from kafkatools.core.log.format.sparse_index import MAX_RELATIVE_OFFSET
 from kafkatools.core.log.partition.log_config import LogConfig
 from kafkatools.core.log.partition.segment import LogSegment
+from kafkatools.core.records.header import ensure_valid
 
 NO_OFFSET = -1
 

@@ -3,8 +3,9 @@
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 
-from kafkatools.core.log.format.batch_headers import BatchHeader, walk_headers
+from kafkatools.core.log.format.batch_headers import walk_headers
 from kafkatools.core.log.partition.segment import LogSegment
+from kafkatools.core.records.header import BatchHeader
 
 _TAIL_SEGMENTS = 2
 

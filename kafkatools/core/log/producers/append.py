@@ -15,7 +15,7 @@ from kafkatools.core.errors import (
     OutOfOrderSequenceNumber,
     TransactionCoordinatorFenced,
 )
-from kafkatools.core.log.format.batch_headers import BatchHeader
+from kafkatools.core.records.header import BatchHeader
 
 BATCHES_TO_RETAIN = 5
 NO_PRODUCER_EPOCH = -1

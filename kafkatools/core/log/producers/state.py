@@ -15,7 +15,6 @@ from kafkatools.core.errors import CorruptSnapshot, IllegalState
 from kafkatools.core.java.hash_order import hash_order
 from kafkatools.core.java.hashes import long_hash
 from kafkatools.core.log.files import DirectoryEntry, FileSystem
-from kafkatools.core.log.format.batch_headers import CONTROL_MASK, NO_PRODUCER_ID, TRANSACTIONAL_MASK, BatchHeader
 from kafkatools.core.log.format.filenames import DELETED_SUFFIX, SNAPSHOT_SUFFIX, offset_from_name, offset_name
 from kafkatools.core.log.format.transaction_index import CURRENT_VERSION, AbortedTransaction
 from kafkatools.core.log.producers.append import (
@@ -28,6 +27,8 @@ from kafkatools.core.log.producers.append import (
     ProducerEntry,
 )
 from kafkatools.core.log.producers.snapshot import SnapshotEntry, format_snapshot, read_snapshot
+from kafkatools.core.records.header import NO_PRODUCER_ID, BatchHeader
+from kafkatools.core.records.layout import CONTROL_BIT, TRANSACTIONAL_BIT
 
 
 class ProducerStateManager:
@@ -171,10 +172,10 @@ class ProducerStateManager:
         entry = self.producers.get(header.producer_id)
         if entry is None or entry.producer_epoch != header.producer_epoch or not entry.batches:
             return None
-        if header.base_sequence != entry.batches[-1].last_sequence + 1 or header.attributes & CONTROL_MASK:
+        if header.base_sequence != entry.batches[-1].last_sequence + 1 or header.attributes & CONTROL_BIT:
             return None
         is_in_transaction = entry.current_txn_first_offset >= 0
-        return entry if is_in_transaction == (header.attributes & TRANSACTIONAL_MASK != 0) else None
+        return entry if is_in_transaction == (header.attributes & TRANSACTIONAL_BIT != 0) else None
 
     def find_duplicate(self, header: BatchHeader) -> BatchMetadata | None:
         """The appended batch that this one repeats."""

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kafkatools.core.errors import InvalidProducerEpoch, InvalidTxnState, OutOfOrderSequenceNumber
-from kafkatools.core.log.format.batch_headers import BatchHeader
 from kafkatools.core.log.producers.append import AppendOrigin
+from kafkatools.core.records.header import BatchHeader
 
 if TYPE_CHECKING:
     from kafkatools.core.log.partition.partition_log import PartitionLog

@@ -4,7 +4,6 @@ from struct import Struct
 from typing import NamedTuple
 
 from kafkatools.core.errors import CorruptRecord
-from kafkatools.core.log.format.batch_headers import NO_PRODUCER_ID, BatchHeader
 from kafkatools.core.log.format.transaction_index import TransactionIndex
 from kafkatools.core.log.producers.append import (
     NO_TRANSACTION_VERSION,
@@ -13,6 +12,7 @@ from kafkatools.core.log.producers.append import (
     ProducerAppendInfo,
 )
 from kafkatools.core.log.producers.state import ProducerStateManager
+from kafkatools.core.records.header import NO_PRODUCER_ID, BatchHeader
 
 ABORT = 0
 COMMIT = 1

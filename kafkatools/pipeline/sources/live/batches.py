@@ -20,11 +20,11 @@ import numpy.typing as npt
 
 from kafkatools.core.errors import KafkaError
 from kafkatools.core.records import kernel
-from kafkatools.core.records.batch import ATTRIBUTES_OFFSET, HEADER_SIZE, RecordBatch
+from kafkatools.core.records.batch import RecordBatch
 from kafkatools.core.records.control import ControlRecordType, parse_control_type
 from kafkatools.core.records.crc import crc32c
 from kafkatools.core.records.kernel import HEADER_WIDTH
-from kafkatools.core.records.layout import CONTROL_BIT, TRANSACTIONAL_BIT
+from kafkatools.core.records.layout import ATTRIBUTES_OFFSET, CONTROL_BIT, HEADER_SIZE, TRANSACTIONAL_BIT
 from kafkatools.core.records.legacy import LegacyBatch
 from kafkatools.pipeline.errors import PipelineError
 from kafkatools.pipeline.run.reports import CHECKSUM, MAGIC, SIZE, Damage, SplitReport

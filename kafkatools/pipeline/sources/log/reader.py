@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from kafkatools.core.log.format.batch_headers import CONTROL_MASK, TRANSACTIONAL_MASK
+from kafkatools.core.records.layout import CONTROL_BIT, TRANSACTIONAL_BIT
 from kafkatools.pipeline import storage
 from kafkatools.pipeline.errors import PipelineError
 from kafkatools.pipeline.run import reports
@@ -176,7 +176,7 @@ class _SplitReader:
     def _runs(self, section: Section) -> Iterator[tuple[int, int]]:
         """Rows first..stop of batches whose records are wanted; compressed ones one at a time, since they grow."""
         headers = section.headers
-        kept = headers[:, table.ATTRIBUTES] & CONTROL_MASK == 0
+        kept = headers[:, table.ATTRIBUTES] & CONTROL_BIT == 0
         if self._has_bounds:
             kept &= self._overlapping(headers)
         if self._options.is_committed_only and self._split.transactions is not None:
@@ -192,7 +192,7 @@ class _SplitReader:
         """Takes the batches of transactions that were not committed out of those that are kept."""
         headers, transactions = section.headers, self._split.transactions
         assert transactions is not None
-        asked = np.flatnonzero(kept & (headers[:, table.ATTRIBUTES] & TRANSACTIONAL_MASK != 0))
+        asked = np.flatnonzero(kept & (headers[:, table.ATTRIBUTES] & TRANSACTIONAL_BIT != 0))
         for row in asked.tolist():
             batch = headers[row]
             if transactions.is_left_out(
@@ -207,7 +207,7 @@ class _SplitReader:
         if transactions is None:
             return states
         headers = section.headers
-        for row in np.flatnonzero(headers[:, table.ATTRIBUTES] & TRANSACTIONAL_MASK).tolist():
+        for row in np.flatnonzero(headers[:, table.ATTRIBUTES] & TRANSACTIONAL_BIT).tolist():
             batch = headers[row]
             states[row] = transactions.state(
                 int(batch[table.PRODUCER_ID]), int(batch[table.BASE_OFFSET]), section.origin + int(batch[0])

@@ -17,10 +17,9 @@ import numpy.typing as npt
 
 from kafkatools.core.log.dump.batch_headers import LARGEST_IN_MEMORY
 from kafkatools.core.log.dump.resync import next_valid_batch
-from kafkatools.core.log.format.batch_headers import HEADER_SIZE, HEADER_SIZE_UP_TO_MAGIC, LOG_OVERHEAD
 from kafkatools.core.records import kernel
 from kafkatools.core.records.crc import crc32c
-from kafkatools.core.records.layout import SMALLEST_OVERHEAD
+from kafkatools.core.records.layout import HEADER_SIZE, HEADER_SIZE_UP_TO_MAGIC, LOG_OVERHEAD, SMALLEST_OVERHEAD
 from kafkatools.pipeline.run import reports
 from kafkatools.pipeline.run.reports import Damage
 

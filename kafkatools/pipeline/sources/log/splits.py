@@ -17,10 +17,9 @@ import numpy as np
 import numpy.typing as npt
 
 from kafkatools.core.log.dump.resync import next_valid_batch
-from kafkatools.core.log.format.batch_headers import HEADER_SIZE, LOG_OVERHEAD
 from kafkatools.core.log.format.filenames import INDEX_SUFFIX, TIME_INDEX_SUFFIX
 from kafkatools.core.records import kernel
-from kafkatools.core.records.layout import V2_HEADER
+from kafkatools.core.records.layout import HEADER_SIZE, LOG_OVERHEAD, V2_HEADER
 from kafkatools.core.topic_partition import TopicPartition
 from kafkatools.pipeline import storage
 from kafkatools.pipeline.sources.log.files import LogFile

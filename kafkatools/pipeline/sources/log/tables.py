@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from kafkatools.core.log.format.batch_headers import CONTROL_MASK, TRANSACTIONAL_MASK
+from kafkatools.core.records.layout import CONTROL_BIT, TRANSACTIONAL_BIT
 from kafkatools.pipeline.sources.arrow_columns import micros, timestamp_types
 from kafkatools.pipeline.sources.log import sections as table
 from kafkatools.pipeline.sources.spark_api import arrow_schema
@@ -141,8 +141,8 @@ _MAKERS: dict[str, Callable[[Longs], Any]] = {
     "producerid": _column(table.PRODUCER_ID),
     "producerepoch": _column(table.PRODUCER_EPOCH),
     "basesequence": _column(table.BASE_SEQUENCE),
-    "istransactional": _has(TRANSACTIONAL_MASK),
-    "iscontrol": _has(CONTROL_MASK),
+    "istransactional": _has(TRANSACTIONAL_BIT),
+    "iscontrol": _has(CONTROL_BIT),
     "leaderepoch": _column(table.LEADER_EPOCH),
     "crc": _column(table.CRC),
     "magic": _column(table.MAGIC),

@@ -15,22 +15,22 @@ from typing import TYPE_CHECKING, NamedTuple
 from kafkatools.core.errors import KafkaError
 from kafkatools.core.log.dump.resync import next_valid_batch
 from kafkatools.core.log.dump.segment_file import SegmentFile
-from kafkatools.core.log.format.batch_headers import (
-    CONTROL_MASK,
-    CRC_POSITION,
-    CRC_START,
-    HEADER_SIZE,
-    HEADER_SIZE_UP_TO_MAGIC,
-    LEGACY_CRC_START,
-    LOG_OVERHEAD,
-    MAGIC_POSITION,
-    MIN_LEGACY_SIZE,
-    TRANSACTIONAL_MASK,
-)
 from kafkatools.core.records import kernel
 from kafkatools.core.records.batch import RecordBatch
 from kafkatools.core.records.control import MARKER_BATCH_SIZE, ControlRecordType, EndTransactionMarker
 from kafkatools.core.records.crc import crc32c
+from kafkatools.core.records.layout import (
+    ATTRIBUTES_OFFSET,
+    CONTROL_BIT,
+    CRC_OFFSET,
+    HEADER_SIZE,
+    HEADER_SIZE_UP_TO_MAGIC,
+    LEGACY_CRC_START,
+    LOG_OVERHEAD,
+    MAGIC_OFFSET,
+    SMALLEST_OVERHEAD,
+    TRANSACTIONAL_BIT,
+)
 
 if TYPE_CHECKING:
     import numpy as np
@@ -229,11 +229,11 @@ class TransactionScan:
         self._last_position = self._last_offset = self._last_magic = -1
 
     def _transactional(self, window: memoryview, headers: Headers) -> list[TransactionBatch]:
-        mask = (headers[:, _MAGIC] == 2) & (headers[:, _ATTRIBUTES] & TRANSACTIONAL_MASK != 0)
+        mask = (headers[:, _MAGIC] == 2) & (headers[:, _ATTRIBUTES] & TRANSACTIONAL_BIT != 0)
         found = []
         for row in headers[mask].tolist():
             is_abort = None
-            if row[_ATTRIBUTES] & CONTROL_MASK:
+            if row[_ATTRIBUTES] & CONTROL_BIT:
                 start = row[_POSITION] - self._position
                 is_abort = _marker(window[start : start + row[_BYTES]], row[_CRC])
                 if is_abort is None:
@@ -249,7 +249,7 @@ class TransactionScan:
 
 def _marker(batch: memoryview, crc: int) -> bool | None:
     """Whether a control batch aborts a transaction; None when it is damaged or ends none."""
-    if crc32c(batch[CRC_START:]) != crc:
+    if crc32c(batch[ATTRIBUTES_OFFSET:]) != crc:
         return None
     if len(batch) == MARKER_BATCH_SIZE and batch[_KEY_LENGTH_AT] == _KEY_LENGTH:
         kind = int.from_bytes(batch[_TYPE_AT : _TYPE_AT + 2], "big")
@@ -267,15 +267,15 @@ def is_sound(file: SegmentFile, position: int) -> bool:
     if len(header) < HEADER_SIZE_UP_TO_MAGIC + _CRC_BYTES:
         return False
     size = int.from_bytes(header[_SIZE_AT:LOG_OVERHEAD], "big", signed=True) + LOG_OVERHEAD
-    if header[MAGIC_POSITION] < 2:
+    if header[MAGIC_OFFSET] < 2:
         stored, start, function, least = (
-            header[_LEGACY_CRC_AT:MAGIC_POSITION],
+            header[_LEGACY_CRC_AT:MAGIC_OFFSET],
             LEGACY_CRC_START,
             zlib.crc32,
-            MIN_LEGACY_SIZE,
+            SMALLEST_OVERHEAD,
         )
     else:
-        stored, start, function, least = header[CRC_POSITION:], CRC_START, crc32c, HEADER_SIZE
+        stored, start, function, least = header[CRC_OFFSET:], ATTRIBUTES_OFFSET, crc32c, HEADER_SIZE
     if not least <= size <= file.size - position:
         return False
     expected = int.from_bytes(stored, "big")

@@ -10,8 +10,9 @@ from kafkatools.core.consumer.completed_fetch import CompletedFetch, FetchOption
 from kafkatools.core.consumer.errors import CorruptBatch
 from kafkatools.core.consumer.fetch_messages import ZERO_UUID, FetchedPartition
 from kafkatools.core.consumer.subscription import TopicPartition
-from kafkatools.core.records.batch import HEADER_SIZE, stamp_crc
+from kafkatools.core.records.batch import stamp_crc
 from kafkatools.core.records.builder import BatchBuilder
+from kafkatools.core.records.layout import HEADER_SIZE
 
 ALL = 1 << 30
 # Each record: length, attributes, timestamp delta, offset delta, key -1, value of four bytes, no headers.

@@ -8,10 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kafkatools.core.records.batch import HEADER_SIZE, RecordBatch, stamp_batch
+from kafkatools.core.records.batch import RecordBatch, stamp_batch
 from kafkatools.core.records.builder import BatchBuilder, RowColumns
 from kafkatools.core.records.columns import TimestampType
 from kafkatools.core.records.compression import CompressionType
+from kafkatools.core.records.layout import HEADER_SIZE
 
 CELLS = st.none() | st.binary(max_size=300)
 HEADERS = st.lists(st.tuples(st.text(st.characters(exclude_categories=["Cs"]), max_size=10), CELLS), max_size=3)

@@ -8,11 +8,12 @@ from hypothesis import strategies as st
 from records_truth import java_batch, java_batch_names, recorded_names, segments
 
 from kafkatools.core.errors import CorruptRecord, UnsupportedCompressionType, UnsupportedForMessageFormat
-from kafkatools.core.records.batch import HEADER_SIZE, RecordBatch, read_batches
+from kafkatools.core.records.batch import RecordBatch, read_batches
 from kafkatools.core.records.builder import BatchBuilder
 from kafkatools.core.records.columns import Record, TimestampType
 from kafkatools.core.records.compression import CompressionType
 from kafkatools.core.records.convert import convert
+from kafkatools.core.records.layout import HEADER_SIZE
 from kafkatools.core.records.legacy import LegacyBatch, write_message_set
 
 CELLS = st.none() | st.binary(max_size=100)

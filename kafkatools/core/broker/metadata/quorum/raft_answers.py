@@ -17,7 +17,7 @@ from kafkatools.core.broker.metadata.quorum.quorum_states import (
     Resigned,
     Unattached,
 )
-from kafkatools.core.broker.metadata.quorum.raft_log import whole_batches
+from kafkatools.core.broker.metadata.quorum.raft_log import whole_batches_until
 from kafkatools.core.broker.metadata.snapshot import SnapshotId
 from kafkatools.core.errors import (
     BrokerNotAvailable,
@@ -159,7 +159,7 @@ def _take_records(raft: Raft, state: Follower, data: bytes) -> bool:
     """On the disk before the next fetch says that they are here."""
     if not data:
         return True
-    batches = whole_batches(data, state.epoch)
+    batches = whole_batches_until(data, state.epoch)
     if not batches:
         raft.fault(CorruptRecord(f"The leader of epoch {state.epoch} sent records that are of no use"))
         return False

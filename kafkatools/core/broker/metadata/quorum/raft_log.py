@@ -17,9 +17,8 @@ from kafkatools.core.broker.metadata.metadata_log import CommittedBatch, Metadat
 from kafkatools.core.broker.metadata.snapshot import Snapshot, SnapshotDownload, SnapshotId
 from kafkatools.core.errors import SnapshotNotFound
 from kafkatools.core.log.partition.partition_log import PartitionLog
-
-LOG_OVERHEAD = 12
-HEADER_BYTES = 16
+from kafkatools.core.records.header import read_header, whole_batches
+from kafkatools.core.records.layout import LOG_OVERHEAD
 
 
 class Validity(NamedTuple):
@@ -109,7 +108,7 @@ class RaftLog:
             self.log.append_as_follower(view, self.wall_ms())
             return
         while view:
-            size = _batch_size(view, 0)
+            size = read_header(view).size_bytes
             self.log.append_as_follower(view[:size], self.wall_ms())
             view = view[size:]
 
@@ -210,18 +209,12 @@ class RaftLog:
                 self.snapshots.delete(each)
 
 
-def _batch_size(view: memoryview, position: int) -> int:
-    return int(unpack_from(">i", view, position + 8)[0]) + LOG_OVERHEAD
-
-
-def whole_batches(data: bytes | memoryview, epoch: int) -> memoryview:
+def whole_batches_until(data: bytes | memoryview, epoch: int) -> memoryview:
     """The batches of a fetch that are there whole (a leader may cut the last one) and of no later epoch."""
     view = memoryview(data)
-    position = 0
-    while position + HEADER_BYTES <= len(view):
-        size = _batch_size(view, position)
-        batch_epoch = unpack_from(">i", view, position + 12)[0]
-        if size < HEADER_BYTES or position + size > len(view) or batch_epoch > epoch:
+    end = 0
+    for position, size in whole_batches(view):
+        if unpack_from(">i", view, position + LOG_OVERHEAD)[0] > epoch:
             break
-        position += size
-    return view[:position]
+        end = position + size
+    return view[:end]
