@@ -8,8 +8,8 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from kafkatools.core.broker.coordinators.groups.service import open_groups
-from kafkatools.core.broker.coordinators.shards import Coordination
+from kafkatools.core.broker.coordinators.coordination import Coordination
+from kafkatools.core.broker.coordinators.host import Host
 from kafkatools.core.broker.metadata.image import MetadataImage, PartitionState, TopicState
 from kafkatools.core.broker.node import single_node_config
 from kafkatools.core.broker.server.apis import BROKER_APIS
@@ -123,7 +123,6 @@ class Replicas:
     def __init__(self) -> None:
         self.partitions: dict[str, dict[int, MemoryPartition]] = {}
         self.partitions_by_id: dict[uuid.UUID, dict[int, MemoryPartition]] = {}
-        self.replication = object()
         self.woken: list[object] = []
 
     def get(self, topic: str, index: int) -> MemoryPartition:
@@ -158,11 +157,26 @@ class ClusteredNode:
         self.authorizer = None
         self.producer_ids = self
         self._next_producer_id = node_id * 1000 - 1
-        self._transactions: Any = None
-        self._share_partitions: Any = None
         self.wanted_topics: list[Any] = []
-        self.coordination = Coordination(self)  # type: ignore[arg-type]
-        self.groups = open_groups(self)  # type: ignore[arg-type]
+        self.coordinate(Channel(node_id, cluster.sent))
+
+    def coordinate(self, channel: Channel | None) -> None:
+        """Make the coordinators; without a channel those of a node on its own."""
+        host = Host(
+            self.node_id,
+            self.config,
+            self.clock,
+            self.timer,
+            self.image,
+            self.replicas,  # type: ignore[arg-type]
+            self.produce_purgatory,
+            channel,  # type: ignore[arg-type]
+            self.create_topic,
+            self.every,
+            self.note_failure,
+        )
+        self.coordination = Coordination(host, self.next_id)
+        self.groups = self.coordination.group_coordinator
 
     def next_id(self) -> int:
         self._next_producer_id += 1
@@ -185,19 +199,11 @@ class ClusteredNode:
 
     @property
     def transactions(self) -> Any:
-        from kafkatools.core.broker.coordinators.transactions.service import open_transactions
-
-        if self._transactions is None:
-            self._transactions = open_transactions(self)  # type: ignore[arg-type]
-        return self._transactions
+        return self.coordination.transaction_coordinator
 
     @property
     def share_partitions(self) -> Any:
-        from kafkatools.core.broker.replicas.share.partition_manager import SharePartitionManager
-
-        if self._share_partitions is None:
-            self._share_partitions = SharePartitionManager(self)  # type: ignore[arg-type]
-        return self._share_partitions
+        return self.coordination.share_partitions
 
 
 class _Acceptor:
@@ -267,8 +273,6 @@ class CoordinatorCluster:
         self.dead: set[int] = set()
         dotted = {name.replace("_", "."): value for name, value in settings.items()}
         self.nodes = {node_id: ClusteredNode(self, node_id, dotted) for node_id in NODES}
-        for node_id, node in self.nodes.items():
-            node.coordination.channel = Channel(node_id, self.sent)  # type: ignore[assignment]
 
     # -- topics ----------------------------------------------------------------------------------------------------
     def add_topic(self, name: str, count: int, leader: int = NOBODY) -> TopicState:

@@ -188,7 +188,8 @@ class ClusterNode(Node):
     def _begin(self) -> None:
         self.replicas.note_failure = self.note_failure
         self.topic_creation = TopicCreation(self)
-        self._begin_broker()
+        self.producer_ids = RemoteProducerIds(self.node_id, lambda: self.broker_epoch, self.link)
+        self.coordination.start()
         self.replication = open_replication(self, self._replica_channel())
         self.workers += [*self._channels, self.link, self.replication, self.controller, self.raft, self.follower]
         if self.cluster.is_broker:
@@ -218,10 +219,8 @@ class ClusterNode(Node):
     def _fetch_timeout_ms(self) -> int:
         return int(self.config.replica_socket_timeout_ms)
 
-    def _begin_broker(self) -> None:
-        self.producer_ids = RemoteProducerIds(self.node_id, lambda: self.broker_epoch, self.link)
-        self._open_coordinators()
-        self.coordination.channel = self.open_channel("coordinator")
+    def _coordinator_channel(self) -> Peers:
+        return self.open_channel("coordinator")
 
     def _open_lifecycle(self) -> BrokerLifecycle:
         identity = Identity(

@@ -13,14 +13,9 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
 from kafkatools.core import config as tables
+from kafkatools.core.broker.coordinators.coordination import Coordination
 from kafkatools.core.broker.coordinators.groups.coordinator import GroupCoordinator
-from kafkatools.core.broker.coordinators.groups.service import (
-    expire_offsets,
-    note_deleted_topics,
-    note_topics,
-    open_groups,
-)
-from kafkatools.core.broker.coordinators.shards import Coordination
+from kafkatools.core.broker.coordinators.host import Host
 from kafkatools.core.broker.metadata.broker_settings import BrokerSettings
 from kafkatools.core.broker.metadata.controller import acls
 from kafkatools.core.broker.metadata.controller.controller import Controller
@@ -40,6 +35,7 @@ from kafkatools.core.broker.replicas.partition import Partition
 from kafkatools.core.broker.replicas.replica_manager import ReplicaManager
 from kafkatools.core.broker.server.authorizer import ANONYMOUS, StandardAuthorizer, open_authorizer, operations_field
 from kafkatools.core.broker.server.authorizer import SUPPORTED_OPERATIONS as OPERATIONS
+from kafkatools.core.broker.server.channels import PeerChannel
 from kafkatools.core.broker.server.connection_limits import ConnectionLimits, descriptor_limit, max_log_files
 from kafkatools.core.broker.server.dispatch import Dispatcher
 from kafkatools.core.broker.server.failure_reports import FailureReports
@@ -72,8 +68,6 @@ if TYPE_CHECKING:
 
 MAX_POLL_MS = 1000
 HOUSEKEEPING_MS = 1000
-TRANSACTION_TOPIC = "__transaction_state"
-SHARE_STATE_TOPIC = "__share_group_state"
 LONG_MAX = 2**63 - 1
 AUTHORIZATION_ERRORS: dict[int, type[KafkaError]] = {
     acls.TOPIC: TopicAuthorizationFailed,
@@ -135,11 +129,8 @@ class Node:
         self.quotas: Quotas
         self.replicas: ReplicaManager
         self.coordination: Coordination
-        self.groups: GroupCoordinator
         self.cleaner: LogCleaner | None = None
         self.producer_ids: ProducerIdSource
-        self._transactions: TransactionCoordinator | None = None
-        self._share_partitions: SharePartitionManager | None = None
         self.keeper: DirectoryKeeper | None = None
         self.listener: Listener
         self.workers: list[Worker] = []
@@ -251,8 +242,29 @@ class Node:
         self.replicas.produces = self.produce_purgatory
         if self.config.log_durability == "fsync":
             self.replicas.commits = GroupCommit(self.clock, self.listener.wakeup, self._note_commit, self.note_failure)
+        self.coordination = Coordination(self._host(), lambda: self.producer_ids.next_id())
+        self.replicas.on_elected = self.coordination.on_elected
+        self.replicas.on_resigned = self.coordination.on_resigned
         if self.config.log_cleaner_enable and self.config.log_cleaner_threads > 0:
             self.cleaner = LogCleaner(self.logs, self.config, self.clock, self.listener.wakeup, self.note_failure)
+
+    def _host(self) -> Host:
+        return Host(
+            self.node_id,
+            self.config,
+            self.clock,
+            self.timer,
+            self.image,
+            self.replicas,
+            self.produce_purgatory,
+            self._coordinator_channel(),
+            self.create_topic,
+            self.every,
+            self.note_failure,
+        )
+
+    def _coordinator_channel(self) -> PeerChannel | None:
+        return None
 
     def _begin(self) -> None:
         """Take up the partitions, and what is kept in them."""
@@ -263,29 +275,14 @@ class Node:
         if self._is_new:
             self._adopt_partitions()
         self.producer_ids = ProducerIds(self.controller.take_producer_ids)
-        self._open_coordinators()
+        self.coordination.start()
         self.controller.apply_delta = self.apply_delta
         self.replicas.note_failure = self.note_failure
-
-    def _open_coordinators(self) -> None:
-        coordination = self.coordination = Coordination(self)
-        self.replicas.on_elected, self.replicas.on_resigned = coordination.on_elected, coordination.on_resigned
-        self.groups = open_groups(self)
-        if TRANSACTION_TOPIC in self.image.topics:
-            self._open_transactions()
 
     def apply_delta(self, delta: MetadataDelta) -> None:
         """Let everybody here act on a change of the metadata."""
         self.replicas.apply_delta(delta)
-        note_topics(self, delta)
-        if delta.removed_topics:
-            note_deleted_topics(self, delta)
-            if self._share_partitions is not None or SHARE_STATE_TOPIC in self.image.topics:
-                self.share_partitions.note_deleted_topics(delta)
-            if self._transactions is not None and any(
-                t.name == TRANSACTION_TOPIC for t in delta.removed_topics.values()
-            ):
-                self._transactions.unload()
+        self.coordination.apply_delta(delta)
 
     def create_topic(self, topic: NewTopic) -> TopicState | KafkaError | None:
         """Make a topic that this broker itself needs; None while that is under way (never on a node of its own)."""
@@ -321,27 +318,19 @@ class Node:
         return self.controller.quorum_position[1]
 
     @property
+    def groups(self) -> GroupCoordinator:
+        """The group coordinator."""
+        return self.coordination.group_coordinator
+
+    @property
     def transactions(self) -> TransactionCoordinator:
-        """The transaction coordinator; opened at start when there were transactions before, else when first asked."""
-        return self._transactions or self._open_transactions()
-
-    def _open_transactions(self) -> TransactionCoordinator:
-        from kafkatools.core.broker.coordinators.transactions.service import open_transactions
-
-        made = self._transactions = open_transactions(self)
-        config = self.config
-        self.every(config.transaction_abort_timed_out_transaction_cleanup_interval_ms, made.abort_timed_out)
-        self.every(config.transaction_remove_expired_transaction_cleanup_interval_ms, made.expire_ids)
-        return made
+        """The transaction coordinator."""
+        return self.coordination.transaction_coordinator
 
     @property
     def share_partitions(self) -> SharePartitionManager:
-        """What share groups have under way; made when first asked for."""
-        if self._share_partitions is None:
-            from kafkatools.core.broker.replicas.share.partition_manager import SharePartitionManager
-
-            self._share_partitions = SharePartitionManager(self)
-        return self._share_partitions
+        """What share groups have under way."""
+        return self.coordination.share_partitions
 
     def _bootstrap_records(self) -> list[Any]:
         path = f"{self.log_directory}/{BOOTSTRAP_CHECKPOINT}"
@@ -379,7 +368,7 @@ class Node:
         self.every(HOUSEKEEPING_MS, lambda: self.logs.tasks.run_due(self.clock.wall_ms()))
         self.every(HOUSEKEEPING_MS, self.replicas.open_missing)
         self.every(config.log_retention_check_interval_ms, self._retention, config.log_initial_task_delay_ms)
-        self.every(config.offsets_retention_check_interval_ms, lambda: expire_offsets(self))
+        self.every(config.offsets_retention_check_interval_ms, self.coordination.expire_offsets)
         self.every(config.log_flush_offset_checkpoint_interval_ms, self.logs.checkpoint_recovery_points)
         self.every(config.log_flush_start_offset_checkpoint_interval_ms, self.logs.checkpoint_start_offsets)
         self.every(config.replica_high_watermark_checkpoint_interval_ms, self.logs.checkpoint_high_watermarks)
@@ -499,8 +488,7 @@ class Node:
         if self._counted_offset != self.metadata_offset:
             self._counted_offset = self.metadata_offset
             self._partitions = sum(len(topic.partitions) for topic in self.image.topics.values())
-        groups: GroupCoordinator | None = getattr(self, "groups", None)  # a node that is no broker has none
-        return self._partitions + (0 if groups is None else len(groups.groups)) > count
+        return self._partitions + len(self.groups.groups) > count
 
     @property
     def bootstrap(self) -> str:

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kafkatools.core.broker.coordinators.groups.offsets_topic import TOPIC, OffsetsTopic
+from kafkatools.core.broker.coordinators.groups.offsets_topic import TOPIC
 from kafkatools.core.broker.coordinators.transactions.coordinator import ProducerIdentity
 from kafkatools.core.broker.metadata.controller.acls import GROUP, READ, TRANSACTIONAL_ID, WRITE
 from kafkatools.core.broker.server.later_response import LaterResponse
@@ -33,7 +33,7 @@ def handle(node: Node, request: Request) -> Response:
     try:
         node.authorize_or_raise(request, WRITE, TRANSACTIONAL_ID, entity.transactional_id)
         node.authorize_or_raise(request, READ, GROUP, entity.group_id)
-        place = (TOPIC, OffsetsTopic(node).partition_of(entity.group_id))
+        place = (TOPIC, node.coordination.offsets_topic.partition_of(entity.group_id))
         producer = ProducerIdentity(entity.producer_id, entity.producer_epoch)
         node.transactions.add_partitions(entity.transactional_id, producer, [place], CLIENT_VERSION, answer)
     except KafkaError as error:

@@ -55,7 +55,7 @@ def handle(node: Node, request: Request) -> Response:
         fields = node.groups.consumer_heartbeat(wanted)
     except KafkaError as error:
         fields = {**NOTHING, "error_code": coordinator_error_code(error), "error_message": message_of(error)}
-    return told(node, request, wanted.group_id, fields, refusal)
+    return told(node.coordination, request, wanted.group_id, fields, refusal)
 
 
 def refusal(code: int) -> Fields:

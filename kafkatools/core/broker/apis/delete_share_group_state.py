@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 def handle(node: Node, request: Request) -> Response:
     """One answer for each partition."""
-    return answer(node, request, _delete, {})
+    return answer(node, node.coordination, request, _delete, {})
 
 
 def _delete(states: ShareCoordinator, key: ShareKey, _asked: Any) -> Outcome:

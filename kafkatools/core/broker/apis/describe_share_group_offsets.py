@@ -144,7 +144,7 @@ def _latest(node: Node, key: ShareKey, answer: Callable[[int | None], None]) -> 
     if topic is None or state is None or state.leader == NO_LEADER:
         answer(None)
         return
-    channel = node.coordination.channel
+    channel = node.coordination.host.channel
     if state.leader == node.node_id or channel is None:
         try:
             answer(node.share_partitions.log_partition(key).log.high_watermark)

@@ -8,10 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from kafkatools.core.broker.coordinators.groups.offsets_topic import OffsetsTopic
+from kafkatools.core.broker.coordinators.coordination import Coordination
 from kafkatools.core.broker.coordinators.internal_topic import InternalTopic
-from kafkatools.core.broker.coordinators.share_state.share_state_topic import ShareStateTopic
-from kafkatools.core.broker.coordinators.transactions.transaction_log import TransactionLog
 from kafkatools.core.broker.metadata.controller import acls
 from kafkatools.core.broker.metadata.controller.acls import CLUSTER_NAME
 from kafkatools.core.broker.server.requests import Request, Response
@@ -28,7 +26,6 @@ NEEDED = {
     TRANSACTION: (acls.DESCRIBE, acls.TRANSACTIONAL_ID),
     SHARE: (acls.CLUSTER_ACTION, acls.CLUSTER),
 }
-TOPICS: dict[int, type[InternalTopic]] = {GROUP: OffsetsTopic, TRANSACTION: TransactionLog, SHARE: ShareStateTopic}
 FIRST_VERSION_OF_TYPES = 1
 FIRST_VERSION_OF_BATCHES = 4
 FIRST_VERSION_OF_SHARE = 6
@@ -54,7 +51,7 @@ def _find(node: Node, request: Request, kind: int, key: str) -> dict[str, Any]:
         node.authorize_or_raise(request, *NEEDED[kind], CLUSTER_NAME if kind == SHARE else key)
         if kind == SHARE:
             _ensure_share_key(key)
-        topic = TOPICS[kind](node)
+        topic = _topic(node.coordination, kind)
         node_id, host, port = _endpoint(node, request, topic.leader_of(key))
     except KafkaError as error:
         return {
@@ -73,6 +70,12 @@ def _find(node: Node, request: Request, kind: int, key: str) -> dict[str, Any]:
         "host": host,
         "port": port,
     }
+
+
+def _topic(coordination: Coordination, kind: int) -> InternalTopic:
+    if kind == GROUP:
+        return coordination.offsets_topic
+    return coordination.transaction_log if kind == TRANSACTION else coordination.share_state_topic
 
 
 def _endpoint(node: Node, request: Request, node_id: int) -> tuple[int, str, int]:

@@ -22,4 +22,4 @@ def handle(node: Node, request: Request) -> Response:
     if not node.authorize(request, READ, GROUP, entity.group_id):
         return request.respond({"error_code": GroupAuthorizationFailed.code})
     code = node.groups.heartbeat(entity.group_id, entity.generation_id, entity.member_id, instance_id)
-    return told(node, request, entity.group_id, {"error_code": code}, lambda code: {"error_code": code})
+    return told(node.coordination, request, entity.group_id, {"error_code": code}, lambda code: {"error_code": code})

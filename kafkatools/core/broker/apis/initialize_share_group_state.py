@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 def handle(node: Node, request: Request) -> Response:
     """One answer for each partition."""
-    return answer(node, request, _initialize, {})
+    return answer(node, node.coordination, request, _initialize, {})
 
 
 def _initialize(states: ShareCoordinator, key: ShareKey, asked: Any) -> Outcome:

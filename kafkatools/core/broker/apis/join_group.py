@@ -53,7 +53,7 @@ def handle(node: Node, request: Request) -> Response:
 
         node.groups.join(wanted, answer_this_version)
 
-    return answered(node, request, wanted.group_id, ask, lambda code: join_error(wanted.member_id, code))
+    return answered(node.coordination, request, wanted.group_id, ask, lambda code: join_error(wanted.member_id, code))
 
 
 def to_ms(duration: timedelta | int) -> int:

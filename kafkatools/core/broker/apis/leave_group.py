@@ -28,12 +28,12 @@ def handle(node: Node, request: Request) -> Response:
     else:
         code, codes = GroupAuthorizationFailed.code, []
     if request.version < FIRST_VERSION_OF_BATCHES:
-        return told(node, request, entity.group_id, {"error_code": code or codes[0]}, _refusal)
+        return told(node.coordination, request, entity.group_id, {"error_code": code or codes[0]}, _refusal)
     answers = [
         {"member_id": each.member_id, "group_instance_id": each.instance_id, "error_code": member_code}
         for each, member_code in zip(members, codes, strict=False)
     ]
-    return told(node, request, entity.group_id, {"error_code": code, "members": answers}, _refusal)
+    return told(node.coordination, request, entity.group_id, {"error_code": code, "members": answers}, _refusal)
 
 
 def _refusal(code: int) -> dict[str, Any]:

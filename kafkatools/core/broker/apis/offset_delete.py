@@ -28,7 +28,7 @@ def handle(node: Node, request: Request) -> Response:
     except KafkaError as error:
         return request.respond({"error_code": coordinator_error_code(error), "topics": []})
     fields = {"error_code": 0, "topics": [_answer(node, topic, code) for topic, code in topics]}
-    return told(node, request, entity.group_id, fields, lambda code: {"error_code": code, "topics": []})
+    return told(node.coordination, request, entity.group_id, fields, lambda code: {"error_code": code, "topics": []})
 
 
 def _refusal(node: Node, request: Request, group: AnyGroup, topic: str) -> int:

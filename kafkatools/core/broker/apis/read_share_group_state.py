@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 def handle(node: Node, request: Request) -> Response:
     """One answer for each partition."""
-    return answer(node, request, _read, {"state_epoch": 0, "start_offset": 0, "state_batches": []})
+    return answer(node, node.coordination, request, _read, {"state_epoch": 0, "start_offset": 0, "state_batches": []})
 
 
 def _read(states: ShareCoordinator, key: ShareKey, asked: Any) -> Outcome:

@@ -18,7 +18,7 @@ REFUSED = {"state_epoch": 0, "leader_epoch": 0, "start_offset": 0, "delivery_com
 
 def handle(node: Node, request: Request) -> Response:
     """One answer for each partition."""
-    return answer(node, request, _read, REFUSED)
+    return answer(node, node.coordination, request, _read, REFUSED)
 
 
 def _read(states: ShareCoordinator, key: ShareKey, _asked: Any) -> Outcome:

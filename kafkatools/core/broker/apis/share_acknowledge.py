@@ -68,7 +68,7 @@ def tell_when_kept(
                 outcomes[key] = (each.error.code, message_of(each.error))
         tell()
 
-    when_kept(node, [each for _, each in kept], over)
+    when_kept(node.coordination.durability, [each for _, each in kept], over)
 
 
 def ensure_session(node: Node, key: tuple[str, str], epoch: int) -> None:

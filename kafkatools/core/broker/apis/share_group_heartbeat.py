@@ -42,7 +42,7 @@ def handle(node: Node, request: Request) -> Response:
         fields = node.groups.share_heartbeat(wanted)
     except KafkaError as error:
         fields = {**NOTHING, "error_code": coordinator_error_code(error), "error_message": message_of(error)}
-    return told(node, request, wanted.group_id, fields, refusal)
+    return told(node.coordination, request, wanted.group_id, fields, refusal)
 
 
 def ensure_enabled(node: Node) -> None:

@@ -37,4 +37,6 @@ def handle(node: Node, request: Request) -> Response:
     )
     if not node.authorize(request, READ, GROUP, wanted.group_id):
         return request.respond(sync_error(GroupAuthorizationFailed.code))
-    return answered(node, request, wanted.group_id, lambda answer: node.groups.sync(wanted, answer), sync_error)
+    return answered(
+        node.coordination, request, wanted.group_id, lambda answer: node.groups.sync(wanted, answer), sync_error
+    )

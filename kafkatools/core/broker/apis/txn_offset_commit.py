@@ -13,10 +13,9 @@ from kafkatools.core.broker.coordinators.groups.errors import coordinator_error_
 from kafkatools.core.broker.coordinators.groups.offset_records import CommittedOffset
 from kafkatools.core.broker.coordinators.groups.offsets import Place
 from kafkatools.core.broker.coordinators.groups.offsets_topic import TOPIC as OFFSETS_TOPIC
-from kafkatools.core.broker.coordinators.groups.offsets_topic import OffsetsTopic, Producer
+from kafkatools.core.broker.coordinators.groups.offsets_topic import Producer
 from kafkatools.core.broker.coordinators.groups.requests import MemberIdentity
 from kafkatools.core.broker.coordinators.transactions.coordinator import ProducerIdentity
-from kafkatools.core.broker.coordinators.transactions.durability import Durability
 from kafkatools.core.broker.coordinators.transactions.verification import Operation, ensure_in_transaction
 from kafkatools.core.broker.metadata.controller.acls import GROUP, READ, TOPIC, TRANSACTIONAL_ID, WRITE
 from kafkatools.core.broker.server.later_response import LaterResponse
@@ -74,7 +73,7 @@ def _commit(node: Node, version: int, entity: Any, offsets: Offsets, answer: Cal
     """Verify that the transaction is open, then write."""
     node.groups.ensure_active(entity.group_id)
     producer = ProducerIdentity(entity.producer_id, entity.producer_epoch)
-    place = (OFFSETS_TOPIC, OffsetsTopic(node).partition_of(entity.group_id))
+    place = (OFFSETS_TOPIC, node.coordination.offsets_topic.partition_of(entity.group_id))
     member, generation_id = MemberIdentity(""), -1
     if version >= FIRST_VERSION_OF_MEMBERS:
         member, generation_id = MemberIdentity(entity.member_id, entity.group_instance_id), entity.generation_id
@@ -93,9 +92,18 @@ def _commit(node: Node, version: int, entity: Any, offsets: Offsets, answer: Cal
         if node.coordination.is_clustered:
             node.coordination.groups.when_committed(entity.group_id, answer)
         else:
-            Durability(node).when_durable([status], answer)
+            node.coordination.durability.when_durable([status], answer)
 
-    ensure_in_transaction(node, entity.transactional_id, producer, place, _operation(version), verified)
+    coordination = node.coordination
+    ensure_in_transaction(
+        coordination.host,
+        coordination.add_partitions,
+        entity.transactional_id,
+        producer,
+        place,
+        _operation(version),
+        verified,
+    )
 
 
 def _operation(version: int) -> Operation:

@@ -30,4 +30,4 @@ def handle(node: Node, request: Request) -> Response:
         update = ShareUpdate(asked.state_epoch, asked.leader_epoch, asked.start_offset, count, batches)
         return {}, states.write(key, update)
 
-    return answer(node, request, write, {})
+    return answer(node, node.coordination, request, write, {})

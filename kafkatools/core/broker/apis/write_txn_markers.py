@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from kafkatools.core.broker.coordinators.transactions.durability import Durability
-from kafkatools.core.broker.coordinators.transactions.markers import Marker, write_marker
+from kafkatools.core.broker.coordinators.transactions.markers import Marker
 from kafkatools.core.broker.metadata.controller.acls import ALTER, CLUSTER, CLUSTER_ACTION, CLUSTER_NAME
 from kafkatools.core.broker.replicas.delayed_produce import ProduceStatus
 from kafkatools.core.broker.replicas.replica_manager import error_code_of
@@ -38,7 +37,7 @@ def handle(node: Node, request: Request) -> Response:
             partition["error_code"] = status.error_code
         response.respond({"markers": markers})
 
-    Durability(node).when_durable([status for _, status in waiting], done)
+    node.coordination.durability.when_durable([status for _, status in waiting], done)
     return response.returned()
 
 
@@ -61,7 +60,7 @@ def _marker_result(node: Node, request: Request, entity: Any, waiting: Waiting, 
 
 def _write(node: Node, place: tuple[str, int], marker: Marker, result: dict[str, int], waiting: Waiting) -> None:
     try:
-        status = write_marker(node, place, marker)
+        status = node.coordination.marker_writer.write(place, marker)
     except (KafkaError, OSError) as error:
         node.note_failure(error)
         result["error_code"] = error_code_of(error)

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from kafkatools.core.broker.coordinators.host import Host
 from kafkatools.core.broker.metadata.controller.topics import NewTopic
 from kafkatools.core.broker.metadata.image import NO_LEADER, TopicState
 from kafkatools.core.broker.replicas.delayed_produce import ProduceStatus
@@ -25,11 +26,6 @@ Record = tuple[bytes, bytes | None]
 READ_BYTES = 1 << 20
 
 
-def follows_elections(node: Any) -> bool:
-    """Whether partitions are led by nodes in turn; a node on its own leads all."""
-    return node.replicas.replication is not None
-
-
 @lru_cache(maxsize=4096)
 def partition_for(name: str, partition_count: int) -> int:
     """The partition of a group, a transactional id or a share partition (Utils.abs: the least int counts as 0)."""
@@ -42,8 +38,8 @@ class InternalTopic:
 
     name: str
 
-    def __init__(self, node: Any) -> None:
-        self._node = node
+    def __init__(self, host: Host) -> None:
+        self._host = host
 
     def _wanted(self) -> NewTopic:
         """The topic as it is made."""
@@ -51,19 +47,19 @@ class InternalTopic:
 
     def _in_cluster(self, setting: str) -> int:
         """How many replicas a setting wants; a node on its own has one."""
-        count: int = self._node.config[setting] if follows_elections(self._node) else 1
+        count: int = self._host.config[setting] if self._host.is_clustered else 1
         return count
 
     def ensure_exists(self) -> TopicState:
         """The topic, made now when it is not there; raises CoordinatorNotAvailable, also while it is being made."""
-        topic: TopicState | None = self._node.image.topics.get(self.name)
+        topic = self._host.image.topics.get(self.name)
         if topic is not None:
             return topic
-        result: TopicState | KafkaError | None = self._node.create_topic(self._wanted())
+        result = self._host.create_topic(self._wanted())
         if result is None:
             raise CoordinatorNotAvailable()
         if isinstance(result, KafkaError):
-            self._node.note_failure(result)
+            self._host.note_failure(result)
             raise CoordinatorNotAvailable(str(result))
         return result
 
@@ -73,8 +69,8 @@ class InternalTopic:
         partitions = self.ensure_exists().partitions
         index = partition_for(key, len(partitions))
         leader = partitions[index].leader
-        if leader == self._node.node_id:
-            partition = self._node.replicas.partitions.get(self.name, {}).get(index)
+        if leader == self._host.node_id:
+            partition = self._host.replicas.partitions.get(self.name, {}).get(index)
             if partition is None or partition.log.failure is not None:
                 raise CoordinatorNotAvailable()
         if leader == NO_LEADER:
@@ -83,7 +79,7 @@ class InternalTopic:
 
     def partitions(self) -> list[Partition]:
         """The partitions in order; none before the topic was made."""
-        found: dict[int, Partition] = self._node.replicas.partitions.get(self.name, {})
+        found = self._host.replicas.partitions.get(self.name, {})
         return [found[index] for index in sorted(found)]
 
     def _append_batch(
@@ -94,9 +90,9 @@ class InternalTopic:
         try:
             info = partition.append(memoryview(bytearray(builder.close())), now_ms, origin=origin)
         except KafkaStorageError as error:
-            self._node.note_failure(error)
+            self._host.note_failure(error)
             raise
-        self._node.replicas.note_append(partition)
+        self._host.replicas.note_append(partition)
         end = info.last_offset + 1
         return info.last_offset, None if partition.is_replicated_to(end) else ProduceStatus(partition, end)
 

@@ -18,10 +18,11 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from enum import Enum
 from functools import partial
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
-from kafkatools.core.broker.coordinators.groups.offsets_topic import TOPIC as OFFSETS_TOPIC
-from kafkatools.core.broker.coordinators.internal_topic import follows_elections, partition_for
+from kafkatools.core.broker.coordinators.host import Host
+from kafkatools.core.broker.coordinators.internal_topic import partition_for
+from kafkatools.core.broker.replicas.partition import Partition
 from kafkatools.core.broker.server.purgatory import DelayedOperation
 from kafkatools.core.errors import (
     CoordinatorLoadInProgress,
@@ -30,15 +31,6 @@ from kafkatools.core.errors import (
 )
 from kafkatools.core.protocol.slices import paced, pausing
 
-if TYPE_CHECKING:
-    from kafkatools.core.broker.coordinators.share_state.persister import StatePersister
-    from kafkatools.core.broker.coordinators.transactions.add_partitions import AddPartitions
-    from kafkatools.core.broker.node import Node
-    from kafkatools.core.broker.replicas.partition import Partition
-    from kafkatools.core.broker.server.channels import PeerChannel
-
-TRANSACTION_TOPIC = "__transaction_state"
-SHARE_TOPIC = "__share_group_state"
 SLICE_PAUSE_MS = 1
 NONE = 0
 CodeAnswer = Callable[[int], None]
@@ -111,8 +103,8 @@ class _Commit(DelayedOperation):
 class Shards:
     """The partitions of one coordinator's topic."""
 
-    def __init__(self, node: Node, keeper: Keeper, commit_timeout_ms: int) -> None:
-        self._node = node
+    def __init__(self, host: Host, keeper: Keeper, commit_timeout_ms: int) -> None:
+        self._host = host
         self._keeper = keeper
         self._commit_timeout_ms = commit_timeout_ms
         self._shards: dict[int, Shard] = {}
@@ -122,7 +114,7 @@ class Shards:
     @property
     def is_clustered(self) -> bool:
         """Whether partitions may be led by other nodes."""
-        return follows_elections(self._node)
+        return self._host.is_clustered
 
     # -- elections -------------------------------------------------------------------------------------------------
     def on_elected(self, partition: Partition) -> None:
@@ -132,7 +124,7 @@ class Shards:
             return
         if known is not None:
             self._end(known)
-        topic = self._node.image.topics[self._keeper.topic]
+        topic = self._host.image.topics[self._keeper.topic]
         shard = Shard(partition, len(topic.partitions), self._keeper.load(partition))
         self._shards[partition.index] = shard
         if partition.log.log_start_offset == partition.log.log_end_offset:
@@ -156,19 +148,18 @@ class Shards:
             self._queue.remove(shard)
         if shard.state is ShardState.ACTIVE:
             self._keeper.unload(lambda key: partition_for(key, count) == index)
-        node = self._node
+        host = self._host
 
         def tell(_now_ms: int) -> None:
             for waiting in list(shard.waiting):
                 waiting.end(NotCoordinator.code)
-            node.produce_purgatory.check_and_complete(shard.partition.key)
+            host.produce_purgatory.check_and_complete(shard.partition.key)
             self._keeper.tell()
 
-        node.timer.schedule(SLICE_PAUSE_MS, tell, node.clock.now_ms())
+        host.schedule(SLICE_PAUSE_MS, tell)
 
     def _schedule(self) -> None:
-        node = self._node
-        node.timer.schedule(SLICE_PAUSE_MS, self._load_on, node.clock.now_ms())
+        self._host.schedule(SLICE_PAUSE_MS, self._load_on)
 
     def _load_on(self, _now_ms: int) -> None:
         """The next slice of what is being loaded."""
@@ -194,7 +185,7 @@ class Shards:
             shard.state = ShardState.ACTIVE
         except Exception as error:  # noqa: BLE001 - boundary: the partitions behind it are read all the same
             shard.state = ShardState.FAILED
-            self._node.note_failure(error)
+            self._host.note_failure(error)
         return shard.state is ShardState.LOADING
 
     # -- questions -------------------------------------------------------------------------------------------------
@@ -208,7 +199,7 @@ class Shards:
         or CoordinatorLoadInProgress."""
         if not self.is_clustered:
             return
-        topic = self._node.image.topics.get(self._keeper.topic)
+        topic = self._host.image.topics.get(self._keeper.topic)
         if topic is None:
             raise NotCoordinator()
         self.ensure_partition_active(partition_for(key, len(topic.partitions)))
@@ -227,7 +218,7 @@ class Shards:
     def when_committed(self, key: str, done: CodeAnswer) -> None:
         """Call back with 0 when all that was written of the key's partition by now is replicated, at once where it is;
         else with NotCoordinator when the partition goes, CoordinatorNotAvailable when the time is over."""
-        topic = self._node.image.topics.get(self._keeper.topic) if self.is_clustered else None
+        topic = self._host.image.topics.get(self._keeper.topic) if self.is_clustered else None
         if topic is None:
             done(NONE)
             return
@@ -244,12 +235,12 @@ class Shards:
             return
         waiting = _Commit(self._commit_timeout_ms, shard, done)
         shard.waiting[waiting] = None
-        node = self._node
-        node.produce_purgatory.try_complete_else_watch(waiting, [partition.key], node.clock.now_ms())
+        host = self._host
+        host.produce_purgatory.try_complete_else_watch(waiting, [partition.key], host.clock.now_ms())
 
     def when_all_committed(self, keys: Iterable[str], done: Callable[[dict[str, int]], None]) -> None:
         """The same of several keys: call back with the error codes of those that failed."""
-        topic = self._node.image.topics.get(self._keeper.topic) if self.is_clustered else None
+        topic = self._host.image.topics.get(self._keeper.topic) if self.is_clustered else None
         waiting: dict[int, list[str]] = {}
         if topic is not None:
             for key in paced(keys):
@@ -267,89 +258,3 @@ class Shards:
         with pausing(None):
             for index in waiting:
                 self._when_partition_committed(index, partial(note, index))
-
-
-class Coordination:
-    """All that a node coordinates: what `ReplicaManager` tells of elections goes to the coordinator they concern.
-    `channel`: to the other nodes of a cluster, for markers, verification and the states of share partitions.
-    `on_partition_gone` hears of every partition that is led elsewhere or in another epoch than before."""
-
-    def __init__(self, node: Node) -> None:
-        from kafkatools.core.broker.coordinators.groups.service import GroupKeeper
-
-        self._node = node
-        self.channel: PeerChannel | None = None
-        self.groups = Shards(node, GroupKeeper(node), node.config.offsets_commit_timeout_ms)
-        self._transactions: Shards | None = None
-        self._share: Shards | None = None
-        self._add_partitions: AddPartitions | None = None
-        self._persister: StatePersister | None = None
-        self.on_partition_gone: Callable[[Partition], None] | None = None
-
-    @property
-    def is_clustered(self) -> bool:
-        """Whether other nodes coordinate too."""
-        return follows_elections(self._node)
-
-    @property
-    def transactions(self) -> Shards:
-        """Transactional ids."""
-        if self._transactions is None:
-            from kafkatools.core.broker.coordinators.transactions.service import TransactionKeeper
-
-            node = self._node
-            self._transactions = Shards(node, TransactionKeeper(node), node.config.request_timeout_ms)
-        return self._transactions
-
-    @property
-    def share(self) -> Shards:
-        """The states of share partitions."""
-        if self._share is None:
-            from kafkatools.core.broker.coordinators.share_state.service import ShareKeeper
-
-            node = self._node
-            self._share = Shards(node, ShareKeeper(node), node.config.share_coordinator_write_timeout_ms)
-        return self._share
-
-    @property
-    def add_partitions(self) -> AddPartitions:
-        """What is asked of the coordinators of transactions."""
-        if self._add_partitions is None:
-            from kafkatools.core.broker.coordinators.transactions.add_partitions import AddPartitions
-
-            self._add_partitions = AddPartitions(self._node)
-        return self._add_partitions
-
-    @property
-    def persister(self) -> StatePersister:
-        """What is asked of share coordinators."""
-        if self._persister is None:
-            from kafkatools.core.broker.coordinators.share_state.persister import StatePersister
-
-            self._persister = StatePersister(self._node)
-        return self._persister
-
-    def _of(self, topic: str) -> Shards | None:
-        if topic == OFFSETS_TOPIC:
-            return self.groups
-        if topic == TRANSACTION_TOPIC:
-            return self.transactions
-        return self.share if topic == SHARE_TOPIC else None
-
-    def on_elected(self, partition: Partition) -> None:
-        """This node leads a partition, in a new epoch."""
-        self._tell_gone(partition)
-        shards = self._of(partition.topic) if self.is_clustered else None
-        if shards is not None:
-            shards.on_elected(partition)
-
-    def on_resigned(self, partition: Partition) -> None:
-        """It does not lead it any more."""
-        self._tell_gone(partition)
-        shards = self._of(partition.topic) if self.is_clustered else None
-        if shards is not None:
-            shards.on_resigned(partition)
-
-    def _tell_gone(self, partition: Partition) -> None:
-        if self.on_partition_gone is not None and self.is_clustered:
-            self.on_partition_gone(partition)

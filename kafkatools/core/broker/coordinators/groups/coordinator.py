@@ -29,6 +29,7 @@ from kafkatools.core.broker.coordinators.groups.modern.consumer_settings import 
 from kafkatools.core.broker.coordinators.groups.offset_records import CommittedOffset
 from kafkatools.core.broker.coordinators.groups.offsets import Offsets, Place
 from kafkatools.core.broker.coordinators.groups.offsets_topic import Producer, Store
+from kafkatools.core.broker.coordinators.groups.replaced_offsets import Progress
 from kafkatools.core.broker.coordinators.groups.requests import (
     Answer,
     Fields,
@@ -39,7 +40,7 @@ from kafkatools.core.broker.coordinators.groups.requests import (
     sync_error,
 )
 from kafkatools.core.broker.coordinators.groups.share.group import ShareGroup
-from kafkatools.core.broker.coordinators.groups.share.groups import ShareGroups, ShareHeartbeat
+from kafkatools.core.broker.coordinators.groups.share.groups import ShareGroups, ShareHeartbeat, ShareSurroundings
 from kafkatools.core.broker.coordinators.groups.share.offsets import ShareOffsets
 from kafkatools.core.broker.coordinators.groups.share.settings import ShareGroupSettings
 from kafkatools.core.broker.coordinators.groups.transactional_offsets import write_pending
@@ -86,9 +87,12 @@ class GroupCoordinator:
         consumer_settings: ConsumerGroupSettings | None = None,
         share_settings: ShareGroupSettings | None = None,
         image: Callable[[], MetadataImage] = MetadataImage,
+        share_around: ShareSurroundings | None = None,
+        ensure_active: Callable[[str], None] = lambda group_id: None,
+        progress: Callable[[str], Progress] | None = None,
     ) -> None:
         self.clock = clock
-        self.offsets = Offsets()
+        self.offsets = Offsets(progress)
         self._store = store
         self._pending_answers: list[Callable[[], None]] = []
         timers = KeyedTimer(timer, clock, self.send_answers, store.note_failure)
@@ -97,10 +101,16 @@ class GroupCoordinator:
         topics = GroupTopics(image)
         self.consumer = ConsumerGroups(self._course, consumer_settings or ConsumerGroupSettings(), topics)
         self.share = ShareGroups(
-            self.groups, share_settings or ShareGroupSettings(), topics, store, self._course.timer, clock
+            self.groups,
+            share_settings or ShareGroupSettings(),
+            topics,
+            store,
+            self._course.timer,
+            clock,
+            share_around or ShareSurroundings(),
         )
         self.share_offsets = ShareOffsets(self.share)
-        self.ensure_active: Callable[[str], None] = lambda group_id: None
+        self.ensure_active = ensure_active
 
     @property
     def groups(self) -> dict[str, AnyGroup]:

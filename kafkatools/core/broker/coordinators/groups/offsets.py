@@ -12,7 +12,7 @@ from itertools import accumulate
 
 from kafkatools.core.broker.coordinators.groups.any_group import AnyGroup
 from kafkatools.core.broker.coordinators.groups.offset_records import CommittedOffset
-from kafkatools.core.broker.coordinators.groups.replaced_offsets import ReplacedOffsets
+from kafkatools.core.broker.coordinators.groups.replaced_offsets import Progress, ReplacedOffsets
 from kafkatools.core.broker.coordinators.groups.transactional_offsets import PendingOffsets
 
 Place = tuple[str, int]
@@ -21,10 +21,10 @@ Place = tuple[str, int]
 class Offsets:
     """By group, then topic and partition."""
 
-    def __init__(self) -> None:
+    def __init__(self, progress: Callable[[str], Progress] | None = None) -> None:
         self._groups: dict[str, dict[Place, CommittedOffset]] = {}
         self.pending = PendingOffsets()
-        self.replaced = ReplacedOffsets()
+        self.replaced = ReplacedOffsets(progress)
 
     def put(self, group_id: str, place: Place, committed: CommittedOffset) -> None:
         """Remember an offset."""

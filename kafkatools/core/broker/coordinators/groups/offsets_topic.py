@@ -62,7 +62,7 @@ class OffsetsTopic(InternalTopic):
     name = TOPIC
 
     def _wanted(self) -> NewTopic:
-        config = self._node.config
+        config = self._host.config
         configs = {
             "cleanup.policy": "compact",
             "compression.type": "producer",
@@ -87,7 +87,7 @@ class OffsetsTopic(InternalTopic):
 
     def progress(self, group_id: str) -> Progress:
         """How far the partition of a group is written and replicated."""
-        partition = self._node.replicas.partitions.get(TOPIC, {}).get(self.partition_of(group_id))
+        partition = self._host.replicas.partitions.get(TOPIC, {}).get(self.partition_of(group_id))
         if partition is None:  # its log directory is offline
             return Progress(0, -1)
         return Progress(partition.log.log_end_offset, partition.log.high_watermark)
@@ -97,12 +97,12 @@ class OffsetsTopic(InternalTopic):
 
         if not records:
             return None
-        partition = self._node.replicas.get(TOPIC, self.partition_of(group_id))
-        now_ms = self._node.clock.wall_ms()
+        partition = self._host.replicas.get(TOPIC, self.partition_of(group_id))
+        now_ms = self._host.clock.wall_ms()
         size = sum(len(key) + len(value or b"") + RECORD_OVERHEAD_BYTES for key, value in records) + UNFRAMED_BYTES
         builder = BatchBuilder(
             size,
-            self._node.config.offsets_topic_compression_codec,
+            self._host.config.offsets_topic_compression_codec,
             producer_id=producer.producer_id,
             producer_epoch=producer.producer_epoch,
             base_sequence=0,
@@ -114,7 +114,7 @@ class OffsetsTopic(InternalTopic):
 
     def note_failure(self, error: Exception) -> None:
         """Report what nobody waits for."""
-        self._node.note_failure(error)
+        self._host.note_failure(error)
 
 
 class OpenTransactions:

@@ -29,16 +29,16 @@ class ReplacedOffsets:
     `progress` gives the replication of a group's partition; None (the default) when every change counts at once.
     """
 
-    def __init__(self) -> None:
-        self.progress: Callable[[str], Progress] | None = None
+    def __init__(self, progress: Callable[[str], Progress] | None = None) -> None:
+        self._progress = progress
         self._groups: dict[str, dict[int, Values]] = {}
 
     def batch(self, group_id: str) -> Values | None:
         """Where to note the values before the changes that were just written to the log; None when they are
         replicated already."""
-        if self.progress is None:
+        if self._progress is None:
             return None
-        end, high_watermark = self.progress(group_id)
+        end, high_watermark = self._progress(group_id)
         if high_watermark >= end:
             self._groups.pop(group_id, None)
             return None
@@ -51,9 +51,9 @@ class ReplacedOffsets:
     def before(self, group_id: str, current: Mapping[Place, CommittedOffset]) -> Mapping[Place, CommittedOffset]:
         """The offsets of a group without the changes above the high watermark."""
         batches = self._groups.get(group_id)
-        if batches is None or self.progress is None:
+        if batches is None or self._progress is None:
             return current
-        high_watermark = self.progress(group_id).high_watermark
+        high_watermark = self._progress(group_id).high_watermark
         for end in [end for end in batches if end <= high_watermark]:
             del batches[end]
         if not batches:

@@ -1,9 +1,9 @@
-"""The coordinator of a node: wired to its topic, timers and settings."""
+"""The group coordinator of a broker: wired to its topic, timers and settings."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from kafkatools.core.broker.coordinators.groups.classic.rebalance import GroupSettings
 from kafkatools.core.broker.coordinators.groups.coordinator import GroupCoordinator
@@ -23,60 +23,60 @@ from kafkatools.core.broker.coordinators.groups.offsets_topic import (
     read_last_values,
 )
 from kafkatools.core.broker.coordinators.groups.requests import Answer, Client, Fields
+from kafkatools.core.broker.coordinators.groups.share.groups import ShareSurroundings
 from kafkatools.core.broker.coordinators.groups.share.settings import ShareGroupSettings
-from kafkatools.core.broker.coordinators.internal_topic import follows_elections
+from kafkatools.core.broker.coordinators.host import Host
+from kafkatools.core.broker.coordinators.shards import Shards
 from kafkatools.core.broker.metadata.image import GROUP_RESOURCE
 from kafkatools.core.broker.server.later_response import LaterResponse
 from kafkatools.core.broker.server.requests import Request, Response
 
 if TYPE_CHECKING:
-    from kafkatools.core.broker.metadata.image import MetadataDelta
-    from kafkatools.core.broker.node import Node
+    from kafkatools.core.broker.metadata.image import MetadataDelta, MetadataImage
     from kafkatools.core.broker.replicas.partition import Partition
 
-MINUTE_MS = 60_000
 SLICE_RECORDS = 200
 
 
-def open_groups(node: Node) -> GroupCoordinator:
-    """The coordinator with everything that was committed before."""
-    config = node.config
+def make_groups(
+    host: Host, topic: OffsetsTopic, around: ShareSurroundings, ensure_active: Callable[[str], None]
+) -> GroupCoordinator:
+    """The coordinator, without the groups of before."""
+    config = host.config
     settings = GroupSettings(
         config.group_min_session_timeout_ms,
         config.group_max_session_timeout_ms,
         config.group_initial_rebalance_delay_ms,
         config.group_max_size,
     )
-    topic = OffsetsTopic(node)
-    groups = GroupCoordinator(
+    return GroupCoordinator(
         settings,
         topic,
-        node.timer,
-        node.clock,
-        consumer_settings=consumer_settings(node),
-        share_settings=share_settings(node),
-        image=lambda: node.image,
+        host.timer,
+        host.clock,
+        consumer_settings=consumer_settings(host),
+        share_settings=share_settings(host),
+        image=lambda: host.image,
+        share_around=around,
+        ensure_active=ensure_active,
+        progress=topic.progress,
     )
-    groups.offsets.replaced.progress = topic.progress
-    groups.share.persister = lambda: node.coordination.persister if node.coordination.is_clustered else None
-    groups.share.states = lambda: node.share_partitions.states
-    groups.share.member_left = lambda group_id, member_id: node.share_partitions.note_member_left(group_id, member_id)
-    groups.share.group_emptied = lambda group_id: node.share_partitions.forget_group(group_id)
-    groups.ensure_active = lambda group_id: node.coordination.groups.ensure_active(group_id)
-    if not follows_elections(node):
-        for partition in topic.partitions():
-            for _ in load_partition(node, groups, partition):
-                pass
-    return groups
 
 
-def load_partition(node: Node, groups: GroupCoordinator, partition: Partition) -> Iterator[None]:
+def load_all(host: Host, topic: OffsetsTopic, groups: GroupCoordinator) -> None:
+    """Read every group that was committed before: for a node on its own, which coordinates all."""
+    for partition in topic.partitions():
+        for _ in load_partition(host, groups, partition):
+            pass
+
+
+def load_partition(host: Host, groups: GroupCoordinator, partition: Partition) -> Iterator[None]:
     """Read the groups of a partition, a slice with each step."""
     values: dict[bytes, bytes | None] = {}
     open_transactions = OpenTransactions()
     replaced: ReplacedValues = {}
-    yield from read_last_values(partition, node.note_failure, values, open_transactions, replaced)
-    loaded = LoadedGroups(node.clock.wall_ms())
+    yield from read_last_values(partition, host.note_failure, values, open_transactions, replaced)
+    loaded = LoadedGroups(host.clock.wall_ms())
     for count, (key, value) in enumerate(decoded(values), 1):
         loaded.take(key, value)
         if count % SLICE_RECORDS == 0:
@@ -89,34 +89,30 @@ def load_partition(node: Node, groups: GroupCoordinator, partition: Partition) -
 
 
 class GroupKeeper:
-    """The group coordinator, as its shards know it."""
+    """The part of the group coordinator that its shards call."""
 
     topic = TOPIC
 
-    def __init__(self, node: Node) -> None:
-        self._node = node
+    def __init__(self, host: Host, groups: GroupCoordinator) -> None:
+        self._host = host
+        self._groups = groups
 
     def load(self, partition: Partition) -> Iterator[None]:
         """Read a partition, a slice with each step."""
-        return load_partition(self._node, self._node.groups, partition)
+        return load_partition(self._host, self._groups, partition)
 
     def unload(self, is_mine: Callable[[str], bool]) -> None:
         """Groups go on elsewhere."""
-        self._node.groups.release(is_mine)
+        self._groups.release(is_mine)
 
     def tell(self) -> None:
         """Answer who waited for them."""
-        self._node.groups.send_answers()
+        self._groups.send_answers()
 
 
-def expire_offsets(node: Node) -> None:
-    """The periodic search for offsets that nobody uses (offsets.retention.minutes)."""
-    node.groups.expire_offsets(node.config.offsets_retention_minutes * MINUTE_MS)
-
-
-def consumer_settings(node: Node) -> ConsumerGroupSettings:
+def consumer_settings(host: Host) -> ConsumerGroupSettings:
     """The broker's settings about consumer groups, and those that groups have of their own."""
-    config = node.config
+    config = host.config
     return ConsumerGroupSettings(
         IntervalSetting(
             "consumer.session.timeout.ms",
@@ -140,13 +136,13 @@ def consumer_settings(node: Node) -> ConsumerGroupSettings:
         tuple(config.group_consumer_assignors),
         MigrationPolicy(config.group_consumer_migration_policy.lower()),
         config.group_consumer_regex_refresh_interval_ms,
-        lambda group_id: node.image.configs.get((GROUP_RESOURCE, group_id), {}),
+        lambda group_id: host.image.configs.get((GROUP_RESOURCE, group_id), {}),
     )
 
 
-def share_settings(node: Node) -> ShareGroupSettings:
+def share_settings(host: Host) -> ShareGroupSettings:
     """The broker's settings about share groups, and those that groups have of their own."""
-    config = node.config
+    config = host.config
 
     def interval(name: str) -> IntervalSetting:
         kind, _, rest = name.partition(".")
@@ -164,29 +160,27 @@ def share_settings(node: Node) -> ShareGroupSettings:
         interval("share.delivery.count.limit"),
         interval("share.partition.max.record.locks"),
         config.group_share_max_size,
-        lambda group_id: node.image.configs.get((GROUP_RESOURCE, group_id), {}),
+        lambda group_id: host.image.configs.get((GROUP_RESOURCE, group_id), {}),
     )
 
 
-def note_topics(node: Node, delta: MetadataDelta) -> None:
+def note_topics(groups: GroupCoordinator, delta: MetadataDelta) -> None:
     """Consumer groups look at topics that were made, changed or deleted."""
     topics = (*delta.changed_topics.values(), *delta.removed_topics.values())
     if topics:
         names = {topic.name for topic in topics}
-        node.groups.consumer.note_topics(names, has_new=bool(delta.changed_topics))
-        node.groups.share.note_topics(names)
+        groups.consumer.note_topics(names, has_new=bool(delta.changed_topics))
+        groups.share.note_topics(names)
 
 
-def note_deleted_topics(node: Node, delta: MetadataDelta) -> None:
+def note_deleted_topics(groups: GroupCoordinator, shards: Shards, image: MetadataImage, delta: MetadataDelta) -> None:
     """Offsets of deleted topics go with them."""
     names = {topic.name for topic in delta.removed_topics.values()}
     if TOPIC in names:
-        node.groups.unload()
+        groups.unload()
     elif names:
-        node.groups.forget_topics(names)
-        node.coordination.groups.when_loaded(
-            lambda: node.groups.forget_topics([name for name in names if name not in node.image.topics])
-        )
+        groups.forget_topics(names)
+        shards.when_loaded(lambda: groups.forget_topics([name for name in names if name not in image.topics]))
 
 
 def client_of(request: Request) -> Client:
@@ -197,12 +191,25 @@ def client_of(request: Request) -> Client:
 Refuse = Callable[[int], Fields]
 
 
+class GroupAnswers(Protocol):
+    """The group coordinator, and the partitions that hold its groups (`Coordination`)."""
+
+    @property
+    def group_coordinator(self) -> GroupCoordinator:
+        """The coordinator."""
+
+    @property
+    def groups(self) -> Shards:
+        """The partitions of its topic."""
+
+
 class Reply:
     """The answer of one request: given while its handler runs, or later; not before what was written of its group is
     committed. `refuse` gives the fields that only say why not."""
 
-    def __init__(self, node: Node, request: Request, group_id: str, refuse: Refuse) -> None:
-        self._node = node
+    def __init__(self, coordination: GroupAnswers, request: Request, group_id: str, refuse: Refuse) -> None:
+        self._groups = coordination.group_coordinator
+        self._shards = coordination.groups
         self._group_id = group_id
         self._refuse = refuse
         self._fields: Fields | None = None
@@ -211,31 +218,33 @@ class Reply:
     def __call__(self, fields: Fields) -> None:
         self._fields = fields
         if self._later.is_delayed:
-            self._node.groups.later(lambda: self._send(fields))
+            self._groups.later(lambda: self._send(fields))
 
     def _send(self, fields: Fields) -> None:
         if fields["error_code"]:
             self._later.respond(fields)
             return
-        self._node.coordination.groups.when_committed(
+        self._shards.when_committed(
             self._group_id, lambda code: self._later.respond(self._refuse(code) if code else fields)
         )
 
     def response(self) -> Response:
         """What the handler returns."""
-        self._node.groups.send_answers()
+        self._groups.send_answers()
         if self._fields is not None:
             self._send(self._fields)
         return self._later.returned()
 
 
-def answered(node: Node, request: Request, group_id: str, ask: Callable[[Answer], None], refuse: Refuse) -> Response:
+def answered(
+    coordination: GroupAnswers, request: Request, group_id: str, ask: Callable[[Answer], None], refuse: Refuse
+) -> Response:
     """Let the coordinator decide and return its answer, or DELAYED."""
-    reply = Reply(node, request, group_id, refuse)
+    reply = Reply(coordination, request, group_id, refuse)
     ask(reply)
     return reply.response()
 
 
-def told(node: Node, request: Request, group_id: str, fields: Fields, refuse: Refuse) -> Response:
+def told(coordination: GroupAnswers, request: Request, group_id: str, fields: Fields, refuse: Refuse) -> Response:
     """An answer that is decided, when what was written of its group is committed."""
-    return answered(node, request, group_id, lambda answer: answer(fields), refuse)
+    return answered(coordination, request, group_id, lambda answer: answer(fields), refuse)

@@ -71,6 +71,7 @@ class ShareCoordinator:
         store: StateStore,
         clock: Clock,
         has_partition: Callable[[ShareKey], bool],
+        ensure_active: Callable[[str], None] = lambda name: None,
         *,
         updates_per_snapshot: int,
         cold_interval_ms: int,
@@ -81,7 +82,7 @@ class ShareCoordinator:
         self._updates_per_snapshot = updates_per_snapshot
         self._cold_interval_ms = cold_interval_ms
         self._states: dict[ShareKey, _Kept] = {}
-        self.ensure_active: Callable[[str], None] = lambda name: None
+        self.ensure_active = ensure_active
 
     # -- requests ----------------------------------------------------------------------------------------------------
     def initialize(self, key: ShareKey, state_epoch: int, start_offset: int) -> ProduceStatus | None:

@@ -13,8 +13,10 @@ import uuid
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from kafkatools.core.broker.coordinators.host import Host
+from kafkatools.core.broker.coordinators.shards import Shards
 from kafkatools.core.broker.coordinators.share_state.coordinator import ShareCoordinator
 from kafkatools.core.broker.coordinators.share_state.share_state import (
     ShareKey,
@@ -42,9 +44,6 @@ from kafkatools.core.errors import (
     error_for_code,
 )
 
-if TYPE_CHECKING:
-    from kafkatools.core.broker.node import Node
-
 INITIALIZE, READ, WRITE, DELETE, SUMMARY = 83, 84, 85, 86, 87
 RETRY_MS = 100
 MOST_PARTITIONS = 1000
@@ -65,10 +64,21 @@ class _Question:
 
 
 class StatePersister:
-    """What one node asks of share coordinators."""
+    """What one node asks of share coordinators. `states` opens the node's own coordinator, `shards` the partitions that
+    it keeps, when they are first needed."""
 
-    def __init__(self, node: Node) -> None:
-        self._node = node
+    def __init__(
+        self,
+        host: Host,
+        topic: ShareStateTopic,
+        states: Callable[[], ShareCoordinator],
+        shards: Callable[[], Shards],
+    ) -> None:
+        self._host = host
+        self._states = states
+        self._shards = shards
+        self._topic = topic
+        self._durability = Durability(host)
         self._lanes: dict[ShareKey, deque[_Question]] = {}
         self._queued: dict[tuple[int, int], list[_Question]] = {}
         self._in_flight: set[tuple[int, int]] = set()
@@ -109,8 +119,8 @@ class StatePersister:
         here: Callable[[ShareCoordinator], tuple[ShareState | None, ProduceStatus | None]],
         done: Done,
     ) -> None:
-        node = self._node
-        until_ms = node.clock.now_ms() + node.config.share_coordinator_write_timeout_ms
+        host = self._host
+        until_ms = host.clock.now_ms() + host.config.share_coordinator_write_timeout_ms
         question = _Question(api_key, key, fields, here, done, until_ms)
         lane = self._lanes.setdefault(key, deque())
         lane.append(question)
@@ -120,7 +130,7 @@ class StatePersister:
     # -- answers ---------------------------------------------------------------------------------------------------
     def _go(self, question: _Question) -> None:
         leader = self._coordinator(question.key)
-        if leader == self._node.node_id:
+        if leader == self._host.node_id:
             self._ask_here(question)
         elif leader == NO_LEADER:
             self._note(question, CoordinatorNotAvailable(), None)
@@ -130,19 +140,19 @@ class StatePersister:
             self._send_queued(lane)
 
     def _coordinator(self, key: ShareKey) -> int:
-        if not self._node.coordination.is_clustered:
-            return self._node.node_id
+        if not self._host.is_clustered:
+            return self._host.node_id
         try:
-            return ShareStateTopic(self._node).leader_of(name_of(key))
+            return self._topic.leader_of(name_of(key))
         except CoordinatorNotAvailable:
             return NO_LEADER
 
     def _note(self, question: _Question, error: KafkaError | None, state: ShareState | None) -> None:
         """This is the answer, unless it is worth asking again."""
-        node = self._node
-        now_ms = node.clock.now_ms()
-        if isinstance(error, RETRIED) and node.coordination.is_clustered and now_ms < question.until_ms:
-            node.timer.schedule(RETRY_MS, lambda _now_ms: self._go(question), now_ms)
+        host = self._host
+        now_ms = host.clock.now_ms()
+        if isinstance(error, RETRIED) and host.is_clustered and now_ms < question.until_ms:
+            host.timer.schedule(RETRY_MS, lambda _now_ms: self._go(question), now_ms)
             return
         lane = self._lanes[question.key]
         lane.popleft()
@@ -153,9 +163,8 @@ class StatePersister:
             self._go(lane[0])
 
     def _ask_here(self, question: _Question) -> None:
-        node = self._node
         try:
-            state, status = question.here(node.share_partitions.states)
+            state, status = question.here(self._states())
         except KafkaError as error:
             self._note(question, error, None)
             return
@@ -163,10 +172,10 @@ class StatePersister:
         def kept(code: int) -> None:
             self._note(question, error_for_code(code)() if code else None, None if code else state)
 
-        if node.coordination.is_clustered:
-            node.coordination.share.when_committed(name_of(question.key), kept)
+        if self._host.is_clustered:
+            self._shards().when_committed(name_of(question.key), kept)
         else:
-            Durability(node).when_durable([status], kept)
+            self._durability.when_durable([status], kept)
 
     # -- elsewhere -------------------------------------------------------------------------------------------------
     def _send_queued(self, lane: tuple[int, int]) -> None:
@@ -177,7 +186,7 @@ class StatePersister:
         asked = [question for question in queued if question.key.group_id == group_id][:MOST_PARTITIONS]
         chosen = set(map(id, asked))
         self._queued[lane] = [question for question in queued if id(question) not in chosen]
-        channel = self._node.coordination.channel
+        channel = self._host.channel
         assert channel is not None
         self._in_flight.add(lane)
         broker, api_key = lane
@@ -186,7 +195,7 @@ class StatePersister:
             api_key,
             _fields(group_id, asked),
             lambda answer: self._take(lane, asked, answer),
-            timeout_ms=self._node.config.share_coordinator_write_timeout_ms,
+            timeout_ms=self._host.config.share_coordinator_write_timeout_ms,
         )
 
     def _take(self, lane: tuple[int, int], asked: Sequence[_Question], answer: Any | None) -> None:

@@ -13,7 +13,6 @@ from kafkatools.core.broker.coordinators.groups.errors import coordinator_error_
 from kafkatools.core.broker.coordinators.internal_topic import (
     InternalTopic,
     batches_of,
-    follows_elections,
     partition_for,
 )
 from kafkatools.core.broker.coordinators.share_state.share_state import Record, ShareKey, name_of
@@ -35,14 +34,14 @@ class ShareStateTopic(InternalTopic):
     name = TOPIC
 
     def _wanted(self) -> NewTopic:
-        config = self._node.config
+        config = self._host.config
         configs = {
             "cleanup.policy": "delete",
             "compression.type": "producer",
             "segment.bytes": str(config.share_coordinator_state_topic_segment_bytes),
             "retention.ms": "-1",
         }
-        if follows_elections(self._node):
+        if self._host.is_clustered:
             configs["min.insync.replicas"] = str(config.share_coordinator_state_topic_min_isr)
         factor = self._in_cluster("share.coordinator.state.topic.replication.factor")
         return NewTopic(TOPIC, config.share_coordinator_state_topic_num_partitions, factor, configs=configs)
@@ -62,12 +61,12 @@ class ShareStateTopic(InternalTopic):
     def _append(self, key: ShareKey, record: Record) -> tuple[int, ProduceStatus | None]:
         from kafkatools.core.records.builder import BatchBuilder
 
-        node = self._node
-        partition = node.replicas.get(TOPIC, self.index_of(key))
-        now_ms = node.clock.wall_ms()
+        host = self._host
+        partition = host.replicas.get(TOPIC, self.index_of(key))
+        now_ms = host.clock.wall_ms()
         builder = BatchBuilder(
             len(record[0]) + len(record[1] or b"") + RECORD_OVERHEAD_BYTES,
-            node.config.share_coordinator_state_topic_compression_codec,
+            host.config.share_coordinator_state_topic_compression_codec,
         )
         builder.append(now_ms, *record)
         return self._append_batch(partition, builder, now_ms, AppendOrigin.COORDINATOR)
@@ -84,12 +83,12 @@ class ShareStateTopic(InternalTopic):
                 for i in range(columns.count):
                     yield columns.offsets[i], *decode_record(columns.key(i) or b"", columns.value(i))
             except (KafkaError, RecordFormatError, UnknownRecordType) as error:
-                self._node.note_failure(error)
+                self._host.note_failure(error)
             if count % SLICE_BATCHES == 0:
                 yield None
 
     def prune(self, index: int, before_offset: int) -> None:
         """Delete what lies before an offset."""
-        partition = self._node.replicas.partitions.get(TOPIC, {}).get(index)
+        partition = self._host.replicas.partitions.get(TOPIC, {}).get(index)
         if partition is not None and partition.is_leader and before_offset > partition.log.log_start_offset:
             partition.log.increment_log_start_offset(min(before_offset, partition.log.high_watermark))

@@ -2,30 +2,46 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Protocol
 
 from kafkatools.core.broker.coordinators.share_state.coordinator import ShareCoordinator
 from kafkatools.core.broker.coordinators.share_state.share_state import ShareKey, name_of
-from kafkatools.core.broker.coordinators.transactions.durability import Durability
 from kafkatools.core.broker.metadata.controller.acls import CLUSTER, CLUSTER_ACTION, CLUSTER_NAME
 from kafkatools.core.broker.replicas.delayed_produce import ProduceStatus
 from kafkatools.core.broker.server.later_response import LaterResponse
 from kafkatools.core.broker.server.requests import Request, Response
 from kafkatools.core.errors import ClusterAuthorizationFailed, InvalidRequest, KafkaError
 
-if TYPE_CHECKING:
-    from kafkatools.core.broker.node import Node
-
 Fields = dict[str, Any]
 Outcome = tuple[Fields, ProduceStatus | None]
 Do = Callable[[ShareCoordinator, ShareKey, Any], Outcome]
 
 
-def answer(node: Node, request: Request, do: Do, refused: Fields) -> Response:
+class Coordinator(Protocol):
+    """The share coordinator, and when what it wrote is committed (`Coordination`)."""
+
+    @property
+    def share_states(self) -> ShareCoordinator:
+        """The coordinator; opened when it is first needed."""
+
+    def when_states_committed(
+        self, names: Iterable[str], statuses: Sequence[ProduceStatus | None], done: Callable[[dict[str, int]], None]
+    ) -> None:
+        """Call back, now or later, with the error codes of the states that were not kept."""
+
+
+class Authorizer(Protocol):
+    """Who may do what (`Node`)."""
+
+    def authorize(self, request: Request, operation: int, resource_type: int, name: str) -> bool:
+        """Whether the client may do an operation on a resource."""
+
+
+def answer(authorizer: Authorizer, coordinator: Coordinator, request: Request, do: Do, refused: Fields) -> Response:
     """Do it for every partition; `refused` is what a partition says beside its error."""
     entity = request.decode()
-    is_allowed = node.authorize(request, CLUSTER_ACTION, CLUSTER, CLUSTER_NAME)
+    is_allowed = authorizer.authorize(request, CLUSTER_ACTION, CLUSTER, CLUSTER_NAME)
     statuses: list[ProduceStatus | None] = []
     outcomes: dict[str, Fields] = {}
     results = []
@@ -38,7 +54,7 @@ def answer(node: Node, request: Request, do: Do, refused: Fields) -> Response:
                 if not entity.group_id or topic.topic_id is None:
                     raise InvalidRequest()
                 key = ShareKey(entity.group_id, topic.topic_id, partition.partition)
-                fields, status = do(node.share_partitions.states, key, partition)
+                fields, status = do(coordinator.share_states, key, partition)
                 statuses.append(status)
                 outcome = {"error_code": 0, "error_message": None, **fields}
                 outcomes[name_of(key)] = outcome
@@ -54,8 +70,5 @@ def answer(node: Node, request: Request, do: Do, refused: Fields) -> Response:
             outcomes[name].update(error_code=code, error_message=None, **refused)
         later.respond({"results": results})
 
-    if node.coordination.is_clustered:
-        node.coordination.share.when_all_committed(outcomes, committed)
-    else:
-        Durability(node).when_durable(statuses, lambda _code: committed({}))
+    coordinator.when_states_committed(outcomes, statuses, committed)
     return later.returned()

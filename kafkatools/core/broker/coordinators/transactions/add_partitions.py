@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from kafkatools.core.broker.coordinators.host import Host
 from kafkatools.core.broker.coordinators.internal_topic import partition_for
-from kafkatools.core.broker.coordinators.transactions.coordinator import ProducerIdentity
+from kafkatools.core.broker.coordinators.transactions.coordinator import ProducerIdentity, TransactionCoordinator
 from kafkatools.core.broker.coordinators.transactions.log_records import by_topic
 from kafkatools.core.broker.coordinators.transactions.transaction import TopicPartition
 from kafkatools.core.broker.coordinators.transactions.transaction_log import TOPIC
@@ -25,9 +26,6 @@ from kafkatools.core.errors import (
     NetworkException,
     UnknownServerError,
 )
-
-if TYPE_CHECKING:
-    from kafkatools.core.broker.node import Node
 
 ADD_PARTITIONS_TO_TXN = 24
 ADDING_VERSION = 2
@@ -60,10 +58,11 @@ class _Question:
 
 
 class AddPartitions:
-    """The questions of one node."""
+    """The questions of one node. `coordinator` opens the node's own coordinator when it is first needed."""
 
-    def __init__(self, node: Node) -> None:
-        self._node = node
+    def __init__(self, host: Host, coordinator: Callable[[], TransactionCoordinator]) -> None:
+        self._host = host
+        self._own_coordinator = coordinator
         self._queued: dict[int, list[_Question]] = {}
         self._in_flight: set[int] = set()
 
@@ -78,10 +77,10 @@ class AddPartitions:
     ) -> None:
         """Add partitions to a transaction, or only verify that they are part of it; answers with an error code for
         each, now or later."""
-        node = self._node
-        until_ms = node.clock.now_ms() + node.config.add_partitions_to_txn_retry_backoff_max_ms
+        host = self._host
+        until_ms = host.clock.now_ms() + host.config.add_partitions_to_txn_retry_backoff_max_ms
         question = _Question(transactional_id, producer, places, adds, until_ms, answer)
-        if node.coordination.is_clustered:
+        if host.is_clustered:
             self._ask(question)
         else:
             self._ask_here(question)
@@ -90,20 +89,20 @@ class AddPartitions:
         leader = self._coordinator(question.transactional_id)
         if leader == NO_LEADER:
             question.refuse(CoordinatorNotAvailable.code)
-        elif leader == self._node.node_id:
+        elif leader == self._host.node_id:
             self._ask_here(question)
         else:
             self._queued.setdefault(leader, []).append(question)
             self._send_queued(leader)
 
     def _coordinator(self, transactional_id: str) -> int:
-        topic = self._node.image.topics.get(TOPIC)
+        topic = self._host.image.topics.get(TOPIC)
         if topic is None:
             return NO_LEADER
         return topic.partitions[partition_for(transactional_id, len(topic.partitions))].leader
 
     def _ask_here(self, question: _Question) -> None:
-        coordinator = self._node.transactions
+        coordinator = self._own_coordinator()
         if question.adds:
             coordinator.add_partitions_when_settled(
                 question.transactional_id, question.producer, question.places, ADDING_VERSION, question.refuse
@@ -126,7 +125,7 @@ class AddPartitions:
             else:
                 asked[question.transactional_id] = question
         self._queued[broker] = rest
-        channel = self._node.coordination.channel
+        channel = self._host.channel
         assert channel is not None
         self._in_flight.add(broker)
         fields = {"transactions": [question.fields() for question in asked.values()]}
@@ -153,12 +152,12 @@ class AddPartitions:
         self._send_queued(broker)
 
     def _answer(self, question: _Question, codes: Codes) -> None:
-        node = self._node
-        now_ms = node.clock.now_ms()
+        host = self._host
+        now_ms = host.clock.now_ms()
         is_busy = question.adds and ConcurrentTransactions.code in codes.values()
         if is_busy and now_ms < question.until_ms:
-            backoff_ms = node.config.add_partitions_to_txn_retry_backoff_ms
-            node.timer.schedule(backoff_ms, lambda _now_ms: self._ask(question), now_ms)
+            backoff_ms = host.config.add_partitions_to_txn_retry_backoff_ms
+            host.timer.schedule(backoff_ms, lambda _now_ms: self._ask(question), now_ms)
         else:
             question.answer(codes)
 

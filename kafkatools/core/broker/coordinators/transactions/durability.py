@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
 
+from kafkatools.core.broker.coordinators.host import Host
 from kafkatools.core.broker.replicas.delayed_produce import DelayedProduce, ProduceStatus
-
-if TYPE_CHECKING:
-    from kafkatools.core.broker.node import Node
 
 NONE = 0
 
@@ -16,8 +13,8 @@ NONE = 0
 class Durability:
     """The purgatory of produce requests, for appends of the coordinator."""
 
-    def __init__(self, node: Node) -> None:
-        self._node = node
+    def __init__(self, host: Host) -> None:
+        self._host = host
 
     def when_durable(self, statuses: Sequence[ProduceStatus | None], done: Callable[[int], None]) -> None:
         """Call `done` with an error code when everything is durable: at once when there is nothing to wait for, at the
@@ -30,7 +27,7 @@ class Durability:
         def complete(finished: Sequence[ProduceStatus]) -> None:
             done(next((status.error_code for status in finished if status.error_code), NONE))
 
-        node = self._node
-        waiting = DelayedProduce(node.config.request_timeout_ms, pending, complete)
+        host = self._host
+        waiting = DelayedProduce(host.config.request_timeout_ms, pending, complete)
         keys = [status.partition.key for status in pending]
-        node.produce_purgatory.try_complete_else_watch(waiting, keys, node.clock.now_ms())
+        host.produce_purgatory.try_complete_else_watch(waiting, keys, host.clock.now_ms())

@@ -8,11 +8,11 @@ by the coordinator, which looks for the leader anew.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
-from kafkatools.core.broker.coordinators.transactions import markers
+from kafkatools.core.broker.coordinators.host import Host
 from kafkatools.core.broker.coordinators.transactions.log_records import by_topic
-from kafkatools.core.broker.coordinators.transactions.markers import Marker
+from kafkatools.core.broker.coordinators.transactions.markers import Marker, MarkerWriter
 from kafkatools.core.broker.coordinators.transactions.transaction import TopicPartition
 from kafkatools.core.broker.metadata.image import NO_LEADER
 from kafkatools.core.broker.replicas.delayed_produce import DelayedProduce, ProduceStatus
@@ -23,9 +23,6 @@ from kafkatools.core.errors import (
     UnknownServerError,
     UnknownTopicOrPartition,
 )
-
-if TYPE_CHECKING:
-    from kafkatools.core.broker.node import Node
 
 WRITE_TXN_MARKERS = 27
 MOST_PLACES = 1000
@@ -44,8 +41,9 @@ class _Entry(NamedTuple):
 class MarkerSender:
     """All markers of a node's coordinator."""
 
-    def __init__(self, node: Node) -> None:
-        self._node = node
+    def __init__(self, host: Host, writer: MarkerWriter) -> None:
+        self._host = host
+        self._writer = writer
         self._queued: dict[int, list[_Entry]] = {}
         self._in_flight: set[int] = set()
 
@@ -58,7 +56,7 @@ class MarkerSender:
             leader = self._leader(place)
             if leader is None:
                 note(place, NONE)
-            elif leader == self._node.node_id:
+            elif leader == self._host.node_id:
                 here.append(place)
             elif leader == NO_LEADER:
                 note(place, LeaderNotAvailable.code)
@@ -71,11 +69,11 @@ class MarkerSender:
 
     def note_failure(self, error: KafkaError) -> None:
         """Report what nobody waits for."""
-        self._node.note_failure(error)
+        self._host.note_failure(error)
 
     def _leader(self, place: TopicPartition) -> int | None:
         """Who leads a partition; None when there is none such."""
-        topic = self._node.image.topics.get(place[0])
+        topic = self._host.image.topics.get(place[0])
         state = None if topic is None else topic.partitions.get(place[1])
         return None if state is None else state.leader
 
@@ -85,11 +83,11 @@ class MarkerSender:
         written: list[TopicPartition] = []
         for place in places:
             try:
-                status = markers.write_marker(self._node, place, marker)
+                status = self._writer.write(place, marker)
             except UnknownTopicOrPartition:
                 written.append(place)
             except KafkaError as error:
-                self._node.note_failure(error)
+                self._host.note_failure(error)
                 note(place, error.code)
             else:
                 if status is None:
@@ -106,11 +104,11 @@ class MarkerSender:
             for place, status in waiting:
                 note(place, status.error_code)
 
-        node = self._node
+        host = self._host
         statuses = [status for _, status in waiting]
-        operation = DelayedProduce(node.config.request_timeout_ms, statuses, complete)
+        operation = DelayedProduce(host.config.request_timeout_ms, statuses, complete)
         keys = [status.partition.key for status in statuses]
-        node.produce_purgatory.try_complete_else_watch(operation, keys, node.clock.now_ms())
+        host.produce_purgatory.try_complete_else_watch(operation, keys, host.clock.now_ms())
 
     # -- elsewhere -------------------------------------------------------------------------------------------------
     def _send_queued(self, broker: int) -> None:
@@ -119,7 +117,7 @@ class MarkerSender:
             return
         entries, rest = queued[:MOST_PLACES], queued[MOST_PLACES:]
         self._queued[broker] = rest
-        channel = self._node.coordination.channel
+        channel = self._host.channel
         assert channel is not None
         self._in_flight.add(broker)
         channel.send(

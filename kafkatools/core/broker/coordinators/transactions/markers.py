@@ -6,15 +6,14 @@ committed in the transaction. The coordinator and the API write through the same
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple, Protocol
 
 from kafkatools.core.broker.coordinators.groups.offsets_topic import TOPIC as OFFSETS_TOPIC
+from kafkatools.core.broker.coordinators.host import Host
+from kafkatools.core.broker.coordinators.shards import Shards
 from kafkatools.core.broker.coordinators.transactions.transaction import TopicPartition
 from kafkatools.core.broker.replicas.delayed_produce import ProduceStatus
 from kafkatools.core.errors import KafkaError, KafkaStorageError, NotLeaderOrFollower
-
-if TYPE_CHECKING:
-    from kafkatools.core.broker.node import Node
 
 
 class Marker(NamedTuple):
@@ -27,40 +26,61 @@ class Marker(NamedTuple):
     transaction_version: int = 0
 
 
-def write_marker(node: Node, place: TopicPartition, marker: Marker) -> ProduceStatus | None:
-    """Append the marker to a partition that this node leads; gives what to wait for. Raises UnknownTopicOrPartition,
-    InvalidProducerEpoch, TransactionCoordinatorFenced, KafkaStorageError, NotLeaderOrFollower: also while the groups of
-    a partition of `__consumer_offsets` are being read."""
-    from kafkatools.core.log.producers.append import AppendOrigin
-    from kafkatools.core.records.control import ControlRecordType, EndTransactionMarker, write_end_transaction_marker
+class PendingOffsets(Protocol):
+    """Who keeps the offsets that groups commit in transactions (`GroupCoordinator`)."""
 
-    topic, index = place
-    partition = node.replicas.get(topic, index)
-    if topic == OFFSETS_TOPIC:
-        _ensure_groups(node, index)
-    kind = ControlRecordType.COMMIT if marker.is_commit else ControlRecordType.ABORT
-    now_ms = node.clock.wall_ms()
-    batch = write_end_transaction_marker(
-        EndTransactionMarker(kind, marker.coordinator_epoch),
-        timestamp=now_ms,
-        producer_id=marker.producer_id,
-        producer_epoch=marker.producer_epoch,
-    )
-    try:
-        info = partition.append(
-            memoryview(batch), now_ms, origin=AppendOrigin.COORDINATOR, transaction_version=marker.transaction_version
+    def complete_transaction(self, producer_id: int, partition_index: int, *, is_commit: bool) -> None:
+        """Commit or forget what a producer has open in a partition of `__consumer_offsets`."""
+
+
+class MarkerWriter:
+    """Writes markers to the partitions that this node leads. `group_shards` are the partitions of
+    `__consumer_offsets`."""
+
+    def __init__(self, host: Host, offsets: PendingOffsets, group_shards: Shards) -> None:
+        self._host = host
+        self._offsets = offsets
+        self._group_shards = group_shards
+
+    def write(self, place: TopicPartition, marker: Marker) -> ProduceStatus | None:
+        """Append the marker to a partition that this node leads; gives what to wait for. Raises
+        UnknownTopicOrPartition, InvalidProducerEpoch, TransactionCoordinatorFenced, KafkaStorageError,
+        NotLeaderOrFollower: also while the groups of a partition of `__consumer_offsets` are being read."""
+        from kafkatools.core.log.producers.append import AppendOrigin
+        from kafkatools.core.records.control import (
+            ControlRecordType,
+            EndTransactionMarker,
+            write_end_transaction_marker,
         )
-    except OSError as error:
-        raise KafkaStorageError(str(error)) from error
-    node.replicas.note_append(partition)
-    if topic == OFFSETS_TOPIC:
-        node.groups.complete_transaction(marker.producer_id, index, is_commit=marker.is_commit)
-    end = info.last_offset + 1
-    return None if partition.is_replicated_to(end) else ProduceStatus(partition, end)
 
+        topic, index = place
+        host = self._host
+        partition = host.replicas.get(topic, index)
+        if topic == OFFSETS_TOPIC:
+            self._ensure_groups(index)
+        kind = ControlRecordType.COMMIT if marker.is_commit else ControlRecordType.ABORT
+        now_ms = host.clock.wall_ms()
+        batch = write_end_transaction_marker(
+            EndTransactionMarker(kind, marker.coordinator_epoch),
+            timestamp=now_ms,
+            producer_id=marker.producer_id,
+            producer_epoch=marker.producer_epoch,
+        )
+        version = marker.transaction_version
+        try:
+            info = partition.append(
+                memoryview(batch), now_ms, origin=AppendOrigin.COORDINATOR, transaction_version=version
+            )
+        except OSError as error:
+            raise KafkaStorageError(str(error)) from error
+        host.replicas.note_append(partition)
+        if topic == OFFSETS_TOPIC:
+            self._offsets.complete_transaction(marker.producer_id, index, is_commit=marker.is_commit)
+        end = info.last_offset + 1
+        return None if partition.is_replicated_to(end) else ProduceStatus(partition, end)
 
-def _ensure_groups(node: Node, index: int) -> None:
-    try:
-        node.coordination.groups.ensure_partition_active(index)
-    except KafkaError as error:
-        raise NotLeaderOrFollower() from error
+    def _ensure_groups(self, index: int) -> None:
+        try:
+            self._group_shards.ensure_partition_active(index)
+        except KafkaError as error:
+            raise NotLeaderOrFollower() from error

@@ -1,11 +1,12 @@
-"""The transaction coordinator of a node: wired to its topic, timers and settings."""
+"""The transaction coordinator of a broker: wired to its topic, timers and settings."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from kafkatools.core.broker.coordinators.internal_topic import follows_elections
+from kafkatools.core.broker.coordinators.host import Host
+from kafkatools.core.broker.coordinators.shards import Shards
 from kafkatools.core.broker.coordinators.transactions.coordinator import (
     Surroundings,
     TransactionCoordinator,
@@ -13,29 +14,30 @@ from kafkatools.core.broker.coordinators.transactions.coordinator import (
 )
 from kafkatools.core.broker.coordinators.transactions.durability import Durability
 from kafkatools.core.broker.coordinators.transactions.marker_sender import MarkerSender
+from kafkatools.core.broker.coordinators.transactions.markers import MarkerWriter
 from kafkatools.core.broker.coordinators.transactions.transaction import Transaction
 from kafkatools.core.broker.coordinators.transactions.transaction_log import TOPIC, TransactionLog
 from kafkatools.core.errors import CoordinatorNotAvailable
 
 if TYPE_CHECKING:
-    from kafkatools.core.broker.node import Node
     from kafkatools.core.broker.replicas.partition import Partition
 
 TRANSACTION_VERSION = "transaction.version"
 
 
-def open_transactions(node: Node) -> TransactionCoordinator:
+def open_transactions(
+    host: Host, log: TransactionLog, writer: MarkerWriter, new_producer_id: Callable[[], int]
+) -> TransactionCoordinator:
     """The coordinator with every transaction of before; those whose end was decided are completed."""
-    config = node.config
-    log = TransactionLog(node)
+    config = host.config
     around = Surroundings(
         log,
-        MarkerSender(node),
-        Durability(node),
-        node.timer,
-        node.clock,
-        node.producer_ids.next_id,
-        lambda: node.image.features.get(TRANSACTION_VERSION, 0),
+        MarkerSender(host, writer),
+        Durability(host),
+        host.timer,
+        host.clock,
+        new_producer_id,
+        lambda: host.image.features.get(TRANSACTION_VERSION, 0),
     )
     settings = TransactionSettings(
         config.transaction_max_timeout_ms,
@@ -43,51 +45,62 @@ def open_transactions(node: Node) -> TransactionCoordinator:
         config.add_partitions_to_txn_retry_backoff_max_ms,
     )
     transactions = TransactionCoordinator(settings, around)
-    if not follows_elections(node):
+    if not host.is_clustered:
         for partition in log.partitions():
             transactions.load(each for each in log.read(partition) if each is not None)
+    host.every(config.transaction_abort_timed_out_transaction_cleanup_interval_ms, transactions.abort_timed_out)
+    host.every(config.transaction_remove_expired_transaction_cleanup_interval_ms, transactions.expire_ids)
     return transactions
 
 
 class TransactionKeeper:
-    """The transaction coordinator, as its shards know it."""
+    """The part of the transaction coordinator that its shards call. `coordinator` and `shards` open theirs when they
+    are first needed."""
 
     topic = TOPIC
 
-    def __init__(self, node: Node) -> None:
-        self._node = node
+    def __init__(
+        self,
+        host: Host,
+        log: TransactionLog,
+        coordinator: Callable[[], TransactionCoordinator],
+        shards: Callable[[], Shards],
+    ) -> None:
+        self._host = host
+        self._log = log
+        self._coordinator = coordinator
+        self._shards = shards
 
     def load(self, partition: Partition) -> Iterator[None]:
         """Read a partition, a slice with each step. Transactions whose end was decided are completed when that is
         committed: a node that fails before may not have told the one after it."""
         found = []
-        for transaction in TransactionLog(self._node).read(partition):
+        for transaction in self._log.read(partition):
             if transaction is None:
                 yield
             else:
                 found.append(transaction)
-        self._node.transactions.take_over(found)
+        self._coordinator().take_over(found)
         decided = [transaction for transaction in found if transaction.state.is_prepared]
         if decided:
             self._complete_when_committed(decided)
 
     def _complete_when_committed(self, decided: Sequence[Transaction]) -> None:
-        node = self._node
 
         def committed(code: int) -> None:
             if code == CoordinatorNotAvailable.code:
                 self._complete_when_committed(decided)
             elif not code:
-                node.transactions.complete_decided(decided)
+                self._coordinator().complete_decided(decided)
 
         def begin(_now_ms: int) -> None:
-            node.coordination.transactions.when_committed(decided[0].transactional_id, committed)
+            self._shards().when_committed(decided[0].transactional_id, committed)
 
-        node.timer.schedule(1, begin, node.clock.now_ms())
+        self._host.schedule(1, begin)
 
     def unload(self, is_mine: Callable[[str], bool]) -> None:
         """Transactional ids go on elsewhere."""
-        self._node.transactions.release(is_mine)
+        self._coordinator().release(is_mine)
 
     def tell(self) -> None:
         """Who waits, waits for an append."""

@@ -6,9 +6,10 @@ coordinator's epoch. One record is one batch.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from kafkatools.core.broker.coordinators.groups.offsets_topic import OpenTransactions, read_last_values
+from kafkatools.core.broker.coordinators.host import Host
 from kafkatools.core.broker.coordinators.internal_topic import InternalTopic, Record, partition_for
 from kafkatools.core.broker.coordinators.transactions.log_records import transaction_of
 from kafkatools.core.broker.coordinators.transactions.transaction import Transaction
@@ -24,12 +25,16 @@ SLICE_RECORDS = 200
 
 
 class TransactionLog(InternalTopic):
-    """The topic on this node."""
+    """The topic on this node. `ensure_active` raises a KafkaError when another broker coordinates an id."""
 
     name = TOPIC
 
+    def __init__(self, host: Host, ensure_active: Callable[[str], None]) -> None:
+        super().__init__(host)
+        self._ensure_active = ensure_active
+
     def _wanted(self) -> NewTopic:
-        config = self._node.config
+        config = self._host.config
         configs = {
             "unclean.leader.election.enable": "false",
             "compression.type": "uncompressed",
@@ -43,12 +48,12 @@ class TransactionLog(InternalTopic):
     def partition_of(self, transactional_id: str) -> Partition:
         """Where an id lives; NotCoordinator when that was not made yet or is led elsewhere, CoordinatorNotAvailable,
         CoordinatorLoadInProgress."""
-        self._node.coordination.transactions.ensure_active(transactional_id)
-        topic = self._node.image.topics.get(TOPIC)
+        self._ensure_active(transactional_id)
+        topic = self._host.image.topics.get(TOPIC)
         if topic is None:
             raise NotCoordinator()
         index = partition_for(transactional_id, len(topic.partitions))
-        partition: Partition | None = self._node.replicas.partitions.get(TOPIC, {}).get(index)
+        partition = self._host.replicas.partitions.get(TOPIC, {}).get(index)
         if partition is None:
             raise NotCoordinator()
         return partition
@@ -63,7 +68,7 @@ class TransactionLog(InternalTopic):
         from kafkatools.core.records.builder import BatchBuilder
 
         partition = self.partition_of(transactional_id)
-        now_ms = self._node.clock.wall_ms()
+        now_ms = self._host.clock.wall_ms()
         size = sum(len(key) + len(value or b"") + RECORD_OVERHEAD_BYTES for key, value in records)
         builder = BatchBuilder(size)
         for key, value in records:
@@ -76,7 +81,7 @@ class TransactionLog(InternalTopic):
         from kafkatools.core.protocol.schemas.errors import RecordFormatError, UnknownRecordType
         from kafkatools.core.protocol.schemas.transaction_log import decode_record
 
-        note_failure = self._node.note_failure
+        note_failure = self._host.note_failure
         values: dict[bytes, bytes | None] = {}
         yield from read_last_values(partition, note_failure, values, OpenTransactions())
         for count, (key, value) in enumerate(values.items(), 1):

@@ -8,14 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from enum import Enum
-from typing import TYPE_CHECKING
 
+from kafkatools.core.broker.coordinators.host import Host
+from kafkatools.core.broker.coordinators.transactions.add_partitions import AddPartitions
 from kafkatools.core.broker.coordinators.transactions.coordinator import ProducerIdentity
 from kafkatools.core.broker.coordinators.transactions.transaction import TopicPartition
 from kafkatools.core.errors import InvalidProducerEpoch, InvalidTxnState, ProducerFenced, TransactionAbortable
-
-if TYPE_CHECKING:
-    from kafkatools.core.broker.node import Node
 
 
 class Operation(Enum):
@@ -31,7 +29,8 @@ class Operation(Enum):
 
 
 def ensure_in_transaction(
-    node: Node,
+    host: Host,
+    add_partitions: AddPartitions,
     transactional_id: str,
     producer: ProducerIdentity,
     place: TopicPartition,
@@ -39,11 +38,11 @@ def ensure_in_transaction(
     answer: Callable[[int], None],
 ) -> None:
     """Answer 0 when the partition is part of the open transaction, at once or later, else why not."""
-    if node.replicas.get(*place).log.has_ongoing_transaction(*producer):
+    if host.replicas.get(*place).log.has_ongoing_transaction(*producer):
         answer(0)
         return
-    if operation.adds or node.config.transaction_partition_verification_enable:
-        node.coordination.add_partitions.ask(
+    if operation.adds or host.config.transaction_partition_verification_enable:
+        add_partitions.ask(
             transactional_id,
             producer,
             [place],

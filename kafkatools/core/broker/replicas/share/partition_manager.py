@@ -7,14 +7,14 @@ the requests at hand.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from kafkatools.core.broker.coordinators.host import Host
 from kafkatools.core.broker.coordinators.share_state.coordinator import ShareCoordinator
 from kafkatools.core.broker.coordinators.share_state.pending import Kept, PendingWrite
-from kafkatools.core.broker.coordinators.share_state.persister import error_for_members
-from kafkatools.core.broker.coordinators.share_state.service import open_share_coordinator
+from kafkatools.core.broker.coordinators.share_state.persister import StatePersister, error_for_members
 from kafkatools.core.broker.coordinators.share_state.share_state import (
     UNINITIALIZED_START_OFFSET,
     ShareKey,
@@ -41,7 +41,6 @@ from kafkatools.core.errors import (
 if TYPE_CHECKING:
     from kafkatools.core.broker.coordinators.groups.share.settings import ShareGroupSettings
     from kafkatools.core.broker.metadata.image import MetadataDelta
-    from kafkatools.core.broker.node import Node
     from kafkatools.core.broker.server.listener import Connection
 
 EARLIEST = "earliest"
@@ -70,41 +69,41 @@ class GroupLimits:
 
 
 class SharePartitionManager:
-    """Share partitions by key."""
+    """Share partitions by key. `states` opens the node's own share coordinator when it is first needed; `persister`
+    asks those of a cluster (None: a node on its own)."""
 
-    def __init__(self, node: Node) -> None:
-        self._node = node
-        self.sessions = ShareSessions(node.config.group_share_max_share_sessions)
+    def __init__(
+        self,
+        host: Host,
+        settings: ShareGroupSettings,
+        states: Callable[[], ShareCoordinator],
+        persister: StatePersister | None,
+    ) -> None:
+        self._host = host
+        self.settings = settings
+        self._own_states = states
+        self._persister = persister
+        self.sessions = ShareSessions(host.config.group_share_max_share_sessions)
         self._partitions: dict[ShareKey, SharePartition] = {}
         self._by_group: dict[str, set[ShareKey]] = {}
         self._lock_timers: dict[ShareKey, TimerTask] = {}
-        self._states: ShareCoordinator | None = None
         self._opening: set[ShareKey] = set()
         self._failed: dict[ShareKey, KafkaError] = {}
-        node.coordination.on_partition_gone = self._note_gone
-
-    @property
-    def settings(self) -> ShareGroupSettings:
-        """The settings of share groups."""
-        return self._node.groups.share.settings
 
     @property
     def states(self) -> ShareCoordinator:
         """The share coordinator; read back when it is first needed."""
-        if self._states is None:
-            self._states = open_share_coordinator(self._node)
-            self._node.every(self._node.config.share_coordinator_state_topic_prune_interval_ms, self._states.prune)
-        return self._states
+        return self._own_states()
 
     # -- share partitions --------------------------------------------------------------------------------------------
     def log_partition(self, key: ShareKey) -> Partition:
         """The partition itself, which this node leads; UnknownTopicId, UnknownTopicOrPartition, NotLeaderOrFollower."""
-        topic = self._node.image.topics_by_id.get(key.topic_id)
+        topic = self._host.image.topics_by_id.get(key.topic_id)
         if topic is None:
             raise UnknownTopicId()
         if key.partition not in topic.partitions:
             raise UnknownTopicOrPartition()
-        return self._node.replicas.get(topic.name, key.partition)
+        return self._host.replicas.get(topic.name, key.partition)
 
     def isolation_level(self, group_id: str) -> int:
         """How far the group may read."""
@@ -117,11 +116,11 @@ class SharePartitionManager:
     def _opened(self, key: ShareKey, partition: Partition) -> SharePartition | None:
         """The share partition, read back when need be; None while its coordinator is asked. Raises a KafkaError."""
         known = self._partitions.get(key)
-        if known is None and self._node.coordination.is_clustered:
+        if known is None and self._persister is not None:
             if key in self._failed:
                 raise self._failed[key]
             if key not in self._opening:
-                self._ask_to_open(key, partition)
+                self._ask_to_open(self._persister, key, partition)
             return self._partitions.get(key)
         return known or self._open_here(key, partition)
 
@@ -132,7 +131,7 @@ class SharePartitionManager:
             raise UnknownServerError(str(error)) from error
         return self._begin(key, partition, state)
 
-    def _ask_to_open(self, key: ShareKey, partition: Partition) -> None:
+    def _ask_to_open(self, persister: StatePersister, key: ShareKey, partition: Partition) -> None:
         epoch = partition.leader_epoch
         self._opening.add(key)
 
@@ -145,9 +144,9 @@ class SharePartitionManager:
                     self._begin(key, partition, state)
                 except KafkaError as failure:
                     self._failed[key] = failure
-            self._node.replicas.wake(key)
+            self._host.replicas.wake(key)
 
-        self._node.coordination.persister.read(key, epoch, done)
+        persister.read(key, epoch, done)
 
     def _begin(self, key: ShareKey, partition: Partition, state: ShareState) -> SharePartition:
         if state.start_offset == UNINITIALIZED_START_OFFSET:
@@ -178,7 +177,7 @@ class SharePartitionManager:
             shared = self._opened(key, partition)
             if shared is None:
                 return ShareFetched()
-            now_ms = self._node.clock.now_ms()
+            now_ms = self._host.clock.now_ms()
             fetched = read(partition, shared, self.isolation_level(key.group_id), (max_bytes, wish), now_ms)
             self.watch_locks(key, shared)
             return fetched
@@ -186,7 +185,7 @@ class SharePartitionManager:
             self._failed.pop(key, None)
             return ShareFetched(error_code=error.code)
         except OSError as error:
-            self._node.note_failure(error)
+            self._host.note_failure(error)
             return ShareFetched(error_code=KafkaStorageError.code)
 
     def _first_offset(self, key: ShareKey, partition: Partition) -> int:
@@ -196,7 +195,7 @@ class SharePartitionManager:
             return partition.log.log_start_offset
         _, colon, duration = rule.partition(":")
         if colon:
-            since_ms = self._node.clock.wall_ms() - (parse_iso_duration_ms(duration) or 0)
+            since_ms = self._host.clock.wall_ms() - (parse_iso_duration_ms(duration) or 0)
             found = partition.offset_for_timestamp(since_ms, READ_UNCOMMITTED)
             if found.offset >= 0:
                 return found.offset
@@ -205,15 +204,15 @@ class SharePartitionManager:
     def _write(self, key: ShareKey, update: ShareUpdate) -> Kept:
         """Have an update kept. When that fails the share partition is forgotten, and what the coordinator knows is read
         back: what was acquired is available again."""
-        if self._node.coordination.is_clustered:
-            return self._ask_to_write(key, update)
+        if self._persister is not None:
+            return self._ask_to_write(self._persister, key, update)
         try:
             return self.states.write(key, update)
         except FencedStateEpoch:
             self._forget(key)
             raise
 
-    def _ask_to_write(self, key: ShareKey, update: ShareUpdate) -> Kept:
+    def _ask_to_write(self, persister: StatePersister, key: ShareKey, update: ShareUpdate) -> Kept:
         pending = PendingWrite()
         written = self._partitions.get(key)
 
@@ -222,7 +221,7 @@ class SharePartitionManager:
                 self._forget(key)
             pending.finish(None if error is None else error_for_members(error))
 
-        self._node.coordination.persister.write(key, update, done)
+        persister.write(key, update, done)
         return pending
 
     def _forget(self, key: ShareKey) -> None:
@@ -231,7 +230,7 @@ class SharePartitionManager:
         timer = self._lock_timers.pop(key, None)
         if timer is not None:
             timer.cancel()
-        self._node.replicas.wake(key)
+        self._host.replicas.wake(key)
 
     # -- what members do ---------------------------------------------------------------------------------------------
     def acknowledge(self, key: ShareKey, member_id: str, acknowledgements: Sequence[Acknowledgement]) -> Kept:
@@ -239,9 +238,9 @@ class SharePartitionManager:
         found = self._partitions.get(key)
         if found is None:
             raise UnknownTopicOrPartition()
-        status = found.acknowledge(member_id, acknowledgements, self._node.clock.now_ms())
+        status = found.acknowledge(member_id, acknowledgements, self._host.clock.now_ms())
         self.watch_locks(key, found)
-        self._node.replicas.wake(key)
+        self._host.replicas.wake(key)
         return status
 
     def release(self, group_id: str, member_id: str) -> list[Kept]:
@@ -251,8 +250,8 @@ class SharePartitionManager:
             try:
                 statuses.append(self._partitions[key].release_member(member_id))
             except KafkaError as error:
-                self._node.note_failure(error)
-            self._node.replicas.wake(key)
+                self._host.note_failure(error)
+            self._host.replicas.wake(key)
         return statuses
 
     def close_session(self, key: SessionKey) -> list[Kept]:
@@ -283,7 +282,7 @@ class SharePartitionManager:
     def _watch_locks_until(self, key: ShareKey, partition: SharePartition, next_ms: int) -> None:
         made = TimerTask(next_ms, lambda now_ms: self._expire(key, partition, now_ms))
         self._lock_timers[key] = made
-        self._node.timer.add(made, self._node.clock.now_ms())
+        self._host.timer.add(made, self._host.clock.now_ms())
 
     def _expire(self, key: ShareKey, partition: SharePartition, now_ms: int) -> None:
         self._lock_timers.pop(key, None)
@@ -292,14 +291,14 @@ class SharePartitionManager:
         try:
             partition.expire_locks(now_ms)
         except KafkaError as error:
-            self._node.note_failure(error)
+            self._host.note_failure(error)
             self._watch_locks_until(key, partition, now_ms + LOCK_RETRY_MS)
         else:
             self.watch_locks(key, partition)
-        self._node.replicas.wake(key)
-        self._node.replicas.complete_delayed()
+        self._host.replicas.wake(key)
+        self._host.replicas.complete_delayed()
 
-    def _note_gone(self, partition: Partition) -> None:
+    def note_gone(self, partition: Partition) -> None:
         """The partition is led elsewhere, or in another epoch: the next leader reads back what is kept."""
         place = (partition.topic_id, partition.index)
         for key in [key for key in self._partitions if (key.topic_id, key.partition) == place]:
@@ -330,5 +329,4 @@ class SharePartitionManager:
             try:
                 self.states.forget_topic(topic_id)
             except KafkaError as error:
-                self._node.note_failure(error)
-        self._node.groups.share.forget_topics(topic_ids)
+                self._host.note_failure(error)

@@ -193,7 +193,7 @@ def test_a_coordinator_that_is_killed_between_the_decision_and_the_markers(clust
     """Nothing it sends arrives after the end is answered; the next coordinator writes the markers."""
     coordinator = cluster.coordinator(ID, 1)
     producer = begin(cluster, coordinator)
-    channel: Any = cluster.nodes[coordinator].coordination.channel
+    channel: Any = cluster.nodes[coordinator].coordination.host.channel
     channel.send = lambda *_args, **_options: None
     fields = {"transactional_id": ID, "producer_id": producer[0], "producer_epoch": producer[1], "committed": True}
     assert int(cluster.ask(coordinator, END, 5, **fields).error_code) == 0

@@ -59,9 +59,24 @@ class ShareHeartbeat:
     subscribed_topic_names: frozenset[str] | None = None
 
 
+def _missing() -> ShareCoordinator:
+    raise RuntimeError("these share groups have no share coordinator")
+
+
+@dataclass(frozen=True, slots=True)
+class ShareSurroundings:
+    """What share groups work with. `states` opens the node's own share coordinator, `persister` the way to the
+    coordinators of a cluster (None: a node on its own). `member_left` and `group_emptied` tell who holds records for
+    them."""
+
+    states: Callable[[], ShareCoordinator] = _missing
+    persister: Callable[[], StatePersister | None] = lambda: None
+    member_left: Callable[[str, str], None] = lambda group_id, member_id: None
+    group_emptied: Callable[[str], None] = lambda group_id: None
+
+
 class ShareGroups:
-    """All share groups of this broker, in one registry with the others. `states` gives the share coordinator;
-    `member_left` and `group_emptied` are told to whoever holds records for them."""
+    """All share groups of this broker, in one registry with the others."""
 
     def __init__(  # noqa: PLR0913 - wired in one place
         self,
@@ -71,6 +86,7 @@ class ShareGroups:
         store: Store,
         timer: KeyedTimer,
         clock: Clock,
+        around: ShareSurroundings,
     ) -> None:
         self.groups = groups
         self.settings = settings
@@ -78,11 +94,9 @@ class ShareGroups:
         self._store = store
         self._timer = timer
         self._clock = clock
-        self.states: Callable[[], ShareCoordinator]
-        self.persister: Callable[[], StatePersister | None] = lambda: None
+        self.states, self.persister = around.states, around.persister
+        self._member_left, self.group_emptied = around.member_left, around.group_emptied
         self._asked: set[ShareKey] = set()
-        self.member_left: Callable[[str, str], None] = lambda group_id, member_id: None
-        self.group_emptied: Callable[[str], None] = lambda group_id: None
 
     def find(self, group_id: str) -> ShareGroup:
         """The group; GroupIdNotFound."""
@@ -271,7 +285,7 @@ class ShareGroups:
         changes: list[Change] = [*removal_of(member.member_id), GroupEpochChange(group.group_epoch + 1, metadata_hash)]
         self.write(group, changes)
         self._timer.cancel(("session", group.group_id, member.member_id))
-        self.member_left(group.group_id, member.member_id)
+        self._member_left(group.group_id, member.member_id)
         if group.is_empty:
             self.group_emptied(group.group_id)
 

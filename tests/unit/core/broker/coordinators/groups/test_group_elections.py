@@ -481,7 +481,7 @@ def test_offsets_of_a_topic_that_is_deleted_while_they_are_read_go_with_it(monke
     topic = cluster.image.topics.pop("t")
     delta = MetadataDelta(removed_topics={topic.topic_id: topic})
     node: Any = cluster.nodes[2]
-    service.note_deleted_topics(node, delta)
+    node.coordination.apply_delta(delta)
     cluster.settle()
     assert fetched(cluster.fetch(2)) == (0, -1)
     assert node.failures == []

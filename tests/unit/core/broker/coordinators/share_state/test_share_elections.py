@@ -340,7 +340,7 @@ def test_only_the_leader_has_a_share_partition() -> None:
 def test_locks_end_even_if_that_cannot_be_written_at_once() -> None:
     cluster = Shares()
     node = cluster.nodes[2]
-    node.replicas.replication = None  # on its own: nobody else is asked
+    node.coordinate(None)  # on its own: nobody else is asked
     cluster.lead("t", 0, 2)
     manager = node.share_partitions
     manager.states.initialize(cluster.key, 1, 0)

@@ -4,7 +4,6 @@ that are verified or added from other nodes. The nodes are fakes around the real
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import pytest
 from support.coordinator_cluster import NOBODY, Asked, CoordinatorCluster, Sent
@@ -332,9 +331,12 @@ class Question:
         self, cluster: Transactions, producer: tuple[int, int], operation: Operation, node_id: int = 2
     ) -> None:
         self.codes: list[int] = []
-        node: Any = cluster.nodes[node_id]
+        coordination = cluster.nodes[node_id].coordination
         identity = ProducerIdentity(*producer)
-        ensure_in_transaction(node, ID, identity, ("t", (0, 1, 2)[node_id - 1]), operation, self.codes.append)
+        place = ("t", (0, 1, 2)[node_id - 1])
+        ensure_in_transaction(
+            coordination.host, coordination.add_partitions, ID, identity, place, operation, self.codes.append
+        )
 
 
 def test_a_leader_elsewhere_verifies_partitions_with_the_coordinator() -> None:

@@ -23,7 +23,7 @@ def test_markers_that_were_not_written_are_written_by_the_next_start(
         raise KafkaStorageError("no markers today")
 
     with monkeypatch.context() as patched, embedded_broker(tmp_path / "data", **SETTINGS) as bootstrap:
-        patched.setattr(markers, "write_marker", broken)
+        patched.setattr(markers.MarkerWriter, "write", broken)
         s = Teller(bootstrap, "restart")
         with s.client:
             s.find_coordinator("x")
