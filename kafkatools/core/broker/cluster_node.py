@@ -24,6 +24,7 @@ from kafkatools.core.broker.metadata.controller.quorum_controller import QuorumC
 from kafkatools.core.broker.metadata.controller.topics import NewTopic
 from kafkatools.core.broker.metadata.controller_registration import ControllerRegistration
 from kafkatools.core.broker.metadata.image import MetadataImage, TopicState
+from kafkatools.core.broker.metadata.image_records import image_records
 from kafkatools.core.broker.metadata.lifecycle import BrokerLifecycle, Identity, State
 from kafkatools.core.broker.metadata.metadata_follower import MetadataFollower
 from kafkatools.core.broker.metadata.metadata_log import MetadataLog, SnapshotRules
@@ -365,7 +366,7 @@ class ClusterNode(Node):
             self.logs.abandon(is_clean=is_clean)
 
     def _maybe_snapshot(self) -> None:
-        self.raft.log.maybe_snapshot(self.image.records, self.clock.now_ms())
+        self.raft.log.maybe_snapshot(lambda: image_records(self.image), self.clock.now_ms())
 
     # -- log directories ------------------------------------------------------------------------------------------
     def _keep_directories(self) -> None:

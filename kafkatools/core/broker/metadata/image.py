@@ -8,7 +8,7 @@ together at the end (KIP-868). Delegation tokens are kept as their records, so t
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -130,7 +130,7 @@ class MetadataImage:
         self.version = 0
         self.skipped: dict[str, int] = {}
         self.delta = MetadataDelta()
-        self._transaction: list[Any] | None = None
+        self.open_transaction: list[Any] | None = None
         self._replay: dict[str, Callable[[Any], None]] = {
             "RegisterBrokerRecord": self._register_broker,
             "RegisterControllerRecord": lambda r: self.controllers.__setitem__(r.controller_id, r),
@@ -159,32 +159,23 @@ class MetadataImage:
     @property
     def is_in_transaction(self) -> bool:
         """Whether records wait for the end of their transaction."""
-        return self._transaction is not None
-
-    def copy(self) -> MetadataImage:
-        """An image of its own with the same state; a transaction that is open is open there too."""
-        made = MetadataImage()
-        for record in self.records():
-            made.replay(record)
-        made._transaction = None if self._transaction is None else list(self._transaction)
-        made.take_delta()
-        return made
+        return self.open_transaction is not None
 
     def replay(self, record: Any) -> None:
         """Apply one record."""
         self.version += 1
         name = type(record).__schema__.name
-        if self._transaction is not None or name in TRANSACTION_RECORDS:
+        if self.open_transaction is not None or name in TRANSACTION_RECORDS:
             self._replay_in_transaction(name, record)
         else:
             self._apply(name, record)
 
     def _replay_in_transaction(self, name: str, record: Any) -> None:
         if name not in TRANSACTION_RECORDS:
-            assert self._transaction is not None
-            self._transaction.append(record)
+            assert self.open_transaction is not None
+            self.open_transaction.append(record)
             return
-        held, self._transaction = self._transaction, [] if name == "BeginTransactionRecord" else None
+        held, self.open_transaction = self.open_transaction, [] if name == "BeginTransactionRecord" else None
         if name == "EndTransactionRecord":
             for each in held or ():
                 self._apply(type(each).__schema__.name, each)
@@ -195,12 +186,6 @@ class MetadataImage:
             self.skipped[name] = self.skipped.get(name, 0) + 1
         else:
             apply(record)
-
-    def records(self) -> Iterator[Any]:
-        """All of it as records: what a snapshot holds."""
-        from kafkatools.core.broker.metadata.image_records import image_records
-
-        return image_records(self)
 
     def take_delta(self) -> MetadataDelta:
         """The changes since the last call."""

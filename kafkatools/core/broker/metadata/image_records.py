@@ -5,12 +5,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from kafkatools.core.broker.metadata.controller import features
-
-if TYPE_CHECKING:
-    from kafkatools.core.broker.metadata.image import MetadataImage, PartitionState, TopicState
+from kafkatools.core.broker.metadata.image import MetadataImage, PartitionState, TopicState
 
 
 def image_records(image: MetadataImage) -> Iterator[Any]:
@@ -25,6 +23,16 @@ def image_records(image: MetadataImage) -> Iterator[Any]:
     yield from image.acls.records()
     yield from image.scram.records()
     yield from image.delegation_tokens.values()
+
+
+def copy_image(image: MetadataImage) -> MetadataImage:
+    """An image of its own with the same state; a transaction that is open is open there too."""
+    made = MetadataImage()
+    for record in image_records(image):
+        made.replay(record)
+    made.open_transaction = None if image.open_transaction is None else list(image.open_transaction)
+    made.take_delta()
+    return made
 
 
 def _cluster_records(image: MetadataImage) -> Iterator[Any]:

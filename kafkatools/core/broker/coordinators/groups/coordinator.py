@@ -14,6 +14,7 @@ from typing import Any
 
 from kafkatools.core.broker.coordinators.groups import offset_records
 from kafkatools.core.broker.coordinators.groups.any_group import AnyGroup
+from kafkatools.core.broker.coordinators.groups.classic import group_records
 from kafkatools.core.broker.coordinators.groups.classic.group import Group
 from kafkatools.core.broker.coordinators.groups.classic.member import Member
 from kafkatools.core.broker.coordinators.groups.classic.rebalance import GroupSettings, Rebalancing
@@ -176,7 +177,7 @@ class GroupCoordinator:
         if known is not None:
             self.consumer.give_way(known)
         group = Group(request.group_id, self.clock.wall_ms())
-        self._store.append(group.group_id, [offset_records.new_group(group)])
+        self._store.append(group.group_id, [group_records.new_group(group)])
         self.groups[group.group_id] = group
         return group
 

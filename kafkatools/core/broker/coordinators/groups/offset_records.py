@@ -6,25 +6,20 @@ Versions as Apache Kafka 4.3 writes them: groups in 3, offsets in 4, in 1 when t
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from struct import Struct
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from kafkatools.core.protocol.schemas.offsets import (
     GroupMetadataKey,
-    GroupMetadataValue,
     encode_record,
 )
 from kafkatools.core.protocol.slices import paced
 from kafkatools.core.protocol.varints import unsigned_varint
 
-if TYPE_CHECKING:
-    from kafkatools.core.broker.coordinators.groups.classic.group import Group
-
 Record = tuple[bytes, bytes | None]
 Place = tuple[str, int]
 NO_TIMESTAMP = -1
-GROUP_METADATA_VERSION = 3
 OFFSET_WITH_EXPIRY_VERSION = 1
 OFFSET_VERSION = 4
 OFFSET_KEY_TYPE = 1
@@ -47,49 +42,6 @@ class CommittedOffset(NamedTuple):
     commit_ms: int = 0
     expire_ms: int | None = None
     topic_id: uuid.UUID | None = None
-
-
-def group_metadata(group: Group, assignments: Mapping[str, bytes]) -> Record:
-    """The group with its members and what each was assigned."""
-    protocol = group.protocol_name
-    members = [
-        {
-            "member_id": member.member_id,
-            "group_instance_id": member.instance_id,
-            "client_id": member.client.client_id,
-            "client_host": member.client.host,
-            "rebalance_timeout": member.rebalance_timeout_ms,
-            "session_timeout": member.session_timeout_ms,
-            "subscription": member.metadata(protocol or ""),
-            "assignment": assignments[member.member_id],
-        }
-        for member in group.members.values()
-    ]
-    value = GroupMetadataValue(
-        version=GROUP_METADATA_VERSION,
-        protocol_type=group.protocol_type or "",
-        generation=group.generation_id,
-        protocol=protocol,
-        leader=group.leader_id,
-        current_state_timestamp=NO_TIMESTAMP if group.state_since_ms is None else group.state_since_ms,
-        members=members,
-    )
-    return encode_record(GroupMetadataKey(group=group.group_id), value)
-
-
-def new_group(group: Group) -> Record:
-    """A group that was just made."""
-    since_ms = NO_TIMESTAMP if group.state_since_ms is None else group.state_since_ms
-    value = GroupMetadataValue(
-        version=GROUP_METADATA_VERSION,
-        protocol_type="",
-        generation=0,
-        protocol=None,
-        leader=None,
-        current_state_timestamp=since_ms,
-        members=(),
-    )
-    return encode_record(GroupMetadataKey(group=group.group_id), value)
 
 
 def group_tombstone(group_id: str) -> Record:

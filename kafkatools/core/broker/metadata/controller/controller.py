@@ -26,6 +26,7 @@ from kafkatools.core.broker.metadata.image import (
     PartitionState,
     TopicState,
 )
+from kafkatools.core.broker.metadata.image_records import image_records
 from kafkatools.core.broker.metadata.metadata_log import MetadataLog
 from kafkatools.core.broker.server.channels import RecordWriter
 from kafkatools.core.clock import Clock
@@ -434,7 +435,7 @@ class Controller:
 
     def maybe_snapshot(self) -> bool:
         """Write a metadata snapshot when it is time for one."""
-        return self.log.maybe_snapshot(self.image.records, self._clock.now_ms(), self._clock.wall_ms())
+        return self.log.maybe_snapshot(lambda: image_records(self.image), self._clock.now_ms(), self._clock.wall_ms())
 
     def close(self) -> None:
         """Close the metadata log."""

@@ -7,14 +7,11 @@ they are and give records. A request changes everything or nothing.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from kafkatools.core.broker.metadata.batches import SUPPORTED_FEATURES
 from kafkatools.core.broker.metadata.feature_levels import DEPENDENCIES, METADATA_LEVELS, METADATA_VERSION
 from kafkatools.core.errors import InvalidUpdateVersion
-
-if TYPE_CHECKING:
-    from kafkatools.core.broker.metadata.image import MetadataImage
 
 UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE = 1, 2, 3
 KRAFT_VERSION = "kraft.version"
@@ -34,7 +31,14 @@ Supported = Mapping[str, Mapping[str, tuple[int, int]]]
 """Who (`Broker 2`, `Controller 3`) -> feature -> lowest and highest level."""
 
 
-def supported_levels(image: MetadataImage, node_id: int) -> Supported:
+class Registrations(Protocol):
+    """The members of a cluster, as they registered (`MetadataImage`)."""
+
+    registrations: dict[int, Any]
+    controllers: dict[int, Any]
+
+
+def supported_levels(image: Registrations, node_id: int) -> Supported:
     """What the other members of the cluster support, as they registered (QuorumFeatures, ClusterSupportDescriber)."""
     members = [(f"Broker {broker_id}", each) for broker_id, each in sorted(image.registrations.items())]
     members += [(f"Controller {i}", each) for i, each in sorted(image.controllers.items()) if i != node_id]

@@ -28,6 +28,7 @@ from kafkatools.core.broker.metadata.controller.controller import Controller
 from kafkatools.core.broker.metadata.controller.partition_change import DIRECTORIES_SINCE
 from kafkatools.core.broker.metadata.feature_levels import METADATA_LEVELS, METADATA_VERSION
 from kafkatools.core.broker.metadata.image import BROKER_RESOURCE, MetadataImage
+from kafkatools.core.broker.metadata.image_records import copy_image
 from kafkatools.core.broker.server.channels import RecordWriter
 from kafkatools.core.clock import Clock
 from kafkatools.core.config import Config
@@ -93,7 +94,7 @@ class QuorumController(Controller):
         is copied. Writes the bootstrap records of a new cluster, and aborts what another controller left half done:
         a transaction that is open in the image, or in the log behind it. `last_heard` is the node that led before and
         when it was heard of: as a broker it is gone since then, if it is gone."""
-        self._decide_over(image.copy())
+        self._decide_over(copy_image(image))
         self._writer = writer
         self.heartbeats = BrokerHeartbeats(self._config.broker_session_timeout_ms)
         for broker in self._image.brokers.values():

@@ -6,6 +6,7 @@ from typing import Any
 from support.raw_client import RawClient
 
 from kafkatools.core.broker.metadata.image import MetadataImage
+from kafkatools.core.broker.metadata.image_records import image_records
 from kafkatools.core.protocol.api_versions import ApiKey
 from kafkatools.core.protocol.schemas.metadata import decode_record, encode_record
 
@@ -55,7 +56,7 @@ def test_the_records_of_an_image_make_the_same_image(run_node: Callable[..., Any
     fill(running.node.bootstrap)
     image = running.node.controller.image
     again = MetadataImage()
-    for record in image.records():
+    for record in image_records(image):
         again.replay(decode_record(encode_record(record)))
     assert state(again) == state(image)
     assert not again.skipped

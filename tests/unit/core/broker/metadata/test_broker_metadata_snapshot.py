@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from kafkatools.core.broker.metadata.image import MetadataImage
+from kafkatools.core.broker.metadata.image_records import image_records
 from kafkatools.core.broker.metadata.metadata_log import MetadataLog, SnapshotRules
 from kafkatools.core.broker.metadata.snapshot import (
     SnapshotId,
@@ -46,7 +47,7 @@ class Quorum:
         self.image.replay(record)
 
     def maybe_snapshot(self, now_ms: int = 0, wall_ms: int = NOW_MS) -> bool:
-        return self.log.maybe_snapshot(self.image.records, now_ms, wall_ms)
+        return self.log.maybe_snapshot(lambda: image_records(self.image), now_ms, wall_ms)
 
     @property
     def configs(self) -> Any:
@@ -105,7 +106,7 @@ def test_retention_by_time(tmp_path: Path) -> None:
     quorum = Quorum(tmp_path, rules)
     for number in range(3):
         quorum.set("a", str(number), NOW_MS + number * 6000)
-        quorum.log.take_snapshot(quorum.image.records(), 0, NOW_MS + number * 6000)
+        quorum.log.take_snapshot(image_records(quorum.image), 0, NOW_MS + number * 6000)
     assert quorum.log.clean(NOW_MS + 9_999) == 0
     assert quorum.log.clean(NOW_MS + 10_001) == 1
     assert quorum.log.clean(NOW_MS + 10**9) == 1
@@ -115,9 +116,9 @@ def test_retention_by_time(tmp_path: Path) -> None:
 def test_a_damaged_snapshot_is_passed_over_while_the_log_reaches_back(tmp_path: Path) -> None:
     quorum = Quorum(tmp_path, SnapshotRules())
     quorum.set("a", "1")
-    quorum.log.take_snapshot(quorum.image.records(), 0, NOW_MS)
+    quorum.log.take_snapshot(image_records(quorum.image), 0, NOW_MS)
     quorum.set("a", "2")
-    newest = quorum.log.take_snapshot(quorum.image.records(), 0, NOW_MS)
+    newest = quorum.log.take_snapshot(image_records(quorum.image), 0, NOW_MS)
     quorum.log.close()
     path = tmp_path / "__cluster_metadata-0" / newest.file_name
     whole = path.read_bytes()
@@ -148,7 +149,7 @@ def test_the_voters_of_the_log_are_carried_from_snapshot_to_snapshot(tmp_path: P
     (directory / SnapshotId(0, 0).file_name).write_bytes(data)
     quorum = Quorum(tmp_path, SnapshotRules())
     quorum.set("a", "1")
-    written = quorum.log.take_snapshot(quorum.image.records(), 0, NOW_MS)
+    written = quorum.log.take_snapshot(image_records(quorum.image), 0, NOW_MS)
     assert list(quorum.log.snapshots.read(written).quorum_records) == [version]
     first = next(iter(read_batches((directory / written.file_name).read_bytes())))
     assert [record.key[3] for record in first.records() if record.key] == [3, 5]
@@ -157,7 +158,7 @@ def test_the_voters_of_the_log_are_carried_from_snapshot_to_snapshot(tmp_path: P
 def test_a_log_that_ends_below_its_snapshot_begins_anew_at_it(tmp_path: Path) -> None:
     quorum = Quorum(tmp_path, SnapshotRules())
     quorum.set("a", "1")
-    written = quorum.log.take_snapshot(quorum.image.records(), 0, NOW_MS)
+    written = quorum.log.take_snapshot(image_records(quorum.image), 0, NOW_MS)
     quorum.log.log.truncate_to(1)
     quorum.log.close()
     again = Quorum(tmp_path, SnapshotRules())
@@ -178,7 +179,7 @@ def test_a_crash_while_writing_leaves_the_old_state_or_the_new() -> None:
         files.fsync_directory("/data/__cluster_metadata-0")
         files.fail_after(operation, Fault(is_crash=True, short_write_bytes=30))
         try:
-            quorum.log.take_snapshot(quorum.image.records(), 0, NOW_MS)
+            quorum.log.take_snapshot(image_records(quorum.image), 0, NOW_MS)
             quorum.log.clean(NOW_MS)
         except InjectedCrash:
             files.crash()

@@ -16,8 +16,8 @@ import uuid
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from kafkatools.core.broker.coordinators.groups import offset_records
 from kafkatools.core.broker.coordinators.groups.any_group import AnyGroup
+from kafkatools.core.broker.coordinators.groups.classic import group_records
 from kafkatools.core.broker.coordinators.groups.classic.group import Group
 from kafkatools.core.broker.coordinators.groups.classic.member import Member
 from kafkatools.core.broker.coordinators.groups.classic.states import GroupState
@@ -129,7 +129,7 @@ class Rebalancing:
             self.rebalance_or_complete(group)
             return
         try:
-            self.store.append(group.group_id, [offset_records.group_metadata(group, assignments_of(group))])
+            self.store.append(group.group_id, [group_records.group_metadata(group, assignments_of(group))])
         except KafkaError as error:
             member.protocols, member.rebalance_timeout_ms, member.session_timeout_ms = before
             group.complete_join(member, join_error("", coordinator_error_code(error)))
@@ -216,7 +216,7 @@ class Rebalancing:
 
     def _write_empty(self, group: Group) -> None:
         try:
-            self.store.append(group.group_id, [offset_records.group_metadata(group, {})])
+            self.store.append(group.group_id, [group_records.group_metadata(group, {})])
         except KafkaError as error:
             self.store.note_failure(error)
 
@@ -241,7 +241,7 @@ class Rebalancing:
         """The leader's assignment: written, then handed to everybody who waits; the group is stable."""
         assignments = {member_id: given.get(member_id, b"") for member_id in group.members}
         try:
-            self.store.append(group.group_id, [offset_records.group_metadata(group, assignments)])
+            self.store.append(group.group_id, [group_records.group_metadata(group, assignments)])
         except KafkaError as error:
             self.reset_assignments(group, coordinator_error_code(error))
             self.rebalance_or_complete(group)

@@ -12,11 +12,8 @@ from kafkatools.core.broker.coordinators.groups.modern.consumer_changes import (
 )
 from kafkatools.core.broker.coordinators.groups.modern.consumer_group import NOTHING, ConsumerGroup
 from kafkatools.core.broker.coordinators.groups.modern.consumer_member import Assignment, ConsumerMember
-from kafkatools.core.broker.coordinators.groups.modern.server_assignors import (
-    GroupSpec,
-    PartitionAssignorError,
-    assignor_of,
-)
+from kafkatools.core.broker.coordinators.groups.modern.group_spec import GroupSpec, PartitionAssignorError
+from kafkatools.core.broker.coordinators.groups.modern.server_assignors import assignor_of
 from kafkatools.core.errors import UnknownServerError
 from kafkatools.core.java.hash_order import hash_order
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from kafkatools.core.broker.coordinators.groups import offset_records
+from kafkatools.core.broker.coordinators.groups.classic import group_records
 from kafkatools.core.broker.coordinators.groups.classic.conversion import classic_group_of, consumer_group_of
 from kafkatools.core.broker.coordinators.groups.classic.group import CONSUMER_PROTOCOL_TYPE, Group
 from kafkatools.core.broker.coordinators.groups.classic.members import ClassicMembers
@@ -153,7 +154,7 @@ class ConsumerGroups:
     def _replace(self, draft: Draft, classic: Group, *, is_rebalance_due: bool) -> None:
         group = draft.group
         member_ids = list(group.members)
-        draft.behind.append(offset_records.group_metadata(classic, assignments_of(classic)))
+        draft.behind.append(group_records.group_metadata(classic, assignments_of(classic)))
 
         def take_over() -> None:
             for member_id in member_ids:

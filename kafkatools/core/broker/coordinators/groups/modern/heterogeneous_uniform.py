@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import uuid
 
-from kafkatools.core.broker.coordinators.groups.modern.server_assignors import GroupSpec, PartitionAssignorError, Result
+from kafkatools.core.broker.coordinators.groups.modern.group_spec import GroupSpec, PartitionAssignorError, Result
 
 MAX_ITERATIONS = 16
 NOBODY = -1

@@ -11,6 +11,7 @@ import pytest
 from support import recorded_segments
 
 from kafkatools.core.broker.coordinators.groups import offset_records
+from kafkatools.core.broker.coordinators.groups.classic import group_records
 from kafkatools.core.broker.coordinators.groups.classic.rebalance import assignments_of
 from kafkatools.core.broker.coordinators.groups.loading import group_of
 from kafkatools.core.broker.coordinators.groups.offset_records import CommittedOffset
@@ -244,7 +245,7 @@ def rewritten(key: Any, value: Any) -> tuple[bytes, bytes | None] | None:
         return offset_records.committed_offset(key.group, key.topic, key.partition, committed)
     if kind == "GroupMetadataKey":
         group = group_of(key.group, value)
-        return offset_records.group_metadata(group, assignments_of(group))
+        return group_records.group_metadata(group, assignments_of(group))
     return None
 
 

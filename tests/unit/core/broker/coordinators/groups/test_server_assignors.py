@@ -14,7 +14,8 @@ from typing import Any
 
 import pytest
 
-from kafkatools.core.broker.coordinators.groups.modern.server_assignors import GroupSpec, assign_range, assignor_of
+from kafkatools.core.broker.coordinators.groups.modern.group_spec import GroupSpec
+from kafkatools.core.broker.coordinators.groups.modern.server_assignors import assign_range, assignor_of
 from kafkatools.core.java.hash_order import copied_partition_order, hash_order
 from kafkatools.core.java.xxh3 import xxh3_64
 from kafkatools.core.protocol.uuids import uuid_from_text, uuid_text

@@ -14,6 +14,7 @@ from support.quorum_controller import Cluster, Log, directory, incarnation, requ
 
 from kafkatools.core.broker.metadata.controller.topics import NewTopic
 from kafkatools.core.broker.metadata.image import MetadataImage
+from kafkatools.core.broker.metadata.image_records import copy_image
 from kafkatools.core.errors import (
     BrokerIdNotRegistered,
     DuplicateBrokerRegistration,
@@ -59,7 +60,7 @@ def test_a_transaction_that_was_left_open_is_aborted_and_none_of_it_counts() -> 
     from kafkatools.core.protocol.schemas.metadata import BeginTransactionRecord, TopicRecord
 
     cluster = Cluster([1])
-    committed = cluster.image.copy()
+    committed = copy_image(cluster.image)
     committed.replay(BeginTransactionRecord(name="half"))
     committed.replay(TopicRecord(name="half", topic_id=uuid.UUID(int=5)))
     following, log = cluster.controller_of(2), Log(2)
@@ -513,6 +514,6 @@ def test_the_image_of_a_snapshot_has_everything_a_controller_needs() -> None:
     cluster.heartbeat(1, cordoned_log_dirs=[directory(1)])
     cluster.create("a", [1, 2], min_insync_replicas="2")
     cluster.kill(2)
-    again = cluster.image.copy()
+    again = copy_image(cluster.image)
     assert again.brokers == cluster.image.brokers
     assert again.topics == cluster.image.topics
