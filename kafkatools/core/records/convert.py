@@ -21,6 +21,7 @@ from kafkatools.core.records.batch import CURRENT_MAGIC, RecordBatch
 from kafkatools.core.records.builder import BatchBuilder
 from kafkatools.core.records.columns import Record, TimestampType
 from kafkatools.core.records.compression import CompressionType
+from kafkatools.core.records.layout import HEADER_SIZE
 from kafkatools.core.records.legacy import LegacyBatch, write_message_set
 
 AnyBatch = RecordBatch | LegacyBatch
@@ -128,9 +129,11 @@ def _write_batch(batch: AnyBatch, rows: list[Record], codec: CompressionType, le
     try:
         for row in rows:
             builder.append_with_offset(row.offset, row.timestamp, row.key, row.value, row.headers)
-    except ValueError as error:  # an offset that does not rise, or is further from the first than a batch reaches
+        builder.override_last_offset(batch.last_offset)
+        if rows:
+            return bytes(builder.close())
+    except (ValueError, OverflowError) as error:  # offsets that do not rise, numbers that no batch holds
         raise CorruptRecord(str(error)) from error
-    builder.override_last_offset(batch.last_offset)
-    if rows:
-        return bytes(builder.close())
+    if batch.size_bytes < HEADER_SIZE:
+        raise CorruptRecord(f"A batch of {batch.size_bytes} bytes is smaller than its header")
     return batch.to_bytes()
