@@ -17,7 +17,6 @@ from random import Random
 from types import SimpleNamespace
 from typing import Any
 
-from kafkatools.core.broker.apis import fetch, list_offsets, produce
 from kafkatools.core.broker.metadata.image import (
     BrokerState,
     MetadataDelta,
@@ -30,6 +29,7 @@ from kafkatools.core.broker.replicas.fetch_session import FetchSessionCache
 from kafkatools.core.broker.replicas.partition import Partition
 from kafkatools.core.broker.replicas.replica_manager import ReplicaManager
 from kafkatools.core.broker.replicas.replication import Cluster, Replication, ReplicationSettings
+from kafkatools.core.broker.server.apis import BROKER_APIS
 from kafkatools.core.broker.server.purgatory import Purgatory
 from kafkatools.core.broker.server.requests import DELAYED, FileRegion, Request
 from kafkatools.core.broker.server.timer import Timer
@@ -247,8 +247,7 @@ class SimulatedBroker:
 
         request = Request(_Connection(back), memoryview(frame), (api_key, version, 1))  # type: ignore[arg-type]
         request.body_offset, request.is_flexible = HEADER_BYTES, version >= FLEXIBLE_SINCE[api_key]
-        handlers: dict[int, Any] = {PRODUCE: produce, FETCH: fetch, LIST_OFFSETS: list_offsets}
-        response = handlers[api_key].handle(self, request)
+        response = BROKER_APIS[api_key].load()(self, request)  # type: ignore[arg-type]
         if response is not DELAYED:
             back(b"".join(_bytes_of(part) for part in response))
 

@@ -1,4 +1,4 @@
-"""Envelope (key 58): the request of a client that another node forwarded to this controller (Kafka's EnvelopeUtils).
+"""Envelope: the request of a client that another node forwarded to this controller (Kafka's EnvelopeUtils).
 
 The response to a change is sent when everything that the controller had written by then is committed.
 """
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 _HEADER = Struct(">hhi")
 
 
-def handle(node: ClusterNode, request: Request) -> Response:
+def handle_envelope(node: ClusterNode, request: Request) -> Response:
     """Answer what another node forwarded."""
     return _Envelope(node, request).begin()
 

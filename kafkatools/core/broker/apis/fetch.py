@@ -1,4 +1,4 @@
-"""Fetch (key 1), versions 4-18.
+"""Fetch.
 
 Records go from the segment's file to the socket with sendfile; the response around them is framed by hand. Sessions
 (KIP-227), topic ids (KIP-516), min and max bytes, max wait in the purgatory, both isolation levels, current leader
@@ -35,7 +35,7 @@ _INT64 = Struct(">q")
 _SIZE_AND_CORRELATION = Struct(">ii")
 
 
-def handle(node: Node, request: Request) -> Response:
+def handle_fetch(node: Node, request: Request) -> Response:
     """Answer now when there is enough, else wait."""
     version = request.version
     data = _parse(node, request)

@@ -1,9 +1,4 @@
-"""ListOffsets (key 2), versions 1-11.
-
-Timestamps -1 latest, -2 earliest, -3 the newest record (version 7 on), -4 earliest local (8), -5 latest tiered (9),
--6 earliest pending upload (11); without tiered storage -4 is the log start and -5, -6 have no answer. Both isolation
-levels, current leader epoch. A follower is told the end of the log, not the high watermark.
-"""
+"""Offsets of a log: ListOffsets, OffsetForLeaderEpoch."""
 
 from __future__ import annotations
 
@@ -30,8 +25,13 @@ FIRST_WITH_NOT_AVAILABLE = 5
 NEEDED_VERSION = {-3: 7, -4: 8, -5: 9, -6: 11}
 
 
-def handle(node: Node, request: Request) -> Response:
-    """One answer per partition."""
+def handle_list_offsets(node: Node, request: Request) -> Response:
+    """ListOffsets: one answer per partition.
+
+    Timestamps -1 latest, -2 earliest, -3 the newest record (version 7 on), -4 earliest local (8), -5 latest tiered
+    (9), -6 earliest pending upload (11); without tiered storage -4 is the log start and -5, -6 have no answer.
+    Both isolation levels, current leader epoch. A follower is told the end of the log, not the high watermark.
+    """
     entity = request.decode()
     isolation_level = entity.isolation_level if request.version >= 2 else 0
     if entity.replica_id >= 0 and node.authorize(request, CLUSTER_ACTION, CLUSTER, CLUSTER_NAME):
@@ -47,7 +47,7 @@ def handle(node: Node, request: Request) -> Response:
             elif counts[each.partition_index] > 1:
                 answer = _unknown(each, InvalidRequest.code)
             else:
-                answer = _partition(node, request, topic.name, each, isolation_level)
+                answer = _listed_offset(node, request, topic.name, each, isolation_level)
             partitions[each.partition_index] = answer
         topics.append({"name": topic.name, "partitions": list(partitions.values())})
     return request.respond({"topics": topics})
@@ -63,7 +63,7 @@ def _unknown(wanted: Any, error_code: int) -> dict[str, Any]:
     }
 
 
-def _partition(node: Node, request: Request, topic: str, wanted: Any, isolation_level: int) -> dict[str, Any]:
+def _listed_offset(node: Node, request: Request, topic: str, wanted: Any, isolation_level: int) -> dict[str, Any]:
     try:
         if wanted.timestamp < -6 or request.version < NEEDED_VERSION.get(wanted.timestamp, 0):
             raise UnsupportedVersion()
@@ -79,3 +79,31 @@ def _partition(node: Node, request: Request, topic: str, wanted: Any, isolation_
         return _unknown(wanted, code)
     answer = _unknown(wanted, 0)
     return {**answer, "timestamp": found.timestamp, "offset": found.offset, "leader_epoch": found.leader_epoch}
+
+
+def handle_offset_for_leader_epoch(node: Node, request: Request) -> Response:
+    """OffsetForLeaderEpoch: where a leader epoch ended, for clients that check for truncation (KIP-320) and for
+    followers that do not learn it from their fetches (KIP-101). One answer per partition."""
+    entity = request.decode()
+    topics = [
+        {
+            "topic": topic.topic,
+            "partitions": [_epoch_end(node, request, topic.topic, each) for each in paced(topic.partitions)],
+        }
+        for topic in paced(entity.topics)
+    ]
+    return request.respond({"topics": topics})
+
+
+def _epoch_end(node: Node, request: Request, topic: str, wanted: Any) -> dict[str, Any]:
+    answer = {"partition": wanted.partition, "error_code": 0, "leader_epoch": -1, "end_offset": -1}
+    try:
+        if not node.authorize(request, CLUSTER_ACTION, CLUSTER, CLUSTER_NAME):
+            node.authorize_or_raise(request, DESCRIBE, TOPIC, topic)
+        partition = node.replicas.get(topic, wanted.partition)
+        partition.check_leader_epoch(wanted.current_leader_epoch)
+        end = partition.epoch_end(wanted.leader_epoch)
+    except Exception as error:  # noqa: BLE001 - boundary: one partition's failure is its own answer
+        node.note_failure(error)
+        return {**answer, "error_code": error_code_of(error)}
+    return {**answer, "leader_epoch": end.leader_epoch, "end_offset": end.end_offset}

@@ -27,8 +27,6 @@ _PLAIN = Struct(">iqiBhB")  # compact: no metadata (length + 1), error code, no 
 _EMPTY_METADATA, _NO_TAGS = 1, 0
 _ERROR_AND_TAGS = Struct(">hB")
 _ZERO_ID = bytes(16)
-
-
 PartitionRow = tuple[int, int, int, str, int]
 """One partition of the answer: partition, offset, leader epoch, metadata, error code. The garbage collector does not
 track a plain tuple of numbers and texts."""

@@ -1,4 +1,4 @@
-"""Produce (key 0), versions 3-13.
+"""Produce.
 
 The hot path: the frame is read by hand over the receive buffer, each batch is stamped in place and appended from
 there; nothing is copied and no record is looked at. acks 0, 1 and all; with acks=0 any error closes the connection.
@@ -90,7 +90,7 @@ class PartitionResult(NamedTuple):
 NOTHING_REFUSED: Mapping[tuple[str, int], PartitionResult] = MappingProxyType({})
 
 
-def handle(node: Node, request: Request) -> Response:
+def handle_produce(node: Node, request: Request) -> Response:
     """Append, then answer at once or when replicated."""
     try:
         data = parse(request.frame, request.body_offset, request.version)

@@ -2,17 +2,17 @@
 by the limits on requests and by docs/apis.md.
 
 Key and versions are those of `ApiKey`: a node serves every version that exists here, unless the row begins later. A
-handler is `handle_<name>` in a module of `core/broker/apis`, which is imported when its API is first used: a node is
-ready before it needs them all.
+module of handlers is imported when one of its APIs is first used: a node is ready before it needs them all.
 """
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from enum import Enum
 from importlib import import_module
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from kafkatools.core.broker.metadata.controller.acls import (
     ALTER,
@@ -68,17 +68,25 @@ class Work(Enum):
     LARGE = "always in slices"  # it only reads; a response has all members of groups, all replicas or all transactions
 
 
-class Api(NamedTuple):
-    """One API of a listener."""
+@dataclass(frozen=True, slots=True)
+class Api:
+    """One API of a listener: its handler is `handle_<name>` of a module of `core/broker/apis`."""
 
     key: ApiKey
-    name: str
-    lowest: int
-    answered_by: AnsweredBy
-    needs: int | None  # the operation on the cluster, or None: the handler checks the resources of the request
-    work: Work
-    bytes_at_once: int  # the size of a request above which it goes to the slow lane
-    most_elements: int  # that the arrays of a request may have
+    module: str
+    answered_by: AnsweredBy = AnsweredBy.BROKER
+    needs: int | None = None  # the operation on the cluster, or None: the handler checks the resources of the request
+    work: Work = Work.AT_ONCE
+    bytes_at_once: int = BYTES_AT_ONCE  # the size of a request above which it goes to the slow lane
+    most_elements: int = 0  # that the arrays of a request may have; 0 for what is usual of its kind of work
+    lowest: int = -1  # the first version, if it is not that of the key
+    name: str = ""  # if it is not that of the key
+
+    def __post_init__(self) -> None:
+        most = MOST_READ if self.work in (Work.SLICED, Work.LARGE) else MOST_CHANGED
+        object.__setattr__(self, "most_elements", self.most_elements or most)
+        object.__setattr__(self, "lowest", self.key.first_version if self.lowest < 0 else self.lowest)
+        object.__setattr__(self, "name", self.name or self.key.name.lower())
 
     @property
     def highest(self) -> int:
@@ -92,33 +100,18 @@ class Api(NamedTuple):
 
     def load(self) -> Handler:
         """Import the handler."""
-        handler: Handler = import_module(f"kafkatools.core.broker.apis.{self.name}").handle
+        handler: Handler = getattr(import_module(f"kafkatools.core.broker.apis.{self.module}"), f"handle_{self.name}")
         return handler
-
-
-def _api(
-    key: ApiKey,
-    answered_by: AnsweredBy = AnsweredBy.BROKER,
-    needs: int | None = None,
-    work: Work = Work.AT_ONCE,
-    *,
-    name: str = "",
-    lowest: int | None = None,
-    bytes_at_once: int = BYTES_AT_ONCE,
-    most_elements: int = 0,
-) -> Api:
-    most = most_elements or (MOST_READ if work in (Work.SLICED, Work.LARGE) else MOST_CHANGED)
-    first = key.first_version if lowest is None else lowest
-    return Api(key, name or key.name.lower(), first, answered_by, needs, work, bytes_at_once, most)
 
 
 _K, _BY, _SLICED, _LARGE = ApiKey, AnsweredBy, Work.SLICED, Work.LARGE
 TABLE: Final = (
-    _api(_K.PRODUCE, bytes_at_once=sys.maxsize),
-    _api(_K.FETCH, bytes_at_once=FETCH_BYTES_AT_ONCE, most_elements=50_000),
+    Api(_K.PRODUCE, "produce", bytes_at_once=sys.maxsize),
+    Api(_K.FETCH, "fetch", bytes_at_once=FETCH_BYTES_AT_ONCE, most_elements=50_000),
     # By the last fetched epoch, of version 12, a leader sees where a replica's log parts from its own.
-    _api(
+    Api(
         _K.FETCH,
+        "quorum",
         _BY.CONTROLLER,
         CLUSTER_ACTION,
         name="raft_fetch",
@@ -126,90 +119,93 @@ TABLE: Final = (
         bytes_at_once=FETCH_BYTES_AT_ONCE,
         most_elements=50_000,
     ),
-    _api(_K.LIST_OFFSETS, work=_SLICED),
-    _api(_K.METADATA, work=_SLICED),
-    _api(_K.OFFSET_COMMIT, work=Work.PAUSES, most_elements=50_000),  # a batch of 1 MiB has about 16,000 offsets
-    _api(_K.OFFSET_FETCH, work=_SLICED),
-    _api(_K.FIND_COORDINATOR, work=_SLICED),
-    _api(_K.JOIN_GROUP),
-    _api(_K.HEARTBEAT),
-    _api(_K.LEAVE_GROUP),
-    _api(_K.SYNC_GROUP),
-    _api(_K.DESCRIBE_GROUPS, work=_LARGE),
-    _api(_K.LIST_GROUPS, work=_SLICED),
-    _api(_K.API_VERSIONS, _BY.EITHER),
-    _api(_K.CREATE_TOPICS, _BY.FORWARDED, most_elements=50_000),  # 10,000 partitions with their replicas
-    _api(_K.DELETE_TOPICS, _BY.FORWARDED),
-    _api(_K.DELETE_RECORDS, most_elements=50_000),
-    _api(_K.INIT_PRODUCER_ID),
-    _api(_K.OFFSET_FOR_LEADER_EPOCH, work=_SLICED),
-    _api(_K.ADD_PARTITIONS_TO_TXN),
-    _api(_K.ADD_OFFSETS_TO_TXN),
-    _api(_K.END_TXN),
-    _api(_K.WRITE_TXN_MARKERS),
-    _api(_K.TXN_OFFSET_COMMIT, most_elements=100_000),
-    _api(_K.DESCRIBE_ACLS, _BY.EITHER, DESCRIBE, _SLICED),
-    _api(_K.CREATE_ACLS, _BY.FORWARDED, ALTER),
-    _api(_K.DELETE_ACLS, _BY.FORWARDED, ALTER),
-    _api(
+    Api(_K.LIST_OFFSETS, "list_offsets", work=_SLICED),
+    Api(_K.METADATA, "metadata", work=_SLICED),
+    # A batch of 1 MiB has about 16,000 offsets.
+    Api(_K.OFFSET_COMMIT, "offsets", work=Work.PAUSES, most_elements=50_000),
+    Api(_K.OFFSET_FETCH, "offsets", work=_SLICED),
+    Api(_K.FIND_COORDINATOR, "cluster", work=_SLICED),
+    Api(_K.JOIN_GROUP, "classic_groups"),
+    Api(_K.HEARTBEAT, "classic_groups"),
+    Api(_K.LEAVE_GROUP, "classic_groups"),
+    Api(_K.SYNC_GROUP, "classic_groups"),
+    Api(_K.DESCRIBE_GROUPS, "groups", work=_LARGE),
+    Api(_K.LIST_GROUPS, "groups", work=_SLICED),
+    Api(_K.API_VERSIONS, "cluster", _BY.EITHER),
+    # 10,000 partitions with their replicas.
+    Api(_K.CREATE_TOPICS, "topics", _BY.FORWARDED, most_elements=50_000),
+    Api(_K.DELETE_TOPICS, "topics", _BY.FORWARDED),
+    Api(_K.DELETE_RECORDS, "topics", most_elements=50_000),
+    Api(_K.INIT_PRODUCER_ID, "producers"),
+    Api(_K.OFFSET_FOR_LEADER_EPOCH, "list_offsets", work=_SLICED),
+    Api(_K.ADD_PARTITIONS_TO_TXN, "transactions"),
+    Api(_K.ADD_OFFSETS_TO_TXN, "transaction_offsets"),
+    Api(_K.END_TXN, "transactions"),
+    Api(_K.WRITE_TXN_MARKERS, "transactions"),
+    Api(_K.TXN_OFFSET_COMMIT, "transaction_offsets", most_elements=100_000),
+    Api(_K.DESCRIBE_ACLS, "acls", _BY.EITHER, DESCRIBE, _SLICED),
+    Api(_K.CREATE_ACLS, "acls", _BY.FORWARDED, ALTER),
+    Api(_K.DELETE_ACLS, "acls", _BY.FORWARDED, ALTER),
+    Api(
         _K.DESCRIBE_CONFIGS,
+        "configs",
         _BY.EITHER,
         work=_SLICED,
         bytes_at_once=DESCRIBE_CONFIGS_BYTES_AT_ONCE,
         most_elements=50_000,
     ),
-    _api(_K.ALTER_CONFIGS, _BY.FORWARDED),
-    _api(_K.ALTER_REPLICA_LOG_DIRS, needs=ALTER, most_elements=50_000),
-    _api(_K.DESCRIBE_LOG_DIRS, needs=DESCRIBE, work=_LARGE),
-    _api(_K.CREATE_PARTITIONS, _BY.FORWARDED, most_elements=50_000),
-    _api(_K.CREATE_DELEGATION_TOKEN),
-    _api(_K.RENEW_DELEGATION_TOKEN),
-    _api(_K.EXPIRE_DELEGATION_TOKEN),
-    _api(_K.DESCRIBE_DELEGATION_TOKEN),
-    _api(_K.DELETE_GROUPS),
-    _api(_K.ELECT_LEADERS, _BY.FORWARDED, ALTER, most_elements=50_000),
-    _api(_K.INCREMENTAL_ALTER_CONFIGS, _BY.FORWARDED),
-    _api(_K.ALTER_PARTITION_REASSIGNMENTS, _BY.FORWARDED, ALTER, most_elements=50_000),
-    _api(_K.LIST_PARTITION_REASSIGNMENTS, _BY.FORWARDED_READ, DESCRIBE, _SLICED, most_elements=50_000),
-    _api(_K.OFFSET_DELETE),
-    _api(_K.DESCRIBE_CLIENT_QUOTAS, needs=DESCRIBE_CONFIGS),
-    _api(_K.ALTER_CLIENT_QUOTAS, _BY.FORWARDED, ALTER_CONFIGS),
-    _api(_K.DESCRIBE_USER_SCRAM_CREDENTIALS, needs=DESCRIBE, work=_SLICED),
-    _api(_K.ALTER_USER_SCRAM_CREDENTIALS, _BY.FORWARDED, ALTER),
-    _api(_K.VOTE, _BY.CONTROLLER, CLUSTER_ACTION),
-    _api(_K.BEGIN_QUORUM_EPOCH, _BY.CONTROLLER, CLUSTER_ACTION),
-    _api(_K.END_QUORUM_EPOCH, _BY.CONTROLLER, CLUSTER_ACTION),
-    _api(_K.DESCRIBE_QUORUM, _BY.FORWARDED_READ, DESCRIBE, most_elements=1000),  # one partition
-    _api(_K.ALTER_PARTITION, _BY.ACTIVE_CONTROLLER, CLUSTER_ACTION),
-    _api(_K.UPDATE_FEATURES, _BY.FORWARDED, ALTER),
-    _api(_K.ENVELOPE, _BY.CONTROLLER, CLUSTER_ACTION),
-    _api(_K.FETCH_SNAPSHOT, _BY.CONTROLLER, CLUSTER_ACTION),
-    _api(_K.DESCRIBE_CLUSTER, _BY.EITHER),
-    _api(_K.DESCRIBE_PRODUCERS, work=_SLICED),
-    _api(_K.BROKER_REGISTRATION, _BY.ACTIVE_CONTROLLER, CLUSTER_ACTION),
-    _api(_K.BROKER_HEARTBEAT, _BY.ACTIVE_CONTROLLER, CLUSTER_ACTION),
-    _api(_K.UNREGISTER_BROKER, _BY.FORWARDED, ALTER),
-    _api(_K.DESCRIBE_TRANSACTIONS),
-    _api(_K.LIST_TRANSACTIONS, work=_LARGE, most_elements=20_000),
-    _api(_K.ALLOCATE_PRODUCER_IDS, _BY.ACTIVE_CONTROLLER, CLUSTER_ACTION),
-    _api(_K.CONSUMER_GROUP_HEARTBEAT),
-    _api(_K.CONSUMER_GROUP_DESCRIBE, work=_LARGE),
-    _api(_K.CONTROLLER_REGISTRATION, _BY.ACTIVE_CONTROLLER, CLUSTER_ACTION),
-    _api(_K.ASSIGN_REPLICAS_TO_DIRS, _BY.ACTIVE_CONTROLLER, CLUSTER_ACTION),
-    _api(_K.LIST_CONFIG_RESOURCES, needs=DESCRIBE_CONFIGS),
-    _api(_K.DESCRIBE_TOPIC_PARTITIONS, work=_SLICED),
-    _api(_K.SHARE_GROUP_HEARTBEAT),
-    _api(_K.SHARE_GROUP_DESCRIBE, work=_LARGE),
-    _api(_K.SHARE_FETCH),
-    _api(_K.SHARE_ACKNOWLEDGE),
-    _api(_K.INITIALIZE_SHARE_GROUP_STATE, needs=CLUSTER_ACTION),
-    _api(_K.READ_SHARE_GROUP_STATE, needs=CLUSTER_ACTION),
-    _api(_K.WRITE_SHARE_GROUP_STATE, needs=CLUSTER_ACTION),
-    _api(_K.DELETE_SHARE_GROUP_STATE, needs=CLUSTER_ACTION),
-    _api(_K.READ_SHARE_GROUP_STATE_SUMMARY, needs=CLUSTER_ACTION),
-    _api(_K.DESCRIBE_SHARE_GROUP_OFFSETS),
-    _api(_K.ALTER_SHARE_GROUP_OFFSETS),
-    _api(_K.DELETE_SHARE_GROUP_OFFSETS),
+    Api(_K.ALTER_CONFIGS, "configs", _BY.FORWARDED),
+    Api(_K.ALTER_REPLICA_LOG_DIRS, "log_dirs", needs=ALTER, most_elements=50_000),
+    Api(_K.DESCRIBE_LOG_DIRS, "log_dirs", needs=DESCRIBE, work=_LARGE),
+    Api(_K.CREATE_PARTITIONS, "topics", _BY.FORWARDED, most_elements=50_000),
+    Api(_K.CREATE_DELEGATION_TOKEN, "delegation_tokens"),
+    Api(_K.RENEW_DELEGATION_TOKEN, "delegation_tokens"),
+    Api(_K.EXPIRE_DELEGATION_TOKEN, "delegation_tokens"),
+    Api(_K.DESCRIBE_DELEGATION_TOKEN, "delegation_tokens"),
+    Api(_K.DELETE_GROUPS, "groups"),
+    Api(_K.ELECT_LEADERS, "reassignments", _BY.FORWARDED, ALTER, most_elements=50_000),
+    Api(_K.INCREMENTAL_ALTER_CONFIGS, "configs", _BY.FORWARDED),
+    Api(_K.ALTER_PARTITION_REASSIGNMENTS, "reassignments", _BY.FORWARDED, ALTER, most_elements=50_000),
+    Api(_K.LIST_PARTITION_REASSIGNMENTS, "reassignments", _BY.FORWARDED_READ, DESCRIBE, _SLICED, most_elements=50_000),
+    Api(_K.OFFSET_DELETE, "offsets"),
+    Api(_K.DESCRIBE_CLIENT_QUOTAS, "client_quotas", needs=DESCRIBE_CONFIGS),
+    Api(_K.ALTER_CLIENT_QUOTAS, "client_quotas", _BY.FORWARDED, ALTER_CONFIGS),
+    Api(_K.DESCRIBE_USER_SCRAM_CREDENTIALS, "scram", needs=DESCRIBE, work=_SLICED),
+    Api(_K.ALTER_USER_SCRAM_CREDENTIALS, "scram", _BY.FORWARDED, ALTER),
+    Api(_K.VOTE, "quorum", _BY.CONTROLLER, CLUSTER_ACTION),
+    Api(_K.BEGIN_QUORUM_EPOCH, "quorum", _BY.CONTROLLER, CLUSTER_ACTION),
+    Api(_K.END_QUORUM_EPOCH, "quorum", _BY.CONTROLLER, CLUSTER_ACTION),
+    Api(_K.DESCRIBE_QUORUM, "quorum", _BY.FORWARDED_READ, DESCRIBE, most_elements=1000),  # one partition
+    Api(_K.ALTER_PARTITION, "controller", _BY.ACTIVE_CONTROLLER, CLUSTER_ACTION),
+    Api(_K.UPDATE_FEATURES, "cluster", _BY.FORWARDED, ALTER),
+    Api(_K.ENVELOPE, "envelope", _BY.CONTROLLER, CLUSTER_ACTION),
+    Api(_K.FETCH_SNAPSHOT, "quorum", _BY.CONTROLLER, CLUSTER_ACTION),
+    Api(_K.DESCRIBE_CLUSTER, "cluster", _BY.EITHER),
+    Api(_K.DESCRIBE_PRODUCERS, "producers", work=_SLICED),
+    Api(_K.BROKER_REGISTRATION, "controller", _BY.ACTIVE_CONTROLLER, CLUSTER_ACTION),
+    Api(_K.BROKER_HEARTBEAT, "controller", _BY.ACTIVE_CONTROLLER, CLUSTER_ACTION),
+    Api(_K.UNREGISTER_BROKER, "cluster", _BY.FORWARDED, ALTER),
+    Api(_K.DESCRIBE_TRANSACTIONS, "transactions"),
+    Api(_K.LIST_TRANSACTIONS, "transactions", work=_LARGE, most_elements=20_000),
+    Api(_K.ALLOCATE_PRODUCER_IDS, "controller", _BY.ACTIVE_CONTROLLER, CLUSTER_ACTION),
+    Api(_K.CONSUMER_GROUP_HEARTBEAT, "consumer_groups"),
+    Api(_K.CONSUMER_GROUP_DESCRIBE, "consumer_groups", work=_LARGE),
+    Api(_K.CONTROLLER_REGISTRATION, "controller", _BY.ACTIVE_CONTROLLER, CLUSTER_ACTION),
+    Api(_K.ASSIGN_REPLICAS_TO_DIRS, "controller", _BY.ACTIVE_CONTROLLER, CLUSTER_ACTION),
+    Api(_K.LIST_CONFIG_RESOURCES, "configs", needs=DESCRIBE_CONFIGS),
+    Api(_K.DESCRIBE_TOPIC_PARTITIONS, "metadata", work=_SLICED),
+    Api(_K.SHARE_GROUP_HEARTBEAT, "share_groups"),
+    Api(_K.SHARE_GROUP_DESCRIBE, "share_groups", work=_LARGE),
+    Api(_K.SHARE_FETCH, "share_fetch"),
+    Api(_K.SHARE_ACKNOWLEDGE, "share_fetch"),
+    Api(_K.INITIALIZE_SHARE_GROUP_STATE, "share_state", needs=CLUSTER_ACTION),
+    Api(_K.READ_SHARE_GROUP_STATE, "share_state", needs=CLUSTER_ACTION),
+    Api(_K.WRITE_SHARE_GROUP_STATE, "share_state", needs=CLUSTER_ACTION),
+    Api(_K.DELETE_SHARE_GROUP_STATE, "share_state", needs=CLUSTER_ACTION),
+    Api(_K.READ_SHARE_GROUP_STATE_SUMMARY, "share_state", needs=CLUSTER_ACTION),
+    Api(_K.DESCRIBE_SHARE_GROUP_OFFSETS, "share_group_offsets"),
+    Api(_K.ALTER_SHARE_GROUP_OFFSETS, "share_group_offsets"),
+    Api(_K.DELETE_SHARE_GROUP_OFFSETS, "share_group_offsets"),
 )
 
 

@@ -1,0 +1,132 @@
+"""ACLs: DescribeAcls, CreateAcls, DeleteAcls."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from kafkatools.core.broker.metadata.controller.acls import (
+    ALTER,
+    CLUSTER,
+    CLUSTER_NAME,
+    DESCRIBE,
+    UNKNOWN,
+    Acl,
+    AclFilter,
+    ensure_enabled,
+)
+from kafkatools.core.broker.metadata.controller.configs import error_fields
+from kafkatools.core.broker.server.requests import CloseConnection, Request, Response
+from kafkatools.core.errors import KafkaError
+from kafkatools.core.protocol.slices import paced
+
+if TYPE_CHECKING:
+    from kafkatools.core.broker.node import Node
+
+
+def handle_describe_acls(node: Node, request: Request) -> Response:
+    """DescribeAcls: the ACLs that a filter fits, by resource.
+
+    One filter, one answer.
+    User resources (version 3) are stored and described; delegation tokens do not exist here.
+    """
+    entity = request.decode()
+    wanted = AclFilter(
+        int(entity.resource_type_filter),
+        entity.resource_name_filter,
+        int(entity.pattern_type_filter),
+        entity.principal_filter,
+        entity.host_filter,
+        int(entity.operation),
+        int(entity.permission_type),
+    )
+    if wanted.has_unknown:
+        raise CloseConnection("DescribeAclsRequest contains UNKNOWN elements")
+    try:
+        node.authorize_or_raise(request, DESCRIBE, CLUSTER, CLUSTER_NAME)
+        ensure_enabled(node.authorizer is not None, "No Authorizer is configured on the broker")
+    except KafkaError as error:
+        return request.respond({**error_fields(error), "resources": []})
+    found = node.image.acls.matching(wanted)
+    return request.respond({"error_code": 0, "error_message": "", "resources": _by_resource(found)})
+
+
+def _by_resource(acls: list[Acl]) -> list[dict[str, Any]]:
+    resources: dict[tuple[int, str, int], list[dict[str, Any]]] = {}
+    for acl in paced(acls):
+        entry = {
+            "principal": acl.principal,
+            "host": acl.host,
+            "operation": acl.operation,
+            "permission_type": acl.permission_type,
+        }
+        resources.setdefault(acl[:3], []).append(entry)
+    return [
+        {"resource_type": kind, "resource_name": name, "pattern_type": pattern, "acls": entries}
+        for (kind, name, pattern), entries in resources.items()
+    ]
+
+
+def handle_create_acls(node: Node, request: Request) -> Response:
+    """CreateAcls: each ACL is made or refused for itself.
+
+    One result per creation.
+    """
+    wanted = [
+        Acl(
+            int(each.resource_type),
+            each.resource_name,
+            int(each.resource_pattern_type),
+            each.principal,
+            each.host,
+            int(each.operation),
+            int(each.permission_type),
+        )
+        for each in request.decode().creations
+    ]
+    if any(UNKNOWN in (acl.resource_type, acl.pattern_type, acl.operation, acl.permission_type) for acl in wanted):
+        raise CloseConnection("CreatableAcls contain unknown elements")
+    try:
+        node.authorize_or_raise(request, ALTER, CLUSTER, CLUSTER_NAME)
+        ensure_enabled(node.authorizer is not None, "No Authorizer is configured.")
+    except KafkaError as error:
+        return request.respond({"results": [error_fields(error) for _ in wanted]})
+    return request.respond({"results": [_creation_result(error) for error in node.controller.create_acls(wanted)]})
+
+
+def _creation_result(error: KafkaError | None) -> dict[str, Any]:
+    if error is None:
+        return {"error_code": 0, "error_message": ""}
+    return error_fields(error)
+
+
+def handle_delete_acls(node: Node, request: Request) -> Response:
+    """DeleteAcls: what each filter fits is removed.
+
+    One result per filter, naming what it removed.
+    """
+    filters = [
+        AclFilter(
+            int(each.resource_type_filter),
+            each.resource_name_filter,
+            int(each.pattern_type_filter),
+            each.principal_filter,
+            each.host_filter,
+            int(each.operation),
+            int(each.permission_type),
+        )
+        for each in request.decode().filters
+    ]
+    if any(each.has_unknown for each in filters):
+        raise CloseConnection("Filters contain UNKNOWN elements")
+    try:
+        node.authorize_or_raise(request, ALTER, CLUSTER, CLUSTER_NAME)
+        ensure_enabled(node.authorizer is not None, "No Authorizer is configured.")
+    except KafkaError as error:
+        return request.respond({"filter_results": [{**error_fields(error), "matching_acls": []} for _ in filters]})
+    removed = node.controller.delete_acls(filters)
+    return request.respond({"filter_results": [_deletion_result(found) for found in removed]})
+
+
+def _deletion_result(found: list[Acl]) -> dict[str, Any]:
+    matching = [{"error_code": 0, "error_message": None, **acl._asdict()} for acl in found]
+    return {"error_code": 0, "error_message": None, "matching_acls": matching}

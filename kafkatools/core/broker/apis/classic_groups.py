@@ -1,0 +1,137 @@
+"""Members of groups of the classic protocol: JoinGroup, SyncGroup, Heartbeat, LeaveGroup."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from kafkatools.core.broker.coordinators.groups.requests import (
+    Answer,
+    Fields,
+    JoinRequest,
+    MemberIdentity,
+    SyncRequest,
+    join_error,
+    sync_error,
+)
+from kafkatools.core.broker.coordinators.groups.service import answered, client_of, told
+from kafkatools.core.broker.metadata.controller.acls import GROUP, READ
+from kafkatools.core.broker.server.requests import Request, Response
+from kafkatools.core.errors import GroupAuthorizationFailed, InconsistentGroupProtocol
+
+if TYPE_CHECKING:
+    from kafkatools.core.broker.node import Node
+
+# JoinGroup
+FIRST_VERSION_OF_REBALANCE_TIMEOUT = 1
+FIRST_VERSION_OF_MEMBER_ID_REQUIRED = 4
+FIRST_JOIN_GROUP_VERSION_OF_INSTANCE_ID = 5
+FIRST_VERSION_OF_NULL_PROTOCOL = 7
+FIRST_VERSION_OF_SKIPPED_ASSIGNMENT = 9
+# SyncGroup
+FIRST_SYNC_GROUP_VERSION_OF_INSTANCE_ID = 3
+FIRST_VERSION_OF_PROTOCOL = 5
+# Heartbeat
+FIRST_HEARTBEAT_VERSION_OF_INSTANCE_ID = 3
+# LeaveGroup
+FIRST_VERSION_OF_BATCHES = 3
+
+
+def handle_join_group(node: Node, request: Request) -> Response:
+    """JoinGroup: answered when the rebalance has everybody."""
+    entity = request.decode()
+    version = request.version
+    instance_id = entity.group_instance_id if version >= FIRST_JOIN_GROUP_VERSION_OF_INSTANCE_ID else None
+    session_timeout_ms = to_ms(entity.session_timeout)
+    wanted = JoinRequest(
+        group_id=entity.group_id,
+        member_id=entity.member_id,
+        instance_id=instance_id,
+        client=client_of(request),
+        session_timeout_ms=session_timeout_ms,
+        rebalance_timeout_ms=(
+            to_ms(entity.rebalance_timeout) if version >= FIRST_VERSION_OF_REBALANCE_TIMEOUT else session_timeout_ms
+        ),
+        protocol_type=entity.protocol_type,
+        protocols=tuple((each.name, bytes(each.metadata)) for each in entity.protocols),
+        needs_member_id=version >= FIRST_VERSION_OF_MEMBER_ID_REQUIRED and instance_id is None,
+        may_skip_assignment=version >= FIRST_VERSION_OF_SKIPPED_ASSIGNMENT,
+    )
+
+    if not node.authorize(request, READ, GROUP, wanted.group_id):
+        return request.respond(join_error("", GroupAuthorizationFailed.code))
+
+    def ask(answer: Answer) -> None:
+        def answer_this_version(fields: Fields) -> None:
+            if version < FIRST_VERSION_OF_NULL_PROTOCOL and fields["protocol_name"] is None:
+                fields = {**fields, "protocol_name": ""}
+            answer(fields)
+
+        node.groups.join(wanted, answer_this_version)
+
+    return answered(node.coordination, request, wanted.group_id, ask, lambda code: join_error(wanted.member_id, code))
+
+
+def to_ms(duration: timedelta | int) -> int:
+    """Milliseconds of a time as the decoder gives it (an impossible one stays a number)."""
+    return duration // timedelta(milliseconds=1) if isinstance(duration, timedelta) else duration
+
+
+def handle_sync_group(node: Node, request: Request) -> Response:
+    """SyncGroup: answered when the leader's assignment is written. The member's assignment; from version 5 on the
+    request must say which protocol it means (KIP-559)."""
+    entity = request.decode()
+    version = request.version
+    names_protocol = version >= FIRST_VERSION_OF_PROTOCOL
+    protocol_type = entity.protocol_type if names_protocol else None
+    protocol_name = entity.protocol_name if names_protocol else None
+    if names_protocol and (protocol_type is None or protocol_name is None):
+        return request.respond(sync_error(InconsistentGroupProtocol.code))
+    wanted = SyncRequest(
+        entity.group_id,
+        entity.generation_id,
+        entity.member_id,
+        entity.group_instance_id if version >= FIRST_SYNC_GROUP_VERSION_OF_INSTANCE_ID else None,
+        protocol_type,
+        protocol_name,
+        [(each.member_id, bytes(each.assignment)) for each in entity.assignments],
+    )
+    if not node.authorize(request, READ, GROUP, wanted.group_id):
+        return request.respond(sync_error(GroupAuthorizationFailed.code))
+    return answered(
+        node.coordination, request, wanted.group_id, lambda answer: node.groups.sync(wanted, answer), sync_error
+    )
+
+
+def handle_heartbeat(node: Node, request: Request) -> Response:
+    """Heartbeat: the member lives; it may hear that a rebalance goes on."""
+    entity = request.decode()
+    instance_id = entity.group_instance_id if request.version >= FIRST_HEARTBEAT_VERSION_OF_INSTANCE_ID else None
+    if not node.authorize(request, READ, GROUP, entity.group_id):
+        return request.respond({"error_code": GroupAuthorizationFailed.code})
+    code = node.groups.heartbeat(entity.group_id, entity.generation_id, entity.member_id, instance_id)
+    return told(node.coordination, request, entity.group_id, {"error_code": code}, lambda code: {"error_code": code})
+
+
+def handle_leave_group(node: Node, request: Request) -> Response:
+    """LeaveGroup: one member, from version 3 on several, static ones by their instance id."""
+    entity = request.decode()
+    if request.version >= FIRST_VERSION_OF_BATCHES:
+        members = [MemberIdentity(each.member_id, each.group_instance_id) for each in entity.members]
+    else:
+        members = [MemberIdentity(entity.member_id)]
+    if node.authorize(request, READ, GROUP, entity.group_id):
+        code, codes = node.groups.leave(entity.group_id, members)
+    else:
+        code, codes = GroupAuthorizationFailed.code, []
+    if request.version < FIRST_VERSION_OF_BATCHES:
+        return told(node.coordination, request, entity.group_id, {"error_code": code or codes[0]}, _refusal)
+    answers = [
+        {"member_id": each.member_id, "group_instance_id": each.instance_id, "error_code": member_code}
+        for each, member_code in zip(members, codes, strict=False)
+    ]
+    return told(node.coordination, request, entity.group_id, {"error_code": code, "members": answers}, _refusal)
+
+
+def _refusal(code: int) -> dict[str, Any]:
+    return {"error_code": code, "members": []}

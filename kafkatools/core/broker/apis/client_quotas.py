@@ -1,0 +1,62 @@
+"""Client quotas: DescribeClientQuotas, AlterClientQuotas. Which quotas are enforced is said in `quotas.py`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from kafkatools.core.broker.metadata.controller.acls import ALTER_CONFIGS, CLUSTER, CLUSTER_NAME, DESCRIBE_CONFIGS
+from kafkatools.core.broker.metadata.controller.client_quotas import Alteration, Component, Entity, describe, entity_of
+from kafkatools.core.broker.metadata.controller.configs import error_fields
+from kafkatools.core.broker.server.requests import Request, Response
+from kafkatools.core.errors import ClusterAuthorizationFailed, KafkaError
+
+if TYPE_CHECKING:
+    from kafkatools.core.broker.node import Node
+
+
+def handle_describe_client_quotas(node: Node, request: Request) -> Response:
+    """DescribeClientQuotas: the quotas of the entities that a filter fits. One entry per entity."""
+    entity = request.decode()
+    components = [Component(each.entity_type, int(each.match_type), each.match) for each in entity.components]
+    if not node.authorize(request, DESCRIBE_CONFIGS, CLUSTER, CLUSTER_NAME):
+        return request.respond({"error_code": ClusterAuthorizationFailed.code, "error_message": None, "entries": None})
+    try:
+        found = describe(node.image.client_quotas, components, strict=entity.strict)
+    except KafkaError as error:
+        return request.respond({**error_fields(error), "entries": None})
+    entries = [
+        {"entity": entity_fields(each), "values": [{"key": key, "value": value} for key, value in values.items()]}
+        for each, values in found.items()
+    ]
+    return request.respond({"error_code": 0, "error_message": "", "entries": entries})
+
+
+def entity_fields(entity: Entity) -> list[dict[str, Any]]:
+    """An entity in an answer."""
+    return [{"entity_type": kind, "entity_name": name} for kind, name in entity]
+
+
+def handle_alter_client_quotas(node: Node, request: Request) -> Response:
+    """AlterClientQuotas: each entity changes as a whole or not at all; validate only.
+
+    One result per entity.
+    """
+    entity = request.decode()
+    alterations = [
+        Alteration(
+            entity_of({part.entity_type: part.entity_name for part in each.entity}),
+            [(operation.key, None if operation.remove else operation.value) for operation in each.ops],
+        )
+        for each in entity.entries
+    ]
+    outcomes: dict[Entity, KafkaError | None]
+    try:
+        node.authorize_or_raise(request, ALTER_CONFIGS, CLUSTER, CLUSTER_NAME)
+        outcomes = node.controller.alter_client_quotas(alterations, validate_only=entity.validate_only)
+    except KafkaError as error:
+        outcomes = {each.entity: error for each in alterations}
+    entries = []
+    for each, problem in outcomes.items():
+        fields = {"error_code": 0, "error_message": None} if problem is None else error_fields(problem)
+        entries.append({**fields, "entity": entity_fields(each)})
+    return request.respond({"entries": entries})

@@ -1,0 +1,279 @@
+"""The cluster: ApiVersions, DescribeCluster, FindCoordinator, UnregisterBroker, UpdateFeatures."""
+
+from __future__ import annotations
+
+from struct import pack
+from typing import TYPE_CHECKING, Any
+
+from kafkatools.core.broker.coordinators.coordination import Coordination
+from kafkatools.core.broker.coordinators.internal_topic import InternalTopic
+from kafkatools.core.broker.metadata.controller import acls
+from kafkatools.core.broker.metadata.controller.acls import ALTER, CLUSTER, CLUSTER_NAME, DESCRIBE
+from kafkatools.core.broker.metadata.controller.configs import error_fields
+from kafkatools.core.broker.metadata.controller.features import UPGRADE, FeatureUpdate
+from kafkatools.core.broker.server.alive_brokers import AliveBrokers
+from kafkatools.core.broker.server.requests import Request, Response
+from kafkatools.core.errors import (
+    CoordinatorNotAvailable,
+    DecodeError,
+    InvalidRequest,
+    KafkaError,
+    MismatchedEndpointType,
+    UnsupportedEndpointType,
+)
+from kafkatools.core.protocol.api_versions import ApiKey
+from kafkatools.core.protocol.slices import paced, pausing
+from kafkatools.core.protocol.uuids import uuid_from_text
+
+if TYPE_CHECKING:
+    from kafkatools.core.broker.node import Node
+
+UNSUPPORTED_VERSION = 35
+INVALID_REQUEST = 42
+# DescribeCluster
+BROKER_ENDPOINTS, CONTROLLER_ENDPOINTS = 1, 2
+NAMES = {BROKER_ENDPOINTS: "BROKER", CONTROLLER_ENDPOINTS: "CONTROLLER"}
+FIRST_VERSION_OF_FENCED = 2
+NOT_ASKED = -(2**31)
+# FindCoordinator
+GROUP, TRANSACTION, SHARE = 0, 1, 2
+COORDINATOR_NEEDS = {
+    GROUP: (acls.DESCRIBE, acls.GROUP),
+    TRANSACTION: (acls.DESCRIBE, acls.TRANSACTIONAL_ID),
+    SHARE: (acls.CLUSTER_ACTION, acls.CLUSTER),
+}
+FIRST_VERSION_OF_TYPES = 1
+FIRST_VERSION_OF_BATCHES = 4
+FIRST_VERSION_OF_SHARE = 6
+
+
+def listed_apis(request: Request) -> list[dict[str, int]]:
+    """The APIs that are served on the listener, as ApiVersions lists them."""
+    return [
+        {"api_key": api.key, "min_version": 0 if api.key is ApiKey.PRODUCE else api.lowest, "max_version": api.highest}
+        for api in request.connection.acceptor.dispatch.apis.values()
+    ]
+
+
+def handle_api_versions(node: Node, request: Request) -> Response:
+    """ApiVersions: the rows of the listener in `server/apis.py`, so what is listed is what is served.
+
+    A version above 4 is answered in version 0 with
+    UNSUPPORTED_VERSION and the table, as Kafka does. Produce is listed from version 0 on although 3 is the lowest
+    that is served: Kafka 4.x does so because old librdkafka reads its features from it (KAFKA-18659). Feature
+    levels are those of the metadata log.
+    Not done: client telemetry is not listed.
+    """
+    if request.version not in ApiKey.API_VERSIONS.versions:
+        return [_unsupported_version(request)]
+    if request.version >= 3:
+        entity = request.decode()
+        if not (_is_valid(entity.client_software_name) and _is_valid(entity.client_software_version)):
+            return _respond_versions(request, {"error_code": INVALID_REQUEST, "api_keys": []})
+    fields: dict[str, Any] = {"error_code": 0, "api_keys": listed_apis(request), "throttle_time": 0}
+    if request.version >= 3:
+        from kafkatools.core.broker.metadata.batches import SUPPORTED_FEATURES
+
+        lowest = 0 if request.version >= 4 else 1  # older clients do not take a version 0
+        fields["supported_features"] = [
+            {"name": name, "min_version": low, "max_version": high}
+            for name, (low, high) in SUPPORTED_FEATURES.items()
+            if low >= lowest
+        ]
+        fields["finalized_features"] = [
+            {"name": name, "max_version_level": level, "min_version_level": level}
+            for name, level in node.image.features.items()
+            if level > 0
+        ]
+        fields["finalized_features_epoch"] = node.metadata_offset - 1
+    return _respond_versions(request, fields)
+
+
+def _respond_versions(request: Request, fields: dict[str, Any]) -> Response:
+    """The header of this response is never flexible: a client must be able to read it before it knows the broker."""
+    request.is_flexible = False
+    return request.respond(fields)
+
+
+def _is_valid(text: str) -> bool:
+    """ApiVersionsRequest.isValid: letters, digits, dots and dashes, alphanumeric at both ends."""
+    plain = text.replace(".", "").replace("-", "")
+    return bool(text) and plain.isascii() and plain.isalnum() and text[0].isalnum() and text[-1].isalnum()
+
+
+def _unsupported_version(request: Request) -> bytes:
+    keys = listed_apis(request)
+    body = pack(">hi", UNSUPPORTED_VERSION, len(keys))
+    body += b"".join(pack(">hhh", key["api_key"], key["min_version"], key["max_version"]) for key in keys)
+    return pack(">ii", len(body) + 4, request.correlation_id) + body
+
+
+def handle_describe_cluster(node: Node, request: Request) -> Response:
+    """DescribeCluster: the brokers on a broker's listener, the controllers on a controller's.
+
+    Controllers are the voters, which are fixed; the active one is named there, and any broker to clients of brokers,
+    since each finds the active one.
+    """
+    entity = request.decode()
+    endpoint_type = entity.endpoint_type if request.version >= 1 else BROKER_ENDPOINTS
+    here = CONTROLLER_ENDPOINTS if node.is_controller_listener(request.listener_name) else BROKER_ENDPOINTS
+    if endpoint_type != here:
+        return request.respond({**error_fields(_wrong_type(endpoint_type, here)), "brokers": [], "cluster_id": ""})
+    operations = NOT_ASKED
+    if entity.include_cluster_authorized_operations:
+        is_allowed = node.authorize(request, DESCRIBE, CLUSTER, CLUSTER_NAME)
+        operations = node.authorized_operations(request, CLUSTER, CLUSTER_NAME) if is_allowed else 0
+    if here == CONTROLLER_ENDPOINTS:
+        controller_id, nodes = node.controller_id, _controllers(node)
+    else:
+        controller_id, nodes = node.node_id, _brokers(node, request, entity)
+    return request.respond(
+        {
+            "error_code": 0,
+            "error_message": None,
+            "endpoint_type": here,
+            "cluster_id": node.cluster_id,
+            "controller_id": controller_id,
+            "brokers": nodes,
+            "cluster_authorized_operations": operations,
+        }
+    )
+
+
+def _brokers(node: Node, request: Request, entity: Any) -> list[dict[str, Any]]:
+    alive = AliveBrokers(node.image, request.listener_name)
+    with_fenced = request.version >= FIRST_VERSION_OF_FENCED and entity.include_fenced_brokers
+    found = []
+    for broker in alive.nodes(with_fenced=with_fenced):
+        host, port = alive.addresses[broker.broker_id]
+        fields = {"broker_id": broker.broker_id, "host": host, "port": port, "rack": broker.rack}
+        found.append({**fields, "is_fenced": broker.is_fenced})
+    return found
+
+
+def _controllers(node: Node) -> list[dict[str, Any]]:
+    return [
+        {"broker_id": voter, "host": host, "port": port, "rack": None, "is_fenced": False}
+        for voter, (host, port) in sorted(node.controllers.items())
+    ]
+
+
+def _wrong_type(endpoint_type: int, here: int) -> KafkaError:
+    if endpoint_type not in NAMES:
+        return UnsupportedEndpointType(f"Unsupported endpoint type {endpoint_type}")
+    return MismatchedEndpointType(
+        f"The request was sent to an endpoint of type {NAMES[here]}, but we wanted an endpoint of type "
+        f"{NAMES[endpoint_type]}"
+    )
+
+
+def handle_find_coordinator(node: Node, request: Request) -> Response:
+    """FindCoordinator: who coordinates a group, a transactional id or a share partition, which is the leader of the
+    partition that holds it.
+
+    The topic of offsets, of transactions or of share groups' state is made when it is first asked for. One answer per
+    key.
+    """
+    entity = request.decode()
+    kind = entity.key_type if request.version >= FIRST_VERSION_OF_TYPES else GROUP
+    if request.version < FIRST_VERSION_OF_BATCHES:
+        return request.respond(_find_coordinator(node, request, kind, entity.key))
+    found = []
+    for key in paced(entity.coordinator_keys):
+        with pausing(None):  # the first one may create the topic of the coordinators
+            found.append(_find_coordinator(node, request, kind, key))
+    return request.respond({"coordinators": found})
+
+
+def _find_coordinator(node: Node, request: Request, kind: int, key: str) -> dict[str, Any]:
+    try:
+        if kind not in (GROUP, TRANSACTION, SHARE) or (kind == SHARE and request.version < FIRST_VERSION_OF_SHARE):
+            raise InvalidRequest()
+        node.authorize_or_raise(request, *COORDINATOR_NEEDS[kind], CLUSTER_NAME if kind == SHARE else key)
+        if kind == SHARE:
+            _ensure_share_key(key)
+        topic = _coordinator_topic(node.coordination, kind)
+        node_id, host, port = _endpoint(node, request, topic.leader_of(key))
+    except KafkaError as error:
+        return {
+            "key": key,
+            "error_code": error.code,
+            "error_message": "" if request.version >= FIRST_VERSION_OF_BATCHES else error.message,
+            "node_id": -1,
+            "host": "",
+            "port": -1,
+        }
+    return {
+        "key": key,
+        "error_code": 0,
+        "error_message": "",
+        "node_id": node_id,
+        "host": host,
+        "port": port,
+    }
+
+
+def _coordinator_topic(coordination: Coordination, kind: int) -> InternalTopic:
+    if kind == GROUP:
+        return coordination.offsets_topic
+    return coordination.transaction_log if kind == TRANSACTION else coordination.share_state_topic
+
+
+def _endpoint(node: Node, request: Request, node_id: int) -> tuple[int, str, int]:
+    """Where a broker answers clients of the listener that was asked; CoordinatorNotAvailable."""
+    if node_id == node.node_id and not node.coordination.is_clustered:
+        return node_id, node.advertised_host, node.advertised_port
+    broker = node.image.brokers.get(node_id)
+    for name, host, port in broker.endpoints if broker is not None and not broker.is_fenced else ():
+        if name == request.listener_name:
+            return node_id, host, port
+    raise CoordinatorNotAvailable()
+
+
+def _ensure_share_key(key: str) -> None:
+    """InvalidRequest unless it is `group:topic id:partition`; a group's id may hold colons."""
+    parts = key.rsplit(":", 2)
+    try:
+        uuid_from_text(parts[1])
+        if len(parts) == 3 and parts[0] and int(parts[2]) >= 0:
+            return
+    except (IndexError, ValueError, DecodeError):
+        pass
+    raise InvalidRequest()
+
+
+def handle_unregister_broker(node: Node, request: Request) -> Response:
+    """UnregisterBroker: a broker that will not come back is forgotten.
+
+    Apache Kafka also unregisters the only broker of a cluster, which then does nothing any more; here that is refused.
+    """
+    broker_id = request.decode().broker_id
+    try:
+        node.authorize_or_raise(request, ALTER, CLUSTER, CLUSTER_NAME)
+        node.controller.unregister_broker(broker_id)
+    except KafkaError as error:
+        return request.respond(error_fields(error))
+    return request.respond({"error_code": 0, "error_message": ""})
+
+
+def handle_update_features(node: Node, request: Request) -> Response:
+    """UpdateFeatures: all updates of a request or none.
+
+    As in Apache Kafka, `allow_downgrade` of version 0 is not acted on.
+    Not done: an upgrade of kraft.version (the quorum here is static).
+    """
+    entity = request.decode()
+    updates = [
+        FeatureUpdate(each.feature, each.max_version_level, each.upgrade_type if request.version >= 1 else UPGRADE)
+        for each in entity.feature_updates
+    ]
+    validate_only = request.version >= 1 and entity.validate_only
+    try:
+        node.authorize_or_raise(request, ALTER, CLUSTER, CLUSTER_NAME)
+        node.controller.update_features(updates, validate_only=validate_only)
+    except KafkaError as error:
+        return request.respond({**error_fields(error), "results": []})
+    results: list[dict[str, Any]] = []
+    if request.version < 2:
+        results = [{"feature": each.name, "error_code": 0, "error_message": "NONE"} for each in updates]
+    return request.respond({"error_code": 0, "error_message": None, "results": results})

@@ -1,0 +1,231 @@
+"""Settings: DescribeConfigs, IncrementalAlterConfigs, AlterConfigs, ListConfigResources."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from kafkatools.core.broker.metadata import config_entries as entries
+from kafkatools.core.broker.metadata.controller.acls import (
+    ALTER_CONFIGS,
+    CLUSTER,
+    CLUSTER_NAME,
+    DESCRIBE_CONFIGS,
+    GROUP,
+    TOPIC,
+)
+from kafkatools.core.broker.metadata.controller.configs import ConfigChange, error_fields, is_integer
+from kafkatools.core.broker.metadata.controller.topics import validate_name
+from kafkatools.core.broker.metadata.image import (
+    BROKER_LOGGER_RESOURCE,
+    BROKER_RESOURCE,
+    CLIENT_METRICS_RESOURCE,
+    GROUP_RESOURCE,
+    TOPIC_RESOURCE,
+)
+from kafkatools.core.broker.server import loggers
+from kafkatools.core.broker.server.requests import CloseConnection, Request, Response
+from kafkatools.core.errors import (
+    ClusterAuthorizationFailed,
+    InvalidRequest,
+    KafkaError,
+    UnknownTopicOrPartition,
+    UnsupportedVersion,
+)
+from kafkatools.core.protocol.entity_writer import Shared
+from kafkatools.core.protocol.slices import paced
+
+if TYPE_CHECKING:
+    from kafkatools.core.broker.node import Node
+
+DESCRIBED_KINDS = (TOPIC_RESOURCE, BROKER_RESOURCE, BROKER_LOGGER_RESOURCE, CLIENT_METRICS_RESOURCE, GROUP_RESOURCE)
+LISTED_KINDS = (GROUP_RESOURCE, CLIENT_METRICS_RESOURCE, BROKER_LOGGER_RESOURCE, BROKER_RESOURCE, TOPIC_RESOURCE)
+
+
+class _Wanted(NamedTuple):
+    """What a request wants to know of each entry, and the entries of topics made so far, by what they depend on."""
+
+    synonyms: bool
+    documentation: bool
+    alike: dict[Any, Shared]
+
+    def only(self, found: entries.Entries) -> Shared:
+        """The entries without what is not wanted."""
+        for entry in found:
+            if not self.synonyms:
+                entry["synonyms"] = []
+            if not self.documentation and entry["documentation"]:
+                entry["documentation"] = None
+        return Shared(found)
+
+
+def handle_describe_configs(node: Node, request: Request) -> Response:
+    """DescribeConfigs: settings of topics, this broker, its loggers, groups and client metrics subscriptions, with
+    synonyms and documentation. Needs DESCRIBE_CONFIGS on the topic, the group or the cluster.
+
+    One result per resource. Documentation is in this project's words.
+    """
+    entity = request.decode()
+    wanted = _Wanted(entity.include_synonyms, request.version >= 3 and entity.include_documentation, {})
+    return request.respond({"results": [_describe(node, request, each, wanted) for each in paced(_distinct(entity))]})
+
+
+def _distinct(entity: Any) -> list[Any]:
+    """The resources without repetitions: one that is named a thousand times is described once."""
+    by_name = {
+        (int(each.resource_type), each.resource_name, each.configuration_keys): each for each in entity.resources
+    }
+    return list(by_name.values())
+
+
+def _describe(node: Node, request: Request, resource: Any, wanted: _Wanted) -> dict[str, Any]:
+    kind, name = int(resource.resource_type), resource.resource_name
+    result = {"resource_type": kind, "resource_name": name}
+    try:
+        if kind not in DESCRIBED_KINDS:
+            raise InvalidRequest()
+        authorize_resource(node, request, DESCRIBE_CONFIGS, (kind, name))
+        keys = resource.configuration_keys or None
+        if kind == TOPIC_RESOURCE:
+            found = _topic_entries(node, name, keys, wanted)
+        else:
+            found = wanted.only(_entries(node, (kind, name), keys))
+    except UnknownTopicOrPartition as error:
+        return {**result, "error_code": error.code, "error_message": "", "configs": []}
+    except KafkaError as error:
+        return {**result, **error_fields(error), "configs": []}
+    return {**result, "error_code": 0, "error_message": "", "configs": found}
+
+
+def _topic_entries(node: Node, name: str, keys: entries.Keys, wanted: _Wanted) -> Shared:
+    """Topics with the same settings of their own have the same entries, made and written once a request."""
+    validate_name(name)
+    image = node.image
+    overrides = image.topic_configs(name)
+    key = (frozenset(overrides.items()), None if keys is None else tuple(keys))
+    if name not in image.topics or key not in wanted.alike:
+        wanted.alike[key] = wanted.only(entries.describe_topic(image, node.broker_settings, name, keys))
+    return wanted.alike[key]
+
+
+def authorize_resource(node: Node, request: Request, operation: int, resource: tuple[int, str]) -> None:
+    """Topics and groups by themselves, everything else by the cluster; raises the authorization error."""
+    kind, name = resource
+    if kind == TOPIC_RESOURCE:
+        node.authorize_or_raise(request, operation, TOPIC, name)
+    elif kind == GROUP_RESOURCE:
+        node.authorize_or_raise(request, operation, GROUP, name)
+    else:
+        node.authorize_or_raise(request, operation, CLUSTER, CLUSTER_NAME)
+
+
+def _entries(node: Node, resource: tuple[int, str], keys: entries.Keys) -> entries.Entries:
+    kind, name = resource
+    if kind == BROKER_RESOURCE:
+        return entries.describe_broker(node.broker_settings, name, keys)
+    if kind == GROUP_RESOURCE:
+        return entries.describe_group(node.image, node.broker_settings, name, keys)
+    if kind == CLIENT_METRICS_RESOURCE:
+        return entries.describe_client_metrics(node.image, name, keys)
+    if not name:
+        raise InvalidRequest("Broker id must not be empty")
+    entries.check_broker_id(node.broker_settings, name, " but")
+    return entries.describe_loggers(loggers.levels(), keys)
+
+
+def handle_incremental_alter_configs(node: Node, request: Request) -> Response:
+    """IncrementalAlterConfigs: SET, DELETE, APPEND, SUBTRACT for topics, this broker, its loggers, groups and client
+    metrics subscriptions; validate only. Needs ALTER_CONFIGS on the topic, the group or the cluster.
+
+    Each resource changes as a whole or not at all; one that is named twice is not changed.
+    Not done: AlterConfigPolicy; a changed setting of the broker works where it is asked for anew.
+    """
+    entity = request.decode()
+    counts = Counter((int(resource.resource_type), resource.resource_name) for resource in entity.resources)
+
+    def alter(key: tuple[int, str], configs: Sequence[Any], validate_only: bool) -> None:
+        if counts[key] > 1:
+            raise InvalidRequest("Each resource must appear at most once.")
+        authorize_resource(node, request, ALTER_CONFIGS, key)
+        changes = [ConfigChange(config.name, int(config.config_operation), config.value) for config in configs]
+        if key[0] == BROKER_LOGGER_RESOURCE:
+            _check_node_id(node, key[1])
+            loggers.alter(changes, validate_only=validate_only)
+        else:
+            node.controller.alter_configs(key, changes, validate_only=validate_only)
+
+    return answer_each(request, entity, alter)
+
+
+def _check_node_id(node: Node, name: str) -> None:
+    if not is_integer(name):
+        raise InvalidRequest(f"Node id must be an integer, but it is: {name}")
+    if int(name) != node.node_id:
+        raise InvalidRequest(f"Unexpected node id. Expected {node.node_id}, but received {name}")
+
+
+def answer_each(
+    request: Request, entity: Any, alter: Callable[[tuple[int, str], Sequence[Any], bool], None]
+) -> Response:
+    """Have `alter` change one resource after the other; each has an answer of its own."""
+    responses = []
+    for resource in entity.resources:
+        key = (int(resource.resource_type), resource.resource_name)
+        answer: dict[str, Any] = {"resource_type": key[0], "resource_name": key[1]}
+        try:
+            alter(key, resource.configs, entity.validate_only)
+        except KafkaError as error:
+            responses.append({**answer, **error_fields(error)})
+        else:
+            responses.append({**answer, "error_code": 0, "error_message": None})
+    return request.respond({"responses": responses})
+
+
+def handle_alter_configs(node: Node, request: Request) -> Response:
+    """AlterConfigs: replaces all settings of a topic, this broker, a group or a client metrics subscription. Needs
+    ALTER_CONFIGS.
+
+    Each resource is replaced as a whole or not at all. Kafka cannot read a request that names one twice.
+    Not done: as for IncrementalAlterConfigs; loggers are changed there only, as in Kafka.
+    """
+    entity = request.decode()
+    keys = [(int(resource.resource_type), resource.resource_name) for resource in entity.resources]
+    if len(set(keys)) != len(keys):
+        raise CloseConnection("AlterConfigs names a resource twice")
+
+    def replace(key: tuple[int, str], configs: Sequence[Any], validate_only: bool) -> None:
+        authorize_resource(node, request, ALTER_CONFIGS, key)
+        node.controller.replace_configs(key, [(each.name, each.value) for each in configs], validate_only=validate_only)
+
+    return answer_each(request, entity, replace)
+
+
+def handle_list_config_resources(node: Node, request: Request) -> Response:
+    """ListConfigResources: which resources have settings. Version 0 lists client metrics subscriptions; needs
+    DESCRIBE_CONFIGS on the cluster. All kinds, or those that were asked for."""
+    entity = request.decode()
+    if not node.authorize(request, DESCRIBE_CONFIGS, CLUSTER, CLUSTER_NAME):
+        return request.respond({"error_code": ClusterAuthorizationFailed.code, "config_resources": []})
+    if request.version == 0:
+        wanted = [CLIENT_METRICS_RESOURCE]
+    else:
+        wanted = [int(kind) for kind in entity.resource_types] or list(LISTED_KINDS)
+    if any(kind not in LISTED_KINDS for kind in wanted):
+        return request.respond({"error_code": UnsupportedVersion.code, "config_resources": []})
+    found = [
+        {"resource_name": name, "resource_type": kind}
+        for kind in LISTED_KINDS
+        if kind in wanted
+        for name in _resource_names(node, kind)
+    ]
+    return request.respond({"error_code": 0, "config_resources": found})
+
+
+def _resource_names(node: Node, kind: int) -> list[str]:
+    image = node.image
+    if kind == TOPIC_RESOURCE:
+        return list(image.topics)
+    if kind in (BROKER_RESOURCE, BROKER_LOGGER_RESOURCE):
+        return [str(broker_id) for broker_id in image.brokers]
+    return [name for each, name in image.configs if each == kind]

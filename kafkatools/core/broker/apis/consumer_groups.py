@@ -1,0 +1,163 @@
+"""Groups of the consumer protocol (KIP-848): ConsumerGroupHeartbeat, ConsumerGroupDescribe."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from kafkatools.core.broker.apis.classic_groups import to_ms
+from kafkatools.core.broker.apis.groups import Description, describe_each, ensure_may_see, refusal, topics_of
+from kafkatools.core.broker.coordinators.groups.errors import coordinator_error_code
+from kafkatools.core.broker.coordinators.groups.modern.consumer_group import CONSUMER, NOTHING, ConsumerGroup
+from kafkatools.core.broker.coordinators.groups.modern.consumer_heartbeats import HeartbeatRequest
+from kafkatools.core.broker.coordinators.groups.modern.consumer_member import ConsumerMember
+from kafkatools.core.broker.coordinators.groups.requests import Fields
+from kafkatools.core.broker.coordinators.groups.service import client_of, told
+from kafkatools.core.broker.coordinators.groups.topic_regex import everything
+from kafkatools.core.broker.metadata.controller.acls import DESCRIBE, GROUP, READ, TOPIC
+from kafkatools.core.broker.server.authorizer import ANONYMOUS
+from kafkatools.core.broker.server.requests import Request, Response
+from kafkatools.core.errors import (
+    GroupIdNotFound,
+    InvalidGroupId,
+    KafkaError,
+    TopicAuthorizationFailed,
+    UnsupportedVersion,
+)
+from kafkatools.core.protocol.slices import paced
+
+if TYPE_CHECKING:
+    from kafkatools.core.broker.node import Node
+
+# ConsumerGroupHeartbeat
+FIRST_VERSION_OF_REGEX = 1
+FEATURE = "group.version"
+NO_MEMBERSHIP: Fields = {"member_id": None, "member_epoch": 0, "heartbeat_interval": 0, "assignment": None}
+CLASSIC_MEMBER, CONSUMER_MEMBER, UNKNOWN_MEMBER_TYPE = 0, 1, -1
+
+
+def handle_consumer_group_heartbeat(node: Node, request: Request) -> Response:
+    """ConsumerGroupHeartbeat: members of consumer groups join, live and leave (KIP-848).
+
+    A refusal says why in its message. What changes is written before, and replicated before it is told. The member's
+    epoch, and its assignment when that changed.
+    """
+    entity = request.decode()
+    names = entity.subscribed_topic_names
+    wanted = HeartbeatRequest(
+        group_id=entity.group_id,
+        member_id=entity.member_id,
+        member_epoch=entity.member_epoch,
+        client=client_of(request),
+        version=request.version,
+        instance_id=entity.instance_id,
+        rack_id=entity.rack_id,
+        rebalance_timeout_ms=to_ms(entity.rebalance_timeout),
+        subscribed_topic_names=None if names is None else frozenset(names),
+        subscribed_topic_regex=entity.subscribed_topic_regex if request.version >= FIRST_VERSION_OF_REGEX else None,
+        server_assignor=entity.server_assignor,
+        owned=_owned(entity.topic_partitions),
+        may_describe=everything if node.authorizer is None else _describable(node, request.connection.client_host),
+    )
+    try:
+        ensure_enabled(node)
+        _ensure_allowed(node, request, wanted)
+        fields = node.groups.consumer_heartbeat(wanted)
+    except KafkaError as error:
+        fields = {**NO_MEMBERSHIP, "error_code": coordinator_error_code(error), "error_message": message_of(error)}
+    return told(node.coordination, request, wanted.group_id, fields, heartbeat_refusal)
+
+
+def heartbeat_refusal(code: int) -> Fields:
+    """A heartbeat that failed."""
+    return {**NO_MEMBERSHIP, "error_code": code, "error_message": None}
+
+
+def ensure_enabled(node: Node) -> None:
+    """UnsupportedVersion when the cluster's feature level or the broker's settings leave this protocol out."""
+    is_offered = CONSUMER in node.config.group_coordinator_rebalance_protocols
+    if not is_offered or node.image.features.get(FEATURE, 0) < 1:
+        raise UnsupportedVersion()
+
+
+def _describable(node: Node, host: str) -> Callable[[str], bool]:
+    """The topics of a client, also after its request is gone."""
+    authorizer = node.authorizer
+    return lambda topic: authorizer is None or authorizer.authorize(ANONYMOUS, host, DESCRIBE, TOPIC, topic)
+
+
+def _ensure_allowed(node: Node, request: Request, wanted: HeartbeatRequest) -> None:
+    """GroupAuthorizationFailed, TopicAuthorizationFailed."""
+    node.authorize_or_raise(request, READ, GROUP, wanted.group_id)
+    for name in wanted.subscribed_topic_names or ():
+        node.authorize_or_raise(request, DESCRIBE, TOPIC, name)
+
+
+def _owned(topics: Any) -> dict[uuid.UUID, list[int]] | None:
+    if topics is None:
+        return None
+    owned: dict[uuid.UUID, list[int]] = {}
+    for topic in topics:
+        owned.setdefault(topic.topic_id, []).extend(topic.partitions)
+    return owned
+
+
+def message_of(error: KafkaError) -> str | None:
+    """What to say beside the code: nothing when it is only the code's own text (ApiError)."""
+    text = str(error)
+    return text if text and text != str(type(error)()) else None
+
+
+def handle_consumer_group_describe(node: Node, request: Request) -> Response:
+    """ConsumerGroupDescribe: groups of the consumer protocol with members and assignments."""
+    return describe_each(node, request, _answer)
+
+
+def _answer(node: Node, request: Request, group_id: str) -> Description:
+    try:
+        ensure_enabled(node)
+        node.authorize_or_raise(request, DESCRIBE, GROUP, group_id)
+        return _describe(node, request, group_id)
+    except (GroupIdNotFound, TopicAuthorizationFailed) as error:
+        return refusal(group_id, error.code, str(error))
+    except KafkaError as error:
+        return refusal(group_id, error.code)
+
+
+def _describe(node: Node, request: Request, group_id: str) -> Description:
+    if not group_id:
+        raise InvalidGroupId()
+    node.groups.ensure_active(group_id)
+    group = node.groups.groups.get(group_id)
+    if not isinstance(group, ConsumerGroup):
+        raise GroupIdNotFound(f"Group {group_id} {'not found' if group is None else 'is not a consumer group'}.")
+    ensure_may_see(node, request, group.topics_of(group.members.values()))
+    return {
+        **refusal(group_id, 0),
+        "group_state": group.state_name,
+        "group_epoch": group.group_epoch,
+        "assignment_epoch": group.assignment_epoch,
+        "assignor_name": group.preferred_assignor(group.members.values(), node.groups.consumer.settings.assignors[0]),
+        "members": [_member(node, group, member) for member in paced(list(group.members.values()))],
+    }
+
+
+def _member(node: Node, group: ConsumerGroup, member: ConsumerMember) -> dict[str, Any]:
+    topics = node.groups.consumer.topics
+    has = {topic_id: set(partitions) for topic_id, partitions in member.assigned.items()}
+    for topic_id, partitions in member.pending_revocation.items():
+        has.setdefault(topic_id, set()).update(partitions)
+    return {
+        "member_id": member.member_id,
+        "instance_id": member.instance_id,
+        "rack_id": member.rack_id,
+        "member_epoch": member.member_epoch,
+        "client_id": member.client_id,
+        "client_host": member.client_host,
+        "subscribed_topic_names": sorted(member.subscribed_topic_names),
+        "subscribed_topic_regex": member.subscribed_topic_regex,
+        "assignment": topics_of(topics, has),
+        "target_assignment": topics_of(topics, group.target.get(member.member_id, NOTHING)),
+        "member_type": CLASSIC_MEMBER if member.uses_classic_protocol else CONSUMER_MEMBER,
+    }

@@ -1,0 +1,53 @@
+"""Delegation tokens: every request is refused, as Apache Kafka refuses it on a PLAINTEXT listener.
+
+Not done: delegation tokens; there is no listener on which they are allowed.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kafkatools.core.broker.server.authorizer import ANONYMOUS
+from kafkatools.core.broker.server.requests import Request, Response
+from kafkatools.core.errors import DelegationTokenRequestNotAllowed
+
+if TYPE_CHECKING:
+    from kafkatools.core.broker.node import Node
+
+
+def handle_create_delegation_token(node: Node, request: Request) -> Response:
+    """CreateDelegationToken: refused, as Apache Kafka refuses it on a PLAINTEXT listener."""
+    request.decode()
+    kind, _, name = ANONYMOUS.partition(":")
+    return request.respond(
+        {
+            "error_code": DelegationTokenRequestNotAllowed.code,
+            "principal_type": kind,
+            "principal_name": name,
+            "token_requester_principal_type": kind,
+            "token_requester_principal_name": name,
+            "issue_timestamp": -1,
+            "expiry_timestamp": -1,
+            "max_timestamp": -1,
+            "token_id": "",
+            "hmac": b"",
+        }
+    )
+
+
+def handle_renew_delegation_token(node: Node, request: Request) -> Response:
+    """RenewDelegationToken: refused, as Apache Kafka refuses it on a PLAINTEXT listener."""
+    request.decode()
+    return request.respond({"error_code": DelegationTokenRequestNotAllowed.code, "expiry_timestamp": -1})
+
+
+def handle_expire_delegation_token(node: Node, request: Request) -> Response:
+    """ExpireDelegationToken: refused, as Apache Kafka refuses it on a PLAINTEXT listener."""
+    request.decode()
+    return request.respond({"error_code": DelegationTokenRequestNotAllowed.code, "expiry_timestamp": -1})
+
+
+def handle_describe_delegation_token(node: Node, request: Request) -> Response:
+    """DescribeDelegationToken: refused, as Apache Kafka refuses it on a PLAINTEXT listener."""
+    request.decode()
+    return request.respond({"error_code": DelegationTokenRequestNotAllowed.code, "tokens": []})

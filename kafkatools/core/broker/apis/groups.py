@@ -1,0 +1,231 @@
+"""Groups of every type: ListGroups, DescribeGroups, DeleteGroups; and what the descriptions of consumer and share
+groups have in common (KIP-848, KIP-932): the fields of the response, who may see them, and topics by id and name.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Collection, Iterable, Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from kafkatools.core.broker.coordinators.groups.any_group import AnyGroup
+from kafkatools.core.broker.coordinators.groups.classic.group import Group
+from kafkatools.core.broker.coordinators.groups.classic.states import GroupState
+from kafkatools.core.broker.coordinators.groups.errors import coordinator_error_code
+from kafkatools.core.broker.coordinators.groups.group_topics import GroupTopics
+from kafkatools.core.broker.metadata.controller.acls import CLUSTER, CLUSTER_NAME, DELETE, DESCRIBE, GROUP, TOPIC
+from kafkatools.core.broker.server.later_response import LaterResponse
+from kafkatools.core.broker.server.requests import Request, Response
+from kafkatools.core.errors import CoordinatorLoadInProgress, GroupIdNotFound, KafkaError, TopicAuthorizationFailed
+from kafkatools.core.java.hash_order import topic_order
+from kafkatools.core.protocol.slices import paced
+
+if TYPE_CHECKING:
+    from kafkatools.core.broker.node import Node
+
+# ListGroups
+FIRST_VERSION_OF_STATES = 4
+FIRST_VERSION_OF_TYPES = 5
+# DescribeGroups
+FIRST_VERSION_OF_OPERATIONS = 3
+FIRST_VERSION_OF_NOT_FOUND = 6
+NOT_ASKED = -(1 << 31)
+Description = dict[str, Any]
+HIDDEN = "The group has described topic(s) that the client is not authorized to describe."
+
+
+def handle_list_groups(node: Node, request: Request) -> Response:
+    """ListGroups: with the filters by state (KIP-518) and type (KIP-848). Every group that passes the filters; an
+    empty filter passes all."""
+    entity = request.decode()
+    states = {state.lower() for state in entity.states_filter} if request.version >= FIRST_VERSION_OF_STATES else None
+    types = {kind.lower() for kind in entity.types_filter} if request.version >= FIRST_VERSION_OF_TYPES else None
+    if node.coordination.groups.is_loading:
+        return request.respond({"error_code": CoordinatorLoadInProgress.code, "groups": []})
+    is_shown = _Shown(node, request)
+    groups = [
+        {
+            "group_id": group.group_id,
+            "protocol_type": group.protocol_name_of_type,
+            "group_state": group.state_name,
+            "group_type": group.group_type,
+        }
+        for group in paced(list(node.groups.groups.values()))
+        if (not states or group.state_name.lower() in states)
+        and (not types or group.group_type in types)
+        and is_shown(group.group_id)
+    ]
+    return request.respond({"error_code": 0, "groups": groups})
+
+
+class _Shown:
+    """Who may describe the cluster sees every group, else only those it may describe."""
+
+    def __init__(self, node: Node, request: Request) -> None:
+        self._node = node
+        self._request = request
+        self._all = node.authorize(request, DESCRIBE, CLUSTER, CLUSTER_NAME)
+
+    def __call__(self, group_id: str) -> bool:
+        return self._all or self._node.authorize(self._request, DESCRIBE, GROUP, group_id)
+
+
+def handle_describe_groups(node: Node, request: Request) -> Response:
+    """DescribeGroups: groups of the classic protocol.
+
+    A group that is not there is "Dead"; from version 6 on also an error (KIP-1043). State and members of each.
+    """
+    entity = request.decode()
+    is_asked = request.version >= FIRST_VERSION_OF_OPERATIONS and entity.include_authorized_operations
+    groups = [
+        {**_answer(node, request, group_id), "authorized_operations": operations_of(node, request, group_id, is_asked)}
+        for group_id in paced(dict.fromkeys(entity.groups))
+    ]
+    return request.respond({"groups": groups})
+
+
+def operations_of(node: Node, request: Request, group_id: str, is_asked: bool) -> int:
+    """What the client may do with a group, when it asks and may describe it."""
+    if not is_asked or not node.authorize(request, DESCRIBE, GROUP, group_id):
+        return NOT_ASKED
+    return node.authorized_operations(request, GROUP, group_id)
+
+
+def _answer(node: Node, request: Request, group_id: str) -> dict[str, Any]:
+    try:
+        node.authorize_or_raise(request, DESCRIBE, GROUP, group_id)
+        node.groups.ensure_active(group_id)
+        return _describe(node, request.version, group_id)
+    except KafkaError as error:
+        code = error.code
+    return {
+        "error_code": code,
+        "error_message": None,
+        "group_id": group_id,
+        "group_state": "",
+        "protocol_type": "",
+        "protocol_data": "",
+        "members": [],
+    }
+
+
+def _describe(node: Node, version: int, group_id: str) -> dict[str, Any]:
+    group = node.groups.groups.get(group_id)
+    if not isinstance(group, Group):
+        is_error = version >= FIRST_VERSION_OF_NOT_FOUND
+        return {
+            "error_code": GroupIdNotFound.code if is_error else 0,
+            "error_message": f"Group {group_id} {_what_is_wrong(group)}." if is_error else None,
+            "group_id": group_id,
+            "group_state": GroupState.DEAD.value,
+            "protocol_type": "",
+            "protocol_data": "",
+            "members": [],
+        }
+    is_stable = group.is_in(GroupState.STABLE)
+    return {
+        "error_code": 0,
+        "error_message": None,
+        "group_id": group_id,
+        "group_state": group.state.value,
+        "protocol_type": group.protocol_type or "",
+        "protocol_data": (group.protocol_name or "") if is_stable else "",
+        "members": _members(group, is_stable=is_stable),
+    }
+
+
+def _what_is_wrong(group: AnyGroup | None) -> str:
+    return "not found" if group is None else "is not a classic group"
+
+
+def _members(group: Group, *, is_stable: bool) -> list[dict[str, Any]]:
+    """What members said of themselves holds only while the group is stable."""
+    return [
+        {
+            "member_id": member.member_id,
+            "group_instance_id": member.instance_id,
+            "client_id": member.client.client_id,
+            "client_host": member.client.host,
+            "member_metadata": member.metadata(group.protocol_name or "") if is_stable else b"",
+            "member_assignment": member.assignment,
+        }
+        for member in paced(list(group.members.values()))
+    ]
+
+
+def handle_delete_groups(node: Node, request: Request) -> Response:
+    """DeleteGroups: empty groups with their offsets. One answer per group; a group named twice is deleted once."""
+    entity = request.decode()
+    names = list(dict.fromkeys(entity.groups_names))
+    response = LaterResponse(request)
+    codes: dict[str, int] = {}
+
+    def committed(failed: dict[str, int]) -> None:
+        results = [{"group_id": name, "error_code": failed.get(name, codes[name])} for name in names]
+        response.respond({"results": results})
+
+    def note(name: str, error: KafkaError | None) -> None:
+        codes[name] = 0 if error is None else coordinator_error_code(error)
+        if len(codes) == len(names):
+            deleted = [name for name, code in codes.items() if not code]
+            node.coordination.groups.when_all_committed(deleted, committed)
+
+    for name in names:
+        _delete(node, request, name, partial(note, name))
+    if not names:
+        committed({})
+    node.groups.send_answers()
+    return response.returned()
+
+
+def _delete(node: Node, request: Request, group_id: str, done: Callable[[KafkaError | None], None]) -> None:
+    try:
+        node.authorize_or_raise(request, DELETE, GROUP, group_id)
+    except KafkaError as error:
+        done(error)
+    else:
+        node.groups.delete_group_when_it_may(group_id, done)
+
+
+def describe_each(node: Node, request: Request, describe: Callable[[Node, Request, str], Description]) -> Response:
+    """One answer for each group, with what the client may do with it."""
+    entity = request.decode()
+    is_asked = entity.include_authorized_operations
+    groups = [
+        {**describe(node, request, group_id), "authorized_operations": operations_of(node, request, group_id, is_asked)}
+        for group_id in paced(dict.fromkeys(entity.group_ids))
+    ]
+    return request.respond({"groups": groups})
+
+
+def ensure_may_see(node: Node, request: Request, topics: Iterable[str]) -> None:
+    """TopicAuthorizationFailed when a topic of the group is not the client's to know of."""
+    if node.authorizer is not None and not all(node.authorize(request, DESCRIBE, TOPIC, name) for name in topics):
+        raise TopicAuthorizationFailed(HIDDEN)
+
+
+def refusal(group_id: str, error_code: int, message: str | None = None) -> Description:
+    """A group that is not described."""
+    return {
+        "error_code": error_code,
+        "error_message": message,
+        "group_id": group_id,
+        "group_state": "",
+        "group_epoch": 0,
+        "assignment_epoch": 0,
+        "assignor_name": "",
+        "members": [],
+    }
+
+
+def topics_of(topics: GroupTopics, assignment: Mapping[uuid.UUID, Collection[int]]) -> Description:
+    """An assignment by id and name; topics that are gone are left out."""
+    found = [(topic_id, topics.by_id(topic_id)) for topic_id in topic_order(assignment)]
+    return {
+        "topic_partitions": [
+            {"topic_id": topic_id, "topic_name": topic.name, "partitions": sorted(assignment[topic_id])}
+            for topic_id, topic in found
+            if topic is not None
+        ]
+    }

@@ -1,0 +1,114 @@
+"""Log directories: DescribeLogDirs, AlterReplicaLogDirs."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from kafkatools.core.broker.metadata.controller.acls import ALTER, CLUSTER, CLUSTER_NAME, DESCRIBE
+from kafkatools.core.broker.server.requests import Request, Response
+from kafkatools.core.errors import ClusterAuthorizationFailed, KafkaError, KafkaStorageError, LogDirNotFound
+from kafkatools.core.protocol.slices import paced
+from kafkatools.core.topic_partition import TopicPartition
+
+if TYPE_CHECKING:
+    from kafkatools.core.broker.node import Node
+    from kafkatools.core.log.partition.log_directory import LogDirectory
+
+
+def handle_describe_log_dirs(node: Node, request: Request) -> Response:
+    """DescribeLogDirs: what lies in each log directory, how full its disk is, whether it is offline or cordoned. One
+    result per directory."""
+    entity = request.decode()
+    if not node.authorize(request, DESCRIBE, CLUSTER, CLUSTER_NAME):
+        return request.respond({"error_code": ClusterAuthorizationFailed.code, "results": []})
+    wanted = None if entity.topics is None else {topic.topic: set(topic.partitions) for topic in entity.topics}
+    results = [_result(node, directory, wanted) for directory in node.logs.directories]
+    return request.respond({"error_code": 0, "results": results})
+
+
+def _result(node: Node, directory: LogDirectory, wanted: Mapping[str, set[int]] | None) -> dict[str, Any]:
+    result: dict[str, Any] = {
+        "error_code": 0,
+        "log_dir": os.path.abspath(directory.path),
+        "topics": [],
+        "is_cordoned": directory.is_cordoned,
+    }
+    try:
+        space = None if directory.failure is not None else os.statvfs(directory.path)
+    except OSError as error:
+        node.logs.note_failure(directory, error)
+        space = None
+    if space is None:
+        return {**result, "error_code": KafkaStorageError.code}
+    return {
+        **result,
+        "topics": _topics(node, directory, wanted),
+        "total_bytes": space.f_frsize * space.f_blocks,
+        "usable_bytes": space.f_frsize * space.f_bavail,
+    }
+
+
+def _topics(node: Node, directory: LogDirectory, wanted: Mapping[str, set[int]] | None) -> list[dict[str, Any]]:
+    topics: dict[str, list[dict[str, Any]]] = {}
+    for name, log in paced(sorted(directory.logs.items(), key=lambda item: item[0])):
+        if wanted is not None and name.partition not in wanted.get(name.topic, ()):
+            continue
+        current = node.logs.logs.get(name)
+        is_future = log is not current
+        lag = 0 if current is None else max(0, current.log_end_offset - log.log_end_offset)
+        topics.setdefault(name.topic, []).append(
+            {
+                "partition_index": name.partition,
+                "partition_size": log.size_bytes,
+                "offset_lag": lag,
+                "is_future_key": is_future,
+            }
+        )
+    return [{"name": topic, "partitions": partitions} for topic, partitions in topics.items()]
+
+
+def handle_alter_replica_log_dirs(node: Node, request: Request) -> Response:
+    """AlterReplicaLogDirs: moving replicas between the directories of this broker.
+
+    A replica that lies where it is to be stays there; on its way elsewhere it is called back. One that is not here yet
+    will be begun in that directory, and is answered REPLICA_NOT_AVAILABLE or UNKNOWN_TOPIC_OR_PARTITION. One
+    answer per partition.
+    """
+    entity = request.decode()
+    is_allowed = node.authorize(request, ALTER, CLUSTER, CLUSTER_NAME)
+    results: dict[str, dict[int, int]] = {}
+    for directory in entity.dirs:
+        for topic in directory.topics:
+            codes = results.setdefault(topic.name, {})
+            for index in topic.partitions:
+                if not is_allowed:
+                    codes[index] = ClusterAuthorizationFailed.code
+                else:
+                    codes[index] = _move(node, directory.path, TopicPartition(topic.name, index))
+    return request.respond(
+        {
+            "results": [
+                {
+                    "topic_name": name,
+                    "partitions": [{"partition_index": index, "error_code": code} for index, code in codes.items()],
+                }
+                for name, codes in results.items()
+            ]
+        }
+    )
+
+
+def _move(node: Node, path: str, name: TopicPartition) -> int:
+    try:
+        if node.keeper is not None:
+            node.keeper.moves.alter(name, path)
+        elif not os.path.isabs(path) or node.logs.find_directory(path) is None:
+            raise LogDirNotFound
+        elif name.partition not in node.replicas.partitions.get(name.topic, {}):
+            raise node.replicas.absence(*name)
+    except KafkaError as error:
+        node.note_failure(error)
+        return error.code
+    return 0

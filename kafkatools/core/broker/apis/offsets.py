@@ -1,0 +1,355 @@
+"""Committed offsets: OffsetCommit, OffsetFetch, OffsetDelete."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from kafkatools.core.broker.apis.offset_fetch_framing import GroupRows, PartitionRow, TopicRows, response_body
+from kafkatools.core.broker.coordinators.groups.any_group import AnyGroup
+from kafkatools.core.broker.coordinators.groups.errors import coordinator_error_code
+from kafkatools.core.broker.coordinators.groups.offset_records import CommittedOffset, Record, committed_offsets
+from kafkatools.core.broker.coordinators.groups.offsets import Place
+from kafkatools.core.broker.coordinators.groups.requests import MemberIdentity
+from kafkatools.core.broker.coordinators.groups.service import told
+from kafkatools.core.broker.metadata.controller.acls import DELETE, DESCRIBE, GROUP, READ, TOPIC
+from kafkatools.core.broker.replicas.delayed_produce import DelayedProduce, ProduceStatus
+from kafkatools.core.broker.server.later_response import LaterResponse
+from kafkatools.core.broker.server.requests import Request, Response
+from kafkatools.core.errors import (
+    GroupAuthorizationFailed,
+    GroupSubscribedToTopic,
+    InvalidGroupId,
+    KafkaError,
+    OffsetMetadataTooLarge,
+    TopicAuthorizationFailed,
+    UnknownTopicId,
+    UnknownTopicOrPartition,
+    UnstableOffsetCommit,
+    error_for_code,
+)
+from kafkatools.core.protocol.slices import is_paced, paced, paced_sorted, pausing
+
+if TYPE_CHECKING:
+    from kafkatools.core.broker.metadata.image import TopicState
+    from kafkatools.core.broker.node import Node
+
+# OffsetCommit
+LONG_MAX = 2**63 - 1
+LAST_VERSION_OF_RETENTION = 4
+FIRST_VERSION_OF_LEADER_EPOCH = 6
+FIRST_VERSION_OF_INSTANCE_ID = 7
+FIRST_OFFSET_COMMIT_VERSION_OF_IDS = 10
+Answers = list[tuple[Any, list[dict[str, int]]]]
+# OffsetFetch
+FIRST_VERSION_OF_GROUP_ERRORS = 2
+FIRST_VERSION_OF_STABLE = 7
+FIRST_VERSION_OF_BATCHES = 8
+FIRST_VERSION_OF_EPOCHS = 9
+FIRST_OFFSET_FETCH_VERSION_OF_IDS = 10
+NO_EPOCH = -1
+NO_OFFSET = -1
+
+
+def handle_offset_commit(node: Node, request: Request) -> Response:
+    """OffsetCommit: by topic name, from version 10 on by topic id.
+
+    All partitions that may be committed are one batch of records; the others say why not. The answer waits for the
+    replicas, and with log.durability=fsync for the disk, at most offsets.commit.timeout.ms. A large request is
+    checked and its records are encoded in slices. The member is checked again before the batch is written: it may
+    have been fenced between two slices. Commit, and say of each partition how it went, at once or when the offsets
+    are kept.
+    """
+    entity = request.decode()
+    version = request.version
+    instance_id = entity.group_instance_id if version >= FIRST_VERSION_OF_INSTANCE_ID else None
+    identity = MemberIdentity(entity.member_id, instance_id)
+    offsets: list[tuple[Place, CommittedOffset]] = []
+    try:
+        node.authorize_or_raise(request, READ, GROUP, entity.group_id)
+        if not entity.group_id:
+            raise InvalidGroupId()
+        node.groups.ensure_may_commit(entity.group_id, identity, entity.generation_id_or_member_epoch, version)
+        taking = _Taking(node, request, _expiry(node, entity, version), offsets)
+        answers = [(topic, taking.topic(topic)) for topic in paced(entity.topics)]
+        records = committed_offsets(entity.group_id, offsets)
+        with pausing(None):
+            status = _commit(node, entity, identity, version, offsets, records)
+    except KafkaError as error:
+        return _respond_commit(request, _commit_failed(node, version, entity, error))
+    if status is None:
+        return _respond_commit(request, answers)
+    with pausing(None):
+        return _when_kept(node, request, entity, answers, status)
+
+
+def _commit(
+    node: Node,
+    entity: Any,
+    identity: MemberIdentity,
+    version: int,
+    offsets: Sequence[tuple[Place, CommittedOffset]],
+    records: Sequence[Record],
+) -> ProduceStatus | None:
+    """Write the batch if the member may commit all of it. A partition that the member did not have in its epoch fails
+    the whole request, as in Kafka."""
+    check = node.groups.ensure_may_commit(entity.group_id, identity, entity.generation_id_or_member_epoch, version)
+    if check is not None:
+        for (_, index), committed in offsets:
+            check(committed.topic_id, index)
+    return node.groups.commit(entity.group_id, offsets, records) if offsets else None
+
+
+def _when_kept(node: Node, request: Request, entity: Any, answers: Answers, status: ProduceStatus) -> Response:
+    response, version = LaterResponse(request), request.version
+
+    def complete(code: int) -> None:
+        failed = _commit_failed(node, version, entity, error_for_code(code)()) if code else answers
+        response.give(_respond_commit(request, failed))
+
+    if node.coordination.is_clustered:
+        node.coordination.groups.when_committed(entity.group_id, complete)
+    else:
+        waiting = DelayedProduce(node.config.offsets_commit_timeout_ms, [status], lambda s: complete(s[0].error_code))
+        node.produce_purgatory.try_complete_else_watch(waiting, [status.partition.key], node.clock.now_ms())
+    return response.returned()
+
+
+def _respond_commit(request: Request, answers: Answers) -> Response:
+    topics = [
+        {"name": getattr(topic, "name", ""), "topic_id": getattr(topic, "topic_id", None), "partitions": partitions}
+        for topic, partitions in paced(answers)
+    ]
+    return request.respond({"topics": topics})
+
+
+def _commit_topic(node: Node, version: int, topic: Any) -> tuple[TopicState | None, int]:
+    image = node.image
+    if version >= FIRST_OFFSET_COMMIT_VERSION_OF_IDS:
+        found = image.topics_by_id.get(topic.topic_id) if topic.topic_id is not None else None
+        return found, UnknownTopicId.code
+    return image.topics.get(topic.name), UnknownTopicOrPartition.code
+
+
+def _commit_failed(node: Node, version: int, entity: Any, error: KafkaError) -> Answers:
+    """Nothing was committed: every partition says why."""
+    answers = []
+    for topic in paced(entity.topics):
+        found, missing_code = _commit_topic(node, version, topic)
+        is_refused = isinstance(error, GroupAuthorizationFailed)  # says nothing about topics
+        code = coordinator_error_code(error) if found is not None or is_refused else missing_code
+        answers.append(
+            (topic, [{"partition_index": each.partition_index, "error_code": code} for each in paced(topic.partitions)])
+        )
+    return answers
+
+
+class _Taking:
+    """Collects what can be committed, topic by topic."""
+
+    def __init__(
+        self,
+        node: Node,
+        request: Request,
+        expire_ms: int | None,
+        offsets: list[tuple[Place, CommittedOffset]],
+    ) -> None:
+        self._node = node
+        self._request = request
+        self._expire_ms = expire_ms
+        self._offsets = offsets
+        self._now_ms = node.clock.wall_ms()
+        self._max_bytes = node.config.offset_metadata_max_bytes
+
+    def topic(self, topic: Any) -> list[dict[str, int]]:
+        """The answers of the topic's partitions should the commit work."""
+        found, missing_code = _commit_topic(self._node, self._request.version, topic)
+        name = getattr(topic, "name", None) if found is None else found.name
+        if name is not None and not self._node.authorize(self._request, READ, TOPIC, name):
+            found, missing_code = None, TopicAuthorizationFailed.code
+        return [
+            {
+                "partition_index": each.partition_index,
+                "error_code": missing_code if found is None else self._partition(found, each),
+            }
+            for each in paced(topic.partitions)
+        ]
+
+    def _partition(self, topic: TopicState, each: Any) -> int:
+        metadata = each.committed_metadata or ""
+        if each.partition_index not in topic.partitions:
+            return UnknownTopicOrPartition.code
+        if len(metadata) > self._max_bytes:
+            return OffsetMetadataTooLarge.code
+        has_epoch = self._request.version >= FIRST_VERSION_OF_LEADER_EPOCH
+        committed = CommittedOffset(
+            each.committed_offset,
+            each.committed_leader_epoch if has_epoch else -1,
+            metadata,
+            self._now_ms,
+            self._expire_ms,
+            topic.topic_id,
+        )
+        self._offsets.append(((topic.name, each.partition_index), committed))
+        return 0
+
+
+def _expiry(node: Node, entity: Any, version: int) -> int | None:
+    """Old versions may name how long the offset is kept; -1 is the broker's setting."""
+    if version > LAST_VERSION_OF_RETENTION:
+        return None
+    retention = entity.retention_time
+    retention_ms = retention // timedelta(milliseconds=1) if isinstance(retention, timedelta) else int(retention)
+    return None if retention_ms < 0 else min(node.clock.wall_ms() + retention_ms, LONG_MAX)
+
+
+def handle_offset_fetch(node: Node, request: Request) -> Response:
+    """OffsetFetch: one group, from version 8 on several; from version 10 on by topic id.
+
+    A partition without a commit has offset -1. From version 7 on a client may ask for stable offsets: a partition that
+    an open transaction commits then answers UNSTABLE_OFFSET_COMMIT. From version 9 on a member of a consumer group
+    says which epoch it is in. The answer is framed by hand. Answer what each group committed: at once from the
+    replicated state, or, for stable offsets, when everything that was written of the groups is replicated
+    (GroupCoordinatorService.fetchOffsets).
+    """
+    entity = request.decode()
+    version = request.version
+    is_stable = version >= FIRST_VERSION_OF_STABLE and entity.require_stable
+    asked = [entity] if version < FIRST_VERSION_OF_BATCHES else entity.groups
+    with_epoch = version >= FIRST_VERSION_OF_EPOCHS
+    found = [
+        _Fetch(node, request, group.group_id, is_stable).rows(
+            group.topics,
+            group.member_id if with_epoch else None,
+            group.member_epoch if with_epoch else NO_EPOCH,
+        )
+        for group in paced(asked)
+    ]
+    if not (is_stable and node.coordination.is_clustered):
+        return [request.frame_response(response_body(version, found))]
+    body = response_body(version, found)
+    response = LaterResponse(request)
+
+    def done(failed: dict[str, int]) -> None:
+        groups = [
+            GroupRows(rows.group_id, (), failed[rows.group_id]) if rows.group_id in failed else rows for rows in found
+        ]
+        response.give([request.frame_response(response_body(version, groups) if failed else body)])
+
+    told = dict.fromkeys(rows.group_id for rows in paced(found) if not rows.error_code)
+    node.coordination.groups.when_all_committed(told, done)
+    return response.returned()
+
+
+class _Fetch:
+    """The offsets of one group."""
+
+    def __init__(self, node: Node, request: Request, group_id: str, is_stable: bool) -> None:
+        self._node = node
+        self._request = request
+        self._group_id = group_id
+        offsets = node.groups.offsets
+        found = offsets.of_group(group_id) if is_stable else offsets.committed_of_group(group_id)
+        # A commit may change the group between two slices.
+        self._offsets: Mapping[Place, CommittedOffset] = dict(found) if is_paced() else found
+        self._unstable = offsets.pending if is_stable and offsets.pending.has_group(group_id) else None
+
+    def rows(self, wanted: Any, member_id: str | None, member_epoch: int) -> GroupRows:
+        """The answer of the group."""
+        try:
+            self._node.authorize_or_raise(self._request, DESCRIBE, GROUP, self._group_id)
+            self._node.groups.ensure_may_fetch(self._group_id, member_id, member_epoch)
+        except KafkaError as error:
+            return self.refused(wanted, coordinator_error_code(error))
+        topics = self._all_topics() if wanted is None else [self._topic(topic) for topic in paced(wanted)]
+        return GroupRows(self._group_id, topics)
+
+    def refused(self, wanted: Any, code: int) -> GroupRows:
+        """Version 1 has no place for a group's error but its partitions."""
+        if self._request.version >= FIRST_VERSION_OF_GROUP_ERRORS:
+            return GroupRows(self._group_id, (), code)
+        return GroupRows(
+            self._group_id,
+            [
+                TopicRows(topic.name, None, [_nothing(index, code) for index in topic.partition_indexes])
+                for topic in wanted
+            ],
+        )
+
+    def _topic(self, topic: Any) -> TopicRows:
+        name, topic_id = getattr(topic, "name", None), getattr(topic, "topic_id", None)
+        if self._request.version >= FIRST_OFFSET_FETCH_VERSION_OF_IDS:
+            name = self._node.replicas.topic_name(topic_id)
+        if name is None:
+            return TopicRows("", topic_id, [_nothing(index, UnknownTopicId.code) for index in topic.partition_indexes])
+        if not self._node.authorize(self._request, DESCRIBE, TOPIC, name):
+            code = TopicAuthorizationFailed.code
+            return TopicRows(name, topic_id, [_nothing(index, code) for index in topic.partition_indexes])
+        return TopicRows(name, topic_id, [self._row(name, index) for index in paced(topic.partition_indexes)])
+
+    def _row(self, name: str, index: int) -> PartitionRow:
+        place = (name, index)
+        if self._unstable is not None and self._unstable.is_pending(self._group_id, place):
+            return _nothing(index, UnstableOffsetCommit.code)
+        committed = self._offsets.get(place)
+        if committed is None:
+            return _nothing(index)
+        return index, committed.offset, committed.leader_epoch, committed.metadata, 0
+
+    def _all_topics(self) -> list[TopicRows]:
+        """Everything the group committed; asked by id, without topics that are gone."""
+        found: dict[str, list[PartitionRow]] = {}
+        for name, index in paced(list(self._offsets)):
+            found.setdefault(name, []).append(self._row(name, index))
+        image = self._node.image
+        topics = []
+        for name in paced_sorted(list(found)):
+            rows = list(paced_sorted(found[name]))
+            topic = image.topics.get(name)
+            is_shown = topic is not None or self._request.version < FIRST_OFFSET_FETCH_VERSION_OF_IDS
+            if is_shown and self._node.authorize(self._request, DESCRIBE, TOPIC, name):
+                topics.append(TopicRows(name, topic.topic_id if topic is not None else None, rows))
+        return topics
+
+
+def _nothing(index: int, error_code: int = 0) -> PartitionRow:
+    return index, NO_OFFSET, -1, "", error_code
+
+
+def handle_offset_delete(node: Node, request: Request) -> Response:
+    """OffsetDelete: offsets of topics that the group does not read (KIP-496). One answer per partition; an offset that
+    is not there counts as deleted."""
+    entity = request.decode()
+    try:
+        node.authorize_or_raise(request, DELETE, GROUP, entity.group_id)
+        group = node.groups.group(entity.group_id)
+        group.ensure_may_delete_offsets()
+        topics = [(topic, _deletion_refusal(node, request, group, topic.name)) for topic in entity.topics]
+        places = [(topic.name, each.partition_index) for topic, code in topics if not code for each in topic.partitions]
+        node.groups.delete_offsets(entity.group_id, places)
+    except KafkaError as error:
+        return request.respond({"error_code": coordinator_error_code(error), "topics": []})
+    fields = {"error_code": 0, "topics": [_answer_deletion(node, topic, code) for topic, code in topics]}
+    return told(node.coordination, request, entity.group_id, fields, lambda code: {"error_code": code, "topics": []})
+
+
+def _deletion_refusal(node: Node, request: Request, group: AnyGroup, topic: str) -> int:
+    if not node.authorize(request, READ, TOPIC, topic):
+        return TopicAuthorizationFailed.code
+    if topic not in node.image.topics:
+        return UnknownTopicOrPartition.code
+    return GroupSubscribedToTopic.code if group.is_subscribed_to(topic) else 0
+
+
+def _answer_deletion(node: Node, topic: Any, code: int) -> dict[str, Any]:
+    image = node.image.topics.get(topic.name)
+    known = image.partitions if image is not None else {}
+    partitions = [
+        {
+            "partition_index": each.partition_index,
+            "error_code": code or (0 if each.partition_index in known else UnknownTopicOrPartition.code),
+        }
+        for each in topic.partitions
+    ]
+    return {"name": topic.name, "partitions": partitions}

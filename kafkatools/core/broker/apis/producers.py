@@ -1,0 +1,129 @@
+"""Producers: InitProducerId, DescribeProducers."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from kafkatools.core.broker.coordinators.transactions.coordinator import NOBODY, ProducerIdentity
+from kafkatools.core.broker.metadata.controller.acls import (
+    CLUSTER,
+    CLUSTER_NAME,
+    IDEMPOTENT_WRITE,
+    READ,
+    TOPIC,
+    TRANSACTIONAL_ID,
+    WRITE,
+)
+from kafkatools.core.broker.server.later_response import LaterResponse
+from kafkatools.core.broker.server.requests import Request, Response
+from kafkatools.core.errors import (
+    ClusterAuthorizationFailed,
+    InvalidProducerEpoch,
+    InvalidRequest,
+    KafkaError,
+    ProducerFenced,
+)
+from kafkatools.core.java.hash_order import hash_order
+from kafkatools.core.java.hashes import long_hash
+from kafkatools.core.protocol.slices import paced
+
+if TYPE_CHECKING:
+    from kafkatools.core.broker.node import Node
+
+# InitProducerId
+FIRST_VERSION_OF_IDENTITY = 3
+FIRST_VERSION_OF_FENCING = 4
+_MILLISECOND = timedelta(milliseconds=1)
+
+
+def handle_init_producer_id(node: Node, request: Request) -> Response:
+    """InitProducerId: an identity, or why not.
+
+    Without a transactional id: a new producer id with epoch 0. With one: the transaction coordinator's next epoch for
+    it; a producer that goes on after an error names the identity it has (KIP-360, version 3 on).
+    Not done: version 6 (KIP-939 is unstable in Apache Kafka 4.3, which does not list it either).
+    """
+    entity = request.decode()
+    response = LaterResponse(request)
+
+    def answer(code: int, identity: ProducerIdentity) -> None:
+        if code == ProducerFenced.code and request.version < FIRST_VERSION_OF_FENCING:
+            code = InvalidProducerEpoch.code
+        response.respond({"error_code": code, **identity._asdict()})
+
+    try:
+        _authorize(node, request, entity)
+        expected = _expected(request.version, entity)
+        if entity.transactional_id is None:
+            answer(0, ProducerIdentity(node.producer_ids.next_id(), 0))
+        else:
+            timeout_ms = entity.transaction_timeout // _MILLISECOND
+            node.transactions.init_producer_id(entity.transactional_id, timeout_ms, expected, answer)
+    except KafkaError as error:
+        answer(error.code, NOBODY)
+    return response.returned()
+
+
+def _authorize(node: Node, request: Request, entity: Any) -> None:
+    if entity.transactional_id is not None:
+        node.authorize_or_raise(request, WRITE, TRANSACTIONAL_ID, entity.transactional_id)
+    elif not (
+        node.authorize(request, IDEMPOTENT_WRITE, CLUSTER, CLUSTER_NAME) or node.authorize_any(request, WRITE, TOPIC)
+    ):
+        raise ClusterAuthorizationFailed()
+
+
+def _expected(version: int, entity: Any) -> ProducerIdentity | None:
+    """Both parts of an identity or none."""
+    if version < FIRST_VERSION_OF_IDENTITY:
+        return None
+    identity = ProducerIdentity(entity.producer_id, entity.producer_epoch)
+    if identity == NOBODY:
+        return None
+    if NOBODY.producer_id == identity.producer_id or NOBODY.producer_epoch == identity.producer_epoch:
+        raise InvalidRequest()
+    return identity
+
+
+def handle_describe_producers(node: Node, request: Request) -> Response:
+    """DescribeProducers: the producers that a replica remembers, and their open transactions. Any replica answers, for
+    it may be followers that are in doubt. The producers of each partition."""
+    entity = request.decode()
+    topics = [
+        {
+            "name": topic.name,
+            "partitions": [_describe(node, request, topic.name, index) for index in paced(topic.partition_indexes)],
+        }
+        for topic in paced(entity.topics)
+    ]
+    return request.respond({"topics": topics})
+
+
+def _describe(node: Node, request: Request, topic: str, index: int) -> dict[str, Any]:
+    try:
+        node.authorize_or_raise(request, READ, TOPIC, topic)
+        replica = node.replicas.partitions.get(topic, {}).get(index)
+        if replica is None:
+            raise node.replicas.absence(topic, index)
+        state = replica.log.producer_state
+    except KafkaError as error:
+        return {
+            "partition_index": index,
+            "error_code": error.code,
+            "error_message": error.message,
+            "active_producers": [],
+        }
+    entries = [state.producers[producer_id] for producer_id in hash_order(state.producers, long_hash)]
+    producers = [
+        {
+            "producer_id": entry.producer_id,
+            "producer_epoch": entry.producer_epoch,
+            "last_sequence": entry.last_sequence,
+            "last_timestamp": entry.last_timestamp,
+            "coordinator_epoch": entry.coordinator_epoch,
+            "current_txn_start_offset": entry.current_txn_first_offset,
+        }
+        for entry in entries
+    ]
+    return {"partition_index": index, "error_code": 0, "error_message": None, "active_producers": producers}

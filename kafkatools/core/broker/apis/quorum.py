@@ -1,0 +1,170 @@
+"""The metadata quorum: Fetch of the metadata log, Vote, BeginQuorumEpoch, EndQuorumEpoch, FetchSnapshot,
+DescribeQuorum.
+
+Not done: directories of voters and replicas (newer versions carry them; the voters are fixed).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, cast
+
+from kafkatools.core.broker.metadata.controller.acls import CLUSTER, CLUSTER_ACTION, CLUSTER_NAME, DESCRIBE
+from kafkatools.core.broker.metadata.controller.topics import METADATA_TOPIC
+from kafkatools.core.broker.server.requests import DELAYED, CloseConnection, Request, Response
+from kafkatools.core.errors import KafkaError, NotController, NotLeaderOrFollower, UnknownTopicOrPartition
+
+if TYPE_CHECKING:
+    from kafkatools.core.broker.cluster_node import ClusterNode
+    from kafkatools.core.broker.metadata.quorum.quorum_description import ReplicaDescription
+    from kafkatools.core.broker.metadata.quorum.raft import Raft
+    from kafkatools.core.broker.node import Node
+
+
+def allowed_raft(node: Node, request: Request) -> tuple[Raft, dict[str, Any] | None]:
+    """This node's member of the quorum, and the response for one who may not talk to it. A node without one closes the
+    connection."""
+    raft = getattr(node, "raft", None)
+    if raft is None:
+        raise CloseConnection("this node is no member of a quorum of several")
+    try:
+        node.authorize_or_raise(request, CLUSTER_ACTION, CLUSTER, CLUSTER_NAME)
+    except KafkaError as error:
+        return raft, {"error_code": error.code, "topics": [], "responses": [], "throttle_time": 0}
+    return raft, None
+
+
+def handle_raft_fetch(node: Node, request: Request) -> Response:
+    """Fetch on the controller's listener: the metadata log for voters and observers (KIP-595).
+
+    The last fetched epoch, by which a leader sees where a replica's log parts from its own, came with version 12:
+    older ones are refused as INVALID_REQUEST. Waits while there is nothing new. Answer now, or when there is
+    something to tell.
+    """
+    raft, refusal = allowed_raft(node, request)
+    if refusal is not None:
+        return request.respond(refusal)
+    now: list[dict[str, Any]] = []
+    is_late = False
+
+    def answer(fields: dict[str, Any]) -> None:
+        if is_late:
+            request.complete(request.respond(fields))
+        else:
+            now.append(fields)
+
+    raft.handle_fetch(request.decode(), node.clock.now_ms(), answer)
+    is_late = True
+    return request.respond(now[0]) if now else DELAYED
+
+
+def handle_vote(node: Node, request: Request) -> Response:
+    """Vote: a member of the quorum asks for a vote, or whether it would get one (KIP-595, KIP-996)."""
+    raft, refusal = allowed_raft(node, request)
+    return request.respond(refusal or raft.handle_vote(request.decode(), node.clock.now_ms()))
+
+
+def handle_begin_quorum_epoch(node: Node, request: Request) -> Response:
+    """BeginQuorumEpoch: a leader tells a voter that it was elected (KIP-595)."""
+    raft, refusal = allowed_raft(node, request)
+    return request.respond(refusal or raft.handle_begin_quorum_epoch(request.decode(), node.clock.now_ms()))
+
+
+def handle_end_quorum_epoch(node: Node, request: Request) -> Response:
+    """EndQuorumEpoch: a leader resigns and names who should follow it (KIP-595)."""
+    raft, refusal = allowed_raft(node, request)
+    return request.respond(refusal or raft.handle_end_quorum_epoch(request.decode(), node.clock.now_ms()))
+
+
+def handle_fetch_snapshot(node: Node, request: Request) -> Response:
+    """FetchSnapshot: a part of a metadata snapshot (KIP-630)."""
+    raft, refusal = allowed_raft(node, request)
+    return request.respond(refusal or raft.handle_fetch_snapshot(request.decode(), node.clock.now_ms()))
+
+
+def handle_describe_quorum(node: Node, request: Request) -> Response:
+    """DescribeQuorum: the quorum behind `__cluster_metadata`, as its leader sees it.
+
+    In a cluster the leader of the quorum answers; another node says NOT_LEADER_OR_FOLLOWER, and who leads or why
+    nobody does. The voters and observers with what they have; a quorum of one is its leader and has everything.
+    """
+    entity = request.decode()
+    try:
+        node.authorize_or_raise(request, DESCRIBE, CLUSTER, CLUSTER_NAME)
+    except KafkaError as error:
+        return request.respond({"error_code": error.code, "error_message": str(error), "topics": [], "nodes": []})
+    names = [(topic.topic_name, part.partition_index) for topic in entity.topics for part in topic.partitions]
+    is_right = names == [(METADATA_TOPIC, 0)]
+    topics = [
+        {
+            "topic_name": topic.topic_name,
+            "partitions": [_partition(node, part.partition_index, is_right) for part in topic.partitions],
+        }
+        for topic in entity.topics
+    ]
+    nodes = _nodes(node) if is_right else []
+    return request.respond({"error_code": 0, "error_message": "", "topics": topics, "nodes": nodes})
+
+
+def _nodes(node: Node) -> list[dict[str, Any]]:
+    raft: Raft | None = getattr(node, "raft", None)
+    addresses = {node.node_id: (node.advertised_host, node.advertised_port)} if raft is None else raft.voters
+    name = "CONTROLLER" if raft is None else raft.settings.listener_name
+    return [
+        {"node_id": node_id, "listeners": [{"name": name, "host": host, "port": port}]}
+        for node_id, (host, port) in sorted(addresses.items())
+    ]
+
+
+def _described(node: ClusterNode) -> dict[str, Any]:
+    raft = node.raft
+    try:
+        found = raft.describe(node.clock.now_ms())
+    except NotController:
+        leads = f"node {raft.leader_id} leads it" if raft.leader_id is not None else node.why_no_controller()
+        message = f"Node {raft.node_id} does not lead the quorum: {leads}"
+        return {"error_code": NotLeaderOrFollower.code, "error_message": message}
+    return {
+        "leader_id": found.leader_id,
+        "leader_epoch": found.leader_epoch,
+        "high_watermark": found.high_watermark,
+        "current_voters": [_replica(each) for each in found.voters],
+        "observers": [_replica(each) for each in found.observers],
+    }
+
+
+def _replica(found: ReplicaDescription) -> dict[str, Any]:
+    return {"replica_directory_id": None, **found._asdict()}
+
+
+def _partition(node: Node, index: int, is_right: bool) -> dict[str, Any]:
+    fields: dict[str, Any] = {
+        "partition_index": index,
+        "error_code": 0,
+        "error_message": "",
+        "leader_id": 0,
+        "leader_epoch": 0,
+        "high_watermark": 0,
+        "current_voters": [],
+        "observers": [],
+    }
+    if not is_right:
+        missing = UnknownTopicOrPartition()
+        return {**fields, "error_code": missing.code, "error_message": str(missing)}
+    if getattr(node, "raft", None) is not None:
+        return {**fields, **_described(cast("ClusterNode", node))}
+    epoch, end_offset = node.controller.quorum_position
+    now_ms = node.clock.wall_ms()
+    voter = {
+        "replica_id": node.node_id,
+        "replica_directory_id": None,
+        "log_end_offset": end_offset,
+        "last_fetch_timestamp": now_ms,
+        "last_caught_up_timestamp": now_ms,
+    }
+    return {
+        **fields,
+        "leader_id": node.node_id,
+        "leader_epoch": epoch,
+        "high_watermark": end_offset,
+        "current_voters": [voter],
+    }

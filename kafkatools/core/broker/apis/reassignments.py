@@ -1,0 +1,119 @@
+"""Replicas and leaders of partitions: AlterPartitionReassignments, ListPartitionReassignments, ElectLeaders."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from kafkatools.core.broker.metadata.controller.acls import ALTER, CLUSTER, CLUSTER_NAME, DESCRIBE
+from kafkatools.core.broker.metadata.controller.configs import error_fields
+from kafkatools.core.broker.metadata.controller.partitions import PREFERRED
+from kafkatools.core.broker.metadata.image import PartitionState
+from kafkatools.core.broker.server.requests import Request, Response
+from kafkatools.core.errors import KafkaError, NoReassignmentInProgress
+from kafkatools.core.protocol.slices import paced
+
+if TYPE_CHECKING:
+    from kafkatools.core.broker.node import Node
+
+
+def handle_alter_partition_reassignments(node: Node, request: Request) -> Response:
+    """AlterPartitionReassignments: begins reassignments, and takes them back where no replicas are given. One to the
+    replicas that are there is done at once. One result per partition."""
+    entity = request.decode()
+    allow_change = entity.allow_replication_factor_change if request.version >= 1 else True
+    wanted = [(topic.name, each.partition_index, each.replicas) for topic in entity.topics for each in topic.partitions]
+    try:
+        node.authorize_or_raise(request, ALTER, CLUSTER, CLUSTER_NAME)
+        outcomes = iter(node.controller.alter_reassignments(wanted, may_change_factor=allow_change))
+    except KafkaError as error:
+        refused = [
+            {
+                "name": topic.name,
+                "partitions": [
+                    {"partition_index": each.partition_index, **error_fields(error)} for each in topic.partitions
+                ],
+            }
+            for topic in entity.topics
+        ]
+        fields = {"allow_replication_factor_change": allow_change, **error_fields(error), "responses": refused}
+        return request.respond(fields)
+    responses = [
+        {
+            "name": topic.name,
+            "partitions": [_reassigned(each.partition_index, next(outcomes)) for each in topic.partitions],
+        }
+        for topic in entity.topics
+    ]
+    return request.respond(
+        {
+            "allow_replication_factor_change": allow_change or not responses,
+            "error_code": 0,
+            "error_message": None if responses else "",
+            "responses": responses,
+        }
+    )
+
+
+def _reassigned(index: int, error: KafkaError | None) -> dict[str, Any]:
+    answer = {"partition_index": index, "error_code": 0, "error_message": None}
+    if isinstance(error, NoReassignmentInProgress):
+        return {**answer, "error_code": error.code}
+    return answer if error is None else {**answer, **error_fields(error)}
+
+
+def handle_list_partition_reassignments(node: Node, request: Request) -> Response:
+    """ListPartitionReassignments: the partitions whose replicas are being added or removed. What is being moved, of
+    the partitions that are named or of all."""
+    entity = request.decode()
+    wanted = None
+    if entity.topics is not None:
+        wanted = [(topic.name, list(topic.partition_indexes)) for topic in paced(entity.topics)]
+    try:
+        node.authorize_or_raise(request, DESCRIBE, CLUSTER, CLUSTER_NAME)
+        ongoing = node.controller.list_reassignments(wanted)
+    except KafkaError as error:
+        return request.respond({**error_fields(error), "topics": []})
+    topics = [{"name": name, "partitions": [_ongoing(each) for each in partitions]} for name, partitions in ongoing]
+    return request.respond({"error_code": 0, "error_message": None, "topics": topics})
+
+
+def _ongoing(partition: PartitionState) -> dict[str, Any]:
+    return {
+        "partition_index": partition.partition_id,
+        "replicas": partition.replicas,
+        "adding_replicas": partition.adding_replicas,
+        "removing_replicas": partition.removing_replicas,
+    }
+
+
+def handle_elect_leaders(node: Node, request: Request) -> Response:
+    """ElectLeaders: preferred and unclean elections.
+
+    Asked for all partitions, those that need no election are left out, as in Kafka. One result per partition that was
+    named.
+    """
+    entity = request.decode()
+    election_type = int(entity.election_type) if request.version >= 1 else PREFERRED
+    wanted = None
+    if entity.topic_partitions is not None:
+        wanted = [(topic.topic, list(topic.partitions)) for topic in entity.topic_partitions]
+    try:
+        node.authorize_or_raise(request, ALTER, CLUSTER, CLUSTER_NAME)
+        outcomes = node.controller.elect_leaders(election_type, wanted)
+    except KafkaError as error:
+        refused = [
+            _elected_topic(name, [_elected(index, error) for index in partitions]) for name, partitions in wanted or ()
+        ]
+        return request.respond({"error_code": error.code, "replica_election_results": refused})
+    results = [_elected_topic(name, [_elected(index, error) for index, error in each]) for name, each in outcomes]
+    return request.respond({"error_code": 0, "replica_election_results": results})
+
+
+def _elected_topic(name: str, partitions: list[dict[str, Any]]) -> dict[str, Any]:
+    return {"topic": name, "partition_result": partitions}
+
+
+def _elected(index: int, error: KafkaError | None) -> dict[str, Any]:
+    if error is None:
+        return {"partition_id": index, "error_code": 0, "error_message": None}
+    return {"partition_id": index, **error_fields(error)}

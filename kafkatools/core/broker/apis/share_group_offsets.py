@@ -1,0 +1,289 @@
+"""Offsets of share groups (KIP-932): DescribeShareGroupOffsets, AlterShareGroupOffsets, DeleteShareGroupOffsets."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from kafkatools.core.broker.apis.share_groups import ensure_enabled
+from kafkatools.core.broker.coordinators.groups.errors import coordinator_error_code
+from kafkatools.core.broker.coordinators.groups.share.group import ShareGroup
+from kafkatools.core.broker.coordinators.share_state.share_state import ShareKey, ShareState
+from kafkatools.core.broker.metadata.controller.acls import DELETE, DESCRIBE, GROUP, READ, TOPIC
+from kafkatools.core.broker.metadata.image import NO_LEADER, TopicState
+from kafkatools.core.broker.replicas.partition import LATEST_TIMESTAMP
+from kafkatools.core.broker.server.later_response import LaterResponse
+from kafkatools.core.broker.server.requests import Request, Response
+from kafkatools.core.errors import KafkaError, TopicAuthorizationFailed, UnknownTopicOrPartition, error_for_code
+
+if TYPE_CHECKING:
+    from kafkatools.core.broker.node import Node
+
+UNKNOWN = -1
+LIST_OFFSETS = 2
+NOTHING_KEPT = "There is no offset information to delete."
+
+
+def handle_describe_share_group_offsets(node: Node, request: Request) -> Response:
+    """DescribeShareGroupOffsets: where share groups begin to read, and their lag (KIP-1226). One answer for each
+    group."""
+    entity = request.decode()
+    later = LaterResponse(request)
+    places: Places = []
+    groups = [_group(node, request, group, places) for group in entity.groups]
+    _fill(node, places, lambda: later.respond({"groups": groups}))
+    return later.returned()
+
+
+Places = list[tuple[ShareKey, dict[str, Any]]]
+"""Answers of partitions that are to be filled in."""
+
+
+def _group(node: Node, request: Request, asked: Any, places: Places) -> dict[str, Any]:
+    answer: dict[str, Any] = {"group_id": asked.group_id, "topics": [], "error_code": 0, "error_message": None}
+    try:
+        ensure_enabled(node)
+        node.authorize_or_raise(request, DESCRIBE, GROUP, asked.group_id)
+        node.groups.ensure_active(asked.group_id)
+        if asked.topics is not None:
+            answer["topics"] = _named(node, request, asked, places)
+        elif asked.group_id in node.groups.groups:
+            answer["topics"] = _all(node, request, node.groups.share.find(asked.group_id), places)
+    except KafkaError as error:
+        answer.update(error_code=error.code, error_message=str(error))
+    return answer
+
+
+def _all(node: Node, request: Request, group: ShareGroup, places: Places) -> list[dict[str, Any]]:
+    found = []
+    for topic_id, (name, partitions) in group.states.initialized.items():
+        topic = node.image.topics_by_id.get(topic_id)
+        if topic is not None and node.authorize(request, DESCRIBE, TOPIC, name):
+            found.append(_described_topic(group.group_id, topic, sorted(partitions), places))
+    return found
+
+
+def _named(node: Node, request: Request, asked: Any, places: Places) -> list[dict[str, Any]]:
+    found = []
+    for wanted in asked.topics:
+        topic = node.image.topics.get(wanted.topic_name)
+        if not node.authorize(request, DESCRIBE, TOPIC, wanted.topic_name):
+            found.append(_refused(wanted, TopicAuthorizationFailed()))
+        elif topic is None:
+            found.append(_refused(wanted, UnknownTopicOrPartition()))
+        else:
+            found.append(_described_topic(asked.group_id, topic, wanted.partitions, places))
+    return found
+
+
+def _refused(wanted: Any, error: KafkaError) -> dict[str, Any]:
+    partitions = [
+        {**_partition(index), "error_code": error.code, "error_message": str(error)} for index in wanted.partitions
+    ]
+    return {"topic_name": wanted.topic_name, "topic_id": None, "partitions": partitions}
+
+
+def _partition(index: int) -> dict[str, Any]:
+    return {
+        "partition_index": index,
+        "start_offset": UNKNOWN,
+        "leader_epoch": 0,
+        "lag": UNKNOWN,
+        "error_code": 0,
+        "error_message": None,
+    }
+
+
+def _described_topic(group_id: str, topic: TopicState, indexes: Any, places: Places) -> dict[str, Any]:
+    partitions = [_partition(index) for index in indexes]
+    places += [(ShareKey(group_id, topic.topic_id, each["partition_index"]), each) for each in partitions]
+    return {"topic_name": topic.name, "topic_id": topic.topic_id, "partitions": partitions}
+
+
+def _fill(node: Node, places: Places, done: Callable[[], None]) -> None:
+    """Ask about every place, and call back when all are filled in."""
+    left = [len(places) + 1]
+
+    def filled() -> None:
+        left[0] -= 1
+        if not left[0]:
+            done()
+
+    for key, answer in places:
+        node.coordination.persister.summary(key, partial(_take, node, key, answer, filled))
+    filled()
+
+
+def _take(
+    node: Node,
+    key: ShareKey,
+    answer: dict[str, Any],
+    filled: Callable[[], None],
+    error: KafkaError | None,
+    state: ShareState | None,
+) -> None:
+    if error is not None:
+        answer.update(error_code=error.code, error_message=str(error))
+    elif state is not None:
+        answer.update(start_offset=state.start_offset, leader_epoch=state.leader_epoch)
+        if state.start_offset != UNKNOWN and state.delivery_complete_count != UNKNOWN:
+            done = state.start_offset + state.delivery_complete_count
+            _latest(node, key, partial(_take_end, answer, done, filled))
+            return
+    filled()
+
+
+def _take_end(answer: dict[str, Any], done: int, filled: Callable[[], None], end: int | None) -> None:
+    if end is not None:
+        answer["lag"] = max(0, end - done)
+    filled()
+
+
+def _latest(node: Node, key: ShareKey, answer: Callable[[int | None], None]) -> None:
+    """The end of a partition for readers, from its leader; None when nobody says."""
+    topic = node.image.topics_by_id.get(key.topic_id)
+    state = None if topic is None else topic.partitions.get(key.partition)
+    if topic is None or state is None or state.leader == NO_LEADER:
+        answer(None)
+        return
+    channel = node.coordination.host.channel
+    if state.leader == node.node_id or channel is None:
+        try:
+            answer(node.share_partitions.log_partition(key).log.high_watermark)
+        except KafkaError:
+            answer(None)
+        return
+    partition = {"partition_index": key.partition, "current_leader_epoch": -1, "timestamp": LATEST_TIMESTAMP}
+    fields = {
+        "replica_id": -1,
+        "isolation_level": 0,
+        "topics": [{"name": topic.name, "partitions": [partition]}],
+        "timeout": node.config.request_timeout_ms,
+    }
+
+    def told(response: Any | None) -> None:
+        found = None if response is None else response.topics[0].partitions[0]
+        answer(None if found is None or found.error_code else found.offset)
+
+    channel.send(state.leader, LIST_OFFSETS, fields, told)
+
+
+def handle_alter_share_group_offsets(node: Node, request: Request) -> Response:
+    """AlterShareGroupOffsets: where an empty share group is to begin (KIP-932). One answer for each partition."""
+    entity = request.decode()
+    later = LaterResponse(request)
+    try:
+        ensure_enabled(node)
+        node.authorize_or_raise(request, READ, GROUP, entity.group_id)
+        node.groups.ensure_active(entity.group_id)
+        offsets, refused = _wanted(node, request, entity)
+
+        def done(error: KafkaError | None) -> None:
+            if error is not None:
+                later.respond(failed(error))
+                return
+            responses = [_altered_topic(node, topic, refused) for topic in entity.topics]
+            tell_when_committed(node, entity.group_id, later, responses)
+
+        node.groups.share_offsets.alter(entity.group_id, offsets, done)
+    except KafkaError as error:
+        later.respond(failed(error))
+    return later.returned()
+
+
+def failed(error: KafkaError) -> dict[str, Any]:
+    """Nothing was done."""
+    return {"error_code": coordinator_error_code(error), "error_message": str(error), "responses": []}
+
+
+def tell_when_committed(node: Node, group_id: str, later: LaterResponse, responses: list[dict[str, Any]]) -> None:
+    """Answer when what was written of the group is committed."""
+
+    def committed(code: int) -> None:
+        if code:
+            later.respond(failed(error_for_code(code)()))
+        else:
+            later.respond({"error_code": 0, "error_message": None, "responses": responses})
+
+    node.coordination.groups.when_committed(group_id, committed)
+
+
+def _wanted(
+    node: Node, request: Request, entity: Any
+) -> tuple[dict[str, dict[int, int]], dict[tuple[str, int], KafkaError]]:
+    """The offsets to set by topic and partition, and those that cannot be."""
+    offsets: dict[str, dict[int, int]] = {}
+    refused: dict[tuple[str, int], KafkaError] = {}
+    for topic in entity.topics:
+        known = node.image.topics.get(topic.topic_name)
+        is_allowed = node.authorize(request, READ, TOPIC, topic.topic_name)
+        for partition in topic.partitions:
+            place = (topic.topic_name, partition.partition_index)
+            if not is_allowed:
+                refused[place] = TopicAuthorizationFailed()
+            elif known is None or partition.partition_index not in known.partitions:
+                refused[place] = UnknownTopicOrPartition()
+            else:
+                offsets.setdefault(topic.topic_name, {})[partition.partition_index] = partition.start_offset
+    return offsets, refused
+
+
+def _altered_topic(node: Node, topic: Any, refused: dict[tuple[str, int], KafkaError]) -> dict[str, Any]:
+    known = node.image.topics.get(topic.topic_name)
+    partitions = []
+    for partition in topic.partitions:
+        error = refused.get((topic.topic_name, partition.partition_index))
+        partitions.append(
+            {
+                "partition_index": partition.partition_index,
+                "error_code": 0 if error is None else error.code,
+                "error_message": None if error is None else str(error),
+            }
+        )
+    return {
+        "topic_name": topic.topic_name,
+        "topic_id": None if known is None else known.topic_id,
+        "partitions": partitions,
+    }
+
+
+def handle_delete_share_group_offsets(node: Node, request: Request) -> Response:
+    """DeleteShareGroupOffsets: an empty share group forgets topics (KIP-932). One answer for each topic."""
+    entity = request.decode()
+    later = LaterResponse(request)
+    try:
+        ensure_enabled(node)
+        node.authorize_or_raise(request, DELETE, GROUP, entity.group_id)
+        node.groups.ensure_active(entity.group_id)
+        names = [topic.topic_name for topic in entity.topics]
+        refused: dict[str, KafkaError] = {
+            name: TopicAuthorizationFailed() for name in names if not node.authorize(request, READ, TOPIC, name)
+        }
+        refused |= {
+            name: UnknownTopicOrPartition() for name in names if name not in refused and name not in node.image.topics
+        }
+        wanted = [name for name in names if name not in refused]
+
+        def done(error: KafkaError | None, without: list[str]) -> None:
+            if error is not None:
+                later.respond(failed(error))
+                return
+            refused.update({name: UnknownTopicOrPartition(NOTHING_KEPT) for name in without})
+            responses = [_forgotten_topic(node, name, refused.get(name)) for name in names]
+            tell_when_committed(node, entity.group_id, later, responses)
+
+        node.groups.share_offsets.delete(entity.group_id, wanted, done)
+    except KafkaError as error:
+        later.respond(failed(error))
+    return later.returned()
+
+
+def _forgotten_topic(node: Node, name: str, error: KafkaError | None) -> dict[str, Any]:
+    known = node.image.topics.get(name)
+    return {
+        "topic_name": name,
+        "topic_id": None if known is None or error is not None else known.topic_id,
+        "error_code": 0 if error is None else error.code,
+        "error_message": None if error is None else str(error),
+    }

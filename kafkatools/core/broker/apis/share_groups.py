@@ -1,0 +1,98 @@
+"""Share groups (KIP-932): ShareGroupHeartbeat, ShareGroupDescribe."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from kafkatools.core.broker.apis.consumer_groups import NO_MEMBERSHIP, heartbeat_refusal, message_of
+from kafkatools.core.broker.apis.groups import Description, describe_each, ensure_may_see, refusal, topics_of
+from kafkatools.core.broker.coordinators.groups.errors import coordinator_error_code
+from kafkatools.core.broker.coordinators.groups.service import client_of, told
+from kafkatools.core.broker.coordinators.groups.share.groups import ShareHeartbeat
+from kafkatools.core.broker.coordinators.groups.share.member import ShareMember
+from kafkatools.core.broker.metadata.controller.acls import DESCRIBE, GROUP, READ, TOPIC
+from kafkatools.core.broker.server.requests import Request, Response
+from kafkatools.core.errors import GroupAuthorizationFailed, InvalidGroupId, KafkaError, UnsupportedVersion
+from kafkatools.core.protocol.slices import paced
+
+if TYPE_CHECKING:
+    from kafkatools.core.broker.node import Node
+
+FEATURE = "share.version"
+ASSIGNOR = "simple"
+
+
+def handle_share_group_heartbeat(node: Node, request: Request) -> Response:
+    """ShareGroupHeartbeat: members of share groups join, live and leave (KIP-932).
+
+    A refusal says why in its message. What changes is written before, and replicated before it is told. The member's
+    epoch, and its assignment when that changed.
+    """
+    entity = request.decode()
+    names = entity.subscribed_topic_names
+    wanted = ShareHeartbeat(
+        entity.group_id,
+        entity.member_id,
+        entity.member_epoch,
+        client_of(request),
+        entity.rack_id,
+        None if names is None else frozenset(names),
+    )
+    try:
+        ensure_enabled(node)
+        node.authorize_or_raise(request, READ, GROUP, wanted.group_id)
+        for name in wanted.subscribed_topic_names or ():
+            node.authorize_or_raise(request, DESCRIBE, TOPIC, name)
+        fields = node.groups.share_heartbeat(wanted)
+    except KafkaError as error:
+        fields = {**NO_MEMBERSHIP, "error_code": coordinator_error_code(error), "error_message": message_of(error)}
+    return told(node.coordination, request, wanted.group_id, fields, heartbeat_refusal)
+
+
+def ensure_enabled(node: Node) -> None:
+    """UnsupportedVersion when the cluster's feature level leaves share groups out."""
+    if node.image.features.get(FEATURE, 0) < 1:
+        raise UnsupportedVersion()
+
+
+def handle_share_group_describe(node: Node, request: Request) -> Response:
+    """ShareGroupDescribe: share groups with members and assignments. One answer for each group."""
+    return describe_each(node, request, _answer)
+
+
+def _answer(node: Node, request: Request, group_id: str) -> Description:
+    try:
+        ensure_enabled(node)
+        node.authorize_or_raise(request, DESCRIBE, GROUP, group_id)
+        if not group_id:
+            raise InvalidGroupId()
+        node.groups.ensure_active(group_id)
+        return _describe(node, request, group_id)
+    except KafkaError as error:
+        is_plain = isinstance(error, GroupAuthorizationFailed | InvalidGroupId) or not str(error)
+        return refusal(group_id, error.code, None if is_plain else str(error))
+
+
+def _describe(node: Node, request: Request, group_id: str) -> Description:
+    group = node.groups.share.find(group_id)
+    ensure_may_see(node, request, group.topics_of(group.members.values()))
+    return {
+        **refusal(group_id, 0),
+        "group_state": group.state_name,
+        "group_epoch": group.group_epoch,
+        "assignment_epoch": group.assignment_epoch,
+        "assignor_name": ASSIGNOR,
+        "members": [_member(node, member) for member in paced(list(group.members.values()))],
+    }
+
+
+def _member(node: Node, member: ShareMember) -> dict[str, Any]:
+    return {
+        "member_id": member.member_id,
+        "rack_id": member.rack_id,
+        "member_epoch": member.member_epoch,
+        "client_id": member.client_id,
+        "client_host": member.client_host,
+        "subscribed_topic_names": sorted(member.subscribed_topic_names),
+        "assignment": topics_of(node.groups.share.topics, member.assigned),
+    }

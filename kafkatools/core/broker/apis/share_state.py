@@ -1,0 +1,88 @@
+"""The state of share partitions, for their leaders and for coordinators of share groups (KIP-932)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from kafkatools.core.broker.coordinators.share_state.coordinator import ShareCoordinator
+from kafkatools.core.broker.coordinators.share_state.share_state import (
+    UNINITIALIZED_COUNT,
+    ShareKey,
+    ShareState,
+    ShareUpdate,
+    batches_of,
+)
+from kafkatools.core.broker.coordinators.share_state.state_requests import Outcome, answer
+from kafkatools.core.broker.server.requests import Request, Response
+
+if TYPE_CHECKING:
+    from kafkatools.core.broker.node import Node
+
+# WriteShareGroupState
+FIRST_VERSION_OF_COUNTS = 1
+NO_SUMMARY = {"state_epoch": 0, "leader_epoch": 0, "start_offset": 0, "delivery_complete_count": -1}
+
+
+def handle_initialize_share_group_state(node: Node, request: Request) -> Response:
+    """InitializeShareGroupState: the state of share partitions begins (KIP-932). One answer for each partition."""
+    return answer(node, node.coordination, request, _initialize, {})
+
+
+def _initialize(states: ShareCoordinator, key: ShareKey, asked: Any) -> Outcome:
+    return {}, states.initialize(key, asked.state_epoch, asked.start_offset)
+
+
+def handle_read_share_group_state(node: Node, request: Request) -> Response:
+    """ReadShareGroupState: the state of share partitions, for their leader (KIP-932). One answer for each partition."""
+    return answer(
+        node, node.coordination, request, _read_state, {"state_epoch": 0, "start_offset": 0, "state_batches": []}
+    )
+
+
+def _read_state(states: ShareCoordinator, key: ShareKey, asked: Any) -> Outcome:
+    state = states.read(key, asked.leader_epoch)
+    fields = {
+        "state_epoch": state.state_epoch,
+        "start_offset": state.start_offset,
+        "state_batches": [batch._asdict() for batch in state.batches],
+    }
+    return fields, None
+
+
+def handle_write_share_group_state(node: Node, request: Request) -> Response:
+    """WriteShareGroupState: what changed in share partitions (KIP-932, KIP-1226). One answer for each partition."""
+    has_count = request.version >= FIRST_VERSION_OF_COUNTS
+
+    def write(states: ShareCoordinator, key: ShareKey, asked: Any) -> Outcome:
+        count = asked.delivery_complete_count if has_count else UNINITIALIZED_COUNT
+        batches = batches_of(asked.state_batches)
+        update = ShareUpdate(asked.state_epoch, asked.leader_epoch, asked.start_offset, count, batches)
+        return {}, states.write(key, update)
+
+    return answer(node, node.coordination, request, write, {})
+
+
+def handle_delete_share_group_state(node: Node, request: Request) -> Response:
+    """DeleteShareGroupState: the state of share partitions ends (KIP-932). One answer for each partition."""
+    return answer(node, node.coordination, request, _delete, {})
+
+
+def _delete(states: ShareCoordinator, key: ShareKey, _asked: Any) -> Outcome:
+    return {}, states.delete(key)
+
+
+def handle_read_share_group_state_summary(node: Node, request: Request) -> Response:
+    """ReadShareGroupStateSummary: where share partitions begin, for their group's coordinator (KIP-932, KIP-1226). One
+    answer for each partition."""
+    return answer(node, node.coordination, request, _read_summary, NO_SUMMARY)
+
+
+def _read_summary(states: ShareCoordinator, key: ShareKey, _asked: Any) -> Outcome:
+    state = states.summary(key) or ShareState()
+    fields = {
+        "state_epoch": state.state_epoch,
+        "leader_epoch": state.leader_epoch,
+        "start_offset": state.start_offset,
+        "delivery_complete_count": state.delivery_complete_count,
+    }
+    return fields, None

@@ -1,0 +1,267 @@
+"""Topics: CreateTopics, DeleteTopics, CreatePartitions, DeleteRecords."""
+
+from __future__ import annotations
+
+import uuid
+from collections import Counter
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from kafkatools.core.broker.metadata.config_entries import describe_values
+from kafkatools.core.broker.metadata.controller.acls import (
+    ALTER,
+    CLUSTER,
+    CLUSTER_NAME,
+    CREATE,
+    DELETE,
+    DESCRIBE,
+    DESCRIBE_CONFIGS,
+    TOPIC,
+)
+from kafkatools.core.broker.metadata.controller.configs import error_fields
+from kafkatools.core.broker.metadata.controller.topics import METADATA_TOPIC, NewTopic
+from kafkatools.core.broker.metadata.image import INTERNAL_TOPICS, TopicState
+from kafkatools.core.broker.replicas.delayed_delete_records import DelayedDeleteRecords, DeleteRecordsStatus
+from kafkatools.core.broker.replicas.replica_manager import error_code_of
+from kafkatools.core.broker.server.requests import DELAYED, Request, Response
+from kafkatools.core.errors import (
+    InvalidRequest,
+    InvalidTopic,
+    KafkaError,
+    TopicAuthorizationFailed,
+    TopicDeletionDisabled,
+    UnknownTopicId,
+    UnknownTopicOrPartition,
+)
+
+if TYPE_CHECKING:
+    from kafkatools.core.broker.node import Node
+
+_NOTHING = {"num_partitions": -1, "replication_factor": -1}
+Wanted = tuple[str | None, uuid.UUID | None]
+_Outcome = DeleteRecordsStatus | int
+
+
+def handle_create_topics(node: Node, request: Request) -> Response:
+    """CreateTopics: create, and say of each topic how it went.
+
+    Manual assignments, defaults (-1), settings, validate only; the settings of the new topic from version 5 on. Needs
+    CREATE on the cluster or on the topic; without DESCRIBE_CONFIGS the answer says nothing about the new topic.
+    Not done: CreateTopicPolicy, controller mutation quotas.
+    """
+    entity = request.decode()
+    counts = Counter(topic.name for topic in entity.topics)
+    may_create = node.authorize(request, CREATE, CLUSTER, CLUSTER_NAME)
+    answers: dict[str, dict[str, Any]] = {}
+    wanted = []
+    for topic in entity.topics:
+        if counts[topic.name] > 1:
+            answers[topic.name] = _refused_topic(topic.name, InvalidRequest("Duplicate topic name."))
+        elif topic.name != METADATA_TOPIC and not (may_create or node.authorize(request, CREATE, TOPIC, topic.name)):
+            answers[topic.name] = _refused_topic(topic.name, TopicAuthorizationFailed("Authorization failed."))
+        else:
+            wanted.append(_new_topic(topic))
+    results = node.controller.create_topics(wanted, validate_only=entity.validate_only)
+    overrides = {topic.name: topic.configs for topic in wanted}
+    for name, result in results.items():
+        answers[name] = _created_topic(node, request, result, overrides[name], name)
+    return request.respond({"topics": list(answers.values())})
+
+
+def _new_topic(topic: Any) -> NewTopic:
+    return NewTopic(
+        topic.name,
+        topic.num_partitions,
+        topic.replication_factor,
+        tuple((each.partition_index, tuple(each.broker_ids)) for each in topic.assignments),
+        {config.name: config.value for config in topic.configs},
+    )
+
+
+def _refused_topic(name: str, error: KafkaError) -> dict[str, Any]:
+    return {"name": name, **error_fields(error), "configs": [], **_NOTHING}
+
+
+def _created_topic(
+    node: Node, request: Request, result: TopicState | KafkaError, overrides: Mapping[str, str | None], name: str
+) -> dict[str, Any]:
+    if isinstance(result, KafkaError):
+        return _refused_topic(name, result)
+    answer: dict[str, Any] = {"name": name, "topic_id": result.topic_id, "error_code": 0, "error_message": None}
+    if not node.authorize(request, DESCRIBE_CONFIGS, TOPIC, name):
+        return {**answer, **_NOTHING, "configs": [], "topic_config_error_code": TopicAuthorizationFailed.code}
+    given = {key: value for key, value in overrides.items() if value is not None}
+    return {
+        **answer,
+        "num_partitions": len(result.partitions),
+        "replication_factor": len(result.partitions[0].replicas),
+        "configs": describe_values(given, node.controller.settings, None),
+    }
+
+
+def handle_delete_topics(node: Node, request: Request) -> Response:
+    """DeleteTopics: by name, and by id from version 6 on.
+
+    Needs DELETE on the cluster or the topic; a topic that the client may not describe either is answered as if only
+    its id or name were known (ControllerApis.deleteTopics). A deleted topic's files go after file.delete.delay.ms.
+    delete.topic.enable=false gives TOPIC_DELETION_DISABLED. Delete each; one answer per topic that was named,
+    however often.
+    Not done: controller mutation quotas.
+    """
+    entity = request.decode()
+    if request.version >= 6:
+        wanted: list[Wanted] = [(topic.name, topic.topic_id) for topic in entity.topics]
+    else:
+        wanted = [(name, None) for name in entity.topic_names]
+    ids = {topic_id for name, topic_id in wanted if name is None and topic_id is not None}
+    counts = Counter(wanted)
+    answers: dict[Wanted, dict[str, Any]] = {}
+    for each in sorted(wanted, key=lambda each: each[0] is None):
+        if each not in answers:
+            answer = _delete_topic(node, request, each, counts, ids)
+            if not (each[0] is None and _is_named_too(node, each[1], counts)):
+                answers[each] = answer
+    return request.respond({"responses": list(answers.values())})
+
+
+def _is_named_too(node: Node, topic_id: uuid.UUID | None, wanted: Mapping[Wanted, int]) -> bool:
+    """Whether an id belongs to a topic that the request also names: the answer to the name stands for both."""
+    topic = None if topic_id is None else node.controller.image.topics_by_id.get(topic_id)
+    return topic is not None and (topic.name, None) in wanted
+
+
+def _delete_topic(
+    node: Node, request: Request, each: Wanted, wanted: Mapping[Wanted, int], ids: set[uuid.UUID]
+) -> dict[str, Any]:
+    name, topic_id = each
+    try:
+        if not node.controller.effective_config.delete_topic_enable:
+            raise TopicDeletionDisabled()
+        if name is not None and topic_id is not None:
+            raise InvalidRequest("You may not specify both topic name and topic id.")
+        if wanted[each] > 1:
+            raise InvalidRequest("Duplicate topic name." if name is not None else "Duplicate topic id.")
+        name, topic_id = _permitted(node, request, name, topic_id)
+        if each[0] is not None and topic_id in ids:
+            raise InvalidRequest("The provided topic name maps to an ID that was already supplied.")
+        if each[0] is None and _is_named_too(node, topic_id, wanted):
+            return {}
+        node.controller.delete_topic(*each)
+    except _Denied as denied:
+        return {"name": denied.name, "topic_id": denied.topic_id, **error_fields(TopicAuthorizationFailed())}
+    except KafkaError as error:
+        return {"name": name, "topic_id": topic_id, **error_fields(error)}
+    return {"name": name, "topic_id": topic_id, "error_code": 0, "error_message": None}
+
+
+class _Denied(Exception):
+    """The client may not delete a topic; what of it may be named."""
+
+    def __init__(self, name: str | None, topic_id: uuid.UUID | None) -> None:
+        super().__init__()
+        self.name, self.topic_id = name, topic_id
+
+
+def _permitted(
+    node: Node, request: Request, name: str | None, topic_id: uuid.UUID | None
+) -> tuple[str | None, uuid.UUID | None]:
+    """Name and id of the topic when the client may delete it; raises a KafkaError or _Denied."""
+    image = node.controller.image
+    if name is None and topic_id is None:
+        raise InvalidRequest("Neither topic name nor id were specified.")
+    topic = image.topics.get(name) if name is not None else image.topics_by_id.get(topic_id)  # type: ignore[arg-type]
+    if topic is None and name is None:
+        raise UnknownTopicId()
+    known = name if topic is None else topic.name
+    assert known is not None
+    if not node.authorize(request, DELETE, CLUSTER, CLUSTER_NAME):
+        if not node.authorize(request, DESCRIBE, TOPIC, known):
+            raise _Denied(name, topic_id)
+        if not node.authorize(request, DELETE, TOPIC, known):
+            raise _Denied(known, None if topic is None else topic.topic_id)
+    if topic is None:
+        raise UnknownTopicOrPartition()
+    return topic.name, topic.topic_id
+
+
+def handle_create_partitions(node: Node, request: Request) -> Response:
+    """CreatePartitions: growing topics, with or without manual assignments, validate only. Needs ALTER on the topic.
+
+    Grow each; one answer per name.
+    Not done: controller mutation quotas.
+    """
+    entity = request.decode()
+    counts = Counter(topic.name for topic in entity.topics)
+    results: dict[str, dict[str, Any]] = {}
+    for topic in entity.topics:
+        answer = {"name": topic.name, "error_code": 0, "error_message": None}
+        try:
+            if counts[topic.name] > 1:
+                raise InvalidRequest("Duplicate topic name.")
+            node.authorize_or_raise(request, ALTER, TOPIC, topic.name)
+            _grow(node, topic, validate_only=entity.validate_only)
+        except (UnknownTopicOrPartition, TopicAuthorizationFailed) as error:
+            answer["error_code"] = error.code
+        except KafkaError as error:
+            answer.update(error_fields(error))
+        results[topic.name] = answer
+    return request.respond({"results": list(results.values())})
+
+
+def _grow(node: Node, topic: Any, *, validate_only: bool) -> None:
+    assignments = None if topic.assignments is None else [tuple(each.broker_ids) for each in topic.assignments]
+    node.controller.create_partitions(topic.name, topic.count, assignments, validate_only=validate_only)
+
+
+def handle_delete_records(node: Node, request: Request) -> Response:
+    """DeleteRecords: moves the log start offset; -1 is the high watermark. Answered when every replica that is alive
+    begins there, or when the request's time is over. One answer per partition: the new low watermark."""
+    entity = request.decode()
+    outcomes = [
+        (
+            topic.name,
+            [(each.partition_index, _delete_before(node, request, topic.name, each)) for each in topic.partitions],
+        )
+        for topic in entity.topics
+    ]
+    statuses = [each for _, partitions in outcomes for _, each in partitions if isinstance(each, DeleteRecordsStatus)]
+    if all([status.look() for status in statuses]):
+        return _answer_deletions(request, outcomes)
+    timeout_ms = int(entity.timeout.total_seconds() * 1000)
+    operation = DelayedDeleteRecords(
+        timeout_ms, statuses, lambda: request.complete(_answer_deletions(request, outcomes))
+    )
+    deletes = node.replicas.deletes
+    assert deletes is not None, "only a follower can be waited for"
+    deletes.try_complete_else_watch(operation, [each.partition.key for each in statuses], node.clock.now_ms())
+    return DELAYED
+
+
+def _delete_before(node: Node, request: Request, topic: str, wanted: Any) -> _Outcome:
+    """What is to be reached, or an error."""
+    try:
+        node.authorize_or_raise(request, DELETE, TOPIC, topic)
+        partition = node.replicas.get(topic, wanted.partition_index)
+        if topic in INTERNAL_TOPICS:
+            raise InvalidTopic(f"Cannot delete records of internal topic {topic}")
+        required = partition.log.high_watermark if wanted.offset == -1 else wanted.offset
+        partition.delete_records(wanted.offset)
+        node.replicas.note_high_watermark(partition)
+    except Exception as error:  # noqa: BLE001 - boundary: one partition's failure is its own answer
+        node.note_failure(error)
+        return error_code_of(error)
+    return DeleteRecordsStatus(partition, required)
+
+
+def _answer_deletions(request: Request, outcomes: list[tuple[str, list[tuple[int, _Outcome]]]]) -> Response:
+    topics = [
+        {"name": name, "partitions": [_deletion_result(index, outcome) for index, outcome in partitions]}
+        for name, partitions in outcomes
+    ]
+    return request.respond({"topics": topics})
+
+
+def _deletion_result(index: int, outcome: _Outcome) -> dict[str, Any]:
+    if isinstance(outcome, int):
+        return {"partition_index": index, "low_watermark": -1, "error_code": outcome}
+    return {"partition_index": index, "low_watermark": outcome.low_watermark, "error_code": outcome.error_code}

@@ -1,0 +1,176 @@
+"""Offsets that are committed within a transaction: AddOffsetsToTxn, TxnOffsetCommit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from kafkatools.core.broker.coordinators.groups.errors import coordinator_error_code
+from kafkatools.core.broker.coordinators.groups.offset_records import CommittedOffset
+from kafkatools.core.broker.coordinators.groups.offsets import Place
+from kafkatools.core.broker.coordinators.groups.offsets_topic import TOPIC as OFFSETS_TOPIC
+from kafkatools.core.broker.coordinators.groups.offsets_topic import Producer
+from kafkatools.core.broker.coordinators.groups.requests import MemberIdentity
+from kafkatools.core.broker.coordinators.transactions.coordinator import ProducerIdentity
+from kafkatools.core.broker.coordinators.transactions.verification import Operation, ensure_in_transaction
+from kafkatools.core.broker.metadata.controller.acls import GROUP, READ, TOPIC, TRANSACTIONAL_ID, WRITE
+from kafkatools.core.broker.server.later_response import LaterResponse
+from kafkatools.core.broker.server.requests import Request, Response
+from kafkatools.core.errors import (
+    CoordinatorLoadInProgress,
+    CoordinatorNotAvailable,
+    InvalidGroupId,
+    InvalidProducerEpoch,
+    KafkaError,
+    OffsetMetadataTooLarge,
+    ProducerFenced,
+    TopicAuthorizationFailed,
+    UnknownTopicOrPartition,
+    error_for_code,
+)
+
+if TYPE_CHECKING:
+    from kafkatools.core.broker.node import Node
+
+# AddOffsetsToTxn
+FIRST_VERSION_OF_FENCING = 2
+CLIENT_VERSION = 0
+# TxnOffsetCommit
+FIRST_VERSION_OF_LEADER_EPOCH = 2
+FIRST_VERSION_OF_MEMBERS = 3
+FIRST_VERSION_OF_ABORTABLE = 4
+FIRST_VERSION_OF_ADDING = 5
+Codes = dict[Place, int]
+Offsets = list[tuple[Place, CommittedOffset]]
+
+
+def handle_add_offsets_to_txn(node: Node, request: Request) -> Response:
+    """AddOffsetsToTxn: the partition of `__consumer_offsets` that holds a group becomes part of the transaction.
+    Clients of transaction version 2 do without: TxnOffsetCommit adds it. One error code."""
+    entity = request.decode()
+    response = LaterResponse(request)
+
+    def answer(code: int) -> None:
+        if code == ProducerFenced.code and request.version < FIRST_VERSION_OF_FENCING:
+            code = InvalidProducerEpoch.code
+        response.respond({"error_code": code})
+
+    try:
+        node.authorize_or_raise(request, WRITE, TRANSACTIONAL_ID, entity.transactional_id)
+        node.authorize_or_raise(request, READ, GROUP, entity.group_id)
+        place = (OFFSETS_TOPIC, node.coordination.offsets_topic.partition_of(entity.group_id))
+        producer = ProducerIdentity(entity.producer_id, entity.producer_epoch)
+        node.transactions.add_partitions(entity.transactional_id, producer, [place], CLIENT_VERSION, answer)
+    except KafkaError as error:
+        answer(error.code)
+    return response.returned()
+
+
+def handle_txn_offset_commit(node: Node, request: Request) -> Response:
+    """TxnOffsetCommit: offsets that count when the transaction is committed.
+
+    From version 3 on members name their generation, so that a zombie is fenced (KIP-447). Version 5 adds the partition
+    of `__consumer_offsets` to the transaction by itself (KIP-890); before, it must have been added by
+    AddOffsetsToTxn. One error code per partition.
+    """
+    entity = request.decode()
+    response = LaterResponse(request)
+    codes: Codes = {}
+
+    def answer(code: int) -> None:
+        if code == CoordinatorLoadInProgress.code and request.version < FIRST_VERSION_OF_LEADER_EPOCH:
+            code = CoordinatorNotAvailable.code
+        response.respond({"topics": _topics(entity, {place: own or code for place, own in codes.items()})})
+
+    try:
+        codes.update({(topic.name, each.partition_index): 0 for topic in entity.topics for each in topic.partitions})
+        node.authorize_or_raise(request, WRITE, TRANSACTIONAL_ID, entity.transactional_id)
+        node.authorize_or_raise(request, READ, GROUP, entity.group_id)
+        offsets = _collect(node, request, entity, codes)
+        if not entity.group_id:
+            raise InvalidGroupId()
+        if offsets:
+            _commit(node, request.version, entity, offsets, answer)
+        else:
+            answer(0)
+    except KafkaError as error:
+        answer(coordinator_error_code(error))
+    return response.returned()
+
+
+def _commit(node: Node, version: int, entity: Any, offsets: Offsets, answer: Callable[[int], None]) -> None:
+    """Verify that the transaction is open, then write."""
+    node.groups.ensure_active(entity.group_id)
+    producer = ProducerIdentity(entity.producer_id, entity.producer_epoch)
+    place = (OFFSETS_TOPIC, node.coordination.offsets_topic.partition_of(entity.group_id))
+    member, generation_id = MemberIdentity(""), -1
+    if version >= FIRST_VERSION_OF_MEMBERS:
+        member, generation_id = MemberIdentity(entity.member_id, entity.group_instance_id), entity.generation_id
+
+    def verified(code: int) -> None:
+        if code:
+            answer(coordinator_error_code(error_for_code(code)()))
+            return
+        try:
+            status = node.groups.commit_transactional(
+                entity.group_id, member, generation_id, Producer(*producer), offsets
+            )
+        except KafkaError as error:
+            answer(coordinator_error_code(error))
+            return
+        if node.coordination.is_clustered:
+            node.coordination.groups.when_committed(entity.group_id, answer)
+        else:
+            node.coordination.durability.when_durable([status], answer)
+
+    coordination = node.coordination
+    ensure_in_transaction(
+        coordination.host,
+        coordination.add_partitions,
+        entity.transactional_id,
+        producer,
+        place,
+        _operation(version),
+        verified,
+    )
+
+
+def _operation(version: int) -> Operation:
+    if version >= FIRST_VERSION_OF_ADDING:
+        return Operation.ADD
+    return Operation.VERIFY if version >= FIRST_VERSION_OF_ABORTABLE else Operation.VERIFY_OLD_CLIENT
+
+
+def _collect(node: Node, request: Request, entity: Any, codes: Codes) -> Offsets:
+    """The offsets that may be committed; `codes` gets an entry for every partition."""
+    offsets: Offsets = []
+    for topic in entity.topics:
+        found = node.image.topics.get(topic.name)
+        is_allowed = node.authorize(request, READ, TOPIC, topic.name)
+        for each in topic.partitions:
+            place = (topic.name, each.partition_index)
+            metadata = each.committed_metadata or ""
+            codes[place] = 0
+            if not is_allowed:
+                codes[place] = TopicAuthorizationFailed.code
+            elif found is None or each.partition_index not in found.partitions:
+                codes[place] = UnknownTopicOrPartition.code
+            elif len(metadata) > node.config.offset_metadata_max_bytes:
+                codes[place] = OffsetMetadataTooLarge.code
+            else:
+                epoch = each.committed_leader_epoch if request.version >= FIRST_VERSION_OF_LEADER_EPOCH else -1
+                offsets.append((place, CommittedOffset(each.committed_offset, epoch, metadata, node.clock.wall_ms())))
+    return offsets
+
+
+def _topics(entity: Any, codes: Codes) -> list[dict[str, Any]]:
+    return [
+        {
+            "name": topic.name,
+            "partitions": [
+                {"partition_index": each.partition_index, "error_code": codes[topic.name, each.partition_index]}
+                for each in topic.partitions
+            ],
+        }
+        for topic in entity.topics
+    ]

@@ -1,0 +1,323 @@
+"""Transactions: AddPartitionsToTxn, EndTxn, WriteTxnMarkers, DescribeTransactions, ListTransactions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from kafkatools.core.broker.coordinators.transactions.coordinator import NOBODY, ProducerIdentity
+from kafkatools.core.broker.coordinators.transactions.ending import EndRequest
+from kafkatools.core.broker.coordinators.transactions.log_records import by_topic
+from kafkatools.core.broker.coordinators.transactions.markers import Marker
+from kafkatools.core.broker.coordinators.transactions.states import STATES_BY_LABEL
+from kafkatools.core.broker.coordinators.transactions.transaction import TopicPartition
+from kafkatools.core.broker.metadata.controller.acls import (
+    ALTER,
+    CLUSTER,
+    CLUSTER_ACTION,
+    CLUSTER_NAME,
+    DESCRIBE,
+    TOPIC,
+    TRANSACTIONAL_ID,
+    WRITE,
+)
+from kafkatools.core.broker.metadata.image import INTERNAL_TOPICS
+from kafkatools.core.broker.replicas.delayed_produce import ProduceStatus
+from kafkatools.core.broker.replicas.replica_manager import error_code_of
+from kafkatools.core.broker.server.later_response import LaterResponse
+from kafkatools.core.broker.server.requests import Request, Response
+from kafkatools.core.errors import (
+    ClusterAuthorizationFailed,
+    CoordinatorLoadInProgress,
+    InvalidProducerEpoch,
+    InvalidProducerIdMapping,
+    InvalidRegularExpression,
+    InvalidRequest,
+    KafkaError,
+    OperationNotAttempted,
+    ProducerFenced,
+    TopicAuthorizationFailed,
+    TransactionalIdAuthorizationFailed,
+    TransactionalIdNotFound,
+    UnknownTopicOrPartition,
+)
+from kafkatools.core.protocol.slices import paced
+
+if TYPE_CHECKING:
+    from kafkatools.core.broker.node import Node
+    from kafkatools.core.java.linear_pattern import LinearPattern
+
+# AddPartitionsToTxn
+FIRST_ADD_PARTITIONS_TO_TXN_VERSION_OF_FENCING = 2
+FIRST_VERSION_OF_BATCHES = 4
+CLIENT_VERSION, BROKER_VERSION = 0, 2
+Codes = Mapping[TopicPartition, int]
+# EndTxn
+FIRST_END_TXN_VERSION_OF_FENCING = 2
+FIRST_VERSION_OF_EPOCH_BUMP = 5
+PLAIN, EPOCH_BUMP = 0, 2
+# WriteTxnMarkers
+FIRST_VERSION_OF_TRANSACTION_VERSION = 2
+Waiting = list[tuple[dict[str, int], ProduceStatus]]
+# ListTransactions
+FIRST_VERSION_OF_DURATION = 1
+FIRST_VERSION_OF_PATTERN = 2
+
+
+def handle_add_partitions_to_txn(node: Node, request: Request) -> Response:
+    """AddPartitionsToTxn: one error code per partition.
+
+    To version 3 of one transaction, from a client. From version 4 on of several, from brokers (CLUSTER_ACTION), which
+    may also only verify. Either all partitions of a transaction are added, or those without a fault of their own
+    say OPERATION_NOT_ATTEMPTED.
+    """
+    entity = request.decode()
+    if request.version < FIRST_VERSION_OF_BATCHES:
+        return _handle_client(node, request, entity)
+    return _handle_broker(node, request, entity)
+
+
+def _handle_client(node: Node, request: Request, entity: Any) -> Response:
+    response = LaterResponse(request)
+    producer = ProducerIdentity(entity.v3_and_below_producer_id, entity.v3_and_below_producer_epoch)
+    wanted = _places(entity.v3_and_below_topics)
+
+    def answer(codes: Codes) -> None:
+        response.respond({"results_by_topic_v3_and_below": _topics(codes)})
+
+    _add(node, request, (entity.v3_and_below_transactional_id, producer), wanted, answer)
+    return response.returned()
+
+
+def _handle_broker(node: Node, request: Request, entity: Any) -> Response:
+    if not node.authorize(request, CLUSTER_ACTION, CLUSTER, CLUSTER_NAME):
+        return request.respond({"error_code": ClusterAuthorizationFailed.code, "results_by_transaction": []})
+    response = LaterResponse(request)
+    transactions = list(entity.transactions)
+    results: dict[int, dict[str, Any]] = {}
+
+    def note(index: int, codes: Codes) -> None:
+        name = transactions[index].transactional_id
+        results[index] = {"transactional_id": name, "topic_results": _topics(codes)}
+        if len(results) == len(transactions):
+            response.respond({"error_code": 0, "results_by_transaction": [results[i] for i in range(len(results))]})
+
+    for index, each in enumerate(transactions):
+        producer = ProducerIdentity(each.producer_id, each.producer_epoch)
+        wanted = _places(each.topics)
+        if each.verify_only:
+            note(index, node.transactions.verify_partitions(each.transactional_id, producer, wanted))
+        else:
+            _add(node, request, (each.transactional_id, producer), wanted, partial(note, index))
+    if not transactions:
+        response.respond({"error_code": 0, "results_by_transaction": []})
+    return response.returned()
+
+
+def _add(
+    node: Node,
+    request: Request,
+    transaction: tuple[str, ProducerIdentity],
+    wanted: Sequence[TopicPartition],
+    answer: Callable[[Codes], None],
+) -> None:
+    transactional_id, producer = transaction
+    if not node.authorize(request, WRITE, TRANSACTIONAL_ID, transactional_id):
+        answer(dict.fromkeys(wanted, TransactionalIdAuthorizationFailed.code))
+        return
+    faults = {place: code for place in wanted if (code := _fault(node, request, place))}
+    if faults:
+        answer({place: faults.get(place, OperationNotAttempted.code) for place in wanted})
+        return
+
+    def added(code: int) -> None:
+        if code == ProducerFenced.code and request.version < FIRST_ADD_PARTITIONS_TO_TXN_VERSION_OF_FENCING:
+            code = InvalidProducerEpoch.code
+        answer(dict.fromkeys(wanted, code))
+
+    client_version = BROKER_VERSION if request.version >= FIRST_VERSION_OF_BATCHES else CLIENT_VERSION
+    node.transactions.add_partitions(transactional_id, producer, wanted, client_version, added)
+
+
+def _fault(node: Node, request: Request, place: TopicPartition) -> int:
+    """What keeps a partition from being added, of itself."""
+    topic, index = place
+    is_internal_write = topic in INTERNAL_TOPICS and request.version < FIRST_VERSION_OF_BATCHES
+    if is_internal_write or not node.authorize(request, WRITE, TOPIC, topic):
+        return TopicAuthorizationFailed.code
+    known = node.image.topics.get(topic)
+    if known is None or index not in known.partitions:
+        return UnknownTopicOrPartition.code
+    return 0
+
+
+def _places(topics: Any) -> list[TopicPartition]:
+    return [(topic.name, index) for topic in topics for index in topic.partitions]
+
+
+def _topics(codes: Codes) -> list[dict[str, Any]]:
+    topics: dict[str, list[dict[str, int]]] = {}
+    for (topic, index), code in codes.items():
+        topics.setdefault(topic, []).append({"partition_index": index, "partition_error_code": code})
+    return [{"name": topic, "results_by_partition": partitions} for topic, partitions in topics.items()]
+
+
+def handle_end_txn(node: Node, request: Request) -> Response:
+    """EndTxn: commit or abort.
+
+    From version 5 on (KIP-890, transaction version 2) the answer holds the identity for the next transaction. One
+    error code, and the next identity.
+    """
+    entity = request.decode()
+    response = LaterResponse(request)
+
+    def answer(code: int, identity: ProducerIdentity) -> None:
+        if code == ProducerFenced.code and request.version < FIRST_END_TXN_VERSION_OF_FENCING:
+            code = InvalidProducerEpoch.code
+        response.respond({"error_code": code, **identity._asdict()})
+
+    try:
+        node.authorize_or_raise(request, WRITE, TRANSACTIONAL_ID, entity.transactional_id)
+    except KafkaError as error:
+        answer(error.code, NOBODY)
+        return response.returned()
+    client_version = EPOCH_BUMP if request.version >= FIRST_VERSION_OF_EPOCH_BUMP else PLAIN
+    wanted = EndRequest(entity.producer_id, entity.producer_epoch, entity.committed, client_version)
+    node.transactions.end_transaction(entity.transactional_id, wanted, answer)
+    return response.returned()
+
+
+def handle_write_txn_markers(node: Node, request: Request) -> Response:
+    """WriteTxnMarkers: from other brokers, and from tools that end hanging transactions.
+
+    Needs CLUSTER_ACTION or ALTER on the cluster. Version 2 says how strictly the marker's epoch is checked (KIP-1228).
+    One error code per partition of each marker, when they are durable.
+    """
+    entity = request.decode()
+    is_allowed = node.authorize(request, CLUSTER_ACTION, CLUSTER, CLUSTER_NAME) or node.authorize(
+        request, ALTER, CLUSTER, CLUSTER_NAME
+    )
+    response = LaterResponse(request)
+    waiting: Waiting = []
+    markers = [_marker_result(node, request, each, waiting, is_allowed=is_allowed) for each in entity.markers]
+
+    def done(_code: int) -> None:
+        for partition, status in waiting:
+            partition["error_code"] = status.error_code
+        response.respond({"markers": markers})
+
+    node.coordination.durability.when_durable([status for _, status in waiting], done)
+    return response.returned()
+
+
+def _marker_result(node: Node, request: Request, entity: Any, waiting: Waiting, *, is_allowed: bool) -> dict[str, Any]:
+    version = entity.transaction_version if request.version >= FIRST_VERSION_OF_TRANSACTION_VERSION else 0
+    marker = Marker(
+        entity.producer_id, entity.producer_epoch, entity.coordinator_epoch, entity.transaction_result, version
+    )
+    topics = []
+    for topic in entity.topics:
+        partitions = []
+        for index in topic.partition_indexes:
+            result = {"partition_index": index, "error_code": ClusterAuthorizationFailed.code}
+            if is_allowed:
+                _write(node, (topic.name, index), marker, result, waiting)
+            partitions.append(result)
+        topics.append({"name": topic.name, "partitions": partitions})
+    return {"producer_id": entity.producer_id, "topics": topics}
+
+
+def _write(node: Node, place: tuple[str, int], marker: Marker, result: dict[str, int], waiting: Waiting) -> None:
+    try:
+        status = node.coordination.marker_writer.write(place, marker)
+    except (KafkaError, OSError) as error:
+        node.note_failure(error)
+        result["error_code"] = error_code_of(error)
+        return
+    result["error_code"] = 0
+    if status is not None:
+        waiting.append((result, status))
+
+
+def handle_describe_transactions(node: Node, request: Request) -> Response:
+    """DescribeTransactions: one answer per transactional id.
+
+    Topics that the client may not describe are left out. The state of each.
+    """
+    entity = request.decode()
+    return request.respond(
+        {"transaction_states": [_describe(node, request, name) for name in entity.transactional_ids]}
+    )
+
+
+def _describe(node: Node, request: Request, transactional_id: str) -> dict[str, Any]:
+    try:
+        node.authorize_or_raise(request, DESCRIBE, TRANSACTIONAL_ID, transactional_id)
+        if not transactional_id:
+            raise InvalidRequest()
+        value = node.transactions.find(transactional_id).value
+    except InvalidProducerIdMapping:
+        return {"transactional_id": transactional_id, "error_code": TransactionalIdNotFound.code}
+    except KafkaError as error:
+        return {"transactional_id": transactional_id, "error_code": error.code}
+    topics = [
+        {"topic": topic, "partitions": indexes}
+        for topic, indexes in by_topic(value.partitions).items()
+        if node.authorize(request, DESCRIBE, TOPIC, topic)
+    ]
+    return {
+        "error_code": 0,
+        "transactional_id": transactional_id,
+        "transaction_state": value.state.label,
+        "transaction_timeout": value.timeout_ms,
+        "transaction_start_time": value.start_ms,
+        "producer_id": value.producer_id,
+        "producer_epoch": value.producer_epoch,
+        "topics": topics,
+    }
+
+
+def handle_list_transactions(node: Node, request: Request) -> Response:
+    """ListTransactions: every transactional id that passes the filters; an empty filter passes all.
+
+    Filters by state and producer id, by how long it has been open (version 1), by a pattern of the transactional id of
+    RE2 (version 2), matched in linear time and in slices.
+    """
+    entity = request.decode()
+    unknown = [name for name in dict.fromkeys(entity.state_filters) if name not in STATES_BY_LABEL]
+    states = {STATES_BY_LABEL[name] for name in entity.state_filters if name in STATES_BY_LABEL}
+    fields: dict[str, Any] = {"error_code": 0, "unknown_state_filters": unknown, "transaction_states": []}
+    if unknown and not states:
+        return request.respond(fields)  # nothing is in a state that there is not
+    if node.coordination.transactions.is_loading:
+        return request.respond({**fields, "error_code": CoordinatorLoadInProgress.code})
+    duration_ms = entity.duration_filter if request.version >= FIRST_VERSION_OF_DURATION else -1
+    try:
+        pattern = _pattern(entity.transactional_id_pattern if request.version >= FIRST_VERSION_OF_PATTERN else None)
+    except InvalidRegularExpression:
+        return request.respond({**fields, "error_code": InvalidRegularExpression.code})
+    now_ms = node.clock.wall_ms()
+    producer_ids = set(entity.producer_id_filters)
+    for name, transaction in paced(list(node.transactions.transactions.items())):
+        value = transaction.value
+        if (
+            (producer_ids and value.producer_id not in producer_ids)
+            or (states and value.state not in states)
+            or (duration_ms >= 0 and now_ms - value.start_ms <= duration_ms)
+            or (pattern is not None and not pattern.fullmatch(paced(name)))
+            or not node.authorize(request, DESCRIBE, TRANSACTIONAL_ID, name)
+        ):
+            continue
+        state = {"transactional_id": name, "producer_id": value.producer_id, "transaction_state": value.state.label}
+        fields["transaction_states"].append(state)
+    return request.respond(fields)
+
+
+def _pattern(text: str | None) -> LinearPattern | None:
+    """A pattern of RE2 that the whole id must match; raises InvalidRegularExpression."""
+    if not text:
+        return None
+    from kafkatools.core.broker.coordinators.groups.topic_regex import compiled
+
+    return compiled(text, "Transaction ID pattern")
