@@ -10,6 +10,7 @@ import os
 from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
+from kafkatools.core import atomic_file
 from kafkatools.exit_status import CommandError, UsageError
 
 T = TypeVar("T")
@@ -41,11 +42,7 @@ def write_new_file(path: str, lines: Iterable[str]) -> None:
         if os.path.lexists(temporary):
             os.unlink(temporary)
         raise
-    directory = os.open(os.path.dirname(path) or ".", os.O_RDONLY)
-    try:
-        os.fsync(directory)
-    finally:
-        os.close(directory)
+    atomic_file.sync_directory(os.path.dirname(path))
 
 
 def _open_private(path: str, flags: int) -> int:

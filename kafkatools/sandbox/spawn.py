@@ -14,6 +14,7 @@ import os
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
+from kafkatools.core import atomic_file
 from kafkatools.core.errors import KafkaError
 from kafkatools.core.secrets import remember, secrets_of
 
@@ -62,13 +63,7 @@ def start_lock(home: str) -> Iterator[None]:
 def write_json(path: str, content: Mapping[str, Any]) -> None:
     """Replaces a small private file at once."""
     make_private(os.path.dirname(path))
-    temporary = f"{path}.{os.getpid()}.tmp"
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-    try:
-        os.write(descriptor, json.dumps(content).encode())
-    finally:
-        os.close(descriptor)
-    os.replace(temporary, path)
+    atomic_file.replace(path, json.dumps(content).encode(), mode=0o600)
 
 
 class Child:

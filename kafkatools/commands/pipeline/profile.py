@@ -15,6 +15,7 @@ from kafkatools.commands.pipeline.job_source import (
     tell_damages,
 )
 from kafkatools.commands.pipeline.spark import session, spark_progress
+from kafkatools.core import atomic_file
 from kafkatools.exit_status import CommandError, ExitStatus
 from kafkatools.options import Args, Command, Option, java_int
 
@@ -40,10 +41,7 @@ def run(console: Console, args: Args) -> ExitStatus:
         status = tell_damages(console, reports)
     from kafkatools.pipeline.charts.page import profile_page
 
-    beside = f"{args.out}.tmp"
-    with open(beside, "w", encoding="utf-8") as file:
-        file.write(profile_page(profile))
-    os.replace(beside, args.out)
+    atomic_file.replace(args.out, profile_page(profile).encode())
     if console.is_json:
         _print_figures(console, profile)
     console.note(f"{args.out}: open it in a browser")

@@ -15,6 +15,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
+from kafkatools.core import atomic_file
 from kafkatools.exit_status import CommandError
 
 TopicPartition = tuple[str, int]
@@ -58,17 +59,7 @@ class Journal:
 
     def write(self, record: Record) -> None:
         """Replaces the file, durably."""
-        temporary = f"{self._path}.tmp"
-        with open(temporary, "w", encoding="utf-8") as file:
-            json.dump(self._fields(record), file)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, self._path)
-        directory = os.open(os.path.dirname(self._path), os.O_RDONLY)
-        try:
-            os.fsync(directory)
-        finally:
-            os.close(directory)
+        atomic_file.replace_durably(self._path, json.dumps(self._fields(record)).encode())
 
     def remove(self) -> None:
         """Nothing is left to take away."""

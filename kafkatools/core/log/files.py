@@ -12,6 +12,8 @@ import os
 from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
+from kafkatools.core import atomic_file
+
 Buffer = bytes | bytearray | memoryview
 
 MAX_OPEN_FILES = 512
@@ -142,10 +144,15 @@ def named(error: OSError, path: str) -> OSError:
 def write_atomically(files: FileSystem, path: str, data: Buffer) -> None:
     """Replace a file so that a crash leaves the old content or the new, never a mixture: write `.tmp`, fsync it,
     rename, fsync the directory (Kafka's CheckpointFile.write and Utils.atomicMoveWithFallback)."""
-    temporary = path + ".tmp"
-    files.write_bytes(temporary, data, sync=True)
-    files.rename(temporary, path)
+    replace_content(files, path, data, sync=True)
     files.fsync_directory(os.path.dirname(path))
+
+
+def replace_content(files: FileSystem, path: str, data: Buffer, *, sync: bool) -> None:
+    """Replace a file by one that is whole, and with `sync` durable; its name is durable when the directory is."""
+    temporary = path + ".tmp"
+    files.write_bytes(temporary, data, sync=sync)
+    files.rename(temporary, path)
 
 
 class DescriptorSync:
@@ -367,13 +374,10 @@ class RealFileSystem:
 
     def fsync_directory(self, path: str) -> None:
         """Make creations, renames and removals in a directory durable."""
-        descriptor = os.open(path or ".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
-            os.fsync(descriptor)
+            atomic_file.sync_directory(path)
         except OSError as error:
             raise named(error, path) from None
-        finally:
-            os.close(descriptor)
 
 
 def _directory_entry(entry: "os.DirEntry[str]") -> DirectoryEntry:

@@ -13,6 +13,7 @@ import os
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
+from kafkatools.core import atomic_file
 from kafkatools.pipeline.errors import PipelineError
 from kafkatools.pipeline.run.spec import ISOLATION_OPTIONS, Decoding, Pipeline, Sink, Source
 from kafkatools.pipeline.uris import Cluster, parse_sink, parse_source
@@ -64,20 +65,9 @@ def read_manifest(path: str) -> dict[str, Any] | None:
 
 
 def write_whole(path: str, content: Mapping[str, Any]) -> None:
-    """Writes beside the file and renames. PipelineError when that cannot be done."""
-    beside = f"{path}.tmp"
+    """Replace the file durably. Raises PipelineError when that cannot be done."""
     try:
-        with open(beside, "w", encoding="utf-8") as file:
-            json.dump(content, file, indent=1)
-            file.write("\n")
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(beside, path)
-        directory = os.open(os.path.dirname(os.path.abspath(path)), os.O_RDONLY)
-        try:
-            os.fsync(directory)
-        finally:
-            os.close(directory)
+        atomic_file.replace_durably(path, (json.dumps(content, indent=1) + "\n").encode())
     except OSError as error:
         raise PipelineError(f"{path} cannot be written: {error.strerror}") from error
 

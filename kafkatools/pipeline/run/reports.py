@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from kafkatools.core import atomic_file
 from kafkatools.pipeline import storage
 from kafkatools.pipeline.errors import PipelineError
 
@@ -104,12 +105,7 @@ def write_report(directory: str, report: SplitReport) -> None:
             _write_remote(target, text)
             return
         os.makedirs(path, exist_ok=True)
-        temporary = f"{target}.{os.getpid()}.tmp"
-        with open(temporary, "w", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, target)
+        atomic_file.replace_durably(target, text.encode())
     except OSError as error:
         raise PipelineError(f"{target} cannot be written: {error.strerror or error}") from error
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from kafkatools.core.errors import KafkaStorageError
-from kafkatools.core.log.files import FileSystem, write_atomically
+from kafkatools.core.log.files import FileSystem, replace_content, write_atomically
 from kafkatools.core.log.format.filenames import TopicPartition
 
 CHECKPOINT_VERSION = 0
@@ -108,8 +108,7 @@ def _split_pair(line: str, path: str) -> tuple[str, str]:
 def write_partition_metadata(files: FileSystem, path: str, topic_id: str) -> None:
     """Write `partition.metadata`; the topic id is Kafka's 22 characters of base64. The name is durable with the first
     flush of the log: a file that is lost is written again, one that is there is whole."""
-    files.write_bytes(path + ".tmp", f"version: 0\ntopic_id: {topic_id}".encode(), sync=True)
-    files.rename(path + ".tmp", path)
+    replace_content(files, path, f"version: 0\ntopic_id: {topic_id}".encode(), sync=True)
 
 
 def read_meta_properties(files: FileSystem, path: str) -> dict[str, str]:

@@ -8,7 +8,7 @@ partitions does not wait for the disk.
 
 from typing import NamedTuple
 
-from kafkatools.core.log.files import FileSystem, write_atomically
+from kafkatools.core.log.files import FileSystem, replace_content, write_atomically
 from kafkatools.core.log.format.checkpoints import format_checkpoint, read_checkpoint
 
 UNDEFINED_EPOCH = -1
@@ -46,9 +46,7 @@ class LeaderEpochCache:
             if sync:
                 write_atomically(self._files, self.path, data)
             else:
-                temporary = self.path + ".tmp"
-                self._files.write_bytes(temporary, data, sync=False)
-                self._files.rename(temporary, self.path)
+                replace_content(self._files, self.path, data, sync=False)
             self.needs_sync = not sync
         self.entries = self._in_file = entries
 
