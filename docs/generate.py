@@ -1,8 +1,8 @@
-"""The pages that are made from tables: `docs/config/*.md`, one for each table of settings; and `docs/python/*.md`,
-made from docstrings by `generate_python.py`.
+"""The pages that are made from tables: `docs/config/*.md`, one for each table of settings; `docs/apis.md`; and
+`docs/python/*.md`, made from docstrings by `generate_python.py`.
 
-Rules: nothing here knows a setting; a page says what its table says, sorted by name, without Kafka's internal
-settings. `python docs/generate.py` (or `make docs`) writes the pages; a test fails when one is stale.
+Rules: nothing here knows a setting or an API; a page says what its table says. Settings are sorted by name, without
+Kafka's internal ones. `python docs/generate.py` (or `make docs`) writes the pages; a test fails when one is stale.
 """
 
 from __future__ import annotations
@@ -68,6 +68,41 @@ def _synonyms(name: str) -> str:
     return ", ".join(f"`{synonym.name}`" for synonym in TOPIC_SYNONYMS.get(name, ()))
 
 
+_APIS_HEAD = """\
+# APIs that an embedded broker or controller serves
+
+Every version from the first to the last is served.
+What is not done of an API is said in [status.md](status.md) and in the docstring of its handler.
+
+- **Answered by**: brokers forward requests for the active controller.
+  Clients of a controller's listener may send the same requests there.
+- **Needs**: the operation on the cluster without which an authorizer refuses the whole request.
+  When the column is empty, the handler checks the topics, groups and other resources of the request.
+- **Elements**: the most elements that all arrays of a large request may have together; more are refused.
+- **Handled**: whether a large request, or one with a large response, is handled in slices between other requests.
+
+Made from `kafkatools/core/broker/server/apis.py` and `kafkatools/core/protocol/api_versions.py` by `make docs`.
+
+"""
+
+
+def apis_page() -> str:
+    """The page of APIs."""
+    from kafkatools.core.broker.metadata.controller import acls
+    from kafkatools.core.broker.server.apis import TABLE
+
+    names = ("ALTER", "ALTER_CONFIGS", "CLUSTER_ACTION", "DESCRIBE", "DESCRIBE_CONFIGS")
+    operations = {getattr(acls, name): name for name in names}
+    columns = ["Key", "API", "Versions", "Answered by", "Needs", "Elements", "Handled"]
+    lines = [_row(columns), _row(["---"] * len(columns))]
+    for api in TABLE:
+        versions = f"{api.lowest}-{api.highest}" if api.lowest < api.highest else str(api.lowest)
+        needs = "" if api.needs is None else operations[api.needs]
+        fixed = [str(int(api.key)), api.key.label, versions, api.answered_by.value, needs]
+        lines.append(_row([*fixed, f"{api.most_elements:,}", api.work.value]))
+    return _APIS_HEAD + "\n".join(lines) + "\n"
+
+
 def _row(cells: list[str]) -> str:
     return "| " + " | ".join(cell.replace("|", "\\|").replace("\n", " ") for cell in cells) + " |"
 
@@ -77,6 +112,7 @@ def main() -> None:
     import generate_python
 
     here = pathlib.Path(__file__).parent
+    (here / "apis.md").write_text(apis_page(), encoding="utf-8")
     for directory, made in (("config", pages()), ("python", generate_python.pages())):
         for name, text in made.items():
             (here / directory / name).write_text(text, encoding="utf-8")

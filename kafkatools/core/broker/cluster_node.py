@@ -47,13 +47,13 @@ from kafkatools.core.errors import ConfigError, InconsistentClusterId, KafkaErro
 from kafkatools.core.log.files import FileSystem
 from kafkatools.core.log.format.filenames import partition_directory_name
 from kafkatools.core.log.partition.log_directory import LogDirectory
+from kafkatools.core.protocol.api_versions import ApiKey
 from kafkatools.core.protocol.uuids import uuid_text
 
 CONTROLLED_SHUTDOWN_MS = 30_000
 RESIGN_MS = 1000
 LOST_MS = 2000
 PLAINTEXT_PROTOCOL = 0
-ASSIGN_REPLICAS_TO_DIRS = 73
 
 
 class ClusterNode(Node):
@@ -375,7 +375,7 @@ class ClusterNode(Node):
 
     def assign_directories(self, fields: Mapping[str, Any], on_answer: Callable[[Any | None], None]) -> None:
         """Tell the controller where replicas are."""
-        self.link.send(ASSIGN_REPLICAS_TO_DIRS, fields, on_answer)
+        self.link.send(ApiKey.ASSIGN_REPLICAS_TO_DIRS, fields, on_answer)
 
     def directory_failed(self, directory: LogDirectory) -> None:
         """The controller hears of it at once, and lets others lead."""

@@ -29,6 +29,11 @@ def test_no_page_of_settings_is_left_over() -> None:
     assert {path.name for path in (DOCS / "config").iterdir()} == set(GENERATED["pages"]())
 
 
+def test_the_page_of_apis_is_up_to_date() -> None:
+    """When this fails: make docs"""
+    assert (DOCS / "apis.md").read_text(encoding="utf-8") == GENERATED["apis_page"]()
+
+
 @pytest.mark.parametrize("name", ["producer", "topic"])
 def test_a_setting_is_one_row_with_kafkas_default(name: str) -> None:
     rows = {

@@ -5,16 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from kafkatools.core.broker.metadata.controller.acls import (
-    ALTER,
-    CLUSTER,
-    CLUSTER_NAME,
-    DESCRIBE,
     UNKNOWN,
     Acl,
     AclFilter,
     ensure_enabled,
 )
 from kafkatools.core.broker.metadata.controller.configs import error_fields
+from kafkatools.core.broker.server.apis import ensure_permitted
 from kafkatools.core.broker.server.requests import CloseConnection, Request, Response
 from kafkatools.core.errors import KafkaError
 from kafkatools.core.protocol.slices import paced
@@ -42,7 +39,7 @@ def handle_describe_acls(node: Node, request: Request) -> Response:
     if wanted.has_unknown:
         raise CloseConnection("DescribeAclsRequest contains UNKNOWN elements")
     try:
-        node.authorize_or_raise(request, DESCRIBE, CLUSTER, CLUSTER_NAME)
+        ensure_permitted(node, request)
         ensure_enabled(node.authorizer is not None, "No Authorizer is configured on the broker")
     except KafkaError as error:
         return request.respond({**error_fields(error), "resources": []})
@@ -86,7 +83,7 @@ def handle_create_acls(node: Node, request: Request) -> Response:
     if any(UNKNOWN in (acl.resource_type, acl.pattern_type, acl.operation, acl.permission_type) for acl in wanted):
         raise CloseConnection("CreatableAcls contain unknown elements")
     try:
-        node.authorize_or_raise(request, ALTER, CLUSTER, CLUSTER_NAME)
+        ensure_permitted(node, request)
         ensure_enabled(node.authorizer is not None, "No Authorizer is configured.")
     except KafkaError as error:
         return request.respond({"results": [error_fields(error) for _ in wanted]})
@@ -119,7 +116,7 @@ def handle_delete_acls(node: Node, request: Request) -> Response:
     if any(each.has_unknown for each in filters):
         raise CloseConnection("Filters contain UNKNOWN elements")
     try:
-        node.authorize_or_raise(request, ALTER, CLUSTER, CLUSTER_NAME)
+        ensure_permitted(node, request)
         ensure_enabled(node.authorizer is not None, "No Authorizer is configured.")
     except KafkaError as error:
         return request.respond({"filter_results": [{**error_fields(error), "matching_acls": []} for _ in filters]})

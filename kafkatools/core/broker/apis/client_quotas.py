@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from kafkatools.core.broker.metadata.controller.acls import ALTER_CONFIGS, CLUSTER, CLUSTER_NAME, DESCRIBE_CONFIGS
 from kafkatools.core.broker.metadata.controller.client_quotas import Alteration, Component, Entity, describe, entity_of
 from kafkatools.core.broker.metadata.controller.configs import error_fields
+from kafkatools.core.broker.server.apis import ensure_permitted, is_permitted
 from kafkatools.core.broker.server.requests import Request, Response
 from kafkatools.core.errors import ClusterAuthorizationFailed, KafkaError
 
@@ -18,7 +18,7 @@ def handle_describe_client_quotas(node: Node, request: Request) -> Response:
     """DescribeClientQuotas: the quotas of the entities that a filter fits. One entry per entity."""
     entity = request.decode()
     components = [Component(each.entity_type, int(each.match_type), each.match) for each in entity.components]
-    if not node.authorize(request, DESCRIBE_CONFIGS, CLUSTER, CLUSTER_NAME):
+    if not is_permitted(node, request):
         return request.respond({"error_code": ClusterAuthorizationFailed.code, "error_message": None, "entries": None})
     try:
         found = describe(node.image.client_quotas, components, strict=entity.strict)
@@ -51,7 +51,7 @@ def handle_alter_client_quotas(node: Node, request: Request) -> Response:
     ]
     outcomes: dict[Entity, KafkaError | None]
     try:
-        node.authorize_or_raise(request, ALTER_CONFIGS, CLUSTER, CLUSTER_NAME)
+        ensure_permitted(node, request)
         outcomes = node.controller.alter_client_quotas(alterations, validate_only=entity.validate_only)
     except KafkaError as error:
         outcomes = {each.entity: error for each in alterations}

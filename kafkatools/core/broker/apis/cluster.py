@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 from kafkatools.core.broker.coordinators.coordination import Coordination
 from kafkatools.core.broker.coordinators.internal_topic import InternalTopic
 from kafkatools.core.broker.metadata.controller import acls
-from kafkatools.core.broker.metadata.controller.acls import ALTER, CLUSTER, CLUSTER_NAME, DESCRIBE
+from kafkatools.core.broker.metadata.controller.acls import CLUSTER, CLUSTER_NAME, DESCRIBE
 from kafkatools.core.broker.metadata.controller.configs import error_fields
 from kafkatools.core.broker.metadata.controller.features import UPGRADE, FeatureUpdate
 from kafkatools.core.broker.server.alive_brokers import AliveBrokers
+from kafkatools.core.broker.server.apis import ensure_permitted
 from kafkatools.core.broker.server.requests import Request, Response
 from kafkatools.core.errors import (
     CoordinatorNotAvailable,
@@ -249,7 +250,7 @@ def handle_unregister_broker(node: Node, request: Request) -> Response:
     """
     broker_id = request.decode().broker_id
     try:
-        node.authorize_or_raise(request, ALTER, CLUSTER, CLUSTER_NAME)
+        ensure_permitted(node, request)
         node.controller.unregister_broker(broker_id)
     except KafkaError as error:
         return request.respond(error_fields(error))
@@ -269,7 +270,7 @@ def handle_update_features(node: Node, request: Request) -> Response:
     ]
     validate_only = request.version >= 1 and entity.validate_only
     try:
-        node.authorize_or_raise(request, ALTER, CLUSTER, CLUSTER_NAME)
+        ensure_permitted(node, request)
         node.controller.update_features(updates, validate_only=validate_only)
     except KafkaError as error:
         return request.respond({**error_fields(error), "results": []})

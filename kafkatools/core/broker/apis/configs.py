@@ -25,6 +25,7 @@ from kafkatools.core.broker.metadata.image import (
     TOPIC_RESOURCE,
 )
 from kafkatools.core.broker.server import loggers
+from kafkatools.core.broker.server.apis import is_permitted
 from kafkatools.core.broker.server.requests import CloseConnection, Request, Response
 from kafkatools.core.errors import (
     ClusterAuthorizationFailed,
@@ -205,7 +206,7 @@ def handle_list_config_resources(node: Node, request: Request) -> Response:
     """ListConfigResources: which resources have settings. Version 0 lists client metrics subscriptions; needs
     DESCRIBE_CONFIGS on the cluster. All kinds, or those that were asked for."""
     entity = request.decode()
-    if not node.authorize(request, DESCRIBE_CONFIGS, CLUSTER, CLUSTER_NAME):
+    if not is_permitted(node, request):
         return request.respond({"error_code": ClusterAuthorizationFailed.code, "config_resources": []})
     if request.version == 0:
         wanted = [CLIENT_METRICS_RESOURCE]

@@ -7,15 +7,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
-from kafkatools.core.broker.metadata.controller.acls import CLUSTER, CLUSTER_ACTION, CLUSTER_NAME
 from kafkatools.core.broker.metadata.controller.configs import error_fields
 from kafkatools.core.broker.metadata.controller.quorum_controller import QuorumController
+from kafkatools.core.broker.server.apis import Authorizes, ensure_permitted
 from kafkatools.core.broker.server.requests import Request, Response
 from kafkatools.core.clock import Clock
 from kafkatools.core.errors import KafkaError
 
 
-class ControllerNode(Protocol):
+class ControllerNode(Authorizes, Protocol):
     """A node of a cluster, as these handlers see it."""
 
     @property
@@ -23,10 +23,6 @@ class ControllerNode(Protocol):
 
     @property
     def clock(self) -> Clock: ...
-
-    def authorize_or_raise(self, request: Request, operation: int, resource_type: int, name: str) -> None:
-        """Raises the authorization error of the resource's type."""
-        ...
 
 
 def answered(
@@ -36,10 +32,10 @@ def answered(
     refused: Mapping[str, Any] | Callable[[KafkaError], dict[str, Any]],
 ) -> Response:
     """The answer to a node of the cluster: the fields that `ask` makes of the request, or the error's code and
-    `refused`, which may be made of the error as a whole. Needs CLUSTER_ACTION."""
+    `refused`, which may be made of the error as a whole."""
     entity = request.decode()
     try:
-        node.authorize_or_raise(request, CLUSTER_ACTION, CLUSTER, CLUSTER_NAME)
+        ensure_permitted(node, request)
         fields = ask(entity)
     except KafkaError as error:
         fields = refused(error) if callable(refused) else {"error_code": error.code, **refused}

@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from kafkatools.core.broker.metadata.controller.acls import ALTER, CLUSTER, CLUSTER_NAME, DESCRIBE
+from kafkatools.core.broker.server.apis import is_permitted
 from kafkatools.core.broker.server.requests import Request, Response
 from kafkatools.core.errors import ClusterAuthorizationFailed, KafkaError, KafkaStorageError, LogDirNotFound
 from kafkatools.core.protocol.slices import paced
@@ -21,7 +21,7 @@ def handle_describe_log_dirs(node: Node, request: Request) -> Response:
     """DescribeLogDirs: what lies in each log directory, how full its disk is, whether it is offline or cordoned. One
     result per directory."""
     entity = request.decode()
-    if not node.authorize(request, DESCRIBE, CLUSTER, CLUSTER_NAME):
+    if not is_permitted(node, request):
         return request.respond({"error_code": ClusterAuthorizationFailed.code, "results": []})
     wanted = None if entity.topics is None else {topic.topic: set(topic.partitions) for topic in entity.topics}
     results = [_result(node, directory, wanted) for directory in node.logs.directories]
@@ -77,7 +77,7 @@ def handle_alter_replica_log_dirs(node: Node, request: Request) -> Response:
     answer per partition.
     """
     entity = request.decode()
-    is_allowed = node.authorize(request, ALTER, CLUSTER, CLUSTER_NAME)
+    is_allowed = is_permitted(node, request)
     results: dict[str, dict[int, int]] = {}
     for directory in entity.dirs:
         for topic in directory.topics:

@@ -22,6 +22,7 @@ from kafkatools.core.errors import (
     UnknownTopicId,
     UnknownTopicOrPartition,
 )
+from kafkatools.core.protocol.api_versions import ApiKey
 from kafkatools.core.protocol.slices import paced, pausing
 
 if TYPE_CHECKING:
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
 
 NONE = 0
 NOT_ASKED = -(2**31)
-NEWEST_METADATA = 13
 
 
 def handle_metadata(node: Node, request: Request) -> Response:
@@ -232,7 +232,8 @@ def _topic(node: Node, name: str, first: int, limit: int, alive: AliveBrokers) -
         "topic_id": topic.topic_id,
         "is_internal": topic.is_internal,
         "partitions": [
-            partition_fields(index, topic.partitions[index], alive, NEWEST_METADATA) for index in indexes[:limit]
+            partition_fields(index, topic.partitions[index], alive, ApiKey.METADATA.last_version)
+            for index in indexes[:limit]
         ],
     }
     return fields, indexes[limit] if len(indexes) > limit else None

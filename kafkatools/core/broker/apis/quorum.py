@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, cast
 
-from kafkatools.core.broker.metadata.controller.acls import CLUSTER, CLUSTER_ACTION, CLUSTER_NAME, DESCRIBE
 from kafkatools.core.broker.metadata.controller.topics import METADATA_TOPIC
+from kafkatools.core.broker.server.apis import ensure_permitted
 from kafkatools.core.broker.server.requests import DELAYED, CloseConnection, Request, Response
 from kafkatools.core.errors import KafkaError, NotController, NotLeaderOrFollower, UnknownTopicOrPartition
 
@@ -27,7 +27,7 @@ def allowed_raft(node: Node, request: Request) -> tuple[Raft, dict[str, Any] | N
     if raft is None:
         raise CloseConnection("this node is no member of a quorum of several")
     try:
-        node.authorize_or_raise(request, CLUSTER_ACTION, CLUSTER, CLUSTER_NAME)
+        ensure_permitted(node, request)
     except KafkaError as error:
         return raft, {"error_code": error.code, "topics": [], "responses": [], "throttle_time": 0}
     return raft, None
@@ -89,7 +89,7 @@ def handle_describe_quorum(node: Node, request: Request) -> Response:
     """
     entity = request.decode()
     try:
-        node.authorize_or_raise(request, DESCRIBE, CLUSTER, CLUSTER_NAME)
+        ensure_permitted(node, request)
     except KafkaError as error:
         return request.respond({"error_code": error.code, "error_message": str(error), "topics": [], "nodes": []})
     names = [(topic.topic_name, part.partition_index) for topic in entity.topics for part in topic.partitions]

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from kafkatools.core.broker.metadata.controller.acls import ALTER, CLUSTER, CLUSTER_NAME, DESCRIBE
 from kafkatools.core.broker.metadata.controller.configs import error_fields
 from kafkatools.core.broker.metadata.controller.partitions import PREFERRED
 from kafkatools.core.broker.metadata.image import PartitionState
+from kafkatools.core.broker.server.apis import ensure_permitted
 from kafkatools.core.broker.server.requests import Request, Response
 from kafkatools.core.errors import KafkaError, NoReassignmentInProgress
 from kafkatools.core.protocol.slices import paced
@@ -23,7 +23,7 @@ def handle_alter_partition_reassignments(node: Node, request: Request) -> Respon
     allow_change = entity.allow_replication_factor_change if request.version >= 1 else True
     wanted = [(topic.name, each.partition_index, each.replicas) for topic in entity.topics for each in topic.partitions]
     try:
-        node.authorize_or_raise(request, ALTER, CLUSTER, CLUSTER_NAME)
+        ensure_permitted(node, request)
         outcomes = iter(node.controller.alter_reassignments(wanted, may_change_factor=allow_change))
     except KafkaError as error:
         refused = [
@@ -69,7 +69,7 @@ def handle_list_partition_reassignments(node: Node, request: Request) -> Respons
     if entity.topics is not None:
         wanted = [(topic.name, list(topic.partition_indexes)) for topic in paced(entity.topics)]
     try:
-        node.authorize_or_raise(request, DESCRIBE, CLUSTER, CLUSTER_NAME)
+        ensure_permitted(node, request)
         ongoing = node.controller.list_reassignments(wanted)
     except KafkaError as error:
         return request.respond({**error_fields(error), "topics": []})
@@ -98,7 +98,7 @@ def handle_elect_leaders(node: Node, request: Request) -> Response:
     if entity.topic_partitions is not None:
         wanted = [(topic.topic, list(topic.partitions)) for topic in entity.topic_partitions]
     try:
-        node.authorize_or_raise(request, ALTER, CLUSTER, CLUSTER_NAME)
+        ensure_permitted(node, request)
         outcomes = node.controller.elect_leaders(election_type, wanted)
     except KafkaError as error:
         refused = [

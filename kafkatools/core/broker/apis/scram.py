@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kafkatools.core.broker.metadata.controller.acls import ALTER, CLUSTER, CLUSTER_NAME, DESCRIBE
 from kafkatools.core.broker.metadata.controller.configs import error_fields
 from kafkatools.core.broker.metadata.controller.scram import Upsertion, describe
+from kafkatools.core.broker.server.apis import ensure_permitted
 from kafkatools.core.broker.server.requests import Request, Response
 from kafkatools.core.errors import KafkaError
 
@@ -19,7 +19,7 @@ def handle_describe_user_scram_credentials(node: Node, request: Request) -> Resp
     have a credential."""
     entity = request.decode()
     try:
-        node.authorize_or_raise(request, DESCRIBE, CLUSTER, CLUSTER_NAME)
+        ensure_permitted(node, request)
     except KafkaError as error:
         return request.respond({**error_fields(error), "results": []})
     users = None if entity.users is None else [each.name for each in entity.users]
@@ -41,7 +41,7 @@ def handle_alter_user_scram_credentials(node: Node, request: Request) -> Respons
     ]
     outcomes: dict[str, KafkaError | None]
     try:
-        node.authorize_or_raise(request, ALTER, CLUSTER, CLUSTER_NAME)
+        ensure_permitted(node, request)
         outcomes = node.controller.alter_scram_credentials(deletions, upsertions)
     except KafkaError as error:
         outcomes = dict.fromkeys([name for name, _ in deletions] + [each.name for each in upsertions], error)

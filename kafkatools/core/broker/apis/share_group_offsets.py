@@ -16,12 +16,12 @@ from kafkatools.core.broker.replicas.partition import LATEST_TIMESTAMP
 from kafkatools.core.broker.server.later_response import LaterResponse
 from kafkatools.core.broker.server.requests import Request, Response
 from kafkatools.core.errors import KafkaError, TopicAuthorizationFailed, UnknownTopicOrPartition, error_for_code
+from kafkatools.core.protocol.api_versions import ApiKey
 
 if TYPE_CHECKING:
     from kafkatools.core.broker.node import Node
 
 UNKNOWN = -1
-LIST_OFFSETS = 2
 NOTHING_KEPT = "There is no offset information to delete."
 
 
@@ -166,7 +166,7 @@ def _latest(node: Node, key: ShareKey, answer: Callable[[int | None], None]) -> 
         found = None if response is None else response.topics[0].partitions[0]
         answer(None if found is None or found.error_code else found.offset)
 
-    channel.send(state.leader, LIST_OFFSETS, fields, told)
+    channel.send(state.leader, ApiKey.LIST_OFFSETS, fields, told)
 
 
 def handle_alter_share_group_offsets(node: Node, request: Request) -> Response:

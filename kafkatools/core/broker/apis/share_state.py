@@ -13,6 +13,7 @@ from kafkatools.core.broker.coordinators.share_state.share_state import (
     batches_of,
 )
 from kafkatools.core.broker.coordinators.share_state.state_requests import Outcome, answer
+from kafkatools.core.broker.server.apis import is_permitted
 from kafkatools.core.broker.server.requests import Request, Response
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ NO_SUMMARY = {"state_epoch": 0, "leader_epoch": 0, "start_offset": 0, "delivery_
 
 def handle_initialize_share_group_state(node: Node, request: Request) -> Response:
     """InitializeShareGroupState: the state of share partitions begins (KIP-932). One answer for each partition."""
-    return answer(node, node.coordination, request, _initialize, {})
+    return answer(is_permitted(node, request), node.coordination, request, _initialize, {})
 
 
 def _initialize(states: ShareCoordinator, key: ShareKey, asked: Any) -> Outcome:
@@ -34,9 +35,8 @@ def _initialize(states: ShareCoordinator, key: ShareKey, asked: Any) -> Outcome:
 
 def handle_read_share_group_state(node: Node, request: Request) -> Response:
     """ReadShareGroupState: the state of share partitions, for their leader (KIP-932). One answer for each partition."""
-    return answer(
-        node, node.coordination, request, _read_state, {"state_epoch": 0, "start_offset": 0, "state_batches": []}
-    )
+    refused = {"state_epoch": 0, "start_offset": 0, "state_batches": []}
+    return answer(is_permitted(node, request), node.coordination, request, _read_state, refused)
 
 
 def _read_state(states: ShareCoordinator, key: ShareKey, asked: Any) -> Outcome:
@@ -59,12 +59,12 @@ def handle_write_share_group_state(node: Node, request: Request) -> Response:
         update = ShareUpdate(asked.state_epoch, asked.leader_epoch, asked.start_offset, count, batches)
         return {}, states.write(key, update)
 
-    return answer(node, node.coordination, request, write, {})
+    return answer(is_permitted(node, request), node.coordination, request, write, {})
 
 
 def handle_delete_share_group_state(node: Node, request: Request) -> Response:
     """DeleteShareGroupState: the state of share partitions ends (KIP-932). One answer for each partition."""
-    return answer(node, node.coordination, request, _delete, {})
+    return answer(is_permitted(node, request), node.coordination, request, _delete, {})
 
 
 def _delete(states: ShareCoordinator, key: ShareKey, _asked: Any) -> Outcome:
@@ -74,7 +74,7 @@ def _delete(states: ShareCoordinator, key: ShareKey, _asked: Any) -> Outcome:
 def handle_read_share_group_state_summary(node: Node, request: Request) -> Response:
     """ReadShareGroupStateSummary: where share partitions begin, for their group's coordinator (KIP-932, KIP-1226). One
     answer for each partition."""
-    return answer(node, node.coordination, request, _read_summary, NO_SUMMARY)
+    return answer(is_permitted(node, request), node.coordination, request, _read_summary, NO_SUMMARY)
 
 
 def _read_summary(states: ShareCoordinator, key: ShareKey, _asked: Any) -> Outcome:

@@ -9,9 +9,9 @@ from typing import Any
 from kafkatools.core.broker.metadata.feature_levels import METADATA_LEVELS, METADATA_VERSION
 from kafkatools.core.broker.metadata.image import MetadataImage
 from kafkatools.core.broker.server.channels import ControllerChannel
+from kafkatools.core.protocol.api_versions import ApiKey
 from kafkatools.core.protocol.uuids import random_uuid
 
-REGISTRATION_KEY = 70
 REGISTERED_SINCE = METADATA_LEVELS["3.7-IV0"]
 RETRY_MS = 1000
 
@@ -62,7 +62,7 @@ class ControllerRegistration:
             "listeners": list(self._listeners),
             "features": list(self._features()),
         }
-        self._link.send(REGISTRATION_KEY, fields, self._answered)
+        self._link.send(ApiKey.CONTROLLER_REGISTRATION, fields, self._answered)
 
     def _answered(self, answer: Any | None) -> None:
         self._is_asking = False

@@ -28,9 +28,9 @@ from kafkatools.core.errors import (
     UnsupportedVersion,
     error_from_code,
 )
+from kafkatools.core.protocol.api_versions import ApiKey
 from kafkatools.core.protocol.uuids import random_uuid
 
-REGISTRATION_KEY, HEARTBEAT_KEY = 62, 63
 STARTING_INTERVAL_MS = 20
 RETRY_MS = 100
 SHUTDOWN_INTERVAL_MS = 20
@@ -171,7 +171,7 @@ class BrokerLifecycle:
             "log_dirs": sorted(identity.log_dirs, key=lambda each: each.bytes),
             "previous_broker_epoch": self.epoch if self.epoch >= 0 else identity.previous_epoch,
         }
-        self._link.send(REGISTRATION_KEY, fields, self._registered)
+        self._link.send(ApiKey.BROKER_REGISTRATION, fields, self._registered)
 
     def _registered(self, answer: Any | None) -> None:
         self._is_asking = False
@@ -225,7 +225,7 @@ class BrokerLifecycle:
             "offline_log_dirs": list(self.offline_log_dirs),
             "cordoned_log_dirs": None if self.state is State.STARTING else list(self.cordoned_log_dirs),
         }
-        self._link.send(HEARTBEAT_KEY, fields, self._answered, timeout_ms=max(1000, self._interval_ms))
+        self._link.send(ApiKey.BROKER_HEARTBEAT, fields, self._answered, timeout_ms=max(1000, self._interval_ms))
 
     def _answered(self, answer: Any | None) -> None:
         self._is_asking = False

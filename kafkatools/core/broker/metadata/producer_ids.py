@@ -10,11 +10,11 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Protocol
 
 from kafkatools.core.errors import CoordinatorLoadInProgress
+from kafkatools.core.protocol.api_versions import ApiKey
 
 if TYPE_CHECKING:
     from kafkatools.core.broker.server.channels import ControllerChannel
 
-ALLOCATE_KEY = 67
 ASK_BELOW = 500
 
 
@@ -72,7 +72,7 @@ class RemoteProducerIds:
             return
         self._is_asking = True
         fields = {"broker_id": self._broker_id, "broker_epoch": self._broker_epoch()}
-        self._controller.send(ALLOCATE_KEY, fields, self._take)
+        self._controller.send(ApiKey.ALLOCATE_PRODUCER_IDS, fields, self._take)
 
     def _take(self, answer: Any | None) -> None:
         self._is_asking = False

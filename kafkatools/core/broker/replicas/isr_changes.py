@@ -13,8 +13,8 @@ from typing import Any
 
 from kafkatools.core.broker.replicas.partition import Partition, PendingIsr
 from kafkatools.core.broker.server.channels import ControllerChannel
+from kafkatools.core.protocol.api_versions import ApiKey
 
-ALTER_PARTITION = 56
 RETRY_MS = 50
 NONE = 0
 OPERATION_NOT_ATTEMPTED, INELIGIBLE_REPLICA = 55, 107
@@ -61,7 +61,7 @@ class IsrChanges:
         sent = dict(self._wanted)
         self._is_sent = True
         self._not_before_ms = now_ms + RETRY_MS
-        self._channel.send(ALTER_PARTITION, self._request(sent), lambda entity: self._answered(sent, entity))
+        self._channel.send(ApiKey.ALTER_PARTITION, self._request(sent), lambda entity: self._answered(sent, entity))
 
     def _request(self, sent: dict[Any, tuple[Partition, PendingIsr]]) -> dict[str, Any]:
         own_epoch = self._broker_epoch()

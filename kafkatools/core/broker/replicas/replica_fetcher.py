@@ -27,13 +27,13 @@ from kafkatools.core.broker.replicas.fetch_messages import (
 from kafkatools.core.broker.replicas.partition import Partition
 from kafkatools.core.broker.replicas.replica_manager import FetchPartition
 from kafkatools.core.errors import DecodeError, KafkaError, KafkaStorageError, UnexpectedAppendOffset
+from kafkatools.core.protocol.api_versions import ApiKey
 from kafkatools.core.records.header import read_header, whole_batches_bytes
 
 if TYPE_CHECKING:
     from kafkatools.core.broker.replicas.replication import Cluster, ReplicationSettings
     from kafkatools.core.broker.replicas.throttles import ReplicationThrottles
 
-FETCH, LIST_OFFSETS = 1, 2
 NONE, OFFSET_OUT_OF_RANGE, FENCED_LEADER_EPOCH = 0, 1, 74
 NOT_LEADER_OR_FOLLOWER, UNKNOWN_LEADER_EPOCH = 6, 75
 SESSION_ERRORS = (70, 71, 106)
@@ -200,7 +200,7 @@ class ReplicaFetcher:
         )
         self._is_waiting = True
         self._cluster.peers.send_raw(
-            self.leader_id, FETCH, VERSION, body, self._answered, timeout_ms=settings.request_timeout_ms
+            self.leader_id, ApiKey.FETCH, VERSION, body, self._answered, timeout_ms=settings.request_timeout_ms
         )
 
     # -- answers ---------------------------------------------------------------------------------------------------
@@ -364,7 +364,7 @@ class ReplicaFetcher:
         }
         self._cluster.peers.send(
             self.leader_id,
-            LIST_OFFSETS,
+            ApiKey.LIST_OFFSETS,
             fields,
             lambda entity: self._take_range(followed, timestamp, entity),
             timeout_ms=self._settings.request_timeout_ms,

@@ -22,9 +22,9 @@ from kafkatools.core.clock import Clock
 from kafkatools.core.config import Config
 from kafkatools.core.net.metadata import Metadata, Node
 from kafkatools.core.net.network_client import ClientRequest, ClientResponse, NetworkClient
+from kafkatools.core.protocol.api_versions import ApiKey
 
 Address = tuple[str, int]
-FETCH_KEY = 1
 NEVER_MS = 2**31 - 1
 RECONNECT_BACKOFF_MS = 50
 RECONNECT_BACKOFF_MAX_MS = 500
@@ -253,7 +253,7 @@ class Peers:
 
 def _lane(node_id: int, api_key: int) -> int:
     """The connection that a request takes, as the client knows it."""
-    return 2 * node_id + (api_key == FETCH_KEY)
+    return 2 * node_id + (api_key == ApiKey.FETCH)
 
 
 def _decoded(response: ClientResponse) -> Any | None:

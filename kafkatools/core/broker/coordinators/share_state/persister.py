@@ -43,8 +43,11 @@ from kafkatools.core.errors import (
     UnknownTopicOrPartition,
     error_for_code,
 )
+from kafkatools.core.protocol.api_versions import ApiKey
 
-INITIALIZE, READ, WRITE, DELETE, SUMMARY = 83, 84, 85, 86, 87
+INITIALIZE, DELETE = ApiKey.INITIALIZE_SHARE_GROUP_STATE, ApiKey.DELETE_SHARE_GROUP_STATE
+READ, SUMMARY = ApiKey.READ_SHARE_GROUP_STATE, ApiKey.READ_SHARE_GROUP_STATE_SUMMARY
+WRITE = ApiKey.WRITE_SHARE_GROUP_STATE
 RETRY_MS = 100
 MOST_PARTITIONS = 1000
 RETRIED = (CoordinatorNotAvailable, CoordinatorLoadInProgress, NotCoordinator, NetworkException)

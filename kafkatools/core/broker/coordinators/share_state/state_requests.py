@@ -7,7 +7,6 @@ from typing import Any, Protocol
 
 from kafkatools.core.broker.coordinators.share_state.coordinator import ShareCoordinator
 from kafkatools.core.broker.coordinators.share_state.share_state import ShareKey, name_of
-from kafkatools.core.broker.metadata.controller.acls import CLUSTER, CLUSTER_ACTION, CLUSTER_NAME
 from kafkatools.core.broker.replicas.delayed_produce import ProduceStatus
 from kafkatools.core.broker.server.later_response import LaterResponse
 from kafkatools.core.broker.server.requests import Request, Response
@@ -31,17 +30,9 @@ class Coordinator(Protocol):
         """Call back, now or later, with the error codes of the states that were not kept."""
 
 
-class Authorizer(Protocol):
-    """Who may do what (`Node`)."""
-
-    def authorize(self, request: Request, operation: int, resource_type: int, name: str) -> bool:
-        """Whether the client may do an operation on a resource."""
-
-
-def answer(authorizer: Authorizer, coordinator: Coordinator, request: Request, do: Do, refused: Fields) -> Response:
-    """Do it for every partition; `refused` is what a partition says beside its error."""
+def answer(is_allowed: bool, coordinator: Coordinator, request: Request, do: Do, refused: Fields) -> Response:
+    """Do it for every partition, if the client is allowed to; `refused` is what a partition says beside its error."""
     entity = request.decode()
-    is_allowed = authorizer.authorize(request, CLUSTER_ACTION, CLUSTER, CLUSTER_NAME)
     statuses: list[ProduceStatus | None] = []
     outcomes: dict[str, Fields] = {}
     results = []

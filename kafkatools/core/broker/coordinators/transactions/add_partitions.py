@@ -26,8 +26,8 @@ from kafkatools.core.errors import (
     NetworkException,
     UnknownServerError,
 )
+from kafkatools.core.protocol.api_versions import ApiKey
 
-ADD_PARTITIONS_TO_TXN = 24
 ADDING_VERSION = 2
 ANSWER_TIMEOUT_MS = 10_000
 Codes = Mapping[TopicPartition, int]
@@ -131,7 +131,7 @@ class AddPartitions:
         fields = {"transactions": [question.fields() for question in asked.values()]}
         channel.send(
             broker,
-            ADD_PARTITIONS_TO_TXN,
+            ApiKey.ADD_PARTITIONS_TO_TXN,
             fields,
             lambda answer: self._note(broker, asked, answer),
             timeout_ms=ANSWER_TIMEOUT_MS,

@@ -23,8 +23,8 @@ from kafkatools.core.errors import (
     UnknownServerError,
     UnknownTopicOrPartition,
 )
+from kafkatools.core.protocol.api_versions import ApiKey
 
-WRITE_TXN_MARKERS = 27
 MOST_PLACES = 1000
 ANSWER_TIMEOUT_MS = 10_000
 """About as long as a broker that hangs is in the cluster: after that its partitions are led by others."""
@@ -122,7 +122,7 @@ class MarkerSender:
         self._in_flight.add(broker)
         channel.send(
             broker,
-            WRITE_TXN_MARKERS,
+            ApiKey.WRITE_TXN_MARKERS,
             {"markers": _fields(entries)},
             lambda answer: self._note(broker, entries, answer),
             timeout_ms=ANSWER_TIMEOUT_MS,

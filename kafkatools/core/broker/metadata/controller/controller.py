@@ -41,12 +41,12 @@ from kafkatools.core.errors import (
     UnknownServerError,
 )
 from kafkatools.core.java.random import JavaRandom
+from kafkatools.core.protocol.api_versions import ApiKey
 from kafkatools.core.protocol.uuids import random_uuid
 
 PRODUCER_ID_BLOCK = 1000
 LONG_MAX = 2**63 - 1
 RECORDS_PER_BATCH = 2000
-ASSIGN_REPLICAS_TO_DIRS = 73
 
 
 class Controller:
@@ -337,11 +337,11 @@ class Controller:
         from kafkatools.core.broker.metadata.controller.leader_reports import assign_directories
         from kafkatools.core.protocol import messages
 
-        entity = messages.build(messages.request_type(ASSIGN_REPLICAS_TO_DIRS, 0), fields)
+        entity = messages.build(messages.request_type(ApiKey.ASSIGN_REPLICAS_TO_DIRS, 0), fields)
         records, answer = assign_directories(self.replica_control, entity)
         self._write(records)
         self.publish()
-        return messages.build(messages.response_type(ASSIGN_REPLICAS_TO_DIRS, 0), answer)
+        return messages.build(messages.response_type(ApiKey.ASSIGN_REPLICAS_TO_DIRS, 0), answer)
 
     def directory_failed(self, directory_id: uuid.UUID) -> None:
         """A directory of this broker is offline: nobody leads what lies there."""

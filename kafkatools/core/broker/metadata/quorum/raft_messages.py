@@ -11,9 +11,11 @@ from typing import Any, NamedTuple
 
 from kafkatools.core.broker.metadata.controller.topics import METADATA_TOPIC
 from kafkatools.core.errors import KafkaError
+from kafkatools.core.protocol.api_versions import ApiKey
 from kafkatools.core.protocol.uuids import METADATA_TOPIC_ID
 
-FETCH, VOTE, BEGIN_QUORUM_EPOCH, END_QUORUM_EPOCH, FETCH_SNAPSHOT = 1, 52, 53, 54, 59
+FETCH, VOTE, FETCH_SNAPSHOT = ApiKey.FETCH, ApiKey.VOTE, ApiKey.FETCH_SNAPSHOT
+BEGIN_QUORUM_EPOCH, END_QUORUM_EPOCH = ApiKey.BEGIN_QUORUM_EPOCH, ApiKey.END_QUORUM_EPOCH
 NOBODY = -1
 LONG_MAX = 2**63 - 1
 Voters = Mapping[int, tuple[str, int]]
