@@ -24,11 +24,13 @@ from kafkatools.core.broker.metadata.image import (
     PartitionState,
     TopicState,
 )
+from kafkatools.core.broker.node import single_node_config
+from kafkatools.core.broker.replicas.cluster import Cluster, ReplicationSettings
 from kafkatools.core.broker.replicas.delayed_produce import DelayedProduce, ProduceStatus
 from kafkatools.core.broker.replicas.fetch_session import FetchSessionCache
 from kafkatools.core.broker.replicas.partition import Partition
-from kafkatools.core.broker.replicas.replica_manager import ReplicaManager
-from kafkatools.core.broker.replicas.replication import Cluster, Replication, ReplicationSettings
+from kafkatools.core.broker.replicas.replica_manager import ReplicaManager, Surroundings
+from kafkatools.core.broker.replicas.replication import Replication
 from kafkatools.core.broker.server.apis import BROKER_APIS
 from kafkatools.core.broker.server.purgatory import Purgatory
 from kafkatools.core.broker.server.requests import DELAYED, FileRegion, Request
@@ -119,12 +121,27 @@ class SimulatedBroker:
         self.fetch_purgatory = Purgatory("Fetch", self.timer)
         self.produce_purgatory = Purgatory("Produce", self.timer)
         self.fetch_sessions = FetchSessionCache()
-        self.replicas = ReplicaManager(self.logs, self.image, self.broker_id, clock, self.fetch_purgatory)
-        self.replicas.produces = self.produce_purgatory
-        self.replicas.note_failure = self.cluster.failed
+        around = Surroundings(
+            self.fetch_purgatory,
+            self.produce_purgatory,
+            lambda: single_node_config(DIRECTORY, "127.0.0.1", 0),
+            self.cluster.failed,
+            on_elected=lambda partition: self._note_election("elected", partition),
+            on_resigned=lambda partition: self._note_election("resigned", partition),
+        )
+        self.replicas = ReplicaManager(self.logs, self.image, self.broker_id, clock, around, self._join)
+        self.replicas.end_start()
         self.replicas.log_config = lambda topic: self.cluster.log_config  # type: ignore[method-assign]
-        self.replication = self.replicas.replication = Replication(
-            self.replicas,
+        self.config = SimpleNamespace(fetch_max_bytes=1 << 20)
+        self.fetch_max_bytes, self.authorizer, self.clock = 1 << 20, None, clock
+
+    def _note_election(self, outcome: str, partition: Partition) -> None:
+        self.cluster.elections.append((self.broker_id, outcome, partition.leader_epoch))
+
+    def _join(self, replicas: ReplicaManager) -> Replication:
+        clock = self.cluster.clock
+        self.replication = Replication(
+            replicas,
             Cluster(
                 self.broker_id,
                 self.image,
@@ -138,8 +155,7 @@ class SimulatedBroker:
             ),
             self.cluster.settings,
         )
-        self.config = SimpleNamespace(fetch_max_bytes=1 << 20)
-        self.fetch_max_bytes, self.authorizer, self.clock = 1 << 20, None, clock
+        return self.replication
 
     def authorize(self, *_: Any) -> bool:
         return True
@@ -335,6 +351,7 @@ class ReplicaSimulation:
         self._sequence = 0
         self._epochs = 100
         ids = tuple(range(1, broker_count + 1))
+        self.elections: list[tuple[int, str, int]] = []
         self.brokers = {broker_id: SimulatedBroker(self, broker_id) for broker_id in ids}
         self.registered: dict[int, BrokerState] = {}
         self.state = PartitionState(0, ids, ids, ids[0], 0, 0, (), (), (), 0)

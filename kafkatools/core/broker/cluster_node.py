@@ -35,12 +35,15 @@ from kafkatools.core.broker.metadata.quorum.raft_log import RaftLog
 from kafkatools.core.broker.metadata.quorum.raft_settings import RaftSettings
 from kafkatools.core.broker.metadata.topic_creation import TopicCreation
 from kafkatools.core.broker.node import Node
-from kafkatools.core.broker.replicas.service import open_replication
+from kafkatools.core.broker.replicas.cluster import Cluster, ReplicationSettings
+from kafkatools.core.broker.replicas.replica_manager import ReplicaManager
+from kafkatools.core.broker.replicas.replication import Replication
 from kafkatools.core.broker.server.cluster_dispatch import BrokerDispatcher, ControllerDispatcher
 from kafkatools.core.broker.server.controller_link import ControllerLink
 from kafkatools.core.broker.server.forwarding import PendingAnswers
 from kafkatools.core.broker.server.listener import Listener
 from kafkatools.core.broker.server.peers import Address, Peers
+from kafkatools.core.broker.server.purgatory import Purgatory
 from kafkatools.core.clock import Clock
 from kafkatools.core.config import Config
 from kafkatools.core.errors import ConfigError, InconsistentClusterId, KafkaError, KafkaStorageError
@@ -150,6 +153,7 @@ class ClusterNode(Node):
         self.controller.report = lambda line: self.report(f"INFO {line}")
         self.follower = MetadataFollower(self)
         self.raft.listener = self.follower
+        self._coordinators = self.open_channel("coordinator")
 
     def open_channel(
         self,
@@ -187,11 +191,10 @@ class ClusterNode(Node):
         return None
 
     def _begin(self) -> None:
-        self.replicas.note_failure = self.note_failure
+        self.replicas.end_start()
         self.topic_creation = TopicCreation(self)
         self.producer_ids = RemoteProducerIds(self.node_id, lambda: self.broker_epoch, self.link)
         self.coordination.start()
-        self.replication = open_replication(self, self._replica_channel())
         self.workers += [*self._channels, self.link, self.replication, self.controller, self.raft, self.follower]
         if self.cluster.is_broker:
             self.lifecycle = self._open_lifecycle()
@@ -221,7 +224,35 @@ class ClusterNode(Node):
         return int(self.config.replica_socket_timeout_ms)
 
     def _coordinator_channel(self) -> Peers:
-        return self.open_channel("coordinator")
+        return self._coordinators
+
+    def _deletes(self) -> Purgatory:
+        return Purgatory("DeleteRecords", self.timer)
+
+    def _way_to_others(self) -> Callable[[ReplicaManager], Replication]:
+        return self._join
+
+    def _join(self, replicas: ReplicaManager) -> Replication:
+        """Let replicas lead and follow. Their channel carries fetches only: they wait at the other side."""
+        cluster = Cluster(
+            self.node_id,
+            self.image,
+            self.clock,
+            self._replica_channel(),
+            self.link,
+            lambda: self.broker_epoch,
+            lambda delay_ms, run: self.timer.schedule(delay_ms, run, self.clock.now_ms()),
+            self._limit_of,
+            self.note_failure,
+        )
+        self.replication = Replication(replicas, cluster, ReplicationSettings.of(self.config))
+        return self.replication
+
+    def _limit_of(self, name: str) -> int | None:
+        """A throttle's rate as it is set now."""
+        settings = self.broker_settings
+        text = settings.dynamic().get(name, settings.dynamic_default().get(name))
+        return None if text is None else int(text)
 
     def _open_lifecycle(self) -> BrokerLifecycle:
         identity = Identity(

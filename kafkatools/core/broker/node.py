@@ -23,7 +23,7 @@ from kafkatools.core.broker.metadata.controller.topics import NewTopic
 from kafkatools.core.broker.metadata.formatter import (
     BOOTSTRAP_CHECKPOINT,
 )
-from kafkatools.core.broker.metadata.image import MetadataDelta, MetadataImage, TopicState
+from kafkatools.core.broker.metadata.image import MetadataDelta, MetadataImage, PartitionState, TopicState
 from kafkatools.core.broker.metadata.metadata_log import MetadataLog, SnapshotRules, data_records
 from kafkatools.core.broker.metadata.producer_ids import ProducerIds, ProducerIdSource
 from kafkatools.core.broker.replicas.directory_keeper import DirectoryKeeper
@@ -32,7 +32,7 @@ from kafkatools.core.broker.replicas.group_commit import GroupCommit
 from kafkatools.core.broker.replicas.log_cleaner import LogCleaner
 from kafkatools.core.broker.replicas.log_directories import NodeDirectories
 from kafkatools.core.broker.replicas.partition import Partition
-from kafkatools.core.broker.replicas.replica_manager import ReplicaManager
+from kafkatools.core.broker.replicas.replica_manager import OtherBrokers, ReplicaManager, Surroundings
 from kafkatools.core.broker.server.authorizer import ANONYMOUS, StandardAuthorizer, open_authorizer, operations_field
 from kafkatools.core.broker.server.authorizer import SUPPORTED_OPERATIONS as OPERATIONS
 from kafkatools.core.broker.server.channels import PeerChannel
@@ -198,8 +198,7 @@ class Node:
 
     def keep_directories(self) -> None:
         """From now on a directory may fail, replicas may move, and the controller hears where they are."""
-        self.keeper = DirectoryKeeper(self)
-        self.replicas.note_directory = self.keeper.note_directory
+        self.keeper = DirectoryKeeper(self.replicas, self.broker_settings, self)
         self.workers.append(self.keeper)
 
     def assign_directories(self, fields: Mapping[str, Any], on_answer: Callable[[Any | None], None]) -> None:
@@ -237,16 +236,39 @@ class Node:
         self.authorizer = open_authorizer(self.config, self.image.acls)
         self.quotas = Quotas(self.image.client_quotas, self.config, self.clock)
         self.listener.schedule = lambda delay_ms, run: self.timer.schedule(delay_ms, run, self.clock.now_ms())
-        self.replicas = ReplicaManager(self.logs, self.image, self.node_id, self.clock, self.fetch_purgatory)
-        self.replicas.broker_config = self.broker_settings.effective
-        self.replicas.produces = self.produce_purgatory
-        if self.config.log_durability == "fsync":
-            self.replicas.commits = GroupCommit(self.clock, self.listener.wakeup, self._note_commit, self.note_failure)
+        self.replicas = self._make_replicas()
         self.coordination = Coordination(self._host(), lambda: self.producer_ids.next_id())
-        self.replicas.on_elected = self.coordination.on_elected
-        self.replicas.on_resigned = self.coordination.on_resigned
         if self.config.log_cleaner_enable and self.config.log_cleaner_threads > 0:
             self.cleaner = LogCleaner(self.logs, self.config, self.clock, self.listener.wakeup, self.note_failure)
+
+    def _make_replicas(self) -> ReplicaManager:
+        commits = None
+        if self.config.log_durability == "fsync":
+            commits = GroupCommit(self.clock, self.listener.wakeup, self._note_commit, self.note_failure)
+        around = Surroundings(
+            self.fetch_purgatory,
+            self.produce_purgatory,
+            self.broker_settings.effective,
+            self.note_failure,
+            deletes=self._deletes(),
+            commits=commits,
+            on_elected=lambda partition: self.coordination.on_elected(partition),
+            on_resigned=lambda partition: self.coordination.on_resigned(partition),
+            note_directory=self._note_directory,
+        )
+        return ReplicaManager(self.logs, self.image, self.node_id, self.clock, around, self._way_to_others())
+
+    def _deletes(self) -> Purgatory | None:
+        """Where DeleteRecords waits for followers; a node on its own has none."""
+        return None
+
+    def _way_to_others(self) -> Callable[[ReplicaManager], OtherBrokers] | None:
+        """What ties replicas to those of other brokers."""
+        return None
+
+    def _note_directory(self, partition: Partition, state: PartitionState) -> None:
+        if self.keeper is not None:
+            self.keeper.note_directory(partition, state)
 
     def _host(self) -> Host:
         return Host(
@@ -277,7 +299,7 @@ class Node:
         self.producer_ids = ProducerIds(self.controller.take_producer_ids)
         self.coordination.start()
         self.controller.apply_delta = self.apply_delta
-        self.replicas.note_failure = self.note_failure
+        self.replicas.end_start()
 
     def apply_delta(self, delta: MetadataDelta) -> None:
         """Let everybody here act on a change of the metadata."""

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 from kafkatools.core.broker.metadata.controller.acls import CLUSTER, CLUSTER_ACTION, CLUSTER_NAME, READ, TOPIC
 from kafkatools.core.broker.replicas.delayed_fetch import DelayedFetch
 from kafkatools.core.broker.replicas.fetch_messages import FetchRequest, parse_request
+from kafkatools.core.broker.replicas.fetch_partition import FetchedPartition, FetchPartition, Reader
 from kafkatools.core.broker.replicas.fetch_session import FetchContext
-from kafkatools.core.broker.replicas.replica_manager import FetchedPartition, FetchPartition, Reader
 from kafkatools.core.broker.server.node_endpoints import NodeEndpoint, encode_endpoints
 from kafkatools.core.broker.server.requests import DELAYED, CloseConnection, FileRegion, Part, Request, Response
 from kafkatools.core.errors import DecodeError, NotLeaderOrFollower, TopicAuthorizationFailed

@@ -9,7 +9,8 @@ from kafkatools.core.broker.server.purgatory import DelayedOperation
 from kafkatools.core.errors import KafkaError
 
 if TYPE_CHECKING:
-    from kafkatools.core.broker.replicas.replica_manager import FetchPartition, Reader, ReplicaManager
+    from kafkatools.core.broker.replicas.fetch_partition import FetchPartition, Reader
+    from kafkatools.core.broker.replicas.replica_manager import ReplicaManager
 
 
 class DelayedFetch(DelayedOperation):

@@ -9,42 +9,81 @@ directory, or without any, the node ends. A node with one directory has no keepe
 from __future__ import annotations
 
 import uuid
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Protocol
 
+from kafkatools.core.broker.metadata.broker_settings import BrokerSettings
 from kafkatools.core.broker.replicas.directory_assignments import DirectoryAssignments
+from kafkatools.core.broker.replicas.replica_manager import ReplicaManager
 from kafkatools.core.broker.replicas.replica_moves import ReplicaMoves
-from kafkatools.core.errors import KafkaStorageError
+from kafkatools.core.errors import KafkaError, KafkaStorageError
 from kafkatools.core.log.partition.log_directory import LogDirectory
 
 if TYPE_CHECKING:
     from kafkatools.core.broker.metadata.image import PartitionState
-    from kafkatools.core.broker.node import Node
     from kafkatools.core.broker.replicas.partition import Partition
 
 ALL_DIRECTORIES = "*"
 
 
+class Owner(Protocol):
+    """The node of the directories."""
+
+    @property
+    def log_directory(self) -> str:
+        """The directory of the metadata log."""
+
+    @property
+    def broker_epoch(self) -> int:
+        """The epoch of this broker's registration."""
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether the metadata is known."""
+
+    def assign_directories(self, fields: Mapping[str, Any], on_answer: Callable[[Any | None], None]) -> None:
+        """Tell the controller where replicas are."""
+
+    def release_directory(self, path: str) -> None:
+        """Let another process have a log directory that failed."""
+
+    def directory_failed(self, directory: LogDirectory) -> None:
+        """Tell the controller that a log directory is offline. Raises KafkaStorageError."""
+
+    def directories_cordoned(self, directory_ids: list[uuid.UUID]) -> None:
+        """Tell the controller which directories get no new replicas."""
+
+    def fail(self, error: KafkaError) -> None:
+        """End: the node cannot go on."""
+
+    def note_failure(self, error: Exception) -> None:
+        """Report what the disk did."""
+
+
 class DirectoryKeeper:
     """A worker of the node."""
 
-    def __init__(self, node: Node) -> None:
-        self._node = node
-        self.moves = ReplicaMoves(node, self._moved)
+    def __init__(self, replicas: ReplicaManager, settings: BrokerSettings, owner: Owner) -> None:
+        self._replicas = replicas
+        self._logs = replicas.logs
+        self._settings = settings
+        self._owner = owner
+        self.moves = ReplicaMoves(replicas, settings, lambda: owner.is_ready, owner.note_failure, self._moved)
         self.assignments = DirectoryAssignments(
-            node.node_id, lambda: node.broker_epoch, node.assign_directories, node.clock.now_ms
+            replicas.node_id, lambda: owner.broker_epoch, owner.assign_directories, replicas.clock.now_ms
         )
 
     @property
     def next_deadline_ms(self) -> int | None:
         """When `tick` has something to do."""
-        if self._node.logs.failing:
+        if self._logs.failing:
             return 0
         found = [each.next_deadline_ms for each in (self.moves, self.assignments)]
         return min((each for each in found if each is not None), default=None)
 
     def tick(self, now_ms: int) -> None:
         """Failures first."""
-        logs = self._node.logs
+        logs = self._logs
         while logs.failing:
             self._give_up(next(iter(logs.failing)))
         self.moves.tick(now_ms)
@@ -58,27 +97,27 @@ class DirectoryKeeper:
 
     def _cordon(self) -> None:
         """cordoned.log.dirs: new partitions go elsewhere (KIP-1066)."""
-        named = tuple(self._node.broker_settings.effective()["cordoned.log.dirs"])
-        logs = self._node.logs
+        named = tuple(self._settings.effective()["cordoned.log.dirs"])
+        logs = self._logs
         cordoned = [logs.find_directory(path) for path in named if path != ALL_DIRECTORIES]
         for directory in logs.directories:
             directory.is_cordoned = ALL_DIRECTORIES in named or directory in cordoned
         ids = [each.directory_id for each in logs.live if each.is_cordoned and each.directory_id is not None]
-        self._node.directories_cordoned(ids)
+        self._owner.directories_cordoned(ids)
 
     # -- where replicas are ----------------------------------------------------------------------------------------
     def directory_of(self, partition: Partition) -> uuid.UUID | None:
         """The id of the directory that a replica lies in."""
-        return self._node.logs.directory_of(partition.log).directory_id
+        return self._logs.directory_of(partition.log).directory_id
 
     def offline_directories(self) -> list[uuid.UUID]:
         """The ids of the directories that are offline, as far as they could be read."""
-        return [each.directory_id for each in self._node.logs.offline if each.directory_id is not None]
+        return [each.directory_id for each in self._logs.offline if each.directory_id is not None]
 
     def note_directory(self, partition: Partition, state: PartitionState) -> None:
         """A replica was opened; the controller is told when the metadata has it elsewhere."""
         directory_id = self.directory_of(partition)
-        if directory_id is not None and state.directory(self._node.node_id) != directory_id:
+        if directory_id is not None and state.directory(self._replicas.node_id) != directory_id:
             self.assignments.submit(partition.topic_id, partition.index, directory_id)
 
     def _moved(self, partition: Partition) -> None:
@@ -88,14 +127,14 @@ class DirectoryKeeper:
 
     # -- failures --------------------------------------------------------------------------------------------------
     def _give_up(self, directory: LogDirectory) -> None:
-        node = self._node
-        lost = node.logs.take_offline(directory)
-        node.replicas.lose(lost)
+        logs, node = self._logs, self._owner
+        lost = logs.take_offline(directory)
+        self._replicas.lose(lost)
         node.release_directory(directory.path)
         if directory.path == node.log_directory:
             node.fail(KafkaStorageError(f"Shutdown broker because the metadata log dir {directory.path} has failed"))
-        elif not node.logs.live:
-            paths = ", ".join(each.path for each in node.logs.directories)
+        elif not logs.live:
+            paths = ", ".join(each.path for each in logs.directories)
             node.fail(KafkaStorageError(f"Shutdown broker because all log dirs in {paths} have failed"))
         else:
             try:

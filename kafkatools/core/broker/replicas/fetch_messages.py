@@ -16,7 +16,7 @@ from struct import Struct
 from struct import error as StructError
 from typing import NamedTuple
 
-from kafkatools.core.broker.replicas.replica_manager import FetchPartition
+from kafkatools.core.broker.replicas.fetch_partition import FetchPartition
 from kafkatools.core.errors import DecodeError
 from kafkatools.core.protocol.varints import read_unsigned_varint, skip_tagged_fields, unsigned_varint
 

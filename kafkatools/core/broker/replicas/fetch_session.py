@@ -12,7 +12,7 @@ import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from kafkatools.core.broker.replicas.replica_manager import FetchedPartition, FetchPartition
+from kafkatools.core.broker.replicas.fetch_partition import FetchedPartition, FetchPartition
 
 INVALID_SESSION_ID = 0
 INITIAL_EPOCH = 0

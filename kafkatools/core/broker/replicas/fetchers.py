@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from kafkatools.core.broker.replicas.cluster import Cluster, ReplicationSettings
 from kafkatools.core.broker.replicas.partition import Partition
 from kafkatools.core.broker.replicas.replica_fetcher import ReplicaFetcher
-
-if TYPE_CHECKING:
-    from kafkatools.core.broker.replicas.replica_manager import ReplicaManager
-    from kafkatools.core.broker.replicas.replication import Cluster, Replication
+from kafkatools.core.broker.replicas.replica_manager import ReplicaManager
+from kafkatools.core.broker.replicas.throttles import ReplicationThrottles
 
 NO_LEADER = -1
 
@@ -17,10 +14,17 @@ NO_LEADER = -1
 class ReplicaFetchers:
     """All fetchers of this broker."""
 
-    def __init__(self, replication: Replication, replicas: ReplicaManager, cluster: Cluster) -> None:
-        self._replication = replication
+    def __init__(
+        self,
+        replicas: ReplicaManager,
+        cluster: Cluster,
+        settings: ReplicationSettings,
+        throttles: ReplicationThrottles,
+    ) -> None:
         self._replicas = replicas
         self._cluster = cluster
+        self._settings = settings
+        self._throttles = throttles
         self._fetchers: dict[int, ReplicaFetcher] = {}
         self._leaders: dict[object, int] = {}
 
@@ -32,12 +36,11 @@ class ReplicaFetchers:
             return
         fetcher = self._fetchers.get(leader_id)
         if fetcher is None:
-            replication = self._replication
             fetcher = self._fetchers[leader_id] = ReplicaFetcher(
                 leader_id,
                 self._cluster,
-                replication.settings,
-                replication.throttles,
+                self._settings,
+                self._throttles,
                 self._replicas.note_high_watermark,
             )
         self._leaders[partition.key] = leader_id

@@ -15,13 +15,17 @@ from __future__ import annotations
 
 import random
 import uuid
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from struct import Struct, pack
 from typing import TYPE_CHECKING
 
+from kafkatools.core.broker.replicas.cluster import Cluster
 from kafkatools.core.broker.replicas.fetch_messages import FetchRequest, Key
+from kafkatools.core.broker.replicas.fetch_partition import NONE, FetchPartition
 from kafkatools.core.broker.replicas.partition import EpochEnd, Partition
-from kafkatools.core.broker.replicas.replica_manager import NONE, FetchPartition, ReplicaManager
+from kafkatools.core.broker.replicas.replica import Replica
+from kafkatools.core.broker.replicas.replica_manager import ReplicaManager
+from kafkatools.core.broker.replicas.throttles import ReplicationThrottles
 from kafkatools.core.broker.server.requests import DELAYED, FileRegion, Part, Request, Response
 from kafkatools.core.errors import (
     KafkaError,
@@ -34,7 +38,6 @@ from kafkatools.core.log.partition.log_results import LogSlice
 from kafkatools.core.protocol.varints import unsigned_varint
 
 if TYPE_CHECKING:
-    from kafkatools.core.broker.replicas.replication import Replication
     from kafkatools.core.broker.server.timer import TimerTask
 
 FULL_PASS_MS = 100
@@ -81,9 +84,21 @@ class SessionPartition:
         self.leader_epoch, self.last_fetched_epoch = wanted.current_leader_epoch, wanted.last_fetched_epoch
         self.max_bytes = wanted.max_bytes
 
+    def note(self) -> None:
+        """Something of this partition has to be said, records or that it is not what it was."""
+        session = self.session
+        session.ready[self] = None
+        if session.waiting is not None:
+            session.woken[session] = None
+
+    def note_news(self) -> None:
+        """The high watermark moved: the next answers tell it, nobody is woken for it."""
+        self.session.news[self] = None
+
 
 class FollowerSession:
-    """What one follower fetches over one connection."""
+    """What one follower fetches over one connection. `woken` holds the sessions whose waiting fetch has to be looked
+    at."""
 
     __slots__ = (
         "broker_epoch",
@@ -96,9 +111,11 @@ class FollowerSession:
         "ready",
         "session_id",
         "waiting",
+        "woken",
     )
 
-    def __init__(self, broker_id: int, broker_epoch: int, session_id: int) -> None:
+    def __init__(self, broker_id: int, broker_epoch: int, session_id: int, woken: dict[FollowerSession, None]) -> None:
+        self.woken = woken
         self.broker_id = broker_id
         self.broker_epoch = broker_epoch
         self.session_id = session_id
@@ -134,12 +151,22 @@ class _Found:
         self.size_bytes = 0 if records is None else records.size_bytes
 
 
+NoteFetch = Callable[[Partition, Replica, tuple[int, int], int, int, int], None]
+"""Partition, replica, (fetch offset, log start offset), the leader's end offset, broker epoch, time in ms; raises
+NotLeaderOrFollower for an earlier life of the follower's broker."""
+
+
 class FollowerSessions:
     """The sessions of all followers of this broker."""
 
-    def __init__(self, replication: Replication, replicas: ReplicaManager) -> None:
-        self._replication = replication
+    def __init__(
+        self, replicas: ReplicaManager, cluster: Cluster, throttles: ReplicationThrottles, note_fetch: NoteFetch
+    ) -> None:
         self._replicas = replicas
+        self._clock = cluster.clock
+        self._schedule = cluster.schedule
+        self._throttles = throttles
+        self._note_fetch = note_fetch
         self._sessions: dict[int, FollowerSession] = {}
         self._woken: dict[FollowerSession, None] = {}
 
@@ -149,27 +176,10 @@ class FollowerSessions:
         """Whether a fetch that waits has to be looked at."""
         return bool(self._woken)
 
-    def note_append(self, partition: Partition) -> None:
-        """There are records for the followers of a partition."""
-        for each in partition.sessions:
-            self.note(each)
-
-    def note(self, each: SessionPartition) -> None:
-        """Something of this partition has to be said, records or that it is not what it was."""
-        session = each.session
-        session.ready[each] = None
-        if session.waiting is not None:
-            self._woken[session] = None
-
-    def note_news(self, partition: Partition) -> None:
-        """The high watermark moved: the next answers tell it, nobody is woken for it."""
-        for each in partition.sessions:
-            each.session.news[each] = None
-
     # -- requests --------------------------------------------------------------------------------------------------
     def fetch(self, request: Request, data: FetchRequest) -> Response:
         """Answer a follower now, or when there is something."""
-        now_ms = self._replication.clock.now_ms()
+        now_ms = self._clock.now_ms()
         session, error_code, is_new = self._session(data)
         if session is None:
             return self._respond(request, None, (), error_code)
@@ -193,7 +203,7 @@ class FollowerSessions:
             if old is not None:
                 self._end(old)
             session_id = 0 if data.session_epoch == FINAL_EPOCH else self._new_id(data.replica_id)
-            session = FollowerSession(data.replica_id, data.replica_epoch, session_id)
+            session = FollowerSession(data.replica_id, data.replica_epoch, session_id, self._woken)
             if session.is_kept:
                 self._sessions[session_id] = session
             return session, NONE, True
@@ -261,7 +271,7 @@ class FollowerSessions:
                 if each.fetch_offset > end:
                     raise OffsetOutOfRange()
                 offsets = (each.fetch_offset, each.start_offset)
-                self._replication.note_fetch(partition, replica, offsets, end, session.broker_epoch, now_ms)
+                self._note_fetch(partition, replica, offsets, end, session.broker_epoch, now_ms)
                 if each.fetch_offset == end:
                     session.ready.pop(each, None)
                     return
@@ -342,7 +352,7 @@ class FollowerSessions:
             partition = self._find(each)
             partition.ensure_leader()
             partition.check_leader_epoch(each.leader_epoch)
-            if self._replication.throttles.is_sending_throttled(partition, each.session.broker_id):
+            if self._throttles.is_sending_throttled(partition, each.session.broker_id):
                 return None
             records = partition.log.read(each.fetch_offset, limit, min_one_message=min_one)
         except KafkaError as error:
@@ -363,7 +373,7 @@ class FollowerSessions:
                 waiting.task = None
                 self._finish(session, waiting, self._read(session, data))
 
-        waiting.task = self._replication.schedule(data.max_wait_ms, expire)
+        waiting.task = self._schedule(data.max_wait_ms, expire)
 
     def _stop_waiting(self, session: FollowerSession) -> None:
         waiting, session.waiting = session.waiting, None
@@ -373,7 +383,8 @@ class FollowerSessions:
 
     def complete(self) -> None:
         """Answer the fetches that were woken."""
-        woken, self._woken = self._woken, {}
+        woken = list(self._woken)
+        self._woken.clear()
         for session in woken:
             waiting = session.waiting
             if waiting is None:
@@ -396,7 +407,7 @@ class FollowerSessions:
         named = {each.each for each in found}
         for each in found:
             if each.size_bytes and each.each.partition is not None:
-                self._replication.throttles.note_sent(each.each.partition, each.size_bytes)
+                self._throttles.note_sent(each.each.partition, each.size_bytes)
         said = found + [_Found(each, NONE, None) for each in session.news if each not in named]
         session.news.clear()
         if not session.is_kept:

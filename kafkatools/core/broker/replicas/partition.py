@@ -39,8 +39,6 @@ from kafkatools.core.log.producers.append import NO_TRANSACTION_VERSION, AppendO
 
 if TYPE_CHECKING:
     from kafkatools.core.broker.metadata.image import PartitionState
-    from kafkatools.core.broker.replicas.follower_sessions import SessionPartition
-    from kafkatools.core.broker.replicas.replication import Replication
 
 READ_UNCOMMITTED, READ_COMMITTED = 0, 1
 READ_ALL = 2
@@ -89,6 +87,44 @@ class WaitingWrite(NamedTuple):
     required_offset: int
     deadline_ms: int
     finish: Callable[[int], Settles]
+
+
+class SessionPlace(Protocol):
+    """The partition in the fetch session of a follower (`SessionPartition`)."""
+
+    def note(self) -> None:
+        """Something of the partition has to be told: records, or that it is not what it was."""
+
+    def note_news(self) -> None:
+        """The high watermark moved: the next answer tells it, nobody is woken for it."""
+
+
+class IsrRequests(Protocol):
+    """Changes of ISRs on their way to the controller (`IsrChanges`)."""
+
+    def submit(self, partition: Partition, pending: PendingIsr) -> None:
+        """Ask for the ISR of a partition."""
+
+
+class Followers(Protocol):
+    """What the leader of a partition knows of its followers' brokers (`Replication`)."""
+
+    @property
+    def max_lag_ms(self) -> int:
+        """replica.lag.time.max.ms."""
+
+    @property
+    def isr_changes(self) -> IsrRequests:
+        """The way to the controller."""
+
+    def is_alive(self, broker_id: int) -> bool:
+        """Whether a broker is registered and not fenced."""
+
+    def is_eligible(self, replica: Replica) -> bool:
+        """Whether a follower's broker may be in an ISR."""
+
+    def is_joining(self, partition: Partition, replica: Replica) -> bool:
+        """Whether a follower outside of the ISR is caught up and may join it."""
 
 
 class Partition:
@@ -146,8 +182,8 @@ class Partition:
         self.recovery_state = 0
         self.followers: dict[int, Replica] = {}
         self.epoch_start: int | None = None
-        self.replication: Replication | None = None
-        self.sessions: dict[SessionPartition, None] = {}
+        self.replication: Followers | None = None
+        self.sessions: dict[SessionPlace, None] = {}
         self.waiting: deque[WaitingWrite] = deque()
         self.min_isr = 1
         self.is_alone_in_isr = True
@@ -219,9 +255,8 @@ class Partition:
 
     def tell_sessions(self) -> None:
         """Followers that wait for this partition have to be told that it is not what it was."""
-        if self.sessions and self.replication is not None:
-            for each in self.sessions:
-                self.replication.sessions.note(each)
+        for each in self.sessions:
+            each.note()
 
     def settle(self) -> None:
         """Work out what every append asks: after a change of the replicas, the ISR or the settings."""

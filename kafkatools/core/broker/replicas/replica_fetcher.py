@@ -24,14 +24,14 @@ from kafkatools.core.broker.replicas.fetch_messages import (
     decode_response,
     encode_request,
 )
+from kafkatools.core.broker.replicas.fetch_partition import FetchPartition
 from kafkatools.core.broker.replicas.partition import Partition
-from kafkatools.core.broker.replicas.replica_manager import FetchPartition
 from kafkatools.core.errors import DecodeError, KafkaError, KafkaStorageError, UnexpectedAppendOffset
 from kafkatools.core.protocol.api_versions import ApiKey
 from kafkatools.core.records.header import read_header, whole_batches_bytes
 
 if TYPE_CHECKING:
-    from kafkatools.core.broker.replicas.replication import Cluster, ReplicationSettings
+    from kafkatools.core.broker.replicas.cluster import Cluster, ReplicationSettings
     from kafkatools.core.broker.replicas.throttles import ReplicationThrottles
 
 NONE, OFFSET_OUT_OF_RANGE, FENCED_LEADER_EPOCH = 0, 1, 74

@@ -12,7 +12,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, Protocol
 
 from kafkatools.core.broker.metadata.image import (
     TOPIC_RESOURCE,
@@ -21,9 +21,17 @@ from kafkatools.core.broker.metadata.image import (
     PartitionState,
     TopicState,
 )
+from kafkatools.core.broker.replicas.fetch_messages import FetchRequest
+from kafkatools.core.broker.replicas.fetch_partition import NONE, FetchedPartition, FetchPartition, Reader
 from kafkatools.core.broker.replicas.group_commit import GroupCommit
-from kafkatools.core.broker.replicas.partition import READ_COMMITTED, EpochEnd, Partition, WaitingWrite
+from kafkatools.core.broker.replicas.partition import (
+    READ_COMMITTED,
+    Followers,
+    Partition,
+    WaitingWrite,
+)
 from kafkatools.core.broker.server.purgatory import Purgatory
+from kafkatools.core.broker.server.requests import Request, Response
 from kafkatools.core.clock import Clock
 from kafkatools.core.config import Config
 from kafkatools.core.errors import (
@@ -42,80 +50,96 @@ from kafkatools.core.log.partition.log_manager import LogManager
 from kafkatools.core.log.partition.log_results import LogSlice
 from kafkatools.core.protocol.uuids import uuid_text
 
-if TYPE_CHECKING:
-    from kafkatools.core.broker.replicas.replication import Replication
-
-NONE = 0
 LEADER_ERRORS = (6, 74)
 """NOT_LEADER_OR_FOLLOWER and FENCED_LEADER_EPOCH: the answer names the leader (KIP-951)."""
 
 
-@dataclass(slots=True)
-class FetchPartition:
-    """What a fetch wants of one partition, by name or by id."""
+class Fetchers(Protocol):
+    """Who fetches from the leaders (`ReplicaFetchers`)."""
 
-    topic: str | None
-    topic_id: uuid.UUID | None
-    index: int
-    fetch_offset: int
-    max_bytes: int
-    current_leader_epoch: int = -1
-    last_fetched_epoch: int = -1
-    log_start_offset: int = -1
+    def follow(self, partition: Partition) -> None:
+        """Fetch from the partition's leader from now on."""
+
+    def unfollow(self, partition: Partition) -> None:
+        """Fetch a partition no longer."""
 
 
-@dataclass(slots=True)
-class FetchedPartition:
-    """What there is of it."""
-
-    error_code: int = NONE
-    high_watermark: int = -1
-    last_stable_offset: int = -1
-    log_start_offset: int = -1
-    aborted: Sequence[tuple[int, int]] | None = None
-    records: LogSlice | None = None
-    diverging: EpochEnd | None = None
-    preferred_read_replica: int = -1
-    current_leader: tuple[int, int] | None = None
+class Sessions(Protocol):
+    """What followers fetch from this broker (`FollowerSessions`)."""
 
     @property
-    def size_bytes(self) -> int:
-        return 0 if self.records is None else self.records.size_bytes
+    def has_woken(self) -> bool:
+        """Whether a fetch that waits has to be looked at."""
+
+    def complete(self) -> None:
+        """Answer the fetches that have something to say."""
+
+    def fetch(self, request: Request, data: FetchRequest) -> Response:
+        """Answer a follower now, or when there is something."""
 
 
-class Reader(NamedTuple):
-    """Who reads: a consumer; since it can tell its rack it may read from followers too (KIP-392)."""
+class OtherBrokers(Followers, Protocol):
+    """What ties the replicas to those of other brokers (`Replication`)."""
 
-    isolation_level: int
-    rack_id: str = ""
-    is_leader_only: bool = False
+    @property
+    def fetchers(self) -> Fetchers:
+        """The fetches of this broker."""
+
+    @property
+    def sessions(self) -> Sessions:
+        """The fetches of the others."""
+
+    def preferred_replica(self, partition: Partition, fetch_offset: int, rack: str) -> int | None:
+        """The follower that a consumer in a rack should read from; None: the leader."""
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What the replicas use of their broker. `broker_config` gives its settings as they are now; `commits` is there
+    when appends are synced to the disk before they are told of; `deletes` waits for followers."""
+
+    fetches: Purgatory
+    produces: Purgatory
+    broker_config: Callable[[], Config]
+    note_failure: Callable[[Exception], None]
+    deletes: Purgatory | None = None
+    commits: GroupCommit | None = None
+    on_elected: Callable[[Partition], None] = lambda partition: None
+    on_resigned: Callable[[Partition], None] = lambda partition: None
+    note_directory: Callable[[Partition, PartitionState], None] = lambda partition, state: None
 
 
 class ReplicaManager:
-    """Partitions by name and by id."""
+    """Partitions by name and by id. `join` makes what ties them to other brokers; a node on its own has none."""
 
-    def __init__(self, logs: LogManager, image: MetadataImage, node_id: int, clock: Clock, fetches: Purgatory) -> None:
+    def __init__(
+        self,
+        logs: LogManager,
+        image: MetadataImage,
+        node_id: int,
+        clock: Clock,
+        around: Surroundings,
+        join: Callable[[ReplicaManager], OtherBrokers] | None = None,
+    ) -> None:
         self.logs = logs
-        self.fetches = fetches
+        self.fetches, self.deletes, self.commits = around.fetches, around.deletes, around.commits
         self.partitions: dict[str, dict[int, Partition]] = {}
         self.partitions_by_id: dict[uuid.UUID, dict[int, Partition]] = {}
-        self.broker_config: Callable[[], Config] | None = None
-        self.commits: GroupCommit | None = None
-        self.note_failure: Callable[[Exception], None] | None = None
-        self.produces: Purgatory | None = None
-        self.deletes: Purgatory | None = None
-        self.replication: Replication | None = None
-        self.on_elected: Callable[[Partition], None] | None = None
-        self.on_resigned: Callable[[Partition], None] | None = None
-        self.note_directory: Callable[[Partition, PartitionState], None] | None = None
+        self._around = around
+        self._is_starting = True
         self._missing: dict[str, set[int]] = {}
         self._reported_missing: dict[str, str] = {}  # topic -> the last report of a partition that is missing
-        self._image = image
-        self._node_id = node_id
-        self._clock = clock
+        self.image = image
+        self.node_id = node_id
+        self.clock = clock
         self._appended: dict[Hashable, None] = {}
         self._advanced: dict[Hashable, Partition] = {}
         self._waited: dict[Hashable, Partition] = {}
+        self.replication = None if join is None else join(self)
+
+    def end_start(self) -> None:
+        """From now on what cannot be opened is reported; until now it ends the start."""
+        self._is_starting = False
 
     # -- metadata --------------------------------------------------------------------------------------------------
     def apply_delta(self, delta: MetadataDelta) -> None:
@@ -136,9 +160,8 @@ class ReplicaManager:
         """The settings of a topic's logs."""
         from kafkatools.core.config.topic import topic_config
 
-        assert self.broker_config is not None
-        broker = self.broker_config()
-        config = topic_config(broker, self._image.topic_configs(topic))
+        broker = self._around.broker_config()
+        config = topic_config(broker, self.image.topic_configs(topic))
         values: dict[str, Any] = {setting.name: config[setting.name] for setting in config.table}
         if values.get("internal.segment.bytes") is None:
             values.pop("internal.segment.bytes", None)
@@ -161,7 +184,7 @@ class ReplicaManager:
         config: LogConfig | None = None
         for index, state in topic.partitions.items():
             partition = mine.get(index)
-            if self._node_id not in state.replicas:
+            if self.node_id not in state.replicas:
                 self._missing.get(topic.name, set()).discard(index)
                 if partition is not None:
                     self._drop(mine.pop(index))
@@ -175,8 +198,7 @@ class ReplicaManager:
                     continue
                 mine[index] = partition
                 self._take_role(partition, state, is_new=True)
-                if self.note_directory is not None:
-                    self.note_directory(partition, state)
+                self._around.note_directory(partition, state)
             elif partition.partition_epoch != state.partition_epoch or partition.leader_epoch != state.leader_epoch:
                 self._take_role(partition, state, is_new=False)
 
@@ -186,15 +208,15 @@ class ReplicaManager:
             TopicPartition(topic.name, index),
             uuid_text(topic.topic_id),
             config,
-            self._clock.wall_ms(),
+            self.clock.wall_ms(),
             is_replicated=self.replication is not None and len(state.replicas) > 1,
-            directory_id=state.directory(self._node_id),
+            directory_id=state.directory(self.node_id),
         )
         partition = Partition(topic.name, topic.topic_id, index, -1, log)
         partition.replication = self.replication
         if self.commits is not None:
             partition.waits_for_disk = True
-            log.flush(self._clock.wall_ms())  # what a recovery found need not be on the disk
+            log.flush(self.clock.wall_ms())  # what a recovery found need not be on the disk
             partition.durable_end = log.log_end_offset
         return partition
 
@@ -211,19 +233,18 @@ class ReplicaManager:
 
     def _lead_or_follow(self, partition: Partition, state: PartitionState, *, is_new: bool) -> None:
         was_leader = partition.is_leader and not is_new
-        if state.leader == self._node_id:
-            begins = partition.make_leader(state, self._node_id, self._clock.now_ms())
+        if state.leader == self.node_id:
+            begins = partition.make_leader(state, self.node_id, self.clock.now_ms())
             if self.replication is not None:
                 self.replication.fetchers.unfollow(partition)
                 self.note_high_watermark(partition)
-            if begins and self.on_elected is not None:
-                self.on_elected(partition)
+            if begins:
+                self._around.on_elected(partition)
             return
-        follows_anew = partition.make_follower(state, self._node_id)
+        follows_anew = partition.make_follower(state, self.node_id)
         if was_leader:
             self._complete_all(partition)
-            if self.on_resigned is not None:
-                self.on_resigned(partition)
+            self._around.on_resigned(partition)
         if follows_anew and self.replication is not None:
             self.replication.fetchers.follow(partition)
 
@@ -231,9 +252,8 @@ class ReplicaManager:
         """This broker does not lead the partition any more: whoever waits is told now."""
         self.fetches.check_and_complete(partition.key)
         partition.answer_waiting()
-        for others in (self.produces, self.deletes):
-            if others is not None:
-                others.check_and_complete(partition.key)
+        self._around.produces.check_and_complete(partition.key)
+        self.note_low_watermark(partition)
 
     def _drop(self, partition: Partition) -> None:
         """A replica goes away, with its files."""
@@ -242,19 +262,19 @@ class ReplicaManager:
         if self.replication is not None:
             self.replication.fetchers.unfollow(partition)
         try:
-            self.logs.delete(TopicPartition(partition.topic, partition.index), self._clock.wall_ms())
+            self.logs.delete(TopicPartition(partition.topic, partition.index), self.clock.wall_ms())
         except (OSError, KafkaStorageError) as error:  # the files stay; the replica is gone, and others are to go too
             self.tell(error)
         self._complete_all(partition)
-        if was_leader and self.on_resigned is not None:
-            self.on_resigned(partition)
+        if was_leader:
+            self._around.on_resigned(partition)
 
     def _note_missing(self, topic: str, index: int, error: Exception) -> None:
         """Count a partition that cannot be opened as missing. While the broker starts that ends it.
 
         Every try finds the same partition first for the same reason: it is reported once, and when one of them changes.
         """
-        if self.note_failure is None and not self.logs.has_several:
+        if self._is_starting and not self.logs.has_several:
             raise error
         missing = self._missing.setdefault(topic, set())
         report = f"Error while creating log for {topic}-{index}: {error}"
@@ -265,8 +285,8 @@ class ReplicaManager:
 
     def tell(self, error: Exception) -> None:
         """Report what the disk did."""
-        if self.note_failure is not None:
-            self.note_failure(error)
+        if not self._is_starting:
+            self._around.note_failure(error)
 
     def lose(self, names: Sequence[TopicPartition]) -> None:
         """The log directory of these replicas is offline: they answer KAFKA_STORAGE_ERROR from now on
@@ -281,16 +301,16 @@ class ReplicaManager:
                 self.replication.fetchers.unfollow(partition)
             self._complete_all(partition)
             partition.mark_deleted()
-            if was_leader and self.on_resigned is not None:
-                self.on_resigned(partition)
+            if was_leader:
+                self._around.on_resigned(partition)
 
     def _sync_names(self) -> None:
         try:
             self.logs.sync_names()
         except KafkaStorageError as error:
-            if self.note_failure is None:
+            if self._is_starting:
                 raise
-            self.note_failure(error)
+            self._around.note_failure(error)
 
     def open_missing(self) -> None:
         """Try again to make what could not be made."""
@@ -298,8 +318,8 @@ class ReplicaManager:
             return
         missing, self._missing = self._missing, {}
         for name in missing:
-            if name in self._image.topics:
-                self._apply_topic(self._image.topics[name])
+            if name in self.image.topics:
+                self._apply_topic(self.image.topics[name])
             if not self._missing.get(name):
                 self._reported_missing.pop(name, None)
         self._sync_names()
@@ -326,14 +346,14 @@ class ReplicaManager:
         """What to say of a partition that is not here: it could not be made, others have it, or nobody knows it."""
         if index in self._missing.get(topic, ()):
             return KafkaStorageError(f"Partition {topic}-{index} is in an offline log directory")
-        known = self._image.topics.get(topic)
+        known = self.image.topics.get(topic)
         if known is not None and index in known.partitions and self.replication is not None:
             return NotLeaderOrFollower()
         return UnknownTopicOrPartition()
 
     def current_leader(self, topic: str | None, topic_id: uuid.UUID | None, index: int) -> tuple[int, int]:
         """(leader, leader epoch) of a partition as this broker knows them, -1 when it does not (KIP-951)."""
-        state = self._image.topics_by_id.get(topic_id) if topic_id is not None else self._image.topics.get(topic or "")
+        state = self.image.topics_by_id.get(topic_id) if topic_id is not None else self.image.topics.get(topic or "")
         if state is None or index not in state.partitions:
             return -1, -1
         found = state.partitions[index]
@@ -341,7 +361,7 @@ class ReplicaManager:
 
     def endpoint(self, broker_id: int, listener_name: str) -> tuple[str, int, str | None] | None:
         """(host, port, rack) of a broker that is alive, None of another one."""
-        broker = self._image.brokers.get(broker_id)
+        broker = self.image.brokers.get(broker_id)
         if broker is None or broker.is_fenced:
             return None
         found = [point for point in broker.endpoints if point[0] == listener_name] or broker.endpoints[:1]
@@ -355,7 +375,7 @@ class ReplicaManager:
 
     def topic_name(self, topic_id: uuid.UUID | None) -> str | None:
         """Name of an id."""
-        topic = None if topic_id is None else self._image.topics_by_id.get(topic_id)
+        topic = None if topic_id is None else self.image.topics_by_id.get(topic_id)
         return None if topic is None else topic.name
 
     # -- appends ---------------------------------------------------------------------------------------------------
@@ -367,9 +387,8 @@ class ReplicaManager:
 
     def wake_readers(self, partition: Partition) -> None:
         """There is something new to read, for followers or for all: at the next `complete_delayed`."""
-        if partition.sessions:
-            assert self.replication is not None
-            self.replication.sessions.note_append(partition)
+        for session in partition.sessions:
+            session.note()
         if partition.is_alone_in_isr:
             self.wake(partition.key)
 
@@ -377,9 +396,8 @@ class ReplicaManager:
         """The high watermark moved: consumers, and producers with acks=all, are looked at in the next
         `complete_delayed`."""
         self._advanced[partition.key] = partition
-        if partition.sessions:
-            assert self.replication is not None
-            self.replication.sessions.note_news(partition)
+        for session in partition.sessions:
+            session.note_news()
 
     def wake(self, key: Hashable) -> None:
         """Fetches that wait for this key are looked at in the next `complete_delayed`."""
@@ -425,8 +443,7 @@ class ReplicaManager:
                 appended[key] = None
                 if partition.waiting:
                     partition.answer_waiting()
-                if self.produces is not None:
-                    self.produces.check_and_complete(key)
+                self._around.produces.check_and_complete(key)
             for key in appended:
                 self.fetches.check_and_complete(key)
             if replication is not None:

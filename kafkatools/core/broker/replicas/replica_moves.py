@@ -10,8 +10,10 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING
 
+from kafkatools.core.broker.metadata.broker_settings import BrokerSettings
+from kafkatools.core.broker.replicas.partition import Partition
+from kafkatools.core.broker.replicas.replica_manager import ReplicaManager
 from kafkatools.core.errors import (
     InvalidTopic,
     KafkaError,
@@ -24,10 +26,6 @@ from kafkatools.core.log.format.filenames import MAX_NAME_LENGTH, TopicPartition
 from kafkatools.core.log.partition.log_directory import LogDirectory
 from kafkatools.core.log.partition.replica_move import SLICE_BYTES, ReplicaMove
 
-if TYPE_CHECKING:
-    from kafkatools.core.broker.node import Node
-    from kafkatools.core.broker.replicas.partition import Partition
-
 TURN_MS = 5
 NO_LIMIT = 2**63 - 1
 RATE = "replica.alter.log.dirs.io.max.bytes.per.second"
@@ -35,10 +33,22 @@ _UUID_HEX = "0" * 32
 
 
 class ReplicaMoves:
-    """The moves under way; `moved(partition)` is called when one is done."""
+    """The moves under way; `moved(partition)` is called when one is done. `is_ready` says whether the metadata is
+    known, so that partitions that it does not have are gone."""
 
-    def __init__(self, node: Node, moved: Callable[[Partition], None]) -> None:
-        self._node = node
+    def __init__(
+        self,
+        replicas: ReplicaManager,
+        settings: BrokerSettings,
+        is_ready: Callable[[], bool],
+        note_failure: Callable[[Exception], None],
+        moved: Callable[[Partition], None],
+    ) -> None:
+        self._replicas = replicas
+        self._logs = replicas.logs
+        self._settings = settings
+        self._is_ready = is_ready
+        self._note_failure = note_failure
         self._moved = moved
         self._moves: dict[TopicPartition, ReplicaMove] = {}
         self._rate: int | None = None
@@ -54,7 +64,7 @@ class ReplicaMoves:
     def alter(self, name: TopicPartition, path: str) -> None:
         """Move a replica (ReplicaManager.alterReplicaLogDirs). Raises InvalidTopic, LogDirNotFound, KafkaStorageError,
         ReplicaNotAvailable, UnknownTopicOrPartition."""
-        logs, replicas = self._node.logs, self._node.replicas
+        logs, replicas = self._logs, self._replicas
         if len(future_directory_name(name.topic, name.partition, _UUID_HEX)) > MAX_NAME_LENGTH:
             raise InvalidTopic("The topic name is too long.")
         directory = logs.find_directory(path) if os.path.isabs(path) else None
@@ -71,45 +81,45 @@ class ReplicaMoves:
         self._move(name, directory)
 
     def _move(self, name: TopicPartition, directory: LogDirectory) -> None:
-        logs = self._node.logs
+        logs = self._logs
         future = logs.future_logs.get(name)
         if future is not None:
             if logs.directory_of(future) is directory:
                 return
             self._moves.pop(name, None)
-            logs.cancel_future(name, self._node.clock.wall_ms())
+            logs.cancel_future(name, self._replicas.clock.wall_ms())
         if logs.directory_of(logs.logs[name]) is not directory:
             self._begin(name, directory)
 
     def _begin(self, name: TopicPartition, directory: LogDirectory) -> None:
-        logs = self._node.logs
-        future = logs.begin_future(name, directory, self._node.clock.wall_ms())
+        logs = self._logs
+        future = logs.begin_future(name, directory, self._replicas.clock.wall_ms())
         self._moves[name] = ReplicaMove(logs.logs[name], future)
         self.read_rate()
 
     def resume(self) -> None:
         """Go on with what a stop interrupted; what is of partitions that are gone meanwhile goes too."""
-        if self._node.is_ready:
+        if self._is_ready():
             self._forget_strangers()
-        for name, directory in self._node.logs.interrupted_futures():
+        for name, directory in self._logs.interrupted_futures():
             try:
                 self._begin(name, directory)
             except KafkaStorageError as error:
-                self._node.note_failure(error)
+                self._note_failure(error)
 
     def _forget_strangers(self) -> None:
-        node = self._node
-        for directory in node.logs.live:
-            for name in [name for name in directory.futures if name not in node.logs.logs]:
-                topic = node.image.topics.get(name.topic)
+        image, node_id = self._replicas.image, self._replicas.node_id
+        for directory in self._logs.live:
+            for name in [name for name in directory.futures if name not in self._logs.logs]:
+                topic = image.topics.get(name.topic)
                 state = None if topic is None else topic.partitions.get(name.partition)
-                if state is None or node.node_id not in state.replicas:
+                if state is None or node_id not in state.replicas:
                     directory.run(partial(directory.forget_future, name))
 
     def read_rate(self) -> None:
         """Take the throttle that holds now."""
         if self._moves:
-            settings = self._node.broker_settings
+            settings = self._settings
             text = settings.dynamic().get(RATE, settings.dynamic_default().get(RATE))
             rate = None if text is None or int(text) >= NO_LIMIT else int(text)
             if rate != self._rate:
@@ -119,7 +129,7 @@ class ReplicaMoves:
 
     def tick(self, now_ms: int) -> None:
         """Copy for a few milliseconds."""
-        clock = self._node.clock
+        clock = self._replicas.clock
         while self._moves and now_ms >= self._next_ms:
             name, move = next(iter(self._moves.items()))
             copied = self._step(name, move)
@@ -135,23 +145,22 @@ class ReplicaMoves:
 
     def _give_up(self, name: TopicPartition, error: Exception) -> None:
         """The replica stays where it is. A disk that failed is the keeper's affair; damage in a log is nobody's."""
-        node = self._node
         del self._moves[name]
-        node.note_failure(KafkaStorageError(f"The replica {name} cannot be moved: {error}"))
-        if not node.logs.failing:
+        self._note_failure(KafkaStorageError(f"The replica {name} cannot be moved: {error}"))
+        if not self._logs.failing:
             try:
-                node.logs.cancel_future(name, node.clock.wall_ms())
+                self._logs.cancel_future(name, self._replicas.clock.wall_ms())
             except (KafkaError, OSError) as another:
-                node.note_failure(another)
+                self._note_failure(another)
 
     def _step(self, name: TopicPartition, move: ReplicaMove) -> int | None:
         """A slice of one replica: its size, None when this one is over."""
-        node = self._node
-        partition = node.replicas.partitions.get(name.topic, {}).get(name.partition)
-        if partition is None or node.logs.future_logs.get(name) is not move.future:
+        logs = self._logs
+        partition = self._replicas.partitions.get(name.topic, {}).get(name.partition)
+        if partition is None or logs.future_logs.get(name) is not move.future:
             del self._moves[name]
             return None
-        wall_ms = node.clock.wall_ms()
+        wall_ms = self._replicas.clock.wall_ms()
         if move.future.config is not partition.log.config:
             move.future.update_config(partition.log.config)
         try:
@@ -159,7 +168,7 @@ class ReplicaMoves:
             if copied:
                 return copied
             move.future.flush(wall_ms)
-            partition.log = node.logs.promote_future(name, wall_ms)
+            partition.log = logs.promote_future(name, wall_ms)
         except (KafkaError, OSError) as error:
             self._give_up(name, error)
             return None

@@ -1,17 +1,16 @@
 """A broker's part in replication, as a leader and as a follower: what ties partitions to the other brokers.
 
-Made by whoever makes the node and given to `ReplicaManager.replication` before the first metadata is applied. `tick`
-goes with every turn of the crank, after requests and answers: it sends fetches and ISR changes that are due, and looks
-at the ISR of every partition twice in replica.lag.time.max.ms.
+`ReplicaManager` has it made for a broker of a cluster. `tick` goes with every turn of the crank, after requests and
+answers: it sends fetches and ISR changes that are due, and looks at the ISR of every partition twice in
+replica.lag.time.max.ms.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from kafkatools.core.broker.metadata.directory_ids import is_online
-from kafkatools.core.broker.metadata.image import MetadataImage
+from kafkatools.core.broker.replicas.cluster import Cluster, ReplicationSettings
 from kafkatools.core.broker.replicas.fetchers import ReplicaFetchers
 from kafkatools.core.broker.replicas.follower_sessions import FollowerSessions
 from kafkatools.core.broker.replicas.isr_changes import IsrChanges
@@ -19,63 +18,12 @@ from kafkatools.core.broker.replicas.partition import Partition
 from kafkatools.core.broker.replicas.replica import Replica
 from kafkatools.core.broker.replicas.replica_selector import replica_in_rack
 from kafkatools.core.broker.replicas.throttles import ReplicationThrottles
-from kafkatools.core.broker.server.channels import ControllerChannel, PeerChannel
-from kafkatools.core.clock import Clock
 
 if TYPE_CHECKING:
     from kafkatools.core.broker.replicas.replica_manager import ReplicaManager
-    from kafkatools.core.broker.server.timer import TimerTask
-    from kafkatools.core.config import Config
 
 NO_BROKER_EPOCH = -2
 EXPIRY_CHECK_MS = 500
-
-
-class ReplicationSettings(NamedTuple):
-    """Settings by Kafka's names (replica.*)."""
-
-    max_lag_ms: int = 30_000
-    fetch_max_bytes: int = 1_048_576
-    fetch_min_bytes: int = 1
-    fetch_response_max_bytes: int = 10_485_760
-    fetch_wait_max_ms: int = 500
-    fetch_backoff_ms: int = 1000
-    request_timeout_ms: int = 30_000
-    quota_windows: tuple[int, int] = (1000, 11)
-    selects_by_rack: bool = False
-
-    @classmethod
-    def of(cls, config: Config) -> ReplicationSettings:
-        """Those of a broker."""
-        return cls(
-            max_lag_ms=config.replica_lag_time_max_ms,
-            fetch_max_bytes=config.replica_fetch_max_bytes,
-            fetch_min_bytes=config.replica_fetch_min_bytes,
-            fetch_response_max_bytes=config.replica_fetch_response_max_bytes,
-            fetch_wait_max_ms=config.replica_fetch_wait_max_ms,
-            fetch_backoff_ms=config.replica_fetch_backoff_ms,
-            request_timeout_ms=config.replica_socket_timeout_ms,
-            quota_windows=(config.replication_quota_window_size_seconds * 1000, config.replication_quota_window_num),
-            selects_by_rack=(config.replica_selector_class or "").endswith("RackAwareReplicaSelector"),
-        )
-
-
-class Cluster(NamedTuple):
-    """What replication is given of the node and the others."""
-
-    node_id: int
-    image: MetadataImage
-    clock: Clock
-    peers: PeerChannel
-    controller: ControllerChannel
-    broker_epoch: Callable[[], int]
-    """The epoch of this broker's registration, -1 before it has one."""
-    schedule: Callable[[int, Callable[[int], None]], TimerTask]
-    """`Timer.schedule` without the time: (delay in ms, what to run)."""
-    limit_of: Callable[[str], int | None]
-    """A throttle's rate as it is set now, by the setting's name."""
-    note_failure: Callable[[Exception], None] | None = None
-    """Hears of logs that could not be written."""
 
 
 class Replication:
@@ -93,8 +41,8 @@ class Replication:
         self.isr_changes = IsrChanges(
             cluster.node_id, cluster.broker_epoch, cluster.controller, replicas.note_high_watermark
         )
-        self.sessions = FollowerSessions(self, replicas)
-        self.fetchers = ReplicaFetchers(self, replicas, cluster)
+        self.sessions = FollowerSessions(replicas, cluster, self.throttles, self.note_fetch)
+        self.fetchers = ReplicaFetchers(replicas, cluster, settings, self.throttles)
         self._next_shrink_ms = self._next_expiry_ms = 0
 
     # -- turns -----------------------------------------------------------------------------------------------------

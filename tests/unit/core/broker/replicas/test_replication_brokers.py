@@ -191,16 +191,8 @@ def test_a_replica_that_is_taken_away_goes_with_its_files(cluster: ReplicaSimula
 
 
 def test_elections_are_told(cluster: ReplicaSimulation) -> None:
-    heard: list[tuple[int, str, int]] = []
-    for broker in cluster.brokers.values():
-
-        def elected(partition: Partition, broker_id: int = broker.broker_id) -> None:
-            heard.append((broker_id, "elected", partition.leader_epoch))
-
-        def resigned(partition: Partition, broker_id: int = broker.broker_id) -> None:
-            heard.append((broker_id, "resigned", partition.leader_epoch))
-
-        broker.replicas.on_elected, broker.replicas.on_resigned = elected, resigned
+    heard = cluster.elections
+    heard.clear()
     cluster.elect(2)
     cluster.run(60)
     assert sorted(heard) == [(1, "resigned", 1), (2, "elected", 1)]

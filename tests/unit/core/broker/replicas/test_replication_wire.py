@@ -15,7 +15,7 @@ from kafkatools.core.broker.replicas.fetch_messages import (
     encode_request,
     parse_request,
 )
-from kafkatools.core.broker.replicas.replica_manager import FetchPartition
+from kafkatools.core.broker.replicas.fetch_partition import FetchPartition
 from kafkatools.core.errors import DecodeError
 from kafkatools.core.protocol import messages
 

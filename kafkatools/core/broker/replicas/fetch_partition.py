@@ -1,0 +1,54 @@
+"""What a fetch asks of a partition, and what it gets."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from kafkatools.core.broker.replicas.partition import EpochEnd
+from kafkatools.core.log.partition.log_results import LogSlice
+
+NONE = 0
+
+
+@dataclass(slots=True)
+class FetchPartition:
+    """What a fetch wants of one partition, by name or by id."""
+
+    topic: str | None
+    topic_id: uuid.UUID | None
+    index: int
+    fetch_offset: int
+    max_bytes: int
+    current_leader_epoch: int = -1
+    last_fetched_epoch: int = -1
+    log_start_offset: int = -1
+
+
+@dataclass(slots=True)
+class FetchedPartition:
+    """What there is of it."""
+
+    error_code: int = NONE
+    high_watermark: int = -1
+    last_stable_offset: int = -1
+    log_start_offset: int = -1
+    aborted: Sequence[tuple[int, int]] | None = None
+    records: LogSlice | None = None
+    diverging: EpochEnd | None = None
+    preferred_read_replica: int = -1
+    current_leader: tuple[int, int] | None = None
+
+    @property
+    def size_bytes(self) -> int:
+        return 0 if self.records is None else self.records.size_bytes
+
+
+class Reader(NamedTuple):
+    """Who reads: a consumer; since it can tell its rack it may read from followers too (KIP-392)."""
+
+    isolation_level: int
+    rack_id: str = ""
+    is_leader_only: bool = False
