@@ -35,8 +35,10 @@ tools: $(STAMP)
 	@sh .ci/ensure-tools
 	@cd tests && ../$(BIN)/python -m support.apache_kafka && ../$(BIN)/python -m support.kafkajs && ../$(BIN)/python -m support.official_spark
 
+# SMALL_STAGE=test-newest runs the small stage on the newest Python instead of $(PYTHON).
+SMALL_STAGE ?= test-small
 test:
-	$(MAKE) test-small
+	$(MAKE) $(SMALL_STAGE)
 	$(MAKE) test-large
 	$(MAKE) test-alone
 

@@ -25,6 +25,14 @@ class Run(NamedTuple):
     tell: Callable[[str], None]
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Give each part three times its seconds and ten minutes more, so that a client that hangs ends the run."""
+    seconds = float(os.environ.get("KT_FUZZ_SECONDS", "10"))
+    for item in items:
+        if pathlib.Path(__file__).parent in item.path.parents:
+            item.add_marker(pytest.mark.timeout(600 + 3 * seconds))
+
+
 @pytest.fixture
 def run(request: pytest.FixtureRequest, record_property: Callable[[str, object], None]) -> Run:
     """The run that the environment asks for; the seed is a part's own."""

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
 from support.fuzz.responses import fuzz_clients
 
 
-@pytest.mark.timeout(0)
 def test_no_response_makes_a_client_fail(run: Any) -> None:
     proxy, outcomes, found = fuzz_clients(run.seed, run.seconds)
     ended = ", ".join(f"{count} {name}" for name, count in outcomes.most_common())

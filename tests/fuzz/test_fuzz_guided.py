@@ -19,7 +19,6 @@ STARTUP_S = 300
 pytestmark = pytest.mark.skipif(importlib.util.find_spec("atheris") is None, reason="atheris is not installed")
 
 
-@pytest.mark.timeout(0)
 @pytest.mark.parametrize("target", TARGETS)
 def test_no_input_that_coverage_finds_breaks_a_property(
     run: Any, findings: pathlib.Path, tmp_path: pathlib.Path, target: str

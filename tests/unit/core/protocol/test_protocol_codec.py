@@ -9,7 +9,7 @@ import pytest
 from support import kio_messages
 
 from kafkatools.core.protocol._codec import NO_LIMIT, Reader, Writer
-from kafkatools.core.protocol.api_versions import API_VERSIONS, ApiKey, versions_of
+from kafkatools.core.protocol.api_versions import ApiKey, versions_of
 from kafkatools.core.protocol.definitions import FILES, definition_of, names_in
 from kafkatools.core.protocol.entities import entity_type
 
@@ -68,7 +68,7 @@ def test_every_message_of_kio_and_every_api_is_defined() -> None:
             definition = definition_of(api.label + kind)
             assert definition.api_key == api
             assert set(versions_of(api)) <= set(definition.versions)  # kio has unstable versions too
-            first_flexible = API_VERSIONS[api][2]
+            first_flexible = api.first_flexible_version
             for version in definition.versions:
                 assert (version in definition.flexible) == (version >= first_flexible), (api, version)
 
