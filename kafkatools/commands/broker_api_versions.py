@@ -47,31 +47,9 @@ def _lines(ranges: Iterable[ApiRange]) -> list[str]:
 
     lines = {each.api_key: _line(each) for each in ranges}
     for key in ApiKey:
-        if key not in lines and key not in _between_nodes():
+        if key not in lines and not key.is_between_nodes:
             lines[key] = f"{key.label}({int(key)}): UNSUPPORTED"
     return [lines[key] for key in sorted(lines)]
-
-
-def _between_nodes() -> frozenset[int]:
-    """APIs that no client uses: those of the controllers' listeners."""
-    from kafkatools.core.protocol.api_versions import ApiKey
-
-    return frozenset(
-        (
-            ApiKey.VOTE,
-            ApiKey.BEGIN_QUORUM_EPOCH,
-            ApiKey.END_QUORUM_EPOCH,
-            ApiKey.ALTER_PARTITION,
-            ApiKey.ENVELOPE,
-            ApiKey.FETCH_SNAPSHOT,
-            ApiKey.BROKER_REGISTRATION,
-            ApiKey.BROKER_HEARTBEAT,
-            ApiKey.ALLOCATE_PRODUCER_IDS,
-            ApiKey.CONTROLLER_REGISTRATION,
-            ApiKey.ASSIGN_REPLICAS_TO_DIRS,
-            ApiKey.UPDATE_RAFT_VOTER,
-        )
-    )
 
 
 def _line(served: ApiRange) -> str:

@@ -15,10 +15,12 @@ from kafkatools.core.errors import DecodeError, UnsupportedVersion
 from kafkatools.core.protocol.varints import read_unsigned_varint, skip_tagged_fields
 
 NEVER = 1 << 15
+BETWEEN_NODES = True
 
 
 class ApiKey(IntEnum):
-    """The APIs by Kafka's name in upper case: key, first version, last version, first flexible version.
+    """The APIs by Kafka's name in upper case: key, first version, last version, first flexible version,
+    BETWEEN_NODES if only controllers answer it, to nodes of the cluster.
 
     Source: ApiKeys and the message definitions of Apache Kafka 4.3.
     """
@@ -27,14 +29,20 @@ class ApiKey(IntEnum):
     first_version: int
     last_version: int
     first_flexible_version: int
+    is_between_nodes: bool
 
     def __new__(
-        cls, key: int, first_version: int = 0, last_version: int = 0, first_flexible_version: int = NEVER
+        cls,
+        key: int,
+        first_version: int = 0,
+        last_version: int = 0,
+        first_flexible_version: int = NEVER,
+        is_between_nodes: bool = False,
     ) -> ApiKey:
         api = int.__new__(cls, key)
         api._value_ = key
         api.first_version, api.last_version = first_version, last_version
-        api.first_flexible_version = first_flexible_version
+        api.first_flexible_version, api.is_between_nodes = first_flexible_version, is_between_nodes
         return api
 
     PRODUCE = 0, 3, 13, 9
@@ -85,28 +93,28 @@ class ApiKey(IntEnum):
     ALTER_CLIENT_QUOTAS = 49, 0, 1, 1
     DESCRIBE_USER_SCRAM_CREDENTIALS = 50, 0, 0, 0
     ALTER_USER_SCRAM_CREDENTIALS = 51, 0, 0, 0
-    VOTE = 52, 0, 2, 0
-    BEGIN_QUORUM_EPOCH = 53, 0, 1, 1
-    END_QUORUM_EPOCH = 54, 0, 1, 1
+    VOTE = 52, 0, 2, 0, BETWEEN_NODES
+    BEGIN_QUORUM_EPOCH = 53, 0, 1, 1, BETWEEN_NODES
+    END_QUORUM_EPOCH = 54, 0, 1, 1, BETWEEN_NODES
     DESCRIBE_QUORUM = 55, 0, 2, 0
-    ALTER_PARTITION = 56, 2, 3, 2
+    ALTER_PARTITION = 56, 2, 3, 2, BETWEEN_NODES
     UPDATE_FEATURES = 57, 0, 2, 0
-    ENVELOPE = 58, 0, 0, 0
-    FETCH_SNAPSHOT = 59, 0, 1, 0
+    ENVELOPE = 58, 0, 0, 0, BETWEEN_NODES
+    FETCH_SNAPSHOT = 59, 0, 1, 0, BETWEEN_NODES
     DESCRIBE_CLUSTER = 60, 0, 2, 0
     DESCRIBE_PRODUCERS = 61, 0, 0, 0
-    BROKER_REGISTRATION = 62, 0, 4, 0
-    BROKER_HEARTBEAT = 63, 0, 2, 0
+    BROKER_REGISTRATION = 62, 0, 4, 0, BETWEEN_NODES
+    BROKER_HEARTBEAT = 63, 0, 2, 0, BETWEEN_NODES
     UNREGISTER_BROKER = 64, 0, 0, 0
     DESCRIBE_TRANSACTIONS = 65, 0, 0, 0
     LIST_TRANSACTIONS = 66, 0, 2, 0
-    ALLOCATE_PRODUCER_IDS = 67, 0, 0, 0
+    ALLOCATE_PRODUCER_IDS = 67, 0, 0, 0, BETWEEN_NODES
     CONSUMER_GROUP_HEARTBEAT = 68, 0, 1, 0
     CONSUMER_GROUP_DESCRIBE = 69, 0, 1, 0
-    CONTROLLER_REGISTRATION = 70, 0, 0, 0
+    CONTROLLER_REGISTRATION = 70, 0, 0, 0, BETWEEN_NODES
     GET_TELEMETRY_SUBSCRIPTIONS = 71, 0, 0, 0
     PUSH_TELEMETRY = 72, 0, 0, 0
-    ASSIGN_REPLICAS_TO_DIRS = 73, 0, 0, 0
+    ASSIGN_REPLICAS_TO_DIRS = 73, 0, 0, 0, BETWEEN_NODES
     LIST_CONFIG_RESOURCES = 74, 0, 1, 0
     DESCRIBE_TOPIC_PARTITIONS = 75, 0, 0, 0
     SHARE_GROUP_HEARTBEAT = 76, 1, 1, 1
@@ -115,7 +123,7 @@ class ApiKey(IntEnum):
     SHARE_ACKNOWLEDGE = 79, 1, 2, 1
     ADD_RAFT_VOTER = 80, 0, 1, 0
     REMOVE_RAFT_VOTER = 81, 0, 0, 0
-    UPDATE_RAFT_VOTER = 82, 0, 0, 0
+    UPDATE_RAFT_VOTER = 82, 0, 0, 0, BETWEEN_NODES
     INITIALIZE_SHARE_GROUP_STATE = 83, 0, 0, 0
     READ_SHARE_GROUP_STATE = 84, 0, 0, 0
     WRITE_SHARE_GROUP_STATE = 85, 0, 1, 0

@@ -26,16 +26,7 @@ def handle_describe_acls(node: Node, request: Request) -> Response:
     One filter, one answer.
     User resources (version 3) are stored and described; delegation tokens do not exist here.
     """
-    entity = request.decode()
-    wanted = AclFilter(
-        int(entity.resource_type_filter),
-        entity.resource_name_filter,
-        int(entity.pattern_type_filter),
-        entity.principal_filter,
-        entity.host_filter,
-        int(entity.operation),
-        int(entity.permission_type),
-    )
+    wanted = _filter_of(request.decode())
     if wanted.has_unknown:
         raise CloseConnection("DescribeAclsRequest contains UNKNOWN elements")
     try:
@@ -45,6 +36,18 @@ def handle_describe_acls(node: Node, request: Request) -> Response:
         return request.respond({**error_fields(error), "resources": []})
     found = node.image.acls.matching(wanted)
     return request.respond({"error_code": 0, "error_message": "", "resources": _by_resource(found)})
+
+
+def _filter_of(fields: Any) -> AclFilter:
+    return AclFilter(
+        int(fields.resource_type_filter),
+        fields.resource_name_filter,
+        int(fields.pattern_type_filter),
+        fields.principal_filter,
+        fields.host_filter,
+        int(fields.operation),
+        int(fields.permission_type),
+    )
 
 
 def _by_resource(acls: list[Acl]) -> list[dict[str, Any]]:
@@ -101,18 +104,7 @@ def handle_delete_acls(node: Node, request: Request) -> Response:
 
     One result per filter, naming what it removed.
     """
-    filters = [
-        AclFilter(
-            int(each.resource_type_filter),
-            each.resource_name_filter,
-            int(each.pattern_type_filter),
-            each.principal_filter,
-            each.host_filter,
-            int(each.operation),
-            int(each.permission_type),
-        )
-        for each in request.decode().filters
-    ]
+    filters = [_filter_of(each) for each in request.decode().filters]
     if any(each.has_unknown for each in filters):
         raise CloseConnection("Filters contain UNKNOWN elements")
     try:

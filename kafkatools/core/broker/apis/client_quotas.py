@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from kafkatools.core.broker.metadata.controller.client_quotas import Alteration, Component, Entity, describe, entity_of
-from kafkatools.core.broker.metadata.controller.configs import error_fields
+from kafkatools.core.broker.metadata.controller.configs import error_fields, outcome_fields
 from kafkatools.core.broker.server.apis import ensure_permitted, is_permitted
 from kafkatools.core.broker.server.requests import Request, Response
 from kafkatools.core.errors import ClusterAuthorizationFailed, KafkaError
@@ -55,8 +55,5 @@ def handle_alter_client_quotas(node: Node, request: Request) -> Response:
         outcomes = node.controller.alter_client_quotas(alterations, validate_only=entity.validate_only)
     except KafkaError as error:
         outcomes = {each.entity: error for each in alterations}
-    entries = []
-    for each, problem in outcomes.items():
-        fields = {"error_code": 0, "error_message": None} if problem is None else error_fields(problem)
-        entries.append({**fields, "entity": entity_fields(each)})
+    entries = [{**outcome_fields(problem), "entity": entity_fields(each)} for each, problem in outcomes.items()]
     return request.respond({"entries": entries})

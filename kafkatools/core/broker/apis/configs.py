@@ -15,7 +15,7 @@ from kafkatools.core.broker.metadata.controller.acls import (
     GROUP,
     TOPIC,
 )
-from kafkatools.core.broker.metadata.controller.configs import ConfigChange, error_fields, is_integer
+from kafkatools.core.broker.metadata.controller.configs import ConfigChange, error_fields, is_integer, outcome_fields
 from kafkatools.core.broker.metadata.controller.topics import validate_name
 from kafkatools.core.broker.metadata.image import (
     BROKER_LOGGER_RESOURCE,
@@ -173,13 +173,12 @@ def answer_each(
     responses = []
     for resource in entity.resources:
         key = (int(resource.resource_type), resource.resource_name)
-        answer: dict[str, Any] = {"resource_type": key[0], "resource_name": key[1]}
+        problem: KafkaError | None = None
         try:
             alter(key, resource.configs, entity.validate_only)
         except KafkaError as error:
-            responses.append({**answer, **error_fields(error)})
-        else:
-            responses.append({**answer, "error_code": 0, "error_message": None})
+            problem = error
+        responses.append({"resource_type": key[0], "resource_name": key[1], **outcome_fields(problem)})
     return request.respond({"responses": responses})
 
 

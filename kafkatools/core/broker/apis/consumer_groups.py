@@ -33,7 +33,6 @@ if TYPE_CHECKING:
 # ConsumerGroupHeartbeat
 FIRST_VERSION_OF_REGEX = 1
 FEATURE = "group.version"
-NO_MEMBERSHIP: Fields = {"member_id": None, "member_epoch": 0, "heartbeat_interval": 0, "assignment": None}
 CLASSIC_MEMBER, CONSUMER_MEMBER, UNKNOWN_MEMBER_TYPE = 0, 1, -1
 
 
@@ -65,13 +64,20 @@ def handle_consumer_group_heartbeat(node: Node, request: Request) -> Response:
         _ensure_allowed(node, request, wanted)
         fields = node.groups.consumer_heartbeat(wanted)
     except KafkaError as error:
-        fields = {**NO_MEMBERSHIP, "error_code": coordinator_error_code(error), "error_message": message_of(error)}
+        fields = heartbeat_refusal(coordinator_error_code(error), message_of(error))
     return told(node.coordination, request, wanted.group_id, fields, heartbeat_refusal)
 
 
-def heartbeat_refusal(code: int) -> Fields:
-    """A heartbeat that failed."""
-    return {**NO_MEMBERSHIP, "error_code": code, "error_message": None}
+def heartbeat_refusal(code: int, message: str | None = None) -> Fields:
+    """The response to a heartbeat that failed."""
+    return {
+        "member_id": None,
+        "member_epoch": 0,
+        "heartbeat_interval": 0,
+        "assignment": None,
+        "error_code": code,
+        "error_message": message,
+    }
 
 
 def ensure_enabled(node: Node) -> None:

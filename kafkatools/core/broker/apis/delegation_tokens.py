@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def handle_create_delegation_token(node: Node, request: Request) -> Response:
-    """CreateDelegationToken: refused, as Apache Kafka refuses it on a PLAINTEXT listener."""
+    """CreateDelegationToken: refused."""
     request.decode()
     kind, _, name = ANONYMOUS.partition(":")
     return request.respond(
@@ -36,18 +36,18 @@ def handle_create_delegation_token(node: Node, request: Request) -> Response:
 
 
 def handle_renew_delegation_token(node: Node, request: Request) -> Response:
-    """RenewDelegationToken: refused, as Apache Kafka refuses it on a PLAINTEXT listener."""
+    """RenewDelegationToken: refused."""
     request.decode()
     return request.respond({"error_code": DelegationTokenRequestNotAllowed.code, "expiry_timestamp": -1})
 
 
 def handle_expire_delegation_token(node: Node, request: Request) -> Response:
-    """ExpireDelegationToken: refused, as Apache Kafka refuses it on a PLAINTEXT listener."""
+    """ExpireDelegationToken: refused."""
     request.decode()
     return request.respond({"error_code": DelegationTokenRequestNotAllowed.code, "expiry_timestamp": -1})
 
 
 def handle_describe_delegation_token(node: Node, request: Request) -> Response:
-    """DescribeDelegationToken: refused, as Apache Kafka refuses it on a PLAINTEXT listener."""
+    """DescribeDelegationToken: refused."""
     request.decode()
     return request.respond({"error_code": DelegationTokenRequestNotAllowed.code, "tokens": []})

@@ -9,7 +9,6 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from kafkatools.core.broker.coordinators.groups.any_group import AnyGroup
 from kafkatools.core.broker.coordinators.groups.classic.group import Group
 from kafkatools.core.broker.coordinators.groups.classic.states import GroupState
 from kafkatools.core.broker.coordinators.groups.errors import coordinator_error_code
@@ -37,13 +36,13 @@ HIDDEN = "The group has described topic(s) that the client is not authorized to 
 
 def handle_list_groups(node: Node, request: Request) -> Response:
     """ListGroups: with the filters by state (KIP-518) and type (KIP-848). Every group that passes the filters; an
-    empty filter passes all."""
+    empty filter passes all. Who may describe the cluster sees every group, else only those it may describe."""
     entity = request.decode()
     states = {state.lower() for state in entity.states_filter} if request.version >= FIRST_VERSION_OF_STATES else None
     types = {kind.lower() for kind in entity.types_filter} if request.version >= FIRST_VERSION_OF_TYPES else None
     if node.coordination.groups.is_loading:
         return request.respond({"error_code": CoordinatorLoadInProgress.code, "groups": []})
-    is_shown = _Shown(node, request)
+    is_all_shown = node.authorize(request, DESCRIBE, CLUSTER, CLUSTER_NAME)
     groups = [
         {
             "group_id": group.group_id,
@@ -54,21 +53,9 @@ def handle_list_groups(node: Node, request: Request) -> Response:
         for group in paced(list(node.groups.groups.values()))
         if (not states or group.state_name.lower() in states)
         and (not types or group.group_type in types)
-        and is_shown(group.group_id)
+        and (is_all_shown or node.authorize(request, DESCRIBE, GROUP, group.group_id))
     ]
     return request.respond({"error_code": 0, "groups": groups})
-
-
-class _Shown:
-    """Who may describe the cluster sees every group, else only those it may describe."""
-
-    def __init__(self, node: Node, request: Request) -> None:
-        self._node = node
-        self._request = request
-        self._all = node.authorize(request, DESCRIBE, CLUSTER, CLUSTER_NAME)
-
-    def __call__(self, group_id: str) -> bool:
-        return self._all or self._node.authorize(self._request, DESCRIBE, GROUP, group_id)
 
 
 def handle_describe_groups(node: Node, request: Request) -> Response:
@@ -98,12 +85,15 @@ def _answer(node: Node, request: Request, group_id: str) -> dict[str, Any]:
         node.groups.ensure_active(group_id)
         return _describe(node, request.version, group_id)
     except KafkaError as error:
-        code = error.code
+        return _not_described(group_id, error.code)
+
+
+def _not_described(group_id: str, error_code: int, message: str | None = None, state: str = "") -> dict[str, Any]:
     return {
-        "error_code": code,
-        "error_message": None,
+        "error_code": error_code,
+        "error_message": message,
         "group_id": group_id,
-        "group_state": "",
+        "group_state": state,
         "protocol_type": "",
         "protocol_data": "",
         "members": [],
@@ -113,16 +103,11 @@ def _answer(node: Node, request: Request, group_id: str) -> dict[str, Any]:
 def _describe(node: Node, version: int, group_id: str) -> dict[str, Any]:
     group = node.groups.groups.get(group_id)
     if not isinstance(group, Group):
-        is_error = version >= FIRST_VERSION_OF_NOT_FOUND
-        return {
-            "error_code": GroupIdNotFound.code if is_error else 0,
-            "error_message": f"Group {group_id} {_what_is_wrong(group)}." if is_error else None,
-            "group_id": group_id,
-            "group_state": GroupState.DEAD.value,
-            "protocol_type": "",
-            "protocol_data": "",
-            "members": [],
-        }
+        dead = GroupState.DEAD.value
+        if version < FIRST_VERSION_OF_NOT_FOUND:
+            return _not_described(group_id, 0, state=dead)
+        problem = "not found" if group is None else "is not a classic group"
+        return _not_described(group_id, GroupIdNotFound.code, f"Group {group_id} {problem}.", dead)
     is_stable = group.is_in(GroupState.STABLE)
     return {
         "error_code": 0,
@@ -133,10 +118,6 @@ def _describe(node: Node, version: int, group_id: str) -> dict[str, Any]:
         "protocol_data": (group.protocol_name or "") if is_stable else "",
         "members": _members(group, is_stable=is_stable),
     }
-
-
-def _what_is_wrong(group: AnyGroup | None) -> str:
-    return "not found" if group is None else "is not a classic group"
 
 
 def _members(group: Group, *, is_stable: bool) -> list[dict[str, Any]]:

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 from kafkatools.core.broker.metadata.controller.topics import METADATA_TOPIC
 from kafkatools.core.broker.server.apis import ensure_permitted
-from kafkatools.core.broker.server.requests import DELAYED, CloseConnection, Request, Response
+from kafkatools.core.broker.server.later_response import LaterResponse
+from kafkatools.core.broker.server.requests import CloseConnection, Request, Response
 from kafkatools.core.errors import KafkaError, NotController, NotLeaderOrFollower, UnknownTopicOrPartition
 
 if TYPE_CHECKING:
@@ -43,18 +44,9 @@ def handle_raft_fetch(node: Node, request: Request) -> Response:
     raft, refusal = allowed_raft(node, request)
     if refusal is not None:
         return request.respond(refusal)
-    now: list[dict[str, Any]] = []
-    is_late = False
-
-    def answer(fields: dict[str, Any]) -> None:
-        if is_late:
-            request.complete(request.respond(fields))
-        else:
-            now.append(fields)
-
-    raft.handle_fetch(request.decode(), node.clock.now_ms(), answer)
-    is_late = True
-    return request.respond(now[0]) if now else DELAYED
+    response = LaterResponse(request)
+    raft.handle_fetch(request.decode(), node.clock.now_ms(), response.respond)
+    return response.returned()
 
 
 def handle_vote(node: Node, request: Request) -> Response:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from kafkatools.core.broker.metadata.controller.configs import error_fields
+from kafkatools.core.broker.metadata.controller.configs import error_fields, outcome_fields
 from kafkatools.core.broker.metadata.controller.partitions import PREFERRED
 from kafkatools.core.broker.metadata.image import PartitionState
 from kafkatools.core.broker.server.apis import ensure_permitted
@@ -55,10 +55,9 @@ def handle_alter_partition_reassignments(node: Node, request: Request) -> Respon
 
 
 def _reassigned(index: int, error: KafkaError | None) -> dict[str, Any]:
-    answer = {"partition_index": index, "error_code": 0, "error_message": None}
     if isinstance(error, NoReassignmentInProgress):
-        return {**answer, "error_code": error.code}
-    return answer if error is None else {**answer, **error_fields(error)}
+        return {"partition_index": index, "error_code": error.code, "error_message": None}
+    return {"partition_index": index, **outcome_fields(error)}
 
 
 def handle_list_partition_reassignments(node: Node, request: Request) -> Response:
@@ -114,6 +113,4 @@ def _elected_topic(name: str, partitions: list[dict[str, Any]]) -> dict[str, Any
 
 
 def _elected(index: int, error: KafkaError | None) -> dict[str, Any]:
-    if error is None:
-        return {"partition_id": index, "error_code": 0, "error_message": None}
-    return {"partition_id": index, **error_fields(error)}
+    return {"partition_id": index, **outcome_fields(error)}

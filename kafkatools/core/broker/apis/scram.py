@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kafkatools.core.broker.metadata.controller.configs import error_fields
+from kafkatools.core.broker.metadata.controller.configs import error_fields, outcome_fields
 from kafkatools.core.broker.metadata.controller.scram import Upsertion, describe
 from kafkatools.core.broker.server.apis import ensure_permitted
 from kafkatools.core.broker.server.requests import Request, Response
@@ -45,8 +45,6 @@ def handle_alter_user_scram_credentials(node: Node, request: Request) -> Respons
         outcomes = node.controller.alter_scram_credentials(deletions, upsertions)
     except KafkaError as error:
         outcomes = dict.fromkeys([name for name, _ in deletions] + [each.name for each in upsertions], error)
-    results = []
-    for user, problem in outcomes.items():
-        fields = {"error_code": 0, "error_message": None} if problem is None else error_fields(problem)
-        results.append({"user": user, **fields})
-    return request.respond({"results": results})
+    return request.respond(
+        {"results": [{"user": user, **outcome_fields(problem)} for user, problem in outcomes.items()]}
+    )

@@ -11,6 +11,7 @@ from kafkatools.core.broker.coordinators.groups.errors import coordinator_error_
 from kafkatools.core.broker.coordinators.groups.share.group import ShareGroup
 from kafkatools.core.broker.coordinators.share_state.share_state import ShareKey, ShareState
 from kafkatools.core.broker.metadata.controller.acls import DELETE, DESCRIBE, GROUP, READ, TOPIC
+from kafkatools.core.broker.metadata.controller.configs import outcome_fields
 from kafkatools.core.broker.metadata.image import NO_LEADER, TopicState
 from kafkatools.core.broker.replicas.partition import LATEST_TIMESTAMP
 from kafkatools.core.broker.server.later_response import LaterResponse
@@ -234,13 +235,7 @@ def _altered_topic(node: Node, topic: Any, refused: dict[tuple[str, int], KafkaE
     partitions = []
     for partition in topic.partitions:
         error = refused.get((topic.topic_name, partition.partition_index))
-        partitions.append(
-            {
-                "partition_index": partition.partition_index,
-                "error_code": 0 if error is None else error.code,
-                "error_message": None if error is None else str(error),
-            }
-        )
+        partitions.append({"partition_index": partition.partition_index, **outcome_fields(error)})
     return {
         "topic_name": topic.topic_name,
         "topic_id": None if known is None else known.topic_id,
@@ -284,6 +279,5 @@ def _forgotten_topic(node: Node, name: str, error: KafkaError | None) -> dict[st
     return {
         "topic_name": name,
         "topic_id": None if known is None or error is not None else known.topic_id,
-        "error_code": 0 if error is None else error.code,
-        "error_message": None if error is None else str(error),
+        **outcome_fields(error),
     }

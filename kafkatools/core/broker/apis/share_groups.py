@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from kafkatools.core.broker.apis.consumer_groups import NO_MEMBERSHIP, heartbeat_refusal, message_of
+from kafkatools.core.broker.apis.consumer_groups import heartbeat_refusal, message_of
 from kafkatools.core.broker.apis.groups import Description, describe_each, ensure_may_see, refusal, topics_of
 from kafkatools.core.broker.coordinators.groups.errors import coordinator_error_code
 from kafkatools.core.broker.coordinators.groups.service import client_of, told
@@ -45,7 +45,7 @@ def handle_share_group_heartbeat(node: Node, request: Request) -> Response:
             node.authorize_or_raise(request, DESCRIBE, TOPIC, name)
         fields = node.groups.share_heartbeat(wanted)
     except KafkaError as error:
-        fields = {**NO_MEMBERSHIP, "error_code": coordinator_error_code(error), "error_message": message_of(error)}
+        fields = heartbeat_refusal(coordinator_error_code(error), message_of(error))
     return told(node.coordination, request, wanted.group_id, fields, heartbeat_refusal)
 
 

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 from kafkatools.core.broker.server.apis import CONTROLLER_APIS, FORWARDED, AnsweredBy, Api, Handler
 from kafkatools.core.broker.server.dispatch import Dispatcher
 from kafkatools.core.broker.server.forwarding import forward, run_on_controller
-from kafkatools.core.broker.server.requests import DELAYED, CloseConnection, Request, Response
+from kafkatools.core.broker.server.later_response import LaterResponse
+from kafkatools.core.broker.server.requests import CloseConnection, Request, Response
 from kafkatools.core.errors import KafkaError, NotController
 
 if TYPE_CHECKING:
@@ -58,27 +59,15 @@ def _when_committed(
 ) -> Response:
     """The answer to work for the active controller, when what it wrote is committed; `refused` gives the answer when
     this node is not it, else the connection ends: the client looks for another."""
-    responses: list[Response] = []
-    is_delayed = False
-
-    def answer(response: Response) -> None:
-        if is_delayed:
-            request.complete(response)
-        else:
-            responses.append(response)
+    later = LaterResponse(request)
 
     def give_up() -> None:
-        if refused is None:
-            if not is_delayed:
-                raise CloseConnection("this controller is not active")
+        if refused is not None:
+            later.give(refused(NotController()))
+        elif later.is_delayed:
             request.connection.close()
-        elif is_delayed:
-            request.complete(refused(NotController()))
         else:
-            responses.append(refused(NotController()))
+            raise CloseConnection("this controller is not active")
 
-    run_on_controller(node, request.api_key, work, answer, give_up, give_up)
-    if responses:
-        return responses[0]
-    is_delayed = True
-    return DELAYED
+    run_on_controller(node, request.api_key, work, later.give, give_up, give_up)
+    return later.returned()

@@ -271,3 +271,8 @@ def error_fields(error: KafkaError) -> dict[str, Any]:
     """`error_code` and `error_message` of a result; what Kafka has no code for it does not explain either."""
     is_unknown = isinstance(error, UnknownServerError)
     return {"error_code": error.code, "error_message": None if is_unknown else str(error)}
+
+
+def outcome_fields(error: KafkaError | None) -> dict[str, Any]:
+    """`error_code` and `error_message` of a result that may be a success."""
+    return {"error_code": 0, "error_message": None} if error is None else error_fields(error)

@@ -28,6 +28,11 @@ def test_versions(key: int) -> None:
     assert callable(api.load())
 
 
+def test_apis_between_nodes_are_served_on_the_controller_s_listener_only() -> None:
+    between_nodes = {api.key for api in TABLE if api.key.is_between_nodes}
+    assert between_nodes == set(CONTROLLER_APIS) - set(BROKER_APIS)
+
+
 def test_what_is_forwarded_is_served_to_clients_of_brokers_too() -> None:
     forwarded = {api.key for api in TABLE if api.answered_by in FORWARDED}
     assert set(BROKER_APIS) & set(CONTROLLER_APIS) >= forwarded
