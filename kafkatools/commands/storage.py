@@ -221,14 +221,16 @@ def _announcement(request: FormatRequest) -> str:
 
 def _java_text(record: Any) -> str:
     """The toString of a generated message: field names in camelCase, bytes as a list of signed numbers."""
+    from kafkatools.core.protocol.definitions import camel_case
+
     fields = []
-    for field in record.__schema__.fields:
-        value = getattr(record, field.attribute)
+    for field in record.__fields__:
+        value = getattr(record, field.name)
         if isinstance(value, bytes):
             text = "[" + ", ".join(str(byte - 256 if byte > 127 else byte) for byte in value) + "]"
         else:
             text = f"'{value}'" if isinstance(value, str) else str(value)
-        fields.append(f"{field.name}={text}")
+        fields.append(f"{camel_case(field.name)}={text}")
     return f"{record.__schema__.name}({', '.join(fields)})"
 
 

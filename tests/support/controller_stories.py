@@ -14,8 +14,9 @@ import pathlib
 import sys
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import fields
 from typing import Any
+
+from kafkatools.core.protocol.entities import Entity
 
 STORY = pathlib.Path(__file__).parent.parent / "golden" / "controller" / "story.json"
 SETTINGS = {"broker.session.timeout.ms": "2000", "broker.heartbeat.interval.ms": "300", "num.partitions": "1"}
@@ -270,8 +271,8 @@ class Recorder:
 
 def plain(value: Any) -> Any:
     """An answer as JSON, without ids and settings."""
-    if hasattr(type(value), "__dataclass_fields__"):
-        names = [each.name for each in fields(value) if each.name not in ("throttle_time", "configs", "topic_id")]
+    if isinstance(value, Entity):
+        names = [name for name in value.__layout__.names if name not in ("throttle_time", "configs", "topic_id")]
         return {name: plain(getattr(value, name)) for name in names}
     if isinstance(value, (list, tuple)):
         return [plain(each) for each in value]

@@ -21,14 +21,13 @@ import struct
 import time
 import uuid
 from collections.abc import Mapping
-from dataclasses import fields, is_dataclass
-from datetime import timedelta
 from enum import Enum
 from typing import Any
 
 from support.raw_client import RawClient
 
 from kafkatools.core.protocol.api_versions import ApiKey
+from kafkatools.core.protocol.entities import Entity
 from kafkatools.core.protocol.frames import decode_response_header, encode_request
 from kafkatools.core.protocol.messages import build, decode, request_type, response_type
 from kafkatools.core.protocol.uuids import uuid_text
@@ -184,16 +183,14 @@ class Run:
 
 def plain(value: Any) -> Any:
     """An entity as JSON has it."""
-    if is_dataclass(value):
-        return {field.name: plain(getattr(value, field.name)) for field in fields(value)}
+    if isinstance(value, Entity):
+        return {name: plain(item) for name, item in zip(value.__layout__.names, value, strict=True)}
     if isinstance(value, tuple | list):
         return [plain(item) for item in value]
     if isinstance(value, bytes | memoryview):
         return f"$hex:{bytes(value).hex()}"
     if isinstance(value, uuid.UUID):
         return uuid_text(value)
-    if isinstance(value, timedelta):
-        return value // timedelta(milliseconds=1)
     return value.value if isinstance(value, Enum) else value
 
 

@@ -137,7 +137,7 @@ class ScriptedBroker:
 
 def known_fields(header: RequestHeader, fields: Mapping[str, Any]) -> dict[str, Any]:
     """Without the fields of a response that its version does not have."""
-    known = response_type(header.api_key, header.api_version).__dataclass_fields__
+    known = response_type(header.api_key, header.api_version).__layout__.names
     return {name: value for name, value in fields.items() if name in known}
 
 

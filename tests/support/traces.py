@@ -14,13 +14,12 @@ import pathlib
 import time
 import uuid
 from collections.abc import Mapping, Sequence
-from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
 from support.raw_client import RawClient
 
 from kafkatools.core.protocol.api_versions import ApiKey
-from kafkatools.core.protocol.plans import plan_of
+from kafkatools.core.protocol.entities import Entity
 
 GOLDEN = pathlib.Path(__file__).parent.parent / "golden" / "broker"
 Step = tuple[str, ApiKey, int, Mapping[str, Any]]
@@ -37,6 +36,7 @@ MASKED = (
     "client_instance_id",
     "subscription_id",
 )
+POINTS_IN_TIME = ("log_append_time", "issue_timestamp", "expiry_timestamp", "max_timestamp", "transaction_start_time")
 ABOUT = (
     "name",
     "topic",
@@ -131,18 +131,14 @@ class Tracer:
 
     def plain(self, value: Any) -> Any:
         """An answer as JSON."""
-        if hasattr(type(value), "__dataclass_fields__"):
-            fields = {plan.name: getattr(value, plan.name) for plan in plan_of(type(value)).all_fields()}
+        if isinstance(value, Entity):
+            fields = dict(zip(value.__layout__.names, value, strict=True))
             is_node = "port" in fields
             return {name: self._field(name, each, is_node=is_node) for name, each in fields.items()}
         if isinstance(value, (list, tuple)):
             return [self.plain(each) for each in value]
         if isinstance(value, uuid.UUID):
             return f"$id:{self.topic_ids.get(value, '?')}"
-        if isinstance(value, timedelta):
-            return value // timedelta(milliseconds=1)
-        if isinstance(value, datetime):
-            return "$time"
         if isinstance(value, bytes):
             return value.hex()
         if isinstance(value, int) and not isinstance(value, bool):
@@ -150,6 +146,8 @@ class Tracer:
         return value
 
     def _field(self, name: str, value: Any, *, is_node: bool) -> Any:
+        if name in POINTS_IN_TIME:
+            return None if name == "log_append_time" and value == -1 else "$time"
         if name in MASKED or (is_node and name in ("host", "port")) or (name == "session_id" and value):
             return f"${name}"
         text = self.plain(value)

@@ -6,7 +6,6 @@ Brokers take these requests only from connections that were authenticated by som
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
 from kafkatools.core.admin.client import AdminClient, error_of
@@ -16,7 +15,6 @@ from kafkatools.core.protocol.api_versions import ApiKey
 BROKERS_DEFAULT = -1
 """As a period: what the broker's configuration says; for `expire`: at once."""
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _FIRST_WITH_OWNER = 3
 
 
@@ -56,13 +54,13 @@ def create_delegation_token(
 def renew_delegation_token(admin: AdminClient, hmac: bytes, period_ms: int = BROKERS_DEFAULT) -> int:
     """When the token expires now. Raises KafkaError."""
     fields = {"hmac": hmac, "renew_period": period_ms}
-    return _ms(admin.ask(ApiKey.RENEW_DELEGATION_TOKEN, fields, check=_error).expiry_timestamp)
+    return int(admin.ask(ApiKey.RENEW_DELEGATION_TOKEN, fields, check=_error).expiry_timestamp)
 
 
 def expire_delegation_token(admin: AdminClient, hmac: bytes, period_ms: int = BROKERS_DEFAULT) -> int:
     """When the token expires now. Raises KafkaError."""
     fields = {"hmac": hmac, "expiry_time_period": period_ms}
-    return _ms(admin.ask(ApiKey.EXPIRE_DELEGATION_TOKEN, fields, check=_error).expiry_timestamp)
+    return int(admin.ask(ApiKey.EXPIRE_DELEGATION_TOKEN, fields, check=_error).expiry_timestamp)
 
 
 def describe_delegation_tokens(admin: AdminClient, owners: Sequence[str] | None = None) -> list[DelegationToken]:
@@ -102,11 +100,7 @@ def _token(found: Any, renewers: tuple[str, ...]) -> DelegationToken:
         owner,
         requester,
         renewers,
-        _ms(found.issue_timestamp),
-        _ms(found.expiry_timestamp),
-        _ms(found.max_timestamp),
+        found.issue_timestamp,
+        found.expiry_timestamp,
+        found.max_timestamp,
     )
-
-
-def _ms(moment: Any) -> int:
-    return moment if isinstance(moment, int) else (moment - _EPOCH) // timedelta(milliseconds=1)

@@ -51,7 +51,7 @@ class PartitionDescription(NamedTuple):
     last_known_elr: tuple[int, ...] | None = None
 
 
-# From a row of `topic_partitions_messages`, in the order of PartitionDescription.
+# From a partition of the response, in the order of PartitionDescription.
 _DESCRIBED = itemgetter(1, 2, 3, 4, 5, 8, 6, 7)
 _NUMBER = itemgetter(0)
 
@@ -220,7 +220,7 @@ def _unanswered(name: str) -> TopicDescription:
 def add_page(found: dict[str, TopicDescription], topic: Any) -> None:
     """Takes in a topic of a DescribeTopicPartitions answer; what a page before had of it stays."""
     error = error_of(topic.error_code)
-    partitions = list(map(PartitionDescription._make, map(_DESCRIBED, topic.rows)))
+    partitions = list(map(PartitionDescription._make, map(_DESCRIBED, topic.partitions)))
     before = found.get(topic.name)
     if before is not None:
         partitions += before.partitions

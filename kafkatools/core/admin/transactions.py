@@ -21,7 +21,6 @@ from kafkatools.core.admin.leaders import LeaderRequest, ask_leaders
 from kafkatools.core.errors import KafkaError, TransactionalIdNotFound, UnsupportedVersion
 from kafkatools.core.net.requests import Answer, Question
 from kafkatools.core.protocol.api_versions import ApiKey
-from kafkatools.core.protocol.plans import to_ms
 
 TopicPartition = tuple[str, int]
 
@@ -149,15 +148,14 @@ def _read_descriptions(answer: Answer, keys: list[str]) -> dict[str, Transaction
 
 
 def _description(found: Any, node: int) -> TransactionDescription:
-    start = found.transaction_start_time
-    start_ms = NO_OFFSET if start is None else to_ms(start)
+    start_ms = found.transaction_start_time
     return TransactionDescription(
         found.transactional_id,
         node,
         found.producer_id,
         found.producer_epoch,
         found.transaction_state,
-        to_ms(found.transaction_timeout),
+        found.transaction_timeout,
         start_ms if start_ms >= 0 else None,
         tuple((topic.topic, partition) for topic in found.topics for partition in topic.partitions),
     )

@@ -204,7 +204,7 @@ class ConsumerMembership:
         if code != NONE:
             self._handle_error(error_for_code(code)(entity.error_message or None), now_ms)
             return
-        interval_ms = round(entity.heartbeat_interval.total_seconds() * 1000)
+        interval_ms = entity.heartbeat_interval
         self.lookup.accepted()
         self.heartbeat.received(now_ms)
         self.heartbeat.change_interval(interval_ms, now_ms)

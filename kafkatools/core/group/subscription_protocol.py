@@ -15,6 +15,7 @@ from kafkatools.core.errors import DecodeError
 
 SUBSCRIPTION_VERSION = 3
 ASSIGNMENT_VERSION = 3
+_SUBSCRIPTION, _ASSIGNMENT = "ConsumerProtocolSubscription", "ConsumerProtocolAssignment"
 _VERSION = struct.Struct(">h")
 
 Partition = tuple[str, int]
@@ -39,8 +40,6 @@ class Assignment(NamedTuple):
 
 def encode_subscription(subscription: Subscription) -> bytes:
     """The bytes of a subscription; topics and owned partitions are sorted, as Kafka writes them."""
-    from kafkatools.core.protocol.light_messages import SUBSCRIPTION, encode_fields
-
     values = {
         "topics": sorted(subscription.topics),
         "user_data": subscription.user_data,
@@ -48,14 +47,12 @@ def encode_subscription(subscription: Subscription) -> bytes:
         "generation_id": subscription.generation_id,
         "rack_id": subscription.rack_id or None,
     }
-    return _VERSION.pack(SUBSCRIPTION_VERSION) + encode_fields(SUBSCRIPTION, SUBSCRIPTION_VERSION, values)
+    return _encode(_SUBSCRIPTION, SUBSCRIPTION_VERSION, values)
 
 
 def decode_subscription(data: bytes | memoryview) -> Subscription:
     """Reads a subscription of any version. Raises DecodeError."""
-    from kafkatools.core.protocol.light_messages import SUBSCRIPTION
-
-    found = _decode(SUBSCRIPTION, data, SUBSCRIPTION_VERSION, "subscription")
+    found = _decode(_SUBSCRIPTION, data, SUBSCRIPTION_VERSION, "subscription")
     return Subscription(
         found.topics,
         found.user_data,
@@ -67,24 +64,28 @@ def decode_subscription(data: bytes | memoryview) -> Subscription:
 
 def encode_assignment(assignment: Assignment) -> bytes:
     """The bytes of an assignment; the order of the partitions within a topic is kept."""
-    from kafkatools.core.protocol.light_messages import ASSIGNMENT, encode_fields
-
     values = {"assigned_partitions": _by_topic(assignment.partitions), "user_data": assignment.user_data}
-    return _VERSION.pack(ASSIGNMENT_VERSION) + encode_fields(ASSIGNMENT, ASSIGNMENT_VERSION, values)
+    return _encode(_ASSIGNMENT, ASSIGNMENT_VERSION, values)
 
 
 def decode_assignment(data: bytes | memoryview) -> Assignment:
     """Reads an assignment of any version; no bytes at all are an empty one. Raises DecodeError."""
-    from kafkatools.core.protocol.light_messages import ASSIGNMENT
-
     if not len(data):
         return Assignment(())
-    found = _decode(ASSIGNMENT, data, ASSIGNMENT_VERSION, "assignment")
+    found = _decode(_ASSIGNMENT, data, ASSIGNMENT_VERSION, "assignment")
     return Assignment(_flat(found.assigned_partitions), found.user_data)
 
 
-def _decode(fields: Any, data: bytes | memoryview, newest: int, what: str) -> Any:
-    from kafkatools.core.protocol.light_messages import decode_fields
+def _encode(name: str, version: int, values: Mapping[str, Any]) -> bytes:
+    from kafkatools.core.protocol.entities import entity_type
+    from kafkatools.core.protocol.messages import encode_fields
+
+    return _VERSION.pack(version) + encode_fields(entity_type(name, version), values)
+
+
+def _decode(name: str, data: bytes | memoryview, newest: int, what: str) -> Any:
+    from kafkatools.core.protocol.entities import entity_type
+    from kafkatools.core.protocol.messages import decode
 
     if len(data) < _VERSION.size:
         raise DecodeError(f"A member's {what} has {len(data)} bytes: too few for its version")
@@ -92,7 +93,7 @@ def _decode(fields: Any, data: bytes | memoryview, newest: int, what: str) -> An
     if version < 0:
         raise DecodeError(f"A member's {what} has the version {version}, which does not exist")
     try:
-        return decode_fields(fields, min(version, newest), data, _VERSION.size)
+        return decode(entity_type(name, min(version, newest)), data, _VERSION.size)[0]
     except DecodeError as error:
         raise DecodeError(f"A member's {what} cannot be read: {error}") from error
 

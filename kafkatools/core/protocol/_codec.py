@@ -72,8 +72,6 @@ STRUCTURE = _STRUCTURE
 ARRAY = _ARRAY
 NULLABLE = _NULLABLE
 
-# Kafka neither writes nor reads a longer string (MessageDataGenerator).
-MAX_STRING_BYTES = 32767
 NO_LIMIT = 1 << 62
 
 _SIZES = (0, 1, 1, 2, 4, 8, 2, 4, 8, 16, 0, 0, 0)
@@ -579,6 +577,9 @@ class Writer:
         self._room(size)
         if kind == 9:
             self._bytes(_ZERO_UUID if value is None else _get_bytes(value))
+            return
+        if kind == 1:
+            self._byte(1 if value else 0)
             return
         if cython.compiled and kind != 8:
             number = _as_number(value)

@@ -17,12 +17,14 @@ defaults; a default of null counts where null is allowed. Only the message that 
 
 from __future__ import annotations
 
-import ast
+import os
+import re
 from functools import cache
-from pathlib import Path
 from typing import Any, NamedTuple
 
 NEWEST = 32767
+# The longest string in any version: Kafka neither writes nor reads a longer one (MessageDataGenerator).
+MAX_STRING_BYTES = 32767
 FILES = ("kafka_messages.txt", "kafka_records.txt")
 _ZEROES: dict[str, Any] = {"string": "", "bytes": b"", "records": b"", "bool": False, "uuid": None, "float64": 0.0}
 _NUMBERS = frozenset(("int8", "int16", "int32", "int64", "uint16", "uint32"))
@@ -73,6 +75,17 @@ class Definition(NamedTuple):
     fields: tuple[Field, ...]
 
 
+def snake_case(name: str) -> str:
+    """Kafka's name as a Python one: `leaderEpoch` -> `leader_epoch`."""
+    return re.sub(r"(?<=[a-z0-9])([A-Z])", r"_\1", name).lower()
+
+
+def camel_case(name: str) -> str:
+    """The opposite, with a small first letter: `leader_epoch` -> `leaderEpoch`."""
+    first, *others = name.split("_")
+    return first + "".join(other[:1].upper() + other[1:] for other in others)
+
+
 def version_range(text: str) -> range:
     """`0-4`, `2+`, `3`, and `none` for no version at all."""
     if text == "none":
@@ -85,38 +98,53 @@ def version_range(text: str) -> range:
 
 @cache
 def _text(file: str) -> str:
-    return "\n" + Path(__file__).with_name(file).read_text(encoding="utf-8")
+    with open(os.path.join(os.path.dirname(__file__), file), encoding="utf-8") as opened:
+        return "\n" + opened.read()
 
 
 @cache
 def definition_of(name: str) -> Definition:
     """The definition of a message by its name. Raises KeyError."""
-    for file in FILES:
-        text = _text(file)
-        begin = text.find(f"\n{name} ") + 1
-        if begin:
-            end = text.find("\n\n", begin)
-            return _parsed(text[begin : None if end < 0 else end].splitlines(), file == FILES[1])
-    raise KeyError(name)
-
-
-def names_in(file: str) -> list[str]:
-    """The names of the messages in a file, in its order."""
-    return [line.split(" ", 1)[0] for line in _text(file).splitlines() if line and line[0] not in " #"]
-
-
-def _parsed(lines: list[str], is_record: bool) -> Definition:
+    text, begin = _place_of(name)
+    end = text.find("\n\n", begin)
+    lines = text[begin : None if end < 0 else end].splitlines()
     name, *words = lines[0].split(" ")
     values = dict(word.split("=", 1) for word in words)
     fields, _ = _fields(lines, 1, 2)
     return Definition(
         name,
-        int(values.get("key", -1)),
+        api_key_of(name),
         version_range(values["versions"]),
         version_range(values["flexible"]),
-        is_record,
+        not _is_message(name),
         fields,
     )
+
+
+@cache
+def api_key_of(name: str) -> int:
+    """The key of an API or the type id of a record; -1 where Kafka gives none. Raises KeyError."""
+    text, begin = _place_of(name)
+    word = text[begin + len(name) + 1 : begin + len(name) + 20].split(" ", 1)[0]
+    return int(word[4:]) if word.startswith("key=") else -1
+
+
+def _is_message(name: str) -> bool:
+    return name.endswith(("Request", "Response"))
+
+
+def _place_of(name: str) -> tuple[str, int]:
+    """The text of the file with a definition, and where it begins."""
+    text = _text(FILES[0] if _is_message(name) else FILES[1])
+    begin = text.find(f"\n{name} ") + 1
+    if not begin:
+        raise KeyError(name)
+    return text, begin
+
+
+def names_in(file: str) -> list[str]:
+    """The names of the messages in a file, in its order."""
+    return [line.split(" ", 1)[0] for line in _text(file).splitlines() if line and line[0] not in " #"]
 
 
 def _fields(lines: list[str], number: int, indent: int) -> tuple[tuple[Field, ...], int]:
@@ -158,4 +186,4 @@ _WORDS = {"null": None, "true": True, "false": False}
 
 
 def _default(text: str) -> Any:
-    return _WORDS[text] if text in _WORDS else ast.literal_eval(text)
+    return _WORDS[text] if text in _WORDS else int(text)

@@ -12,9 +12,8 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Any, ClassVar
 
-from kafkatools.core.protocol._codec import ARRAY, KINDS, NULLABLE, STRUCTURE, Layout
+from kafkatools.core.protocol.codec import ARRAY, KINDS, NULLABLE, STRUCTURE, Layout
 from kafkatools.core.protocol.definitions import Definition, Field, definition_of
-from kafkatools.core.records import _choose_kernel as _choose_kernel
 
 
 class Entity(tuple[Any, ...]):
@@ -26,15 +25,14 @@ class Entity(tuple[Any, ...]):
     __version__: ClassVar[int]
     __api_key__: ClassVar[int]
     __flexible__: ClassVar[bool]
+    __fields__: ClassVar[tuple[Field, ...]]
 
     def __new__(cls, **values: Any) -> Entity:
-        layout = cls.__layout__
-        made = []
-        for index, name in enumerate(layout.names):
-            made.append(_value(layout, index, values.pop(name)) if name in values else layout.defaults[index])
-        if values:
-            raise TypeError(f"{cls.__name__} v{cls.__version__} has no field {', '.join(values)}")
-        return tuple.__new__(cls, made)
+        unknown = values.keys() - set(cls.__layout__.names)
+        if unknown:
+            raise TypeError(f"{cls.__name__} v{cls.__version__} has no field {', '.join(sorted(unknown))}")
+        made: Entity = entity_of(cls.__layout__, values)
+        return made
 
     def replaced(self, **values: Any) -> Entity:
         """The same with other values of some fields."""
@@ -56,15 +54,24 @@ class Entity(tuple[Any, ...]):
     __hash__ = tuple.__hash__
 
 
+def entity_of(layout: Layout, fields: Mapping[str, Any]) -> Any:
+    """An entity from a mapping by the names of its fields; names that this version lacks are left out."""
+    values = [
+        _value(layout, index, fields[name]) if name in fields else layout.defaults[index]
+        for index, name in enumerate(layout.names)
+    ]
+    return tuple.__new__(layout.type, values)
+
+
 def _value(layout: Layout, index: int, value: Any) -> Any:
-    code, nested = layout.codes[index], layout.layouts[index]
+    nested = layout.layouts[index]
     if value is None:
         return None
-    if code & ARRAY:
+    if layout.codes[index] & ARRAY:
         if nested is None:
             return tuple(value)
-        return tuple(nested.type(**each) if isinstance(each, Mapping) else each for each in value)
-    return nested.type(**value) if nested is not None and isinstance(value, Mapping) else value
+        return tuple(entity_of(nested, each) if isinstance(each, Mapping) else each for each in value)
+    return entity_of(nested, value) if nested is not None and isinstance(value, Mapping) else value
 
 
 @cache
@@ -87,6 +94,7 @@ def _layout(definition: Definition, name: str, fields: tuple[Field, ...], versio
         "__version__": version,
         "__api_key__": definition.api_key,
         "__flexible__": is_flexible,
+        "__fields__": tuple(present),
     }
     for index, field in enumerate(plain + tagged):
         members[field.name] = _tuplegetter(index, None)

@@ -1,4 +1,4 @@
-"""Interruptible loops over large requests and responses, and a limit on the elements of a request.
+"""Interruptible loops over large requests and responses.
 
 A thread that handles a large request sets a pause callback for itself (`pausing`). Long loops iterate over
 `paced(...)`, which calls the pause every few elements; the pause returns at once or lets other work go first. Without a
@@ -27,10 +27,9 @@ class TooManyElements(Exception):
 
 
 class _State(threading.local):
-    """The pause and the element limit of the current thread."""
+    """The pause of the current thread."""
 
     pause: Callable[[], None] | None = None
-    elements_left: int | None = None
 
 
 _state = _State()
@@ -60,9 +59,9 @@ def paced_sorted(items: Sequence[Sortable]) -> Iterable[Sortable]:
     return paced(merge(*parts))
 
 
-def is_paced() -> bool:
-    """Whether the current thread works in slices."""
-    return _state.pause is not None
+def current_pause() -> Callable[[], None] | None:
+    """The pause of the current thread; None when it does not work in slices."""
+    return _state.pause
 
 
 @contextmanager
@@ -73,22 +72,3 @@ def pausing(pause: Callable[[], None] | None) -> Iterator[None]:
         yield
     finally:
         _state.pause = before
-
-
-@contextmanager
-def counting(most_elements: int) -> Iterator[None]:
-    """Limit the elements that `note_elements` counts within this block."""
-    before, _state.elements_left = _state.elements_left, most_elements
-    try:
-        yield
-    finally:
-        _state.elements_left = before
-
-
-def note_elements(count: int) -> None:
-    """Count elements of a message. Raises TooManyElements above the limit of `counting`."""
-    left = _state.elements_left
-    if left is not None:
-        if count > left:
-            raise TooManyElements
-        _state.elements_left = left - count

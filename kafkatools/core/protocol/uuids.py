@@ -9,6 +9,7 @@ from __future__ import annotations
 import uuid
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 
+UUID_ZERO = uuid.UUID(int=0)
 METADATA_TOPIC_ID = uuid.UUID(int=1)
 
 

@@ -4,22 +4,22 @@ compiled ones lie beside.
 
 from __future__ import annotations
 
-import importlib.machinery
 import os
-import pathlib
 import sys
-import types
 
-_CORE = pathlib.Path(__file__).parent.parent
 RECORD_KERNELS = ("_kernel", "_kernel_text", "_scan_kernel", "_dump_kernel", "_clean_kernel", "_gather_kernel")
 KERNELS = (*(f"records.{name}" for name in RECORD_KERNELS), "protocol._codec")
 
 
 def _load_source(name: str) -> None:
+    import importlib.machinery
+    import types
+
     full_name = f"kafkatools.core.{name}"
     if full_name in sys.modules:
         return
-    loader = importlib.machinery.SourceFileLoader(full_name, str(_CORE / (name.replace(".", "/") + ".py")))
+    core = os.path.dirname(os.path.dirname(__file__))
+    loader = importlib.machinery.SourceFileLoader(full_name, os.path.join(core, *name.split(".")) + ".py")
     module = types.ModuleType(full_name)
     module.__file__ = loader.path
     module.__loader__ = loader

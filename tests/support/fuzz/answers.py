@@ -6,10 +6,11 @@ import struct
 from collections.abc import Iterator
 from typing import Any
 
+from support.message_plans import plan_of
+
 from kafkatools.core.protocol.api_versions import ApiKey
 from kafkatools.core.protocol.frames import decode_response_header
 from kafkatools.core.protocol.messages import decode_all, response_type
-from kafkatools.core.protocol.plans import plan_of
 
 UNKNOWN_SERVER_ERROR = -1
 ANSWERED_SO_BY_KAFKA = frozenset(

@@ -14,8 +14,9 @@ from functools import cache
 from random import Random
 from typing import Any
 
+from support.message_plans import NUMBER_LAYOUTS, FieldPlan, plan_of
+
 from kafkatools.core.protocol.messages import request_type, response_type
-from kafkatools.core.protocol.plans import MILLISECOND_LAYOUTS, NUMBER_LAYOUTS, FieldPlan, plan_of
 from kafkatools.core.protocol.varints import unsigned_varint, write_unsigned_varint
 
 TOPICS = ("plain", "compacted", "created", "gone")
@@ -120,7 +121,6 @@ LIMITS = {
     "float64": (0.0, -1.0, 1e308, float("inf"), float("-inf"), float("nan"), 5e-324),
     "bool": (0, 1),
 }
-_SIGNED = {"timedelta_i32": "int32", "timedelta_i64": "int64", "datetime_i64": "int64"}
 _ODD_LENGTHS = (-(2**31), -2, -1, 0, 1, 127, 128, 32767, 2**31 - 1)
 _INT16 = struct.Struct(">h")
 _INT32 = struct.Struct(">i")
@@ -257,7 +257,6 @@ class Maker:
 
 def _number_writer(name: str, kind: str, layout: str) -> Writer:
     codec = struct.Struct(layout)
-    kind = _SIGNED.get(kind, kind)
     is_float = kind == "float64"
 
     def write(maker: Maker, out: bytearray) -> None:
@@ -324,9 +323,8 @@ def _field_writer(field: FieldPlan, compact: bool) -> Writer:
             item = _nullable_writer(item)
     elif field.type == "uuid":
         item = _uuid_writer(field.name)
-    elif field.type in NUMBER_LAYOUTS or field.type in MILLISECOND_LAYOUTS:
-        layout = NUMBER_LAYOUTS.get(field.type) or MILLISECOND_LAYOUTS[field.type]
-        item = _number_writer(field.name, field.type, layout)
+    elif field.type in NUMBER_LAYOUTS:
+        item = _number_writer(field.name, field.type, NUMBER_LAYOUTS[field.type])
     else:
         item = _sized_writer(field, compact)
     return _array_writer(item, compact, field.is_nullable) if field.is_array else item

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from kafkatools.core.broker.coordinators.groups.requests import (
@@ -42,7 +41,7 @@ def handle_join_group(node: Node, request: Request) -> Response:
     entity = request.decode()
     version = request.version
     instance_id = entity.group_instance_id if version >= FIRST_JOIN_GROUP_VERSION_OF_INSTANCE_ID else None
-    session_timeout_ms = to_ms(entity.session_timeout)
+    session_timeout_ms = entity.session_timeout
     wanted = JoinRequest(
         group_id=entity.group_id,
         member_id=entity.member_id,
@@ -50,7 +49,7 @@ def handle_join_group(node: Node, request: Request) -> Response:
         client=client_of(request),
         session_timeout_ms=session_timeout_ms,
         rebalance_timeout_ms=(
-            to_ms(entity.rebalance_timeout) if version >= FIRST_VERSION_OF_REBALANCE_TIMEOUT else session_timeout_ms
+            entity.rebalance_timeout if version >= FIRST_VERSION_OF_REBALANCE_TIMEOUT else session_timeout_ms
         ),
         protocol_type=entity.protocol_type,
         protocols=tuple((each.name, bytes(each.metadata)) for each in entity.protocols),
@@ -70,11 +69,6 @@ def handle_join_group(node: Node, request: Request) -> Response:
         node.groups.join(wanted, answer_this_version)
 
     return answered(node.coordination, request, wanted.group_id, ask, lambda code: join_error(wanted.member_id, code))
-
-
-def to_ms(duration: timedelta | int) -> int:
-    """Milliseconds of a time as the decoder gives it (an impossible one stays a number)."""
-    return duration // timedelta(milliseconds=1) if isinstance(duration, timedelta) else duration
 
 
 def handle_sync_group(node: Node, request: Request) -> Response:

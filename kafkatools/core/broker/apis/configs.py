@@ -34,7 +34,7 @@ from kafkatools.core.errors import (
     UnknownTopicOrPartition,
     UnsupportedVersion,
 )
-from kafkatools.core.protocol.entity_writer import Shared
+from kafkatools.core.protocol.messages import Shared
 from kafkatools.core.protocol.slices import paced
 
 if TYPE_CHECKING:

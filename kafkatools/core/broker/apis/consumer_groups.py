@@ -6,7 +6,6 @@ import uuid
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from kafkatools.core.broker.apis.classic_groups import to_ms
 from kafkatools.core.broker.apis.groups import Description, describe_each, ensure_may_see, refusal, topics_of
 from kafkatools.core.broker.coordinators.groups.errors import coordinator_error_code
 from kafkatools.core.broker.coordinators.groups.modern.consumer_group import CONSUMER, NOTHING, ConsumerGroup
@@ -52,7 +51,7 @@ def handle_consumer_group_heartbeat(node: Node, request: Request) -> Response:
         version=request.version,
         instance_id=entity.instance_id,
         rack_id=entity.rack_id,
-        rebalance_timeout_ms=to_ms(entity.rebalance_timeout),
+        rebalance_timeout_ms=entity.rebalance_timeout,
         subscribed_topic_names=None if names is None else frozenset(names),
         subscribed_topic_regex=entity.subscribed_topic_regex if request.version >= FIRST_VERSION_OF_REGEX else None,
         server_assignor=entity.server_assignor,

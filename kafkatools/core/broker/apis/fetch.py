@@ -141,7 +141,7 @@ def _from_entity(entity: Any, version: int) -> FetchRequest:
     ]
     with_session = version >= WITH_SESSIONS
     return FetchRequest(
-        int(entity.max_wait.total_seconds() * 1000),
+        entity.max_wait,
         entity.min_bytes,
         entity.max_bytes,
         entity.isolation_level,

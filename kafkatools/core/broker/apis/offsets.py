@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from kafkatools.core.broker.apis.offset_fetch_framing import GroupRows, PartitionRow, TopicRows, response_body
@@ -29,7 +28,7 @@ from kafkatools.core.errors import (
     UnstableOffsetCommit,
     error_for_code,
 )
-from kafkatools.core.protocol.slices import is_paced, paced, paced_sorted, pausing
+from kafkatools.core.protocol.slices import current_pause, paced, paced_sorted, pausing
 
 if TYPE_CHECKING:
     from kafkatools.core.broker.metadata.image import TopicState
@@ -199,8 +198,7 @@ def _expiry(node: Node, entity: Any, version: int) -> int | None:
     """Old versions may name how long the offset is kept; -1 is the broker's setting."""
     if version > LAST_VERSION_OF_RETENTION:
         return None
-    retention = entity.retention_time
-    retention_ms = retention // timedelta(milliseconds=1) if isinstance(retention, timedelta) else int(retention)
+    retention_ms: int = entity.retention_time
     return None if retention_ms < 0 else min(node.clock.wall_ms() + retention_ms, LONG_MAX)
 
 
@@ -252,7 +250,7 @@ class _Fetch:
         offsets = node.groups.offsets
         found = offsets.of_group(group_id) if is_stable else offsets.committed_of_group(group_id)
         # A commit may change the group between two slices.
-        self._offsets: Mapping[Place, CommittedOffset] = dict(found) if is_paced() else found
+        self._offsets: Mapping[Place, CommittedOffset] = dict(found) if current_pause() is not None else found
         self._unstable = offsets.pending if is_stable and offsets.pending.has_group(group_id) else None
 
     def rows(self, wanted: Any, member_id: str | None, member_epoch: int) -> GroupRows:

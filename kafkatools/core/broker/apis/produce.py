@@ -34,7 +34,7 @@ from kafkatools.core.errors import (
     UnknownTopicId,
     UnsupportedCompressionType,
 )
-from kafkatools.core.protocol.plans import MAX_STRING_BYTES
+from kafkatools.core.protocol.definitions import MAX_STRING_BYTES
 from kafkatools.core.protocol.varints import read_unsigned_varint, skip_tagged_fields, unsigned_varint
 from kafkatools.core.records.layout import HEADER_SIZE, HEADER_SIZE_UP_TO_MAGIC, MAGIC_OFFSET
 

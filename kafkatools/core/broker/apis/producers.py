@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from kafkatools.core.broker.coordinators.transactions.coordinator import NOBODY, ProducerIdentity
@@ -34,7 +33,6 @@ if TYPE_CHECKING:
 # InitProducerId
 FIRST_VERSION_OF_IDENTITY = 3
 FIRST_VERSION_OF_FENCING = 4
-_MILLISECOND = timedelta(milliseconds=1)
 
 
 def handle_init_producer_id(node: Node, request: Request) -> Response:
@@ -58,8 +56,7 @@ def handle_init_producer_id(node: Node, request: Request) -> Response:
         if entity.transactional_id is None:
             answer(0, ProducerIdentity(node.producer_ids.next_id(), 0))
         else:
-            timeout_ms = entity.transaction_timeout // _MILLISECOND
-            node.transactions.init_producer_id(entity.transactional_id, timeout_ms, expected, answer)
+            node.transactions.init_producer_id(entity.transactional_id, entity.transaction_timeout, expected, answer)
     except KafkaError as error:
         answer(error.code, NOBODY)
     return response.returned()

@@ -7,7 +7,6 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from struct import Struct, pack
 from typing import TYPE_CHECKING, Any
 
-from kafkatools.core.broker.apis.classic_groups import to_ms
 from kafkatools.core.broker.apis.consumer_groups import message_of
 from kafkatools.core.broker.apis.share_groups import ensure_enabled
 from kafkatools.core.broker.coordinators.share_state.pending import Kept, PendingWrite, when_kept
@@ -27,7 +26,7 @@ from kafkatools.core.errors import (
     TopicAuthorizationFailed,
     UnknownTopicId,
 )
-from kafkatools.core.protocol.plans import UUID_ZERO
+from kafkatools.core.protocol.uuids import UUID_ZERO
 from kafkatools.core.protocol.varints import unsigned_varint
 
 if TYPE_CHECKING:
@@ -106,7 +105,7 @@ def _is_bad_renewal(request: Request, entity: Any) -> bool:
     """Whether a request that renews locks asks for records too (KIP-1222)."""
     if request.version < FIRST_VERSION_OF_MODES or not entity.is_renew_ack:
         return False
-    return bool(entity.max_bytes or entity.min_bytes or entity.max_records or to_ms(entity.max_wait))
+    return bool(entity.max_bytes or entity.min_bytes or entity.max_records or entity.max_wait)
 
 
 class _Answer:
@@ -166,7 +165,7 @@ def _fetch(node: Node, entity: Any, session: ShareSession, wish: Wish, answer: _
             fetched = {key: fetched.get(key) or ShareFetched() for key in keys}
         answer.give(fetched)
 
-    wait_ms = 0 if refused else to_ms(entity.max_wait)
+    wait_ms = 0 if refused else entity.max_wait
     waiting = DelayedShareFetch(wait_ms, manager, allowed, entity.min_bytes, complete)
     if wait_ms <= 0:
         waiting.force_complete()

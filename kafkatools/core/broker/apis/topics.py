@@ -227,7 +227,7 @@ def handle_delete_records(node: Node, request: Request) -> Response:
     statuses = [each for _, partitions in outcomes for _, each in partitions if isinstance(each, DeleteRecordsStatus)]
     if all([status.look() for status in statuses]):
         return _answer_deletions(request, outcomes)
-    timeout_ms = int(entity.timeout.total_seconds() * 1000)
+    timeout_ms: int = entity.timeout
     operation = DelayedDeleteRecords(
         timeout_ms, statuses, lambda: request.complete(_answer_deletions(request, outcomes))
     )

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any
 
 from kafkatools.core.broker.metadata.controller import features
@@ -45,7 +44,7 @@ def _cluster_records(image: MetadataImage) -> Iterator[Any]:
             "log_dirs": broker.log_dirs,
             "cordoned_log_dirs": broker.cordoned_log_dirs or None,
         }
-        yield replace(registration, **{name: value for name, value in now.items() if hasattr(registration, name)})
+        yield registration.replaced(**{name: value for name, value in now.items() if hasattr(registration, name)})
     yield from image.controllers.values()
 
 

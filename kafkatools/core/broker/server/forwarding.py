@@ -130,8 +130,7 @@ class Forwarded:
     def _wait_ms(self) -> int:
         """The time for the controller's response: the request's own time-out, if any, at most request.timeout.ms."""
         limit_ms: int = self._node.config.request_timeout_ms
-        own = getattr(self._request.decode(), "timeout", None)
-        own_ms = 0 if own is None else int(own.total_seconds() * 1000)
+        own_ms: int = getattr(self._request.decode(), "timeout", 0)
         return min(limit_ms, own_ms) if own_ms > 0 else limit_ms
 
     def _send(self) -> None:

@@ -13,11 +13,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from kafkatools.core.broker.server.apis import Api, Work
 from kafkatools.core.broker.server.requests import CloseConnection, Request, Response
-from kafkatools.core.errors import InvalidRequest, UnsupportedVersion
+from kafkatools.core.errors import DecodeError, InvalidRequest, UnsupportedVersion
 from kafkatools.core.protocol import messages
 from kafkatools.core.protocol.api_versions import ApiKey, response_header_version
-from kafkatools.core.protocol.entity_bounds import is_sound_within
-from kafkatools.core.protocol.plans import plan_of
 from kafkatools.core.protocol.slices import pausing
 
 if TYPE_CHECKING:
@@ -42,12 +40,13 @@ def ensure_bounded(api: Api, request: Request) -> None:
         entity_type = messages.request_type(request.api_key, request.version)
     except UnsupportedVersion:
         return  # ApiVersions of a client from the future, whose body nobody reads
-    with pausing(request.pause):
-        is_sound = is_sound_within(entity_type, request.frame, request.body_offset, api.most_elements)
-    if not is_sound:
+    try:
+        with pausing(request.pause):
+            messages.count_elements(entity_type, request.frame, request.body_offset, api.most_elements)
+    except DecodeError as error:
         raise CloseConnection(
-            f"malformed request (api key {request.api_key}, version {request.version}): its arrays do not end"
-        )
+            f"malformed request (api key {request.api_key}, version {request.version}): {error}"
+        ) from error
 
 
 def refused(node: Node, api: Api, request: Request) -> Response:
@@ -57,7 +56,7 @@ def refused(node: Node, api: Api, request: Request) -> Response:
     client = request.connection.client_host
     node.report_refusal(f"A {api.name} request from {client} with more than {most} elements was refused")
     response_type: Any = messages.response_type(request.api_key, request.version)
-    if any(field.name == "error_code" for field in plan_of(response_type).fields):
+    if "error_code" in response_type.__layout__.names:
         request.is_flexible = response_header_version(request.api_key, request.version) > 0
         return request.respond({"error_code": InvalidRequest.code})
     raise CloseConnection(f"{api.name} with more than {most} elements")

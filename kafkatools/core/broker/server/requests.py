@@ -92,7 +92,7 @@ class Request:
         return self.connection.acceptor.name
 
     def decode(self) -> Any:
-        """The body as kio's entity; raises CloseConnection when it cannot be read."""
+        """The body as an entity; raises CloseConnection when it cannot be read."""
         from kafkatools.core.protocol import messages
 
         try:

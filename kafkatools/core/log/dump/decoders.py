@@ -13,10 +13,10 @@ from typing import Any
 from kafkatools.core.java.text import java_string
 from kafkatools.core.log.dump.damage import Damage
 from kafkatools.core.log.dump.records import DumpedRecord
-from kafkatools.core.protocol.schemas.definition import Schema
 from kafkatools.core.protocol.schemas.errors import RecordFormatError, UnknownRecordType
 from kafkatools.core.protocol.schemas.framing import CoordinatorRecords
 from kafkatools.core.protocol.schemas.json_form import json_text, to_json
+from kafkatools.core.protocol.schemas.schema import Schema
 
 Decoded = tuple[str | None, str | None]
 Decoder = Callable[[DumpedRecord], Decoded]
@@ -112,10 +112,9 @@ def _group_value(entity: Any) -> dict[str, Any]:
         ConsumerProtocolAssignment,
         ConsumerProtocolSubscription,
     )
-    from kafkatools.core.protocol.schemas.offsets import GroupMetadataValue
 
     json = to_json(entity)
-    if entity.__schema__ is not GroupMetadataValue or entity.protocol_type != "consumer":
+    if entity.__schema__.name != "GroupMetadataValue" or entity.protocol_type != "consumer":
         return json
     for member, shown in zip(entity.members, json["members"], strict=True):
         _replace(shown, "subscription", ConsumerProtocolSubscription, member.subscription)

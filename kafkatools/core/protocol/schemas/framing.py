@@ -12,8 +12,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from kafkatools.core.errors import DecodeError
-from kafkatools.core.protocol.schemas.definition import Schema, write_entity
 from kafkatools.core.protocol.schemas.errors import RecordFormatError, UnknownRecordType
+from kafkatools.core.protocol.schemas.schema import Schema, write_entity
 from kafkatools.core.protocol.varints import read_unsigned_varint, unsigned_varint
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 from typing import Any
 
+from kafkatools.core.protocol.definitions import Field, camel_case
 from kafkatools.core.protocol.uuids import uuid_text
 
 _ESCAPES = {code: f"\\u{code:04X}" for code in range(0x20)} | {
@@ -24,35 +25,30 @@ _ESCAPES = {code: f"\\u{code:04X}" for code in range(0x20)} | {
 
 def to_json(entity: Any) -> dict[str, Any]:
     """The JSON object of an entity made from a Schema."""
-    version = entity.__version__
+    layout, version = entity.__layout__, entity.__version__
     members: dict[str, Any] = {}
-    for item in entity.__fields_table__:
-        if not item.is_in(version):
+    for field in entity.__fields__:
+        value = getattr(entity, field.name)
+        if field.is_tagged(version) and value == layout.defaults[layout.names.index(field.name)]:
             continue
-        value = getattr(entity, item.attribute)
-        if item.is_tagged(version) and value == entity.__dataclass_fields__[item.attribute].default:
-            continue
-        members[item.name] = _value(item, value)
+        members[camel_case(field.name)] = _value(field, value)
     return members
 
 
-def _value(item: Any, value: Any) -> Any:
-    if item.is_array:
-        return None if value is None else [_element(item, each) for each in value]
-    return _element(item, value)
+def _value(field: Field, value: Any) -> Any:
+    if field.is_array:
+        return None if value is None else [_element(field, each) for each in value]
+    return _element(field, value)
 
 
-def _element(item: Any, value: Any) -> Any:
-    kind = item.element_type
-    if kind == "uuid":
+def _element(field: Field, value: Any) -> Any:
+    if field.type == "uuid":
         return uuid_text(value)
     if value is None:
         return None
-    if kind == "bytes":
+    if field.type == "bytes":
         return base64.b64encode(value).decode()
-    if item.fields:
-        return to_json(value)
-    return value
+    return to_json(value) if field.is_structure else value
 
 
 def json_text(value: Any) -> str:

@@ -1,44 +1,65 @@
 """Records of `__consumer_offsets`: committed offsets and the groups of every protocol.
 
-`RECORDS` joins the tables of `classic_groups`, `consumer_groups`, `share_groups` and `streams_groups`.
+Source: group-coordinator/src/main/resources/common/message of Apache Kafka 4.3.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from kafkatools.core.protocol.schemas import classic_groups, consumer_groups, share_groups, streams_groups
-from kafkatools.core.protocol.schemas.classic_groups import (
-    GroupMetadataKey,
-    GroupMetadataValue,
-    LegacyOffsetCommitKey,
-    LegacyOffsetCommitValue,
-    OffsetCommitKey,
-    OffsetCommitValue,
-)
-from kafkatools.core.protocol.schemas.definition import Schema
 from kafkatools.core.protocol.schemas.framing import CoordinatorRecords
+from kafkatools.core.protocol.schemas.schema import Schema
 
-__all__ = [
-    "RECORDS",
-    "GroupMetadataKey",
-    "GroupMetadataValue",
-    "LegacyOffsetCommitKey",
-    "LegacyOffsetCommitValue",
-    "OffsetCommitKey",
-    "OffsetCommitValue",
-    "decode_record",
-    "encode_record",
-]
+LegacyOffsetCommitKey = Schema("LegacyOffsetCommitKey")
+LegacyOffsetCommitValue = Schema("LegacyOffsetCommitValue")
+OffsetCommitKey = Schema("OffsetCommitKey")
+OffsetCommitValue = Schema("OffsetCommitValue")
+GroupMetadataKey = Schema("GroupMetadataKey")
+GroupMetadataValue = Schema("GroupMetadataValue")
+ConsumerGroupMetadataKey = Schema("ConsumerGroupMetadataKey")
+ConsumerGroupMetadataValue = Schema("ConsumerGroupMetadataValue")
+ConsumerGroupPartitionMetadataKey = Schema("ConsumerGroupPartitionMetadataKey")
+ConsumerGroupPartitionMetadataValue = Schema("ConsumerGroupPartitionMetadataValue")
+ConsumerGroupMemberMetadataKey = Schema("ConsumerGroupMemberMetadataKey")
+ConsumerGroupMemberMetadataValue = Schema("ConsumerGroupMemberMetadataValue")
+ConsumerGroupTargetAssignmentMetadataKey = Schema("ConsumerGroupTargetAssignmentMetadataKey")
+ConsumerGroupTargetAssignmentMetadataValue = Schema("ConsumerGroupTargetAssignmentMetadataValue")
+ConsumerGroupTargetAssignmentMemberKey = Schema("ConsumerGroupTargetAssignmentMemberKey")
+ConsumerGroupTargetAssignmentMemberValue = Schema("ConsumerGroupTargetAssignmentMemberValue")
+ConsumerGroupCurrentMemberAssignmentKey = Schema("ConsumerGroupCurrentMemberAssignmentKey")
+ConsumerGroupCurrentMemberAssignmentValue = Schema("ConsumerGroupCurrentMemberAssignmentValue")
+ConsumerGroupRegularExpressionKey = Schema("ConsumerGroupRegularExpressionKey")
+ConsumerGroupRegularExpressionValue = Schema("ConsumerGroupRegularExpressionValue")
+ShareGroupMemberMetadataKey = Schema("ShareGroupMemberMetadataKey")
+ShareGroupMemberMetadataValue = Schema("ShareGroupMemberMetadataValue")
+ShareGroupMetadataKey = Schema("ShareGroupMetadataKey")
+ShareGroupMetadataValue = Schema("ShareGroupMetadataValue")
+ShareGroupTargetAssignmentMetadataKey = Schema("ShareGroupTargetAssignmentMetadataKey")
+ShareGroupTargetAssignmentMetadataValue = Schema("ShareGroupTargetAssignmentMetadataValue")
+ShareGroupTargetAssignmentMemberKey = Schema("ShareGroupTargetAssignmentMemberKey")
+ShareGroupTargetAssignmentMemberValue = Schema("ShareGroupTargetAssignmentMemberValue")
+ShareGroupCurrentMemberAssignmentKey = Schema("ShareGroupCurrentMemberAssignmentKey")
+ShareGroupCurrentMemberAssignmentValue = Schema("ShareGroupCurrentMemberAssignmentValue")
+ShareGroupStatePartitionMetadataKey = Schema("ShareGroupStatePartitionMetadataKey")
+ShareGroupStatePartitionMetadataValue = Schema("ShareGroupStatePartitionMetadataValue")
+StreamsGroupMetadataKey = Schema("StreamsGroupMetadataKey")
+StreamsGroupMetadataValue = Schema("StreamsGroupMetadataValue")
+StreamsGroupMemberMetadataKey = Schema("StreamsGroupMemberMetadataKey")
+StreamsGroupMemberMetadataValue = Schema("StreamsGroupMemberMetadataValue")
+StreamsGroupTargetAssignmentMetadataKey = Schema("StreamsGroupTargetAssignmentMetadataKey")
+StreamsGroupTargetAssignmentMetadataValue = Schema("StreamsGroupTargetAssignmentMetadataValue")
+StreamsGroupTargetAssignmentMemberKey = Schema("StreamsGroupTargetAssignmentMemberKey")
+StreamsGroupTargetAssignmentMemberValue = Schema("StreamsGroupTargetAssignmentMemberValue")
+StreamsGroupCurrentMemberAssignmentKey = Schema("StreamsGroupCurrentMemberAssignmentKey")
+StreamsGroupCurrentMemberAssignmentValue = Schema("StreamsGroupCurrentMemberAssignmentValue")
+StreamsGroupTopologyKey = Schema("StreamsGroupTopologyKey")
+StreamsGroupTopologyValue = Schema("StreamsGroupTopologyValue")
 
-
-def _schemas(ending: str) -> list[Schema]:
-    tables = (classic_groups, consumer_groups, share_groups, streams_groups)
-    found = (item for table in tables for item in vars(table).values() if isinstance(item, Schema))
-    return [schema for schema in found if schema.name.endswith(ending)]
-
-
-RECORDS = CoordinatorRecords(_schemas("Key"), _schemas("Value"))
+_SCHEMAS = [schema for schema in list(globals().values()) if isinstance(schema, Schema)]
+RECORDS = CoordinatorRecords(
+    [schema for schema in _SCHEMAS if schema.name.endswith("Key")],
+    [schema for schema in _SCHEMAS if schema.name.endswith("Value")],
+)
 
 
 def decode_record(key: bytes | memoryview, value: bytes | memoryview | None) -> tuple[Any, Any | None]:

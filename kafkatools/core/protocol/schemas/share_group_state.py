@@ -7,81 +7,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from kafkatools.core.protocol.schemas.definition import Field, Schema
 from kafkatools.core.protocol.schemas.framing import CoordinatorRecords
+from kafkatools.core.protocol.schemas.schema import Schema
 
-ShareSnapshotKey = Schema(
-    "ShareSnapshotKey",
-    0,
-    "0",
-    "none",
-    (
-        Field("groupId", "string", versions="0"),
-        Field("topicId", "uuid", versions="0"),
-        Field("partition", "int32", versions="0"),
-    ),
-)
-
-ShareSnapshotValue = Schema(
-    "ShareSnapshotValue",
-    0,
-    "0",
-    "0+",
-    (
-        Field("snapshotEpoch", "int32"),
-        Field("stateEpoch", "int32"),
-        Field("leaderEpoch", "int32"),
-        Field("startOffset", "int64"),
-        Field("deliveryCompleteCount", "int32", tag=0, default=-1),
-        Field("createTimestamp", "int64"),
-        Field("writeTimestamp", "int64"),
-        Field(
-            "stateBatches",
-            "[]StateBatch",
-            fields=(
-                Field("firstOffset", "int64"),
-                Field("lastOffset", "int64"),
-                Field("deliveryState", "int8"),
-                Field("deliveryCount", "int16"),
-            ),
-        ),
-    ),
-)
-
-ShareUpdateKey = Schema(
-    "ShareUpdateKey",
-    1,
-    "0",
-    "none",
-    (
-        Field("groupId", "string", versions="0"),
-        Field("topicId", "uuid", versions="0"),
-        Field("partition", "int32", versions="0"),
-    ),
-)
-
-ShareUpdateValue = Schema(
-    "ShareUpdateValue",
-    1,
-    "0",
-    "0+",
-    (
-        Field("snapshotEpoch", "int32"),
-        Field("leaderEpoch", "int32"),
-        Field("startOffset", "int64"),
-        Field("deliveryCompleteCount", "int32", tag=0, default=-1),
-        Field(
-            "stateBatches",
-            "[]StateBatch",
-            fields=(
-                Field("firstOffset", "int64"),
-                Field("lastOffset", "int64"),
-                Field("deliveryState", "int8"),
-                Field("deliveryCount", "int16"),
-            ),
-        ),
-    ),
-)
+ShareSnapshotKey = Schema("ShareSnapshotKey")
+ShareSnapshotValue = Schema("ShareSnapshotValue")
+ShareUpdateKey = Schema("ShareUpdateKey")
+ShareUpdateValue = Schema("ShareUpdateValue")
 
 RECORDS = CoordinatorRecords([ShareSnapshotKey, ShareUpdateKey], [ShareSnapshotValue, ShareUpdateValue])
 

@@ -9,106 +9,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from kafkatools.core.protocol.schemas.definition import Field, Schema, write_entity
 from kafkatools.core.protocol.schemas.errors import UnknownRecordType
+from kafkatools.core.protocol.schemas.schema import Schema, write_entity
 
-ControlRecordTypeSchema = Schema(
-    "ControlRecordTypeSchema",
-    -1,
-    "0",
-    "none",
-    (Field("type", "int16"),),
-)
-
-EndTxnMarker = Schema(
-    "EndTxnMarker",
-    -1,
-    "0",
-    "none",
-    (Field("coordinatorEpoch", "int32"),),
-)
-
-_LEADER_CHANGE_MESSAGE_VOTER = (
-    Field("voterId", "int32"),
-    Field("voterDirectoryId", "uuid", versions="1+"),
-)
-LeaderChangeMessage = Schema(
-    "LeaderChangeMessage",
-    -1,
-    "0-1",
-    "0+",
-    (
-        Field("version", "int16"),
-        Field("leaderId", "int32"),
-        Field("voters", "[]Voter", fields=_LEADER_CHANGE_MESSAGE_VOTER),
-        Field("grantingVoters", "[]Voter", fields=_LEADER_CHANGE_MESSAGE_VOTER),
-    ),
-)
-
-SnapshotHeaderRecord = Schema(
-    "SnapshotHeaderRecord",
-    -1,
-    "0",
-    "0+",
-    (
-        Field("version", "int16"),
-        Field("lastContainedLogTimestamp", "int64"),
-    ),
-)
-
-SnapshotFooterRecord = Schema(
-    "SnapshotFooterRecord",
-    -1,
-    "0",
-    "0+",
-    (Field("version", "int16"),),
-)
-
-KRaftVersionRecord = Schema(
-    "KRaftVersionRecord",
-    -1,
-    "0",
-    "0+",
-    (
-        Field("version", "int16"),
-        Field("kRaftVersion", "int16"),
-    ),
-)
-
-VotersRecord = Schema(
-    "VotersRecord",
-    -1,
-    "0",
-    "0+",
-    (
-        Field("version", "int16"),
-        Field(
-            "voters",
-            "[]Voter",
-            fields=(
-                Field("voterId", "int32"),
-                Field("voterDirectoryId", "uuid"),
-                Field(
-                    "endpoints",
-                    "[]Endpoint",
-                    fields=(
-                        Field("name", "string"),
-                        Field("host", "string"),
-                        Field("port", "uint16"),
-                    ),
-                ),
-                Field(
-                    "kRaftVersionFeature",
-                    "KRaftVersionFeature",
-                    fields=(
-                        Field("minSupportedVersion", "int16"),
-                        Field("maxSupportedVersion", "int16"),
-                    ),
-                ),
-            ),
-        ),
-    ),
-)
+ControlRecordTypeSchema = Schema("ControlRecordTypeSchema")
+EndTxnMarker = Schema("EndTxnMarker")
+LeaderChangeMessage = Schema("LeaderChangeMessage")
+SnapshotHeaderRecord = Schema("SnapshotHeaderRecord")
+SnapshotFooterRecord = Schema("SnapshotFooterRecord")
+KRaftVersionRecord = Schema("KRaftVersionRecord")
+VotersRecord = Schema("VotersRecord")
 
 CONTROL_RECORDS: dict[int, Schema] = {
     2: LeaderChangeMessage,
@@ -131,5 +41,5 @@ def decode_record(type_id: int, value: bytes | memoryview) -> Any:
 
 def encode_record(entity: Any) -> tuple[bytes, bytes]:
     """Key and value of the control record that carries this entity."""
-    type_id = next(number for number, schema in CONTROL_RECORDS.items() if schema is entity.__schema__)
+    type_id = next(number for number, schema in CONTROL_RECORDS.items() if schema.name == entity.__schema__.name)
     return bytes((0, 0, 0, type_id)), write_entity(entity)

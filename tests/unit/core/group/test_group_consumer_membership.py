@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
 import uuid
 from types import SimpleNamespace
 from typing import Any
@@ -44,7 +43,7 @@ def answer(code: str = "", epoch: int = 1, given: dict[uuid.UUID, tuple[int, ...
         error_message="why" if code else None,
         member_id=None,
         member_epoch=epoch,
-        heartbeat_interval=datetime.timedelta(milliseconds=5000),
+        heartbeat_interval=5000,
         assignment=assignment,
     )
 

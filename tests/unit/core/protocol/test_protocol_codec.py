@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from support import kio_messages
 
-from kafkatools.core.protocol._codec import NO_LIMIT, Reader, Writer
 from kafkatools.core.protocol.api_versions import ApiKey, versions_of
+from kafkatools.core.protocol.codec import NO_LIMIT, Reader, Writer
 from kafkatools.core.protocol.definitions import FILES, definition_of, names_in
 from kafkatools.core.protocol.entities import entity_type
 

@@ -66,10 +66,10 @@ def test_each_object_ends_its_line_and_records_not_shown_count() -> None:
 
 
 def test_share_group_records_are_shown_by_their_own_formatter_only() -> None:
-    from kafkatools.core.protocol.schemas import offsets, share_groups
+    from kafkatools.core.protocol.schemas import offsets
 
     key, value = offsets.encode_record(
-        share_groups.ShareGroupMetadataKey(group_id="s"), share_groups.ShareGroupMetadataValue(epoch=3)
+        offsets.ShareGroupMetadataKey(group_id="s"), offsets.ShareGroupMetadataValue(epoch=3)
     )
     fetched = _fetched(0, (key, value))
     text = _written("share-group", fetched)

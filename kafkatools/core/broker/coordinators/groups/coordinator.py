@@ -68,7 +68,7 @@ from kafkatools.core.errors import (
     UnknownMemberId,
     UnsupportedVersion,
 )
-from kafkatools.core.protocol.plans import MAX_STRING_BYTES
+from kafkatools.core.protocol.definitions import MAX_STRING_BYTES
 
 GROUP_ID_NOT_FOUND_SINCE = 9
 # A member id is this name, a dash and a UUID of 36 characters; neither a response nor a record holds a longer string.

@@ -6,7 +6,6 @@ One topic, one partition: everything here is about `__cluster_metadata-0`.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import timedelta
 from typing import Any, NamedTuple
 
 from kafkatools.core.broker.metadata.controller.topics import METADATA_TOPIC
@@ -31,11 +30,6 @@ class Position(NamedTuple):
     @property
     def wire_leader_id(self) -> int:
         return NOBODY if self.leader_id is None else self.leader_id
-
-
-def as_ms(value: Any) -> int:
-    """A duration of an entity."""
-    return value // timedelta(milliseconds=1) if isinstance(value, timedelta) else int(value)
 
 
 def only_partition(topics: Any, name_field: str) -> Any | None:

@@ -186,7 +186,7 @@ def fetch(raft: Raft, entity: Any, answer: Callable[[wire.Fields], None]) -> Non
         return
     state = getattr(entity, "replica_state", None)
     replica_id = entity.replica_id if state is None else state.replica_id
-    max_wait_ms = wire.as_ms(entity.max_wait)
+    max_wait_ms = entity.max_wait
     last_epoch = getattr(asked, "last_fetched_epoch", -1)
     is_wrong = min(max_wait_ms, asked.fetch_offset, last_epoch) < 0 or last_epoch > asked.current_leader_epoch
     if is_wrong or replica_id == raft.node_id:

@@ -58,7 +58,7 @@ def test_requests_sent_together_are_answered_in_order_and_all_is_in_the_log(runn
         assert (topic.topic_id == topic_id) if version >= 13 else (topic.name == "t")
         (partition,) = topic.partition_responses
         assert (partition.index, partition.error_code, partition.log_start_offset) == (0, 0, 0)
-        assert (partition.log_append_time, partition.record_errors, partition.error_message) == (None, (), None)
+        assert (partition.log_append_time, partition.record_errors, partition.error_message) == (-1, (), None)
         offsets.append(partition.base_offset)
     assert offsets == [0, 1, 3, 6, 10, 15, 21]
     (connection,) = running.node.listener.connections
@@ -140,7 +140,7 @@ def test_a_quota_holds_from_the_next_request_on(warm: BrokerClient) -> None:
     assert answer.entries[0].error_code == 0
     produced = warm.call(PRODUCE, 9, **fields({"name": "t"}, batch([b"x" * 100])))
     assert produced.responses[0].partition_responses[0].base_offset == 3
-    assert produced.throttle_time.total_seconds() > 0
+    assert produced.throttle_time > 0
 
 
 def test_a_write_that_fails_is_answered_and_the_next_one_counts(

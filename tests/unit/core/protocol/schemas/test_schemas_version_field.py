@@ -1,10 +1,11 @@
 """A field of the name `version` is a value of its own in one record of consumer groups."""
 
-from kafkatools.core.protocol.schemas.consumer_groups import (
+from kafkatools.core.protocol.schemas.offsets import (
     ConsumerGroupRegularExpressionKey,
     ConsumerGroupRegularExpressionValue,
+    decode_record,
+    encode_record,
 )
-from kafkatools.core.protocol.schemas.offsets import decode_record, encode_record
 
 
 def test_version_of_an_image_is_not_the_version_of_the_schema() -> None:

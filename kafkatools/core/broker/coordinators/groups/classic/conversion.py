@@ -159,7 +159,7 @@ def owned_partitions(subscription: Any, topics: GroupTopics) -> dict[uuid.UUID, 
 def assignment_bytes(assignment: Mapping[uuid.UUID, Collection[int]], version: int, topics: GroupTopics) -> bytes:
     """An assignment in the bytes of a version of ConsumerProtocol; topics that are gone are left out."""
     from kafkatools.core.protocol.schemas.consumer_protocol import ConsumerProtocolAssignment
-    from kafkatools.core.protocol.schemas.definition import write_entity
+    from kafkatools.core.protocol.schemas.schema import write_entity
 
     found = [(topics.by_id(topic_id), assignment[topic_id]) for topic_id in topic_order(assignment)]
     entity = ConsumerProtocolAssignment(

@@ -25,8 +25,7 @@ from kafkatools.core.broker.coordinators.groups.modern.modern_changes import (
 )
 from kafkatools.core.broker.coordinators.groups.offset_records import Record
 from kafkatools.core.java.hash_order import topic_order
-from kafkatools.core.protocol.schemas import consumer_groups as schemas
-from kafkatools.core.protocol.schemas.definition import build_entity
+from kafkatools.core.protocol.schemas import offsets as schemas
 from kafkatools.core.protocol.schemas.offsets import encode_record
 
 
@@ -142,7 +141,7 @@ class RegexChange:
             "version": self.resolved.version,  # of the metadata: not the record's
             "timestamp": self.resolved.timestamp_ms,
         }
-        return encode_record(key, build_entity(schemas.ConsumerGroupRegularExpressionValue.entity(), said))
+        return encode_record(key, schemas.ConsumerGroupRegularExpressionValue.entity()(**said))
 
 
 Change = (

@@ -12,8 +12,8 @@ from typing import Any, ClassVar
 from kafkatools.core.broker.coordinators.groups.modern.consumer_member import Assignment
 from kafkatools.core.broker.coordinators.groups.offset_records import Record
 from kafkatools.core.java.hash_order import topic_order
-from kafkatools.core.protocol.schemas.definition import Schema
 from kafkatools.core.protocol.schemas.offsets import encode_record
+from kafkatools.core.protocol.schemas.schema import Schema
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ from kafkatools.core.broker.coordinators.groups.modern.modern_changes import (
 )
 from kafkatools.core.broker.coordinators.groups.offset_records import Record
 from kafkatools.core.broker.coordinators.groups.share.member import ShareMember
-from kafkatools.core.protocol.schemas import share_groups as schemas
+from kafkatools.core.protocol.schemas import offsets as schemas
 from kafkatools.core.protocol.schemas.offsets import encode_record
 
 STABLE = 0

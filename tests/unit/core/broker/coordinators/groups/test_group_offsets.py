@@ -35,8 +35,8 @@ from kafkatools.core.log.files import RealFileSystem
 from kafkatools.core.log.partition.log_config import LogConfig
 from kafkatools.core.log.partition.partition_log import PartitionLog
 from kafkatools.core.protocol.schemas.consumer_protocol import ConsumerProtocolSubscription
-from kafkatools.core.protocol.schemas.entity_bytes import write as write_bytes
 from kafkatools.core.protocol.schemas.offsets import decode_record, encode_record
+from kafkatools.core.protocol.schemas.schema import write_entity
 from kafkatools.core.records.batch import read_file_batches
 
 DAY_MS = 86_400_000
@@ -170,7 +170,7 @@ def test_offsets_of_a_group_that_only_commits_are_kept_since_the_commit(harness:
 
 
 def test_a_living_group_keeps_the_offsets_of_what_it_reads(harness: Any) -> None:
-    subscription = b"\0\0" + write_bytes(ConsumerProtocolSubscription(version=0, topics=("basket",)))
+    subscription = b"\0\0" + write_entity(ConsumerProtocolSubscription(version=0, topics=("basket",)))
     harness.stable(protocols=(("range", subscription),))
     commit(harness)
     commit(harness, place=("trio", 0))

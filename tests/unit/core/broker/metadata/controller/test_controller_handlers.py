@@ -43,7 +43,7 @@ def test_the_table_says_what_kafka_says_and_headers_are_flexible_when_kafka_s_ar
     api = CONTROLLER_APIS[api_key]
     assert (api.lowest, api.highest) == OF_BROKERS[api_key]
     for version in range(api.lowest, api.highest + 1):
-        flexible = messages.request_type(api_key, version).__header_schema__.__flexible__
+        flexible = messages.request_type(api_key, version).__flexible__
         assert flexible == (version >= api.flexible_since), version
 
 
