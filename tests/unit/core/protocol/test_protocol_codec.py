@@ -75,3 +75,8 @@ def test_every_message_of_kio_and_every_api_is_defined() -> None:
 
 def test_definitions_are_those_that_the_generator_writes() -> None:
     assert GENERATOR["FILE"].read_text(encoding="utf-8") == GENERATOR["text"](), "make docs"
+
+
+def test_product_does_not_import_kio() -> None:
+    sources = (ROOT / "kafkatools").rglob("*.py")
+    assert [path for path in sources if "import kio" in (text := path.read_text()) or "from kio" in text] == []
