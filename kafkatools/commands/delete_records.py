@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kafkatools.exit_status import CommandError, ExitStatus
 from kafkatools.options import ALWAYS, BOOTSTRAP_SERVER, Args, Command, Option, client_settings, command_config
-from kafkatools.options.json_files import (
+from kafkatools.tools.json_files import (
     json_entries,
     json_field,
     json_in_file,

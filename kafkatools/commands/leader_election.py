@@ -24,7 +24,7 @@ from kafkatools.options import (
     command_config,
     java_int,
 )
-from kafkatools.options.json_files import (
+from kafkatools.tools.json_files import (
     json_entries,
     json_field,
     json_in_file,

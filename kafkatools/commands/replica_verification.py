@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from kafkatools.console import Console
     from kafkatools.core.admin.client import AdminClient
     from kafkatools.core.errors import KafkaError
-    from kafkatools.tools.replica_verification import Difference, ReplicaVerifier, Subject
+    from kafkatools.tools.replicas.verification import Difference, ReplicaVerifier, Subject
 
 TopicPartition = tuple[str, int]
 _LATEST, _EARLIEST = -1, -2
@@ -59,7 +59,7 @@ def _verifier(
     from kafkatools.core.admin.topics import describe_topics, list_topics
     from kafkatools.core.java.hash_order import hash_order
     from kafkatools.core.java.hashes import partition_hash
-    from kafkatools.tools.replica_verification import ReplicaVerifier
+    from kafkatools.tools.replicas.verification import ReplicaVerifier
 
     names = [topic.name for topic in list_topics(admin) if takes.takes(topic.name)]
     if not names:
@@ -108,7 +108,7 @@ def _offsets(
 def _subjects(admin: AdminClient, topic_ids: dict[str, str | None]) -> dict[str, Subject]:
     """Which of the topics are compacted; one whose settings may not be read counts as one that is not."""
     from kafkatools.core.admin.configs import TOPIC, describe_configs
-    from kafkatools.tools.replica_verification import Subject
+    from kafkatools.tools.replicas.verification import Subject
 
     found = describe_configs(admin, [(TOPIC, name) for name in topic_ids], names=["cleanup.policy"])
     compacted = {

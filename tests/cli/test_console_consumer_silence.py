@@ -11,8 +11,8 @@ from typing import IO
 import pytest
 from support.kt_process import BrokerProcess, error_lines, kt_process, start_kt
 
-from kafkatools.commands.console_consumer.silence import Silence
 from kafkatools.core.errors import ConnectionFailed, CoordinatorNotAvailable, LeaderNotAvailable
+from kafkatools.tools.lines.silence import Silence
 
 
 def test_silence_is_told_once_and_so_is_its_end() -> None:

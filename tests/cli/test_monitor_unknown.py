@@ -19,7 +19,7 @@ from kafkatools.core.admin.topics import NewTopic, create_topics
 from kafkatools.core.clock import SystemClock
 from kafkatools.core.group.metadata import OffsetAndMetadata
 from kafkatools.exit_status import ExitStatus
-from kafkatools.tools.monitor.cluster_collector import ClusterCollector
+from kafkatools.tools.monitor.collector import ClusterCollector
 
 _ENDS_S = 60
 LAG = 24

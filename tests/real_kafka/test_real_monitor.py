@@ -16,8 +16,8 @@ from kafkatools import Producer
 from kafkatools.core.admin.client import AdminClient
 from kafkatools.core.admin.elections import PREFERRED, elect_leaders
 from kafkatools.core.clock import SystemClock
-from kafkatools.tools.monitor.cluster_collector import ClusterCollector
-from kafkatools.tools.monitor.cluster_view import ClusterView
+from kafkatools.tools.monitor.collector import ClusterCollector
+from kafkatools.tools.monitor.view import ClusterView
 
 pytestmark = [pytest.mark.real_kafka, pytest.mark.slow]
 

@@ -193,7 +193,7 @@ def _write_undo(args: Args, changes: Iterable[Change]) -> None:
     """The inverse of the changes, before they are made. Raises CommandError."""
     if args.undo_file is None:
         return
-    from kafkatools.options.undo_files import write_undo_file
+    from kafkatools.tools.undo_files import write_undo_file
 
     inverse = {_ADD: _REMOVE, _REMOVE: _ADD}
     write_undo_file(args.undo_file, [row(acl, action=inverse[action]) + "\n" for action, acl in changes])
@@ -201,7 +201,7 @@ def _write_undo(args: Args, changes: Iterable[Change]) -> None:
 
 def read_file(path: str) -> list[Change]:
     """The changes of a file. Raises CommandError that names the line of a mistake."""
-    from kafkatools.options.undo_files import read_changes
+    from kafkatools.tools.undo_files import read_changes
 
     return read_changes(path, _change)
 

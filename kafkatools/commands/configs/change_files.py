@@ -23,7 +23,7 @@ from kafkatools.commands.configs.entities import (
     entity_types_by_word,
 )
 from kafkatools.options import java_int
-from kafkatools.options.undo_files import read_changes
+from kafkatools.tools.undo_files import read_changes
 
 _KEYS = ("entity", "set", "delete")
 

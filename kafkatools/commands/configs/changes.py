@@ -221,8 +221,8 @@ def words_of(entities: Entities) -> str:
 
 
 def _write_undo(args: Args, plans: Iterable[Plan]) -> None:
-    from kafkatools.options.undo_files import write_undo_file
     from kafkatools.output import json_line
+    from kafkatools.tools.undo_files import write_undo_file
 
     lines = [json_line(_inverse(plan)) + "\n" for plan in plans if plan.differences]
     write_undo_file(args.undo_file, lines)

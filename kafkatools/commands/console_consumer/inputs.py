@@ -101,7 +101,7 @@ def formatter(console: Console, args: Args) -> MessageFormatter:
             properties[f"{part}.deserializer"] = name
     try:
         if args.json:
-            from kafkatools.commands.console_consumer.json_lines import JsonFormatter
+            from kafkatools.tools.lines.json_formatter import JsonFormatter
 
             return JsonFormatter(args.formatter, properties)
         return make_formatter(args.formatter, properties, _visible if console.is_terminal else None)

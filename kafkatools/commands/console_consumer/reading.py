@@ -10,8 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from kafkatools.commands.console_consumer.interruption import Interruption
-from kafkatools.commands.console_consumer.silence import Silence
 from kafkatools.commands.console_consumer.sources import Source, source_of
 from kafkatools.core.consumer.consumer import Consumer
 from kafkatools.core.consumer.ends import Ends
@@ -19,6 +17,8 @@ from kafkatools.core.consumer.errors import WakeupError
 from kafkatools.core.consumer.subscription import TopicPartition
 from kafkatools.core.errors import KafkaError
 from kafkatools.exit_status import CommandError, ExitStatus
+from kafkatools.tools.lines.interruption import Interruption
+from kafkatools.tools.lines.silence import Silence
 
 if TYPE_CHECKING:
     from kafkatools.commands.console_consumer.inputs import Wanted

@@ -19,10 +19,10 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kafkatools.exit_status import UsageError
-from kafkatools.options.comparisons import COMPARISONS
+from kafkatools.tools.comparisons import COMPARISONS
 
 if TYPE_CHECKING:
-    from kafkatools.commands.consumer_groups.view import GroupView, PartitionRow
+    from kafkatools.tools.groups.view import GroupView, PartitionRow
 
 _GRAMMAR = re.compile(r"\s*([a-z]+)\s*(>=|<=|==|!=|>|<|=)\s*(\S+)\s*", re.ASCII)
 _TIME = re.compile(r"([0-9]{1,15})(ms|s|m|h|d)", re.ASCII)

@@ -150,8 +150,8 @@ def _committed(session: Session, names: Collection[str]) -> dict[str, GroupOffse
 
 def note_offsets(session: Session, wanted: Mapping[str, Collection[TopicPartition] | None]) -> None:
     """Writes what these groups committed (None: of all partitions) to --undo-file. Raises CommandError, KafkaError."""
-    from kafkatools.commands.consumer_groups.plan_file import undo_lines
-    from kafkatools.options.undo_files import write_undo_file
+    from kafkatools.tools.groups.plan_file import undo_lines
+    from kafkatools.tools.undo_files import write_undo_file
 
     if not wanted:
         return

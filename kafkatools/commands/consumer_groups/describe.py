@@ -14,10 +14,10 @@ from kafkatools.exit_status import ExitStatus
 if TYPE_CHECKING:
     from kafkatools.commands.consumer_groups.conditions import Condition
     from kafkatools.commands.consumer_groups.session import Session
-    from kafkatools.commands.consumer_groups.view import GroupView, Views
     from kafkatools.core.admin.groups import GroupDescription
     from kafkatools.core.errors import KafkaError
     from kafkatools.options import Args
+    from kafkatools.tools.groups.view import GroupView, Views
 
 _REBALANCING = frozenset({"PreparingRebalance", "CompletingRebalance", "Assigning", "Reconciling"})
 
@@ -74,7 +74,7 @@ def _show_members_or_state(session: Session, description: GroupDescription) -> N
 
 
 def _members_or_state_json(args: Args, description: GroupDescription) -> dict[str, Any]:
-    from kafkatools.commands.consumer_groups.view import member_json
+    from kafkatools.tools.groups.view import member_json
 
     head = {"group": description.group_id, "type": description.type, "state": description.state}
     if args.members:
@@ -121,7 +121,7 @@ class Collected(NamedTuple):
 def collect_views(session: Session, wanted: Wanted) -> Collected:
     """Describe the groups, and print an error for everything that is not available."""
     from kafkatools.commands.consumer_groups.session import chosen_groups
-    from kafkatools.commands.consumer_groups.view import collect
+    from kafkatools.tools.groups.view import collect
 
     names, is_complete = chosen_groups(session, "")
     with session.console.progress(f"Asking about {len(names)} groups"):
@@ -131,11 +131,13 @@ def collect_views(session: Session, wanted: Wanted) -> Collected:
     failed = {view.group_id: view.error for view in found.groups if view.error is not None}
     are_all_listed = is_complete
     if wanted.has_times:
-        from kafkatools.commands.consumer_groups.lag_times import with_times
+        from kafkatools.tools.groups.lag_times import with_times
 
         with session.console.progress(f"Looking for the age of the lag of {len(views)} groups"):
-            views, has_all_times = with_times(session, views)
-        is_complete = is_complete and has_all_times
+            views, unknown = with_times(session.admin, views, session.console.clock.wall_ms())
+            for (topic, partition), error in unknown.items():
+                session.complain(f"Error: the times of {topic}-{partition} are not known: {error}", error.name)
+        is_complete = is_complete and not unknown
     return Collected(views, status if is_complete else ExitStatus.FAILED, failed, are_all_listed)
 
 
@@ -182,7 +184,7 @@ def _complain_of_findings(session: Session, views: Sequence[GroupView], conditio
 
 def complain_of_views(session: Session, views: Views) -> ExitStatus:
     """Names what could not be told."""
-    from kafkatools.commands.consumer_groups.view import is_gone
+    from kafkatools.tools.groups.view import is_gone
 
     status = ExitStatus.OK
     for view in views.groups:
@@ -213,7 +215,7 @@ def _show_offsets(session: Session, view: GroupView, wanted: Wanted) -> None:
 
 def offsets_json(view: GroupView) -> dict[str, Any]:
     """A group with its partitions in JSON."""
-    from kafkatools.commands.consumer_groups.view import group_json, partition_json
+    from kafkatools.tools.groups.view import group_json, partition_json
 
     return {**group_json(view), "partitions": [partition_json(row) for row in view.rows]}
 

@@ -15,13 +15,13 @@ from kafkatools.options import java_int
 from kafkatools.options.quantities import DURATION_FORM, duration_ms
 
 if TYPE_CHECKING:
-    from kafkatools.commands.consumer_groups.plan_file import PlanFile
     from kafkatools.commands.consumer_groups.session import Session
     from kafkatools.console import Console
     from kafkatools.core.admin.groups import GroupDescription
     from kafkatools.core.errors import KafkaError
     from kafkatools.core.group.metadata import OffsetAndMetadata
     from kafkatools.options import Args
+    from kafkatools.tools.groups.plan_file import PlanFile
 
 TopicPartition = tuple[str, int]
 _DRY_RUN = (
@@ -104,7 +104,7 @@ def prepare_reset(console: Console, args: Args) -> Callable[[Session], ExitStatu
     timestamp = _timestamp(console, args)
     plan = None
     if args.from_file is not None:
-        from kafkatools.commands.consumer_groups.plan_file import read_plan
+        from kafkatools.tools.groups.plan_file import read_plan
 
         plan = read_plan(args.from_file, None if args.all_groups else args.group)
     if not args.dry_run and not args.execute:
@@ -113,7 +113,7 @@ def prepare_reset(console: Console, args: Args) -> Callable[[Session], ExitStatu
 
 
 def _timestamp(console: Console, args: Args) -> int | None:
-    from kafkatools.commands.consumer_groups.times import parse_datetime, parse_duration
+    from kafkatools.tools.groups.times import parse_datetime, parse_duration
 
     try:
         if args.to_datetime is not None:
@@ -240,7 +240,7 @@ def _scoped_partitions(session: Session, scope: TopicScope) -> list[TopicPartiti
 def _show(session: Session, names: Sequence[str], plans: Sequence[GroupPlan]) -> None:
     """Prints the new offsets: a table, CSV or JSON (OffsetsUtils.printOffsetsToReset, exportOffsetsToCsv). A dry run
     also prints the current ones, in JSON and on a terminal. In a pipe it prints Kafka's table, which scripts read."""
-    from kafkatools.commands.consumer_groups.plan_file import NO_OFFSET, csv_line, plan_json
+    from kafkatools.tools.groups.plan_file import NO_OFFSET, csv_line, plan_json
 
     args = session.args
     present = _present(session, plans)

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from kafkatools.commands.consumer_groups.view import GroupView, PartitionRow
     from kafkatools.core.admin.groups import GroupDescription, MemberDescription
+    from kafkatools.tools.groups.view import GroupView, PartitionRow
 
 MISSING = "-"
 _COLUMN = 15

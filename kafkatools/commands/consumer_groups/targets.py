@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 from kafkatools.exit_status import CommandError
 
 if TYPE_CHECKING:
-    from kafkatools.commands.consumer_groups.plan_file import PlanLine
     from kafkatools.commands.consumer_groups.reset import Reset
     from kafkatools.commands.consumer_groups.session import Session
     from kafkatools.core.admin.group_offsets import GroupOffsets
     from kafkatools.core.group.metadata import OffsetAndMetadata
+    from kafkatools.tools.groups.plan_file import PlanLine
 
 TopicPartition = tuple[str, int]
 NewOffsets = dict[TopicPartition, "OffsetAndMetadata | None"]
@@ -101,7 +101,7 @@ class Targets:
 
     def _refuse_lines(self, missing: Collection[TopicPartition]) -> None:
         """A line that deletes an offset may be of a topic that is gone."""
-        from kafkatools.commands.consumer_groups.plan_file import refuse
+        from kafkatools.tools.groups.plan_file import refuse
 
         plan = self._reset.plan
         if plan is None:

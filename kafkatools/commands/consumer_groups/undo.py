@@ -6,10 +6,8 @@ When it cannot be written nothing is changed.
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Mapping, Sequence
-from datetime import UTC
 from typing import TYPE_CHECKING
 
 from kafkatools.exit_status import CommandError
@@ -77,7 +75,7 @@ def _failed(session: Session, plan: GroupPlan, results: Sequence[AlteredOffsets]
 
 
 def _write_undo_file(session: Session, plans: Sequence[GroupPlan]) -> None:
-    from kafkatools.commands.consumer_groups.plan_file import write_undo
+    from kafkatools.tools.groups.plan_file import write_undo
 
     path = session.args.undo_file or _default_path(session, [plan.group_id for plan in plans])
     before = _offsets_before(session, plans)
@@ -110,15 +108,9 @@ def _offsets_before(
 
 def _default_path(session: Session, group_ids: Sequence[str]) -> str:
     """`GROUP-20260131T134500Z.undo.csv` here, with a number when there is one of this second already."""
-    from datetime import datetime
+    from kafkatools.tools.undo_files import free_undo_path
 
     name = _UNSAFE.sub("_", group_ids[0])[:_MAX_NAME].lstrip(".-") or "group"
     if len(group_ids) > 1:
         name = f"{len(group_ids)}-groups"
-    moment = datetime.fromtimestamp(session.console.clock.wall_ms() / 1000, UTC)
-    start = f"{name}-{moment:%Y%m%dT%H%M%SZ}"
-    number, path = 1, f"{start}.undo.csv"
-    while os.path.lexists(path):
-        number += 1
-        path = f"{start}-{number}.undo.csv"
-    return path
+    return free_undo_path(name, session.console.clock.wall_ms(), ".csv")

@@ -14,8 +14,8 @@ from kafkatools.exit_status import ExitStatus
 if TYPE_CHECKING:
     from kafkatools.commands.consumer_groups.describe import Wanted
     from kafkatools.commands.consumer_groups.session import Session
-    from kafkatools.commands.consumer_groups.view import GroupView
     from kafkatools.options import Args
+    from kafkatools.tools.groups.view import GroupView
 
 _CLEAR = "\x1b[H\x1b[2J"
 _NO_MEMBERS = " (no members)"

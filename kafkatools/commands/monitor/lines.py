@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from kafkatools.commands.monitor.conditions import active_controllers
 from kafkatools.commands.monitor.figures import at_least, rate, stamp
+from kafkatools.tools.monitor.conditions import active_controllers
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from kafkatools.commands.monitor.wanted import Wanted
     from kafkatools.console import Console
-    from kafkatools.tools.monitor.cluster_view import ClusterView
+    from kafkatools.tools.monitor.view import ClusterView
 
 
 def summary(view: ClusterView) -> str:

@@ -10,11 +10,11 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from kafkatools.commands.monitor.board import Board
     from kafkatools.commands.monitor.wanted import Wanted
     from kafkatools.console import Console
     from kafkatools.core.errors import KafkaError
-    from kafkatools.tools.monitor.cluster_view import ClusterView
+    from kafkatools.tools.monitor.board import Board
+    from kafkatools.tools.monitor.view import ClusterView
 
 
 class Output:
@@ -51,7 +51,7 @@ class JsonOutput(Output):
     """An object for each view; what holds is in it."""
 
     def show(self, view: ClusterView, findings: Sequence[str], unknowns: Sequence[str]) -> None:
-        from kafkatools.commands.monitor.json_form import view_json
+        from kafkatools.tools.monitor.json_form import view_json
 
         self.console.print_json(view_json(view, findings, unknowns))
 

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from kafkatools.commands.monitor.board import Board, Point
-    from kafkatools.tools.monitor.cluster_view import ClusterView, GroupView
+    from kafkatools.tools.monitor.board import Board, Point
+    from kafkatools.tools.monitor.view import ClusterView, GroupView
 
 _EVENTS = 50
 _TROUBLED = 100
@@ -25,8 +25,8 @@ def page_data(board: Board, topic: str) -> dict[str, Any]:
     view, error = board.last
     if view is None:
         return {"error": error or "there is no view yet"}
-    from kafkatools.commands.monitor import json_form
     from kafkatools.commands.monitor.tables import is_in_trouble, ordered_topics, partition_notes
+    from kafkatools.tools.monitor import json_form
 
     troubled = [part for part in view.partitions if is_in_trouble(part)]
     groups = sorted(view.groups, key=lambda group: (-group.least_lag, group.group_id))
@@ -55,8 +55,8 @@ def _point(point: Point) -> list[float | int | None]:
 
 
 def _group(view: ClusterView, group: GroupView) -> dict[str, Any]:
-    from kafkatools.commands.monitor.json_form import group_json
     from kafkatools.commands.monitor.tables import catches_up_s
+    from kafkatools.tools.monitor.json_form import group_json
 
     return {**group_json(group), "catches_up_s": catches_up_s(view, group)}
 
@@ -67,8 +67,8 @@ def _topic(view: ClusterView, name: str, points: Sequence[Point]) -> dict[str, A
     chosen = next((topic for topic in view.topics if topic.name == name), None)
     if chosen is None:
         return None
-    from kafkatools.commands.monitor.json_form import partition_json
     from kafkatools.commands.monitor.tables import partition_notes
+    from kafkatools.tools.monitor.json_form import partition_json
 
     lags: dict[int, dict[str, int | None]] = {}
     for group in view.groups:

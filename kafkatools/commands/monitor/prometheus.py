@@ -11,11 +11,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
-from kafkatools.commands.monitor.conditions import active_controllers
+from kafkatools.tools.monitor.conditions import active_controllers
 
 if TYPE_CHECKING:
-    from kafkatools.commands.monitor.board import Board
-    from kafkatools.tools.monitor.cluster_view import ClusterView, PartitionView
+    from kafkatools.tools.monitor.board import Board
+    from kafkatools.tools.monitor.view import ClusterView, PartitionView
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 GAUGE, COUNTER = "gauge", "counter"

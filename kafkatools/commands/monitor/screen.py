@@ -12,11 +12,11 @@ from kafkatools.commands.monitor.outputs import Output
 from kafkatools.commands.monitor.tables import BAD, GOOD, WARNING, Row, Table, tables
 
 if TYPE_CHECKING:
-    from kafkatools.commands.monitor.board import Board
     from kafkatools.commands.monitor.wanted import Wanted
     from kafkatools.console import Console
     from kafkatools.core.errors import KafkaError
-    from kafkatools.tools.monitor.cluster_view import ClusterView
+    from kafkatools.tools.monitor.board import Board
+    from kafkatools.tools.monitor.view import ClusterView
 
 _DEFAULT_HEIGHT = 40
 _EVENTS = 8
@@ -81,8 +81,8 @@ class Screen(Output):
     def _head(self, view: ClusterView) -> Iterator[Any]:
         from rich.text import Text
 
-        from kafkatools.commands.monitor.conditions import what_is_wrong
         from kafkatools.output import visible
+        from kafkatools.tools.monitor.conditions import what_is_wrong
 
         totals = view.totals
         every = f"every {self.wanted.interval_ms / 1000:g} s, Ctrl-C ends"

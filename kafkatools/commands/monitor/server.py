@@ -16,9 +16,9 @@ from kafkatools.core.net.http_server import Refused
 from kafkatools.exit_status import CommandError
 
 if TYPE_CHECKING:
-    from kafkatools.commands.monitor.board import Board
     from kafkatools.commands.monitor.wanted import Wanted
     from kafkatools.core.net.addresses import HostPort
+    from kafkatools.tools.monitor.board import Board
 
 Pages = dict[str, Callable[[dict[str, str]], Content]]
 """What answers each path, given the query."""

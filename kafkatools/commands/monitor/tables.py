@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kafkatools.commands.monitor.figures import UNKNOWN, at_least, count, ids, local_time, rate, size, span
-from kafkatools.commands.monitor.json_form import brokers_json, quorum_json
+from kafkatools.tools.monitor.json_form import brokers_json, quorum_json
 
 if TYPE_CHECKING:
-    from kafkatools.tools.monitor.cluster_view import ClusterView, Event, GroupView, PartitionView, TopicView
+    from kafkatools.tools.monitor.view import ClusterView, Event, GroupView, PartitionView, TopicView
 
 GOOD, WARNING, BAD = "", "yellow", "red"
 

@@ -7,15 +7,17 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from kafkatools.commands.monitor import DEFAULT_INTERVAL_S, SECTIONS
-from kafkatools.commands.monitor.conditions import Condition, parse_condition
 from kafkatools.exit_status import UsageError
+from kafkatools.options.quantities import duration_ms
+from kafkatools.tools.monitor.conditions import GROUP_MEASURES, MEASURES, UNWELL, Condition
 
 if TYPE_CHECKING:
     from kafkatools.core.net.addresses import HostPort
     from kafkatools.options import Args
-    from kafkatools.tools.monitor.cluster_look import Scope
+    from kafkatools.tools.monitor.look import Scope
 
 OVERVIEW = ("brokers", "topics", "partitions", "groups", "events")
+_CONDITION = re.compile(r"\s*([a-z-]+)\s*(>=|<=|==|!=|>|<|=)\s*([0-9]{1,18})\s*(ms|[smhdw]?)\s*", re.ASCII)
 _LOOPBACK = "127.0.0.1"
 _ADDRESS = re.compile(r"(?:(?P<host>\[[^\]]+\]|[^:\[\]]+):)?(?P<port>[0-9]{1,5})", re.ASCII)
 _MAX_PORT = 65535
@@ -37,7 +39,7 @@ class Wanted(NamedTuple):
 
     def scope(self) -> Scope:
         """What is looked at."""
-        from kafkatools.tools.monitor.cluster_look import Scope
+        from kafkatools.tools.monitor.look import Scope
 
         names = () if self.is_regex else self.topics
         takes_topic, takes_group = _taker(self.topics, self.is_regex), _taker(self.groups, self.is_regex)
@@ -68,6 +70,27 @@ def read_wanted(args: Args) -> Wanted:
     if args.insecure and wanted.web is None and wanted.prometheus is None:
         raise UsageError("--insecure is about --web and --prometheus, and neither is given")
     return wanted
+
+
+def parse_condition(text: str) -> Condition:
+    """Reads one. Raises UsageError."""
+    if text.strip() == UNWELL:
+        return Condition(UNWELL, UNWELL)
+    match = _CONDITION.fullmatch(text)
+    if match is None:
+        raise UsageError(
+            f"Invalid condition '{text}' of --fail-if: write MEASURE OP NUMBER, such as under-replicated>0, brokers<3, "
+            "lag>1000, lag>5m, or unwell"
+        )
+    measure, comparison, amount, unit = match.groups()
+    if measure not in MEASURES and measure not in GROUP_MEASURES:
+        known = ", ".join([*MEASURES, *GROUP_MEASURES, UNWELL])
+        raise UsageError(f"Unknown measure '{measure}' in --fail-if '{text}'; known: {known}")
+    if not unit:
+        return Condition(text.strip(), measure, comparison, int(amount))
+    if measure not in ("lag", "lag-seconds"):
+        raise UsageError(f"Invalid condition '{text}' of --fail-if: {measure} is a number without a unit")
+    return Condition(text.strip(), "lag-seconds", comparison, (duration_ms(f"{amount}{unit}") or 0) / 1000)
 
 
 def _sections(text: str | None) -> tuple[str, ...]:

@@ -16,22 +16,22 @@ from kafkatools.exit_status import CommandError, ExitStatus
 from kafkatools.options import client_settings
 
 if TYPE_CHECKING:
-    from kafkatools.commands.monitor.board import Board
     from kafkatools.commands.monitor.outputs import Output
     from kafkatools.commands.monitor.wanted import Wanted
     from kafkatools.console import Console
     from kafkatools.options import Args
-    from kafkatools.tools.monitor.cluster_collector import ClusterCollector
-    from kafkatools.tools.monitor.cluster_view import ClusterView
+    from kafkatools.tools.monitor.board import Board
+    from kafkatools.tools.monitor.collector import ClusterCollector
+    from kafkatools.tools.monitor.view import ClusterView
 
 _PATIENCE_MS = (2000, 10_000)
 
 
 def watch(console: Console, args: Args, wanted: Wanted) -> ExitStatus:
     """Until a condition holds, or once."""
-    from kafkatools.commands.monitor.board import Board
     from kafkatools.commands.monitor.outputs import output
     from kafkatools.commands.monitor.server import serving
+    from kafkatools.tools.monitor.board import Board
 
     board = Board()
     with ExitStack() as stack:
@@ -65,7 +65,7 @@ def watch(console: Console, args: Args, wanted: Wanted) -> ExitStatus:
 def _collector(console: Console, args: Args, wanted: Wanted) -> Iterator[ClusterCollector]:
     """Open three clients of the cluster and the collector that uses them."""
     from kafkatools.core.admin.client import AdminClient
-    from kafkatools.tools.monitor.cluster_collector import ClusterCollector
+    from kafkatools.tools.monitor.collector import ClusterCollector
 
     settings: dict[str, Any] = client_settings(args)
     bootstrap = console.connect(args)

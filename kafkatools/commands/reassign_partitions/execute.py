@@ -10,14 +10,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from kafkatools.commands.reassign_partitions.json_form import (
-    Plan,
-    check_executable,
-    names,
-    plan_fields,
-    plan_text,
-    read_plan,
-)
 from kafkatools.commands.reassign_partitions.log_dir_moves import begin_moves
 from kafkatools.commands.reassign_partitions.session import (
     Session,
@@ -30,6 +22,14 @@ from kafkatools.commands.reassign_partitions.session import (
 from kafkatools.commands.reassign_partitions.throttles import RUN_VERIFY, set_log_dir_throttle, set_throttle, take_back
 from kafkatools.exit_status import CommandError, ExitStatus
 from kafkatools.options import Args
+from kafkatools.tools.reassignment.plan_file import (
+    Plan,
+    check_executable,
+    names,
+    plan_fields,
+    plan_text,
+    read_plan,
+)
 
 if TYPE_CHECKING:
     from kafkatools.console import Console

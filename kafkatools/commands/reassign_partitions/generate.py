@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from kafkatools.commands.reassign_partitions.json_form import plan_fields, plan_text, read_topics
 from kafkatools.commands.reassign_partitions.session import Session, ids, plural, present_log_dirs, replicas_of, session
 from kafkatools.core.java.hash_order import hash_order
 from kafkatools.core.java.hashes import partition_hash
 from kafkatools.exit_status import CommandError, ExitStatus, UsageError
 from kafkatools.options import Args, java_int
+from kafkatools.tools.reassignment.plan_file import plan_fields, plan_text, read_topics
 
 if TYPE_CHECKING:
     from kafkatools.console import Console

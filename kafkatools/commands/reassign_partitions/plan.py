@@ -48,8 +48,8 @@ def run(console: Console, args: Args) -> ExitStatus:
     """Reads the cluster, makes the plan, shows it and writes it."""
     wanted = _wanted(args)
     settings = client_settings(args)
-    from kafkatools.commands.reassign_partitions.plan_cluster import ensure_nothing_moves, read_cluster
     from kafkatools.core.admin.client import AdminClient
+    from kafkatools.tools.reassignment.cluster_state import ensure_nothing_moves, read_cluster
 
     with AdminClient(console.connect(args), settings, console.clock) as admin:
         ensure_nothing_moves(admin, wanted.takes)
@@ -110,7 +110,7 @@ def _scope(cluster: ClusterState, wanted: _Wanted) -> Scope:
 
 def _write_files(args: Args, plan: ReassignmentPlan) -> None:
     from kafkatools.commands.reassign_partitions.plan_output import current_assignment, json_text, plan_assignment
-    from kafkatools.options.undo_files import write_undo_file
+    from kafkatools.tools.undo_files import write_undo_file
 
     if args.undo_file is not None and plan.moves:
         write_undo_file(args.undo_file, [json_text(current_assignment(plan.moves))])

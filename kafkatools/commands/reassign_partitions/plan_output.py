@@ -6,33 +6,23 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from kafkatools.tools.reassignment.plan_file import plan_fields
+
 if TYPE_CHECKING:
     from kafkatools.tools.reassignment.plan import BrokerLoad, Move, ReassignmentPlan
 
-TopicPartition = tuple[str, int]
 _UNITS = ("B", "KB", "MB", "GB", "TB", "PB")
 _BROKER_HEADERS = ("BROKER", "RACK", "REPLICAS", "LEADERS", "BYTES", "TO RECEIVE", "TO SEND")
 
 
-def assignment(replicas: Iterable[tuple[TopicPartition, Sequence[int]]]) -> dict[str, Any]:
-    """Kafka's JSON of replicas: what --execute and run take as --reassignment-json-file."""
-    return {
-        "version": 1,
-        "partitions": [
-            {"topic": topic, "partition": number, "replicas": list(ids), "log_dirs": ["any"] * len(ids)}
-            for (topic, number), ids in replicas
-        ],
-    }
-
-
 def plan_assignment(moves: Iterable[Move]) -> dict[str, Any]:
     """The replicas after the moves."""
-    return assignment(((move.topic, move.partition), move.after) for move in moves)
+    return plan_fields({(move.topic, move.partition): move.after for move in moves}, {})
 
 
 def current_assignment(moves: Iterable[Move]) -> dict[str, Any]:
     """The replicas before the moves, to go back."""
-    return assignment(((move.topic, move.partition), move.before) for move in moves)
+    return plan_fields({(move.topic, move.partition): move.before for move in moves}, {})
 
 
 def json_text(value: Mapping[str, Any]) -> str:

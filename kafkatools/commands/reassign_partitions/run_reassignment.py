@@ -25,14 +25,13 @@ from kafkatools.options import (
 )
 
 if TYPE_CHECKING:
-    from kafkatools.commands.reassign_partitions.json_form import Plan
-    from kafkatools.commands.reassign_partitions.run_journal import Journal, Setting
-    from kafkatools.commands.reassign_partitions.run_limits import TakenAway
-    from kafkatools.commands.reassign_partitions.run_report import Report
-    from kafkatools.commands.reassign_partitions.run_supervise import Supervision
-    from kafkatools.commands.reassign_partitions.run_work import Work
     from kafkatools.console import Console
     from kafkatools.core.admin.client import AdminClient
+    from kafkatools.tools.reassignment.journal import Journal, Setting
+    from kafkatools.tools.reassignment.limits import TakenAway
+    from kafkatools.tools.reassignment.plan_file import Plan
+    from kafkatools.tools.reassignment.supervision import Report, Supervision
+    from kafkatools.tools.reassignment.work import Work
 
 _UNITS = {"k": 10**3, "K": 10**3, "M": 10**6, "G": 10**9}
 _MAX_GROWTH = 4
@@ -79,14 +78,14 @@ def run(console: Console, args: Args) -> ExitStatus:
     if args.max_throttle is not None and args.max_throttle < args.throttle:
         raise UsageError("--max-throttle is less than --throttle")
     settings = client_settings(args)
-    from kafkatools.commands.reassign_partitions.run_work import find_work, read_file
+    from kafkatools.tools.reassignment.work import find_work, read_file
 
     plan = read_file(args.reassignment_json_file)
     servers = console.connect(args)
-    from kafkatools.commands.reassign_partitions.run_journal import Journal
     from kafkatools.commands.reassign_partitions.run_report import report
     from kafkatools.core.admin.client import AdminClient
     from kafkatools.core.admin.cluster import describe_cluster
+    from kafkatools.tools.reassignment.journal import Journal
 
     def connect() -> AdminClient:
         return AdminClient(servers, settings, console.clock)
@@ -95,7 +94,7 @@ def run(console: Console, args: Args) -> ExitStatus:
         journal = Journal(console.home, describe_cluster(admin).cluster_id)
         try:
             if args.dry_run:
-                return _show_plan(console, args, find_work(admin, console, plan, None))
+                return _show_plan(console, args, find_work(admin, plan, None, console.error))
             with report(console, args.json) as shown:
                 this = _Run(console, args, connect, journal, shown)
                 work = _find_work(this, admin, plan)
@@ -106,10 +105,10 @@ def run(console: Console, args: Args) -> ExitStatus:
 
 def _find_work(this: _Run, admin: AdminClient, plan: Plan) -> Work:
     """What is to be done; what an interrupted run left is taken away also when that cannot be done."""
-    from kafkatools.commands.reassign_partitions.run_work import find_work
+    from kafkatools.tools.reassignment.work import find_work
 
     try:
-        return find_work(admin, this.console, plan, this.journal.leftover)
+        return find_work(admin, plan, this.journal.leftover, this.console.error)
     except CommandError:
         _take_leftover(this, admin)
         raise
@@ -118,8 +117,8 @@ def _find_work(this: _Run, admin: AdminClient, plan: Plan) -> Work:
 def _show_plan(console: Console, args: Args, work: Work) -> ExitStatus:
     """--dry-run: the tables of what would be done."""
     from kafkatools.commands.reassign_partitions.plan_output import broker_rows, json_rows, summary
-    from kafkatools.commands.reassign_partitions.run_work import as_plan
     from kafkatools.output import table
+    from kafkatools.tools.reassignment.work import as_plan
 
     plan = as_plan(work)
     if args.json:
@@ -144,7 +143,7 @@ def _clean_up(this: _Run, admin: AdminClient) -> ExitStatus:
 
 def _take_leftover(this: _Run, admin: AdminClient) -> bool:
     """Takes away what an interrupted run left; True when nothing of it is left then."""
-    from kafkatools.commands.reassign_partitions.run_limits import take_away
+    from kafkatools.tools.reassignment.limits import take_away
 
     leftover = this.journal.leftover
     if leftover is None:
@@ -156,10 +155,10 @@ def _take_leftover(this: _Run, admin: AdminClient) -> bool:
 
 def _carry_out(this: _Run, admin: AdminClient, work: Work) -> ExitStatus:
     from kafkatools.commands.reassign_partitions.plan_output import counted
-    from kafkatools.commands.reassign_partitions.run_work import write_undo
+    from kafkatools.tools.reassignment.work import write_undo
 
     if not this.args.no_undo_file:
-        path = write_undo(this.console, this.args.undo_file, work)
+        path = write_undo(work, this.args.undo_file, this.console.clock.wall_ms())
         this.report.note(f"The previous replicas are saved in {path}.")
     if work.others:
         this.report.note(f"Being moved by somebody else at the same time: {counted(work.others)}.")
@@ -180,11 +179,11 @@ def _carry_out(this: _Run, admin: AdminClient, work: Work) -> ExitStatus:
 
 def _prepare(this: _Run, admin: AdminClient, work: Work) -> Supervision:
     """The supervision with its limits; throttles that an interrupted run left and nobody needs are taken away."""
-    from kafkatools.commands.reassign_partitions.run_journal import Record
-    from kafkatools.commands.reassign_partitions.run_limits import take_away
-    from kafkatools.commands.reassign_partitions.run_moves import Moves
-    from kafkatools.commands.reassign_partitions.run_supervise import WINDOW_LOOKS, Rules, Supervision
-    from kafkatools.commands.reassign_partitions.run_throttle import AdaptiveThrottle
+    from kafkatools.tools.reassignment.adaptive_throttle import AdaptiveThrottle
+    from kafkatools.tools.reassignment.journal import Record
+    from kafkatools.tools.reassignment.limits import take_away
+    from kafkatools.tools.reassignment.moves import Moves
+    from kafkatools.tools.reassignment.supervision import WINDOW_LOOKS, Rules, Supervision
 
     args = this.args
     interval_ms = max(1, round(args.interval * 1000))
@@ -215,8 +214,8 @@ def _prepare(this: _Run, admin: AdminClient, work: Work) -> Supervision:
 
 def _settings(this: _Run, admin: AdminClient, work: Work) -> tuple[tuple[Setting, ...], tuple[Setting, ...]]:
     """What limits the moves, and what an interrupted run left besides."""
-    from kafkatools.commands.reassign_partitions.run_limits import adopt, settings_of
     from kafkatools.core.admin.replication_throttles import PartitionMove, brokers_of, find_throttles
+    from kafkatools.tools.reassignment.limits import adopt, settings_of
 
     leftover = () if this.journal.leftover is None else this.journal.leftover.settings
     moves = {

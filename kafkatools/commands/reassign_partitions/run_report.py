@@ -7,43 +7,20 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import IO, TYPE_CHECKING, Any, Protocol, cast
+from typing import IO, TYPE_CHECKING, Any, cast
 
 from kafkatools.commands.reassign_partitions.plan_output import bytes_text
 from kafkatools.core.control_characters import visible
 
 if TYPE_CHECKING:
-    from kafkatools.commands.reassign_partitions.run_moves import Progress, TopicPartition
-    from kafkatools.commands.reassign_partitions.run_throttle import Change
     from kafkatools.console import Console
+    from kafkatools.tools.reassignment.adaptive_throttle import Change
+    from kafkatools.tools.reassignment.moves import Progress, TopicPartition
+    from kafkatools.tools.reassignment.supervision import Report
 
 _LINE_MS = 10_000
 _RATE_MS = 30_000
 _BAR_WIDTH = 20
-
-
-class Report(Protocol):
-    """Where a run tells how far it is."""
-
-    def progress(self, progress: Progress, rate: int | None) -> None:
-        """The figures of a look, and the limit in bytes per second (None: no limit)."""
-        ...
-
-    def partition(self, key: TopicPartition, error: str | None) -> None:
-        """A partition has arrived, or will not."""
-        ...
-
-    def limit(self, change: Change) -> None:
-        """The limit has changed."""
-        ...
-
-    def note(self, message: str) -> None:
-        """Something to know."""
-        ...
-
-    def close(self) -> None:
-        """Nothing follows."""
-        ...
 
 
 @contextmanager

@@ -45,7 +45,7 @@ class Session(NamedTuple):
     def write_undo(self, plan: str) -> None:
         """Writes the plan that takes a change back to --undo-file. Raises CommandError."""
         if self.args.undo_file is not None:
-            from kafkatools.options.undo_files import write_undo_file
+            from kafkatools.tools.undo_files import write_undo_file
 
             write_undo_file(self.args.undo_file, [plan])
 

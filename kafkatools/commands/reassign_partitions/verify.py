@@ -12,12 +12,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from kafkatools.commands.reassign_partitions.json_form import names, read_plan
 from kafkatools.commands.reassign_partitions.log_dir_moves import MoveState, move_states
 from kafkatools.commands.reassign_partitions.session import Session, ids, session, still_moving
 from kafkatools.commands.reassign_partitions.throttles import clear_all
 from kafkatools.exit_status import ExitStatus
 from kafkatools.options import Args
+from kafkatools.tools.reassignment.plan_file import names, read_plan
 
 if TYPE_CHECKING:
     from kafkatools.console import Console

@@ -5,11 +5,11 @@ import pytest
 from kafkatools.commands.consumer_groups.conditions import Condition, findings, parse_condition, unknowns
 from kafkatools.commands.consumer_groups.session import STATES
 from kafkatools.commands.consumer_groups.tables import assignment_text, duration_text
-from kafkatools.commands.consumer_groups.times import parse_datetime, parse_duration
-from kafkatools.commands.consumer_groups.view import GroupView, PartitionRow
 from kafkatools.core.admin.groups import GroupDescription
 from kafkatools.core.errors import LeaderNotAvailable
 from kafkatools.exit_status import UsageError
+from kafkatools.tools.groups.times import parse_datetime, parse_duration
+from kafkatools.tools.groups.view import GroupView, PartitionRow
 
 
 @pytest.mark.parametrize(

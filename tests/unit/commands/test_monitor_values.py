@@ -12,21 +12,21 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from kafkatools.commands.monitor import OPTIONS, figures
-from kafkatools.commands.monitor.board import Board
-from kafkatools.commands.monitor.conditions import MEASURES, parse_condition, what_is_wrong
 from kafkatools.commands.monitor.http_requests import is_this_machine
 from kafkatools.commands.monitor.lines import line
 from kafkatools.commands.monitor.page_data import page_data
 from kafkatools.commands.monitor.prometheus import METRICS, metrics
 from kafkatools.commands.monitor.screen import column_widths, fitting
 from kafkatools.commands.monitor.tables import Row, Table, catches_up_s, partition_notes, tables
-from kafkatools.commands.monitor.wanted import Wanted, read_wanted
+from kafkatools.commands.monitor.wanted import Wanted, parse_condition, read_wanted
 from kafkatools.core.admin.log_dirs import LogDir, ReplicaInfo
 from kafkatools.core.admin.quorum import MetadataQuorum, QuorumReplica
 from kafkatools.core.errors import KafkaStorageError
 from kafkatools.exit_status import UsageError
-from kafkatools.tools.monitor.cluster_changes import KINDS
-from kafkatools.tools.monitor.cluster_view import (
+from kafkatools.tools.monitor.board import Board
+from kafkatools.tools.monitor.changes import KINDS
+from kafkatools.tools.monitor.conditions import MEASURES, what_is_wrong
+from kafkatools.tools.monitor.view import (
     NOBODY,
     NOT_TOLD,
     BrokerView,

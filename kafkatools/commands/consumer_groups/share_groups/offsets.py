@@ -27,7 +27,7 @@ _INACTIVE = ("Empty", "Dead")
 def prepare_reset(args: Args) -> Callable[[Session], ExitStatus]:
     """Reads everything that needs no broker. Raises UsageError and CommandError."""
     from kafkatools.commands.consumer_groups.reset import Reset, topic_scope
-    from kafkatools.commands.consumer_groups.times import parse_datetime
+    from kafkatools.tools.groups.times import parse_datetime
 
     timestamp = plan = None
     if args.to_datetime is not None:
@@ -36,7 +36,7 @@ def prepare_reset(args: Args) -> Callable[[Session], ExitStatus]:
         except ValueError as error:
             raise UsageError(args.command.error_prefix + str(error)) from None
     if args.from_file is not None:
-        from kafkatools.commands.consumer_groups.plan_file import read_plan
+        from kafkatools.tools.groups.plan_file import read_plan
 
         plan = read_plan(args.from_file, args.group or None)
     scope = topic_scope(args.topic, args.command.error_prefix) if args.topic else None
@@ -116,8 +116,8 @@ def note_offsets(session: Session, wanted: Mapping[str, Collection[TopicPartitio
     path = session.args.undo_file
     if path is None or not wanted:
         return
-    from kafkatools.commands.consumer_groups.plan_file import undo_lines
-    from kafkatools.options.undo_files import write_undo_file
+    from kafkatools.tools.groups.plan_file import undo_lines
+    from kafkatools.tools.undo_files import write_undo_file
 
     before: dict[str, Mapping[TopicPartition, OffsetAndMetadata | None]] = {}
     for name, found in _share_offsets(session, list(wanted)).items():
@@ -146,7 +146,7 @@ def _carry_out(session: Session, plan: GroupPlan) -> GroupPlan:
 
 def _show(session: Session, plans: Sequence[GroupPlan]) -> None:
     """GroupOffsetsResetter.printOffsetsToReset."""
-    from kafkatools.commands.consumer_groups.plan_file import NO_OFFSET, csv_line
+    from kafkatools.tools.groups.plan_file import NO_OFFSET, csv_line
 
     rows = [
         (plan.group_id, key, None if new is None else new.offset) for plan in plans for key, new in plan.offsets.items()

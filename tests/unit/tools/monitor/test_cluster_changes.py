@@ -9,8 +9,8 @@ import pytest
 
 from kafkatools.core.admin.log_dirs import LogDir, ReplicaInfo
 from kafkatools.core.errors import KafkaStorageError
-from kafkatools.tools.monitor.cluster_changes import KINDS, events_between, with_rates
-from kafkatools.tools.monitor.cluster_view import (
+from kafkatools.tools.monitor.changes import KINDS, events_between, with_rates
+from kafkatools.tools.monitor.view import (
     NOT_TOLD,
     BrokerView,
     ClusterView,

@@ -20,8 +20,8 @@ from kafkatools.core.admin.topics import NewTopic, create_topics
 from kafkatools.core.clock import SystemClock
 from kafkatools.core.protocol.api_versions import ApiKey
 from kafkatools.core.protocol.frames import RequestHeader
-from kafkatools.tools.monitor.cluster_collector import ClusterCollector, Scope
-from kafkatools.tools.monitor.cluster_view import NOBODY, NOT_TOLD, ClusterView
+from kafkatools.tools.monitor.collector import ClusterCollector, Scope
+from kafkatools.tools.monitor.view import NOBODY, NOT_TOLD, ClusterView
 
 PATIENCE_MS = 600
 

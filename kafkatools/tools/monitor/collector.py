@@ -24,9 +24,10 @@ from kafkatools.core.admin.topics import TopicDescription
 from kafkatools.core.errors import KafkaError, UnknownTopicOrPartition, UnsupportedVersion
 from kafkatools.core.net.requests import Answer, Question
 from kafkatools.core.protocol.api_versions import ApiKey
-from kafkatools.tools.monitor.cluster_changes import events_between, with_rates
-from kafkatools.tools.monitor.cluster_groups import GroupQuestions, ListedGroup
-from kafkatools.tools.monitor.cluster_look import (
+from kafkatools.tools.monitor.changes import events_between, with_rates
+from kafkatools.tools.monitor.end_history import EndHistory
+from kafkatools.tools.monitor.groups import GroupQuestions, ListedGroup
+from kafkatools.tools.monitor.look import (
     UNANSWERED,
     Look,
     Moves,
@@ -39,8 +40,8 @@ from kafkatools.tools.monitor.cluster_look import (
     offsets_question,
     replica_sizes,
 )
-from kafkatools.tools.monitor.cluster_unknowns import Coordinators, with_reason
-from kafkatools.tools.monitor.cluster_view import (
+from kafkatools.tools.monitor.unknowns import Coordinators, with_reason
+from kafkatools.tools.monitor.view import (
     NOBODY,
     NOT_TOLD,
     BrokerView,
@@ -49,7 +50,6 @@ from kafkatools.tools.monitor.cluster_view import (
     Problem,
     TopicView,
 )
-from kafkatools.tools.monitor.end_history import EndHistory
 
 DEFAULT_PATIENCE_MS = 2000
 _MIN_ISR = "min.insync.replicas"

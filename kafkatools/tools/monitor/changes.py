@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kafkatools.core.admin.groups import STABLE, UNKNOWN
-from kafkatools.tools.monitor.cluster_view import (
+from kafkatools.tools.monitor.view import (
     EMPTY,
     NOT_TOLD,
     BrokerView,

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
-from kafkatools.commands.reassign_partitions.run_journal import Setting
+from kafkatools.tools.reassignment.journal import Setting
 
 if TYPE_CHECKING:
     from kafkatools.core.admin.client import AdminClient

@@ -10,7 +10,7 @@ from support.unit_admin import fast_admin
 
 from kafkatools.core.protocol.api_versions import ApiKey
 from kafkatools.core.records.builder import BatchBuilder
-from kafkatools.tools.replica_verification import (
+from kafkatools.tools.replicas.verification import (
     CHECKSUM,
     CONTENT,
     DAMAGED,

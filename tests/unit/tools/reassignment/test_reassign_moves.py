@@ -7,9 +7,9 @@ from collections.abc import Iterator
 import pytest
 from support.scripted_cluster import ScriptedCluster
 
-from kafkatools.commands.reassign_partitions.run_moves import Job, Moves, Progress
 from kafkatools.core.admin.client import AdminClient
 from kafkatools.core.clock import SystemClock
+from kafkatools.tools.reassignment.moves import Job, Moves, Progress
 
 T0, T1 = ("t", 0), ("t", 1)
 Told = list[tuple[tuple[str, int], str | None]]

@@ -8,19 +8,15 @@ it is unknown, with a reason. The known part of a sum may still decide it.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
-from kafkatools.exit_status import UsageError
-from kafkatools.options.comparisons import COMPARISONS
-from kafkatools.options.quantities import duration_ms
+from kafkatools.tools.comparisons import COMPARISONS
 
 if TYPE_CHECKING:
-    from kafkatools.tools.monitor.cluster_view import ClusterView, GroupView
+    from kafkatools.tools.monitor.view import ClusterView, GroupView
 
 UNWELL = "unwell"
-_GRAMMAR = re.compile(r"\s*([a-z-]+)\s*(>=|<=|==|!=|>|<|=)\s*([0-9]{1,18})\s*(ms|[smhdw]?)\s*", re.ASCII)
 
 MEASURES: dict[str, Callable[[ClusterView], float | None]] = {
     "brokers": lambda view: view.totals.alive,
@@ -40,7 +36,7 @@ MEASURES: dict[str, Callable[[ClusterView], float | None]] = {
 }
 """What a condition is about, besides `lag` and `members` of a group."""
 
-_OF_GROUPS = ("lag", "lag-seconds", "members")
+GROUP_MEASURES = ("lag", "lag-seconds", "members")
 _NEEDS_LOOKS = "it takes two looks"
 _WRONG = {
     "fenced": ("1 broker fenced", "{} brokers fenced"),
@@ -55,7 +51,7 @@ _WRONG = {
 
 def active_controllers(view: ClusterView) -> int | None:
     """1, or 0; None when nobody is allowed to tell."""
-    from kafkatools.tools.monitor.cluster_view import NOT_TOLD
+    from kafkatools.tools.monitor.view import NOT_TOLD
 
     return None if view.controller == NOT_TOLD else int(view.controller >= 0)
 
@@ -87,11 +83,11 @@ class Condition(NamedTuple):
         for where, found in self._measured(view):
             if self._holds(found) is None and (is_only_look or found.why != _NEEDS_LOOKS):
                 yield f"{self.text} is unknown{where}: {found.why}"
-        if self.measure in _OF_GROUPS and view.unlisted:
+        if self.measure in GROUP_MEASURES and view.unlisted:
             yield f"{self.text} is unknown for groups that are not listed: {view.unlisted[0]}"
 
     def _measured(self, view: ClusterView) -> Iterator[tuple[str, Measured]]:
-        if self.measure in _OF_GROUPS:
+        if self.measure in GROUP_MEASURES:
             for group in view.groups:
                 found = _of_group(self.measure, group)
                 if found is not None:
@@ -172,27 +168,6 @@ def _why_unknown(measure: str, view: ClusterView) -> str:
     if measure == "moving":
         return next((problem.message for problem in view.problems if problem.what == "reassignments"), "")
     return ""
-
-
-def parse_condition(text: str) -> Condition:
-    """Reads one. Raises UsageError."""
-    if text.strip() == UNWELL:
-        return Condition(UNWELL, UNWELL)
-    match = _GRAMMAR.fullmatch(text)
-    if match is None:
-        raise UsageError(
-            f"Invalid condition '{text}' of --fail-if: write MEASURE OP NUMBER, such as under-replicated>0, brokers<3, "
-            "lag>1000, lag>5m, or unwell"
-        )
-    measure, comparison, amount, unit = match.groups()
-    if measure not in MEASURES and measure not in _OF_GROUPS:
-        known = ", ".join([*MEASURES, *_OF_GROUPS, UNWELL])
-        raise UsageError(f"Unknown measure '{measure}' in --fail-if '{text}'; known: {known}")
-    if not unit:
-        return Condition(text.strip(), measure, comparison, int(amount))
-    if measure not in ("lag", "lag-seconds"):
-        raise UsageError(f"Invalid condition '{text}' of --fail-if: {measure} is a number without a unit")
-    return Condition(text.strip(), "lag-seconds", comparison, (duration_ms(f"{amount}{unit}") or 0) / 1000)
 
 
 def what_is_wrong(view: ClusterView) -> list[str]:

@@ -16,7 +16,7 @@ from kafkatools.core.admin.share_groups import read_offsets
 from kafkatools.core.errors import KafkaError, UnsupportedVersion
 from kafkatools.core.net.requests import Answer, Question
 from kafkatools.core.protocol.api_versions import ApiKey
-from kafkatools.tools.monitor.cluster_view import GroupPartition, GroupView
+from kafkatools.tools.monitor.view import GroupPartition, GroupView
 
 TopicPartition = tuple[str, int]
 

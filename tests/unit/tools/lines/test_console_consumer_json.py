@@ -4,10 +4,10 @@ import json
 
 import pytest
 
-from kafkatools.commands.console_consumer.json_lines import JsonFormatter
 from kafkatools.core.consumer.completed_fetch import FetchedColumns
 from kafkatools.core.records.batch import RecordBatch
 from kafkatools.core.records.builder import BatchBuilder
+from kafkatools.tools.lines.json_formatter import JsonFormatter
 
 RECORDS = [
     (1000, b"key", 'a "quoted"\n line é'.encode(), ()),

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from kafkatools.tools.monitor.cluster_view import ClusterView, Event
+    from kafkatools.tools.monitor.view import ClusterView, Event
 
 _EVENTS = 500
 _POINTS = 300

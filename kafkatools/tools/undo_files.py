@@ -45,6 +45,18 @@ def write_new_file(path: str, lines: Iterable[str]) -> None:
     atomic_file.sync_directory(os.path.dirname(path))
 
 
+def free_undo_path(name: str, wall_ms: int, suffix: str) -> str:
+    """`NAME-20260131T134500Z.undo.json` in this directory, with a number when this second has a file already."""
+    from datetime import UTC, datetime
+
+    start = f"{name}-{datetime.fromtimestamp(wall_ms / 1000, UTC):%Y%m%dT%H%M%SZ}"
+    number, path = 1, f"{start}.undo{suffix}"
+    while os.path.lexists(path):
+        number += 1
+        path = f"{start}-{number}.undo{suffix}"
+    return path
+
+
 def _open_private(path: str, flags: int) -> int:
     """Open a file that only its owner can read, whatever the umask."""
     return os.open(path, flags, 0o600)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from kafkatools.core.admin.log_dirs import LogDir
     from kafkatools.core.admin.quorum import MetadataQuorum
-    from kafkatools.tools.monitor.cluster_view import (
+    from kafkatools.tools.monitor.view import (
         BrokerView,
         ClusterView,
         Event,
@@ -38,7 +38,7 @@ def view_json(view: ClusterView, findings: Sequence[str], unknowns: Sequence[str
 
 def head_json(view: ClusterView) -> dict[str, Any]:
     """What it is, and the totals."""
-    from kafkatools.commands.monitor.conditions import what_is_wrong
+    from kafkatools.tools.monitor.conditions import what_is_wrong
 
     totals = view.totals
     return {

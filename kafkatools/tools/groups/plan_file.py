@@ -235,7 +235,7 @@ def write_undo(path: str, before: Mapping[str, Mapping[TopicPartition, OffsetAnd
 
     The file is whole and on the disk under its name, or not there. Raises OSError.
     """
-    from kafkatools.options.undo_files import write_new_file
+    from kafkatools.tools.undo_files import write_new_file
 
     write_new_file(path, undo_lines(before, is_json=path.endswith((".json", ".jsonl"))))
 

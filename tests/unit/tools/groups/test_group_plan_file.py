@@ -5,9 +5,9 @@ import sys
 
 import pytest
 
-from kafkatools.commands.consumer_groups.plan_file import csv_line, read_plan, write_undo
 from kafkatools.core.group.metadata import OffsetAndMetadata
 from kafkatools.exit_status import CommandError
+from kafkatools.tools.groups.plan_file import csv_line, read_plan, write_undo
 
 TRAILING_COMMA = (  # the words and the place are the standard library's
     "column 13: Illegal trailing comma before end of object"

@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
-from kafkatools.commands.reassign_partitions.run_throttle import Sample
+from kafkatools.tools.reassignment.adaptive_throttle import Sample
 
 if TYPE_CHECKING:
     from kafkatools.core.admin.client import AdminClient

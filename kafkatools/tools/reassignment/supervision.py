@@ -8,19 +8,18 @@ What cannot be taken away stays in the journal for the next run.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from kafkatools.commands.reassign_partitions.run_journal import Journal, Record, Setting
-from kafkatools.commands.reassign_partitions.run_limits import TakenAway, rates_of, set_limits, take_away, with_rate
-from kafkatools.commands.reassign_partitions.run_throttle import AdaptiveThrottle
 from kafkatools.exit_status import CommandError
+from kafkatools.tools.reassignment.adaptive_throttle import AdaptiveThrottle
+from kafkatools.tools.reassignment.journal import Journal, Record, Setting
+from kafkatools.tools.reassignment.limits import TakenAway, rates_of, set_limits, take_away, with_rate
 
 if TYPE_CHECKING:
-    from kafkatools.commands.reassign_partitions.run_moves import Moves
-    from kafkatools.commands.reassign_partitions.run_report import Report
-    from kafkatools.commands.reassign_partitions.run_throttle import Sample
     from kafkatools.core.admin.client import AdminClient
     from kafkatools.core.clock import Clock
+    from kafkatools.tools.reassignment.adaptive_throttle import Change, Sample
+    from kafkatools.tools.reassignment.moves import Moves, Progress, TopicPartition
 
 _TIDY_MS = 30_000
 _FAILURES_IN_A_ROW = 5
@@ -36,6 +35,30 @@ class Rules(NamedTuple):
     timeout_ms: int | None
     cancel_on_interrupt: bool
     keep_others: bool
+
+
+class Report(Protocol):
+    """Where a run tells how far it is."""
+
+    def progress(self, progress: Progress, rate: int | None) -> None:
+        """The figures of a look, and the limit in bytes per second (None: no limit)."""
+        ...
+
+    def partition(self, key: TopicPartition, error: str | None) -> None:
+        """A partition has arrived, or will not."""
+        ...
+
+    def limit(self, change: Change) -> None:
+        """The limit has changed."""
+        ...
+
+    def note(self, message: str) -> None:
+        """Something to know."""
+        ...
+
+    def close(self) -> None:
+        """Nothing follows."""
+        ...
 
 
 class Supervision:
@@ -136,7 +159,7 @@ class Supervision:
 
     def _watch_stall(self, sample: Sample) -> None:
         """Says once that the largest limit is not enough."""
-        from kafkatools.commands.reassign_partitions.run_throttle import is_stalled
+        from kafkatools.tools.reassignment.adaptive_throttle import is_stalled
 
         if self._stall is None or not is_stalled(self._stall, sample):
             self._stall, self._stalled = sample, 0

@@ -12,8 +12,8 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from kafkatools.core.admin.groups import UNKNOWN
 from kafkatools.core.admin.topics import TopicDescription
 from kafkatools.core.errors import UnknownTopicOrPartition
-from kafkatools.tools.monitor.cluster_groups import ListedGroup
-from kafkatools.tools.monitor.cluster_view import ClusterView, GroupView, PartitionView
+from kafkatools.tools.monitor.groups import ListedGroup
+from kafkatools.tools.monitor.view import ClusterView, GroupView, PartitionView
 
 SETTLING_MS = 10_000
 """Time after a change of coordinators before a group that nobody lists counts as gone."""

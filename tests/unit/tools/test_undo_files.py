@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from kafkatools.exit_status import CommandError
-from kafkatools.options.undo_files import read_changes, write_undo_file
+from kafkatools.tools.undo_files import read_changes, write_undo_file
 
 
 def test_a_file_that_comes_up_meanwhile_is_left_alone(tmp_path: pathlib.Path) -> None:

@@ -11,32 +11,32 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from kafkatools.commands.consumer_groups.session import Session
-    from kafkatools.commands.consumer_groups.view import GroupView, PartitionRow
+    from kafkatools.core.admin.client import AdminClient
     from kafkatools.core.admin.offsets import PartitionOffset
+    from kafkatools.core.errors import KafkaError
+    from kafkatools.tools.groups.view import GroupView, PartitionRow
 
 TopicPartition = tuple[str, int]
 
 
-def with_times(session: Session, views: Sequence[GroupView]) -> tuple[list[GroupView], bool]:
-    """The groups with the times of their partitions, and whether all could be told; the others are named."""
+def with_times(
+    admin: AdminClient, views: Sequence[GroupView], now_ms: int
+) -> tuple[list[GroupView], dict[TopicPartition, KafkaError]]:
+    """The groups with the times of their partitions at `now_ms` (since 1970), and the errors of the others."""
     from kafkatools.core.admin.offsets import MAX_TIMESTAMP, list_offsets
     from kafkatools.core.errors import KafkaError
-    from kafkatools.tools.record_times import record_times
+    from kafkatools.tools.groups.record_times import record_times
 
     late = [row for view in views for row in view.rows if row.lag is not None and row.lag > 0]
-    now_ms = session.console.clock.wall_ms()
-    times = record_times(session.admin, {_place(row) for row in late})
+    times = record_times(admin, {_place(row) for row in late})
     partitions = {(row.topic, row.partition): MAX_TIMESTAMP for row in late}
-    newest = list_offsets(session.admin, partitions) if partitions else {}
+    newest = list_offsets(admin, partitions) if partitions else {}
     problems: dict[TopicPartition, KafkaError] = {}
     for (topic, partition, _), found in times.items():
         if isinstance(found, KafkaError):
             problems[topic, partition] = found
-    for (topic, partition), error in sorted(problems.items()):
-        session.complain(f"Error: the times of {topic}-{partition} are not known: {error}", error.name)
     timed = [view._replace(rows=[_timed(row, times, newest, now_ms) for row in view.rows]) for view in views]
-    return timed, not problems
+    return timed, dict(sorted(problems.items()))
 
 
 def _place(row: PartitionRow) -> tuple[str, int, int]:

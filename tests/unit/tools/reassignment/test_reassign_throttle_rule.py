@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kafkatools.commands.reassign_partitions.run_throttle import AdaptiveThrottle, Change, Sample
+from kafkatools.tools.reassignment.adaptive_throttle import AdaptiveThrottle, Change, Sample
 
 T0 = ("t", 0)
 

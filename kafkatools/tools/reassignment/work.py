@@ -5,20 +5,18 @@ Everything that cannot be done is refused here, before anything is changed.
 
 from __future__ import annotations
 
-import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from kafkatools.exit_status import CommandError
 
 if TYPE_CHECKING:
-    from kafkatools.commands.reassign_partitions.json_form import Plan
-    from kafkatools.commands.reassign_partitions.run_journal import Record
-    from kafkatools.commands.reassign_partitions.run_moves import Job
-    from kafkatools.console import Console
     from kafkatools.core.admin.client import AdminClient
     from kafkatools.core.admin.reassignments import PartitionReassignment
+    from kafkatools.tools.reassignment.journal import Record
+    from kafkatools.tools.reassignment.moves import Job
     from kafkatools.tools.reassignment.plan import ClusterState, Partition, ReassignmentPlan
+    from kafkatools.tools.reassignment.plan_file import Plan
 
 TopicPartition = tuple[str, int]
 Active = Mapping[TopicPartition, "PartitionReassignment"]
@@ -41,7 +39,7 @@ class Work(NamedTuple):
 
 def read_file(path: str) -> Plan:
     """The plan in a file (`-`: standard input). One without partitions is allowed: there is nothing to do."""
-    from kafkatools.commands.reassign_partitions.json_form import check_executable, read_plan
+    from kafkatools.tools.reassignment.plan_file import check_executable, read_plan
 
     plan = read_plan("/dev/stdin" if path == "-" else path)
     if plan.partitions:
@@ -51,12 +49,13 @@ def read_file(path: str) -> Plan:
     return plan
 
 
-def find_work(admin: AdminClient, console: Console, plan: Plan, leftover: Record | None) -> Work:
-    """What is left to do of a plan. `leftover` knows the replicas from before an interrupted run of the same plan."""
-    from kafkatools.commands.reassign_partitions.plan_cluster import read_cluster
+def find_work(admin: AdminClient, plan: Plan, leftover: Record | None, complain: Callable[[str], None]) -> Work:
+    """The jobs that are left of a plan. `leftover` holds the replicas before an interrupted run of the same plan;
+    `complain` is called for each broker that does not report the sizes of its replicas."""
     from kafkatools.core.admin.reassignments import active_reassignments
+    from kafkatools.tools.reassignment.cluster_state import read_cluster
 
-    cluster = read_cluster(admin, console.error)
+    cluster = read_cluster(admin, complain)
     active = active_reassignments(admin)
     parts = {part.key: part for part in cluster.partitions}
     _ensure_possible(cluster, parts, plan)
@@ -77,7 +76,7 @@ def find_work(admin: AdminClient, console: Console, plan: Plan, leftover: Record
 
 def _job(part: Partition, after: tuple[int, ...], moving: PartitionReassignment | None) -> Job | None:
     """What is left to do for a partition; None when it is where it should be."""
-    from kafkatools.commands.reassign_partitions.run_moves import Job
+    from kafkatools.tools.reassignment.moves import Job
 
     before = part.replicas
     if moving is not None:
@@ -88,7 +87,7 @@ def _job(part: Partition, after: tuple[int, ...], moving: PartitionReassignment 
 
 
 def _ensure_possible(cluster: ClusterState, parts: Mapping[TopicPartition, Partition], plan: Plan) -> None:
-    from kafkatools.commands.reassign_partitions.plan_cluster import named
+    from kafkatools.tools.reassignment.cluster_state import named
 
     missing = [key for key, _ in plan.partitions if key not in parts]
     if missing:
@@ -101,7 +100,7 @@ def _ensure_possible(cluster: ClusterState, parts: Mapping[TopicPartition, Parti
 
 def _ensure_not_elsewhere(plan: Plan, active: Active) -> None:
     """A partition that is on its way to other replicas is somebody else's."""
-    from kafkatools.commands.reassign_partitions.plan_cluster import named
+    from kafkatools.tools.reassignment.cluster_state import named
 
     def is_elsewhere(key: TopicPartition, after: tuple[int, ...]) -> bool:
         return key in active and {*active[key].replicas} - {*active[key].removing_replicas} != {*after}
@@ -122,23 +121,14 @@ def as_plan(work: Work) -> ReassignmentPlan:
     return ReassignmentPlan(moves, broker_loads(work.cluster, moves), {})
 
 
-def write_undo(console: Console, path: str | None, work: Work) -> str:
-    """Writes the replicas from before as a plan, to this file or to a new one here; its path."""
-    from kafkatools.commands.reassign_partitions.plan_output import assignment, json_text
-    from kafkatools.options.undo_files import write_undo_file
+def write_undo(work: Work, path: str | None, wall_ms: int) -> str:
+    """Write the previous replicas as a plan and return the path: `path`, or one in this directory that is free.
 
-    chosen = _default_path(console) if path is None else path
-    write_undo_file(chosen, [json_text(assignment(sorted(work.before.items())))])
+    Raises CommandError.
+    """
+    from kafkatools.tools.reassignment.plan_file import plan_text
+    from kafkatools.tools.undo_files import free_undo_path, write_undo_file
+
+    chosen = free_undo_path("reassignment", wall_ms, ".json") if path is None else path
+    write_undo_file(chosen, [f"{plan_text(work.before, {})}\n"])
     return chosen
-
-
-def _default_path(console: Console) -> str:
-    """`reassignment-20260131T134500Z.undo.json` here, with a number when there is one of this second already."""
-    from datetime import UTC, datetime
-
-    start = f"reassignment-{datetime.fromtimestamp(console.clock.wall_ms() / 1000, UTC):%Y%m%dT%H%M%SZ}"
-    number, path = 1, f"{start}.undo.json"
-    while os.path.lexists(path):
-        number += 1
-        path = f"{start}-{number}.undo.json"
-    return path

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from kafkatools.core.java.hash_order import hash_order
 from kafkatools.core.java.hashes import partition_hash
 from kafkatools.exit_status import CommandError
-from kafkatools.options.json_files import (
+from kafkatools.tools.json_files import (
     json_array,
     json_entries,
     json_field,

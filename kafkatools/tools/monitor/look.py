@@ -33,8 +33,8 @@ from kafkatools.core.errors import (
 from kafkatools.core.net.metadata import Node
 from kafkatools.core.net.requests import Answer, Question
 from kafkatools.core.protocol.api_versions import ApiKey
-from kafkatools.tools.monitor.cluster_groups import ListedGroup, read_listing
-from kafkatools.tools.monitor.cluster_view import NOBODY, PartitionView, Problem, TopicPartition
+from kafkatools.tools.monitor.groups import ListedGroup, read_listing
+from kafkatools.tools.monitor.view import NOBODY, PartitionView, Problem, TopicPartition
 
 _OFFSETS_TOPIC = "__consumer_offsets"
 _NAMED = 3
