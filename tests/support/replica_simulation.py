@@ -41,6 +41,7 @@ from kafkatools.core.log.faulty_files import FaultyFileSystem
 from kafkatools.core.log.partition.log_config import LogConfig
 from kafkatools.core.log.partition.log_manager import LogManager
 from kafkatools.core.protocol import messages
+from kafkatools.core.protocol.api_versions import ApiKey
 from kafkatools.core.records.batch import read_batches
 from kafkatools.core.records.builder import BatchBuilder
 
@@ -49,8 +50,8 @@ DIRECTORY = "/data"
 NO_LEADER = -1
 PRODUCE, FETCH, LIST_OFFSETS, ALTER_PARTITION = 0, 1, 2, 56
 HEADER_BYTES = 8
-FLEXIBLE_SINCE = {PRODUCE: 9, FETCH: 12, LIST_OFFSETS: 6}
-NEWEST = {FETCH: 18, LIST_OFFSETS: 11}
+FLEXIBLE_SINCE = {int(key): key.first_flexible_version for key in ApiKey}
+NEWEST = {int(key): key.last_version for key in ApiKey}
 INELIGIBLE_REPLICA, INVALID_UPDATE_VERSION, FENCED_LEADER_EPOCH, NEW_LEADER_ELECTED = 107, 95, 74, 109
 SETTINGS = ReplicationSettings(
     max_lag_ms=200, fetch_wait_max_ms=50, fetch_backoff_ms=50, request_timeout_ms=100, fetch_max_bytes=4096

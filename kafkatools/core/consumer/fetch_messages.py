@@ -14,13 +14,14 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from kafkatools.core.errors import DecodeError
+from kafkatools.core.protocol.api_versions import ApiKey
 from kafkatools.core.protocol.varints import unsigned_varint
 
 MIN_VERSION = 4
 MAX_VERSION = 18
 SESSION_VERSION = 7
 LEADER_EPOCH_VERSION = 9
-FLEXIBLE_VERSION = 12
+FLEXIBLE_VERSION = ApiKey.FETCH.first_flexible_version
 TOPIC_ID_VERSION = 13
 
 ZERO_UUID = uuid.UUID(int=0)

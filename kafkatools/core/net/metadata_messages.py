@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from kafkatools.core.errors import DecodeError
+from kafkatools.core.protocol.api_versions import ApiKey
 from kafkatools.core.protocol.partition_rows import read_rows
 from kafkatools.core.protocol.varints import read_unsigned_varint, skip_tagged_fields, unsigned_varint
 
@@ -25,7 +26,7 @@ _AUTO_CREATION_VERSION = 4
 _OFFLINE_VERSION = 5
 _LEADER_EPOCH_VERSION = 7
 _OPERATIONS_VERSION = 8
-_FLEXIBLE_VERSION = 9
+_FLEXIBLE_VERSION = ApiKey.METADATA.first_flexible_version
 _TOPIC_ID_VERSION = 10
 _LAST_CLUSTER_OPERATIONS_VERSION = 10
 _ERROR_VERSION = 13

@@ -14,12 +14,13 @@ from __future__ import annotations
 import struct
 from collections.abc import Mapping, Sequence
 
+from kafkatools.core.protocol.api_versions import ApiKey
 from kafkatools.core.protocol.varints import unsigned_varint
 
 Buffer = bytes | bytearray | memoryview
 PartitionRecords = tuple[int, Buffer]
 
-FIRST_FLEXIBLE_VERSION = 9
+FIRST_FLEXIBLE_VERSION = ApiKey.PRODUCE.first_flexible_version
 FIRST_TOPIC_ID_VERSION = 13
 
 _ACKS_TIMEOUT_COUNT = struct.Struct(">hii")

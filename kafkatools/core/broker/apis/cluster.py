@@ -59,10 +59,9 @@ def listed_apis(request: Request) -> list[dict[str, int]]:
 def handle_api_versions(node: Node, request: Request) -> Response:
     """ApiVersions: the rows of the listener in `server/apis.py`, so what is listed is what is served.
 
-    A version above 4 is answered in version 0 with
-    UNSUPPORTED_VERSION and the table, as Kafka does. Produce is listed from version 0 on although 3 is the lowest
-    that is served: Kafka 4.x does so because old librdkafka reads its features from it (KAFKA-18659). Feature
-    levels are those of the metadata log.
+    An unknown version is answered in version 0 with UNSUPPORTED_VERSION and the rows, as Kafka does. Produce is listed
+    from version 0 on although 3 is the lowest that is served: Kafka 4.x does so because old librdkafka reads its
+    features from it (KAFKA-18659). Feature levels are those of the metadata log.
     Not done: client telemetry is not listed.
     """
     if request.version not in ApiKey.API_VERSIONS.versions:

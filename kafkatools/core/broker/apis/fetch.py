@@ -21,6 +21,7 @@ from kafkatools.core.broker.replicas.fetch_session import FetchContext
 from kafkatools.core.broker.server.node_endpoints import NodeEndpoint, encode_endpoints
 from kafkatools.core.broker.server.requests import DELAYED, CloseConnection, FileRegion, Part, Request, Response
 from kafkatools.core.errors import DecodeError, NotLeaderOrFollower, TopicAuthorizationFailed
+from kafkatools.core.protocol.api_versions import ApiKey, is_flexible
 from kafkatools.core.protocol.varints import unsigned_varint
 
 if TYPE_CHECKING:
@@ -208,7 +209,7 @@ class _Writer:
 
     def __init__(self, version: int) -> None:
         self._version = version
-        self._is_flexible = version >= 12
+        self._is_flexible = is_flexible(ApiKey.FETCH, version)
         self._out = bytearray()
         self._parts: list[Part] = []
         self._file_bytes = 0

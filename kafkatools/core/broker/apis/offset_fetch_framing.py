@@ -11,13 +11,14 @@ from collections.abc import Iterable, Sequence
 from struct import Struct
 from typing import NamedTuple
 
+from kafkatools.core.protocol.api_versions import ApiKey
 from kafkatools.core.protocol.slices import paced
 from kafkatools.core.protocol.varints import unsigned_varint
 
 FIRST_VERSION_OF_ERRORS = 2
 FIRST_VERSION_OF_THROTTLE = 3
 FIRST_VERSION_OF_LEADER_EPOCH = 5
-FIRST_FLEXIBLE_VERSION = 6
+FIRST_FLEXIBLE_VERSION = ApiKey.OFFSET_FETCH.first_flexible_version
 FIRST_VERSION_OF_BATCHES = 8
 FIRST_VERSION_OF_IDS = 10
 _INT, _SHORT = Struct(">i"), Struct(">h")

@@ -34,6 +34,7 @@ from kafkatools.core.errors import (
     UnknownTopicId,
     UnsupportedCompressionType,
 )
+from kafkatools.core.protocol.api_versions import ApiKey
 from kafkatools.core.protocol.definitions import MAX_STRING_BYTES
 from kafkatools.core.protocol.varints import read_unsigned_varint, skip_tagged_fields, unsigned_varint
 from kafkatools.core.records.layout import HEADER_SIZE, HEADER_SIZE_UP_TO_MAGIC, MAGIC_OFFSET
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
 
 ALL = -1
 NONE = 0
+FIRST_FLEXIBLE_VERSION = ApiKey.PRODUCE.first_flexible_version
 FIRST_WITH_LEADERS = 10
 # A partition costs a few microseconds even when it is refused; real requests have fewer batches.
 MOST_PARTITIONS = 20_000
@@ -295,7 +297,7 @@ def validate_records(version: int, records: memoryview | None) -> None:
 
 def parse(frame: memoryview, position: int, version: int) -> ProduceData:
     """The request over the receive buffer; struct.error, DecodeError, IndexError or ValueError when it is malformed."""
-    if version >= 9:
+    if version >= FIRST_FLEXIBLE_VERSION:
         return _parse_flexible(frame, position, by_id=version >= 13)
     transactional_id, position = _string(frame, position)
     acks, timeout_ms = _ACKS_AND_TIMEOUT.unpack_from(frame, position)
@@ -407,7 +409,7 @@ def encode_response(
     version = request.version
     if request.quotas is not None:
         request.quotas.note_request(request)
-    if version >= 9:
+    if version >= FIRST_FLEXIBLE_VERSION:
         out = bytearray(unsigned_varint(len(results) + 1))
         for topic, partitions in results:
             out += topic.wire_name + unsigned_varint(len(partitions) + 1)
