@@ -40,7 +40,7 @@ def _node(console: Console, args: Args, values: dict[str, str]) -> Node:
     import os
 
     from kafkatools.core import config as tables
-    from kafkatools.core.broker.node import open_node
+    from kafkatools.core.broker.opening import open_node
     from kafkatools.core.broker.server.connection_limits import raise_descriptor_limit
     from kafkatools.core.broker.server.node_settings import meaningless
     from kafkatools.core.config import Config

@@ -231,7 +231,7 @@ def _start(request: Mapping[str, Any], clock: Clock) -> Node:
 def _start_node(request: Mapping[str, Any], clock: Clock) -> Node:
     """One of several."""
     from kafkatools.core import config as tables
-    from kafkatools.core.broker.node import open_node
+    from kafkatools.core.broker.opening import open_node
     from kafkatools.core.config import Config
     from kafkatools.sandbox import layout as layouts
 

@@ -14,7 +14,7 @@ import uuid
 from collections.abc import Callable, Mapping
 from functools import partial
 from random import Random
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kafkatools.core.broker.farewell import Farewell
 from kafkatools.core.broker.metadata.batches import SUPPORTED_FEATURES
@@ -52,6 +52,11 @@ from kafkatools.core.log.format.filenames import partition_directory_name
 from kafkatools.core.log.partition.log_directory import LogDirectory
 from kafkatools.core.protocol.api_versions import ApiKey
 from kafkatools.core.protocol.uuids import uuid_text
+
+if TYPE_CHECKING:
+    from kafkatools.core.broker.apis import contexts
+    from kafkatools.core.broker.apis.envelope import EnvelopeContext
+    from kafkatools.core.broker.server.forwarding import Member, Refusing
 
 CONTROLLED_SHUTDOWN_MS = 30_000
 RESIGN_MS = 1000
@@ -192,7 +197,7 @@ class ClusterNode(Node):
 
     def _begin(self) -> None:
         self.replicas.end_start()
-        self.topic_creation = TopicCreation(self)
+        self.topic_creation = TopicCreation(self.node_id, self.image, self.link, self.config.request_timeout_ms)
         self.producer_ids = RemoteProducerIds(self.node_id, lambda: self.broker_epoch, self.link)
         self.coordination.start()
         self.workers += [*self._channels, self.link, self.replication, self.controller, self.raft, self.follower]
@@ -515,3 +520,12 @@ def supported_features() -> list[dict[str, Any]]:
         {"name": name, "min_supported_version": low, "max_supported_version": high}
         for name, (low, high) in SUPPORTED_FEATURES.items()
     ]
+
+
+if TYPE_CHECKING:
+
+    def _contexts(
+        node: ClusterNode, refusing: Refusing
+    ) -> tuple[contexts.ControllerContext, EnvelopeContext, Member, contexts.ChangeContext]:
+        """What handlers and forwarding take; handlers are found by name, so the type checker sees it here."""
+        return node, node, node, refusing

@@ -7,20 +7,41 @@ for broker.session.timeout.ms). Nothing is written meanwhile.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Protocol
 
+from kafkatools.core.broker.metadata.lifecycle import BrokerLifecycle
 from kafkatools.core.broker.metadata.quorum import failed_member
-
-if TYPE_CHECKING:
-    from kafkatools.core.broker.cluster_node import ClusterNode
+from kafkatools.core.broker.metadata.quorum.raft import Raft
+from kafkatools.core.broker.server.listener import Listener
+from kafkatools.core.clock import Clock
 
 FAREWELL_MS = 4000
+
+
+class Leaving(Protocol):
+    """The node that ends."""
+
+    @property
+    def clock(self) -> Clock: ...
+
+    @property
+    def raft(self) -> Raft: ...
+
+    @property
+    def lifecycle(self) -> BrokerLifecycle | None: ...
+
+    @property
+    def listener(self) -> Listener: ...
+
+    def is_controller_listener(self, name: str) -> bool: ...
+
+    def has_no_majority(self) -> bool: ...
 
 
 class Farewell:
     """Starts with its construction; the node checks `is_over` between its turns."""
 
-    def __init__(self, node: ClusterNode) -> None:
+    def __init__(self, node: Leaving) -> None:
         self._node = node
         self._ends_ms = node.clock.now_ms() + FAREWELL_MS
         self._disconnect_clients()

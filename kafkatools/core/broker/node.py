@@ -63,7 +63,9 @@ from kafkatools.core.log.partition.log_manager import LogManager
 from kafkatools.core.protocol import uuids
 
 if TYPE_CHECKING:
+    from kafkatools.core.broker.apis import contexts
     from kafkatools.core.broker.coordinators.transactions.coordinator import TransactionCoordinator
+    from kafkatools.core.broker.metadata.quorum.raft import Raft
     from kafkatools.core.broker.replicas.share.partition_manager import SharePartitionManager
 
 MAX_POLL_MS = 1000
@@ -95,6 +97,9 @@ class Node:
 
     `image` and `broker_settings` are what the broker acts on, `controller` is who changes them.
     """
+
+    raft: Raft | None = None
+    """The member of a quorum of several."""
 
     def __init__(
         self, config: Config, clock: Clock, files: FileSystem | None = None, report: Callable[[str], None] | None = None
@@ -335,6 +340,15 @@ class Node:
         return False
 
     @property
+    def quorum_position(self) -> tuple[int, int]:
+        """Leader epoch and end offset of the metadata log."""
+        return self.controller.quorum_position
+
+    def why_no_controller(self) -> str:
+        """Why a change waits for the quorum; a quorum of one waits for nobody."""
+        return ""
+
+    @property
     def metadata_offset(self) -> int:
         """Offset behind the last metadata record that `image` holds."""
         return self.controller.quorum_position[1]
@@ -512,6 +526,10 @@ class Node:
             self._partitions = sum(len(topic.partitions) for topic in self.image.topics.values())
         return self._partitions + len(self.groups.groups) > count
 
+    def has_many_offsets(self, count: int) -> bool:
+        """Whether groups have committed more than `count` offsets together, so that reading them takes long."""
+        return self.groups.offsets.has_more_than(count)
+
     @property
     def bootstrap(self) -> str:
         """What clients connect to."""
@@ -551,23 +569,6 @@ class Node:
         self.controller.close()
 
 
-def open_node(
-    config: Config,
-    clock: Clock,
-    files: FileSystem | None = None,
-    report: Callable[[str], None] | None = None,
-) -> Node:
-    """The node that these settings describe: one on its own, or one of a cluster. `run` serves until it is asked to
-    stop; a node of a cluster serves clients when `is_ready`. Raises ConfigError."""
-    from kafkatools.core.broker.metadata.cluster_settings import is_clustered
-
-    if not is_clustered(config):
-        return Node(config, clock, files, report)
-    from kafkatools.core.broker.cluster_node import ClusterNode
-
-    return ClusterNode(config, clock, files, report)
-
-
 def single_node_config(directory: str, host: str, port: int, overrides: dict[str, str] | None = None) -> Config:
     """The settings of a sandbox: node 1 on `host:port`, everything else Kafka's defaults unless overridden."""
     values: dict[str, object] = {
@@ -577,3 +578,23 @@ def single_node_config(directory: str, host: str, port: int, overrides: dict[str
         "log.dirs": directory,
     }
     return Config(tables.BROKER, {**values, **(overrides or {})})
+
+
+if TYPE_CHECKING:
+
+    def _contexts(
+        node: Node,
+    ) -> tuple[
+        contexts.ChangeContext,
+        contexts.ClusterContext,
+        contexts.GroupContext,
+        contexts.LogDirContext,
+        contexts.MetadataContext,
+        contexts.ProduceContext,
+        contexts.QuorumContext,
+        contexts.ReadContext,
+        contexts.ShareContext,
+        contexts.TransactionContext,
+    ]:
+        """A node is the context of every handler: handlers are found by name, so the type checker sees it here."""
+        return node, node, node, node, node, node, node, node, node, node

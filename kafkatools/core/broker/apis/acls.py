@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from kafkatools.core.broker.apis.contexts import ChangeContext
 from kafkatools.core.broker.metadata.controller.acls import (
     UNKNOWN,
     Acl,
@@ -16,11 +17,8 @@ from kafkatools.core.broker.server.requests import CloseConnection, Request, Res
 from kafkatools.core.errors import KafkaError
 from kafkatools.core.protocol.slices import paced
 
-if TYPE_CHECKING:
-    from kafkatools.core.broker.node import Node
 
-
-def handle_describe_acls(node: Node, request: Request) -> Response:
+def handle_describe_acls(node: ChangeContext, request: Request) -> Response:
     """DescribeAcls: the ACLs that a filter fits, by resource.
 
     One filter, one answer.
@@ -66,7 +64,7 @@ def _by_resource(acls: list[Acl]) -> list[dict[str, Any]]:
     ]
 
 
-def handle_create_acls(node: Node, request: Request) -> Response:
+def handle_create_acls(node: ChangeContext, request: Request) -> Response:
     """CreateAcls: each ACL is made or refused for itself.
 
     One result per creation.
@@ -99,7 +97,7 @@ def _creation_result(error: KafkaError | None) -> dict[str, Any]:
     return error_fields(error)
 
 
-def handle_delete_acls(node: Node, request: Request) -> Response:
+def handle_delete_acls(node: ChangeContext, request: Request) -> Response:
     """DeleteAcls: what each filter fits is removed.
 
     One result per filter, naming what it removed.

@@ -1,6 +1,7 @@
 """Members of groups of the classic protocol: JoinGroup, SyncGroup, Heartbeat, LeaveGroup."""
 
 from __future__ import annotations
+from kafkatools.core.broker.apis.contexts import GroupContext
 
 from typing import TYPE_CHECKING, Any
 
@@ -18,9 +19,6 @@ from kafkatools.core.broker.metadata.controller.acls import GROUP, READ
 from kafkatools.core.broker.server.requests import Request, Response
 from kafkatools.core.errors import GroupAuthorizationFailed, InconsistentGroupProtocol
 
-if TYPE_CHECKING:
-    from kafkatools.core.broker.node import Node
-
 # JoinGroup
 FIRST_VERSION_OF_REBALANCE_TIMEOUT = 1
 FIRST_VERSION_OF_MEMBER_ID_REQUIRED = 4
@@ -36,7 +34,7 @@ FIRST_HEARTBEAT_VERSION_OF_INSTANCE_ID = 3
 FIRST_VERSION_OF_BATCHES = 3
 
 
-def handle_join_group(node: Node, request: Request) -> Response:
+def handle_join_group(node: GroupContext, request: Request) -> Response:
     """JoinGroup: answered when the rebalance has everybody."""
     entity = request.decode()
     version = request.version
@@ -71,7 +69,7 @@ def handle_join_group(node: Node, request: Request) -> Response:
     return answered(node.coordination, request, wanted.group_id, ask, lambda code: join_error(wanted.member_id, code))
 
 
-def handle_sync_group(node: Node, request: Request) -> Response:
+def handle_sync_group(node: GroupContext, request: Request) -> Response:
     """SyncGroup: answered when the leader's assignment is written. The member's assignment; from version 5 on the
     request must say which protocol it means (KIP-559)."""
     entity = request.decode()
@@ -97,7 +95,7 @@ def handle_sync_group(node: Node, request: Request) -> Response:
     )
 
 
-def handle_heartbeat(node: Node, request: Request) -> Response:
+def handle_heartbeat(node: GroupContext, request: Request) -> Response:
     """Heartbeat: the member lives; it may hear that a rebalance goes on."""
     entity = request.decode()
     instance_id = entity.group_instance_id if request.version >= FIRST_HEARTBEAT_VERSION_OF_INSTANCE_ID else None
@@ -107,7 +105,7 @@ def handle_heartbeat(node: Node, request: Request) -> Response:
     return told(node.coordination, request, entity.group_id, {"error_code": code}, lambda code: {"error_code": code})
 
 
-def handle_leave_group(node: Node, request: Request) -> Response:
+def handle_leave_group(node: GroupContext, request: Request) -> Response:
     """LeaveGroup: one member, from version 3 on several, static ones by their instance id."""
     entity = request.decode()
     if request.version >= FIRST_VERSION_OF_BATCHES:

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from kafkatools.core.broker.apis.contexts import ChangeContext
 from kafkatools.core.broker.metadata.controller.client_quotas import Alteration, Component, Entity, describe, entity_of
 from kafkatools.core.broker.metadata.controller.configs import error_fields, outcome_fields
 from kafkatools.core.broker.server.apis import ensure_permitted, is_permitted
 from kafkatools.core.broker.server.requests import Request, Response
 from kafkatools.core.errors import ClusterAuthorizationFailed, KafkaError
 
-if TYPE_CHECKING:
-    from kafkatools.core.broker.node import Node
 
-
-def handle_describe_client_quotas(node: Node, request: Request) -> Response:
+def handle_describe_client_quotas(node: ChangeContext, request: Request) -> Response:
     """DescribeClientQuotas: the quotas of the entities that a filter fits. One entry per entity."""
     entity = request.decode()
     components = [Component(each.entity_type, int(each.match_type), each.match) for each in entity.components]
@@ -36,7 +34,7 @@ def entity_fields(entity: Entity) -> list[dict[str, Any]]:
     return [{"entity_type": kind, "entity_name": name} for kind, name in entity]
 
 
-def handle_alter_client_quotas(node: Node, request: Request) -> Response:
+def handle_alter_client_quotas(node: ChangeContext, request: Request) -> Response:
     """AlterClientQuotas: each entity changes as a whole or not at all; validate only.
 
     One result per entity.

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from struct import pack
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from kafkatools.core.broker.apis.contexts import ChangeContext, ClusterContext
 from kafkatools.core.broker.coordinators.coordination import Coordination
 from kafkatools.core.broker.coordinators.internal_topic import InternalTopic
 from kafkatools.core.broker.metadata.controller import acls
@@ -25,9 +26,6 @@ from kafkatools.core.errors import (
 from kafkatools.core.protocol.api_versions import ApiKey
 from kafkatools.core.protocol.slices import paced, pausing
 from kafkatools.core.protocol.uuids import uuid_from_text
-
-if TYPE_CHECKING:
-    from kafkatools.core.broker.node import Node
 
 UNSUPPORTED_VERSION = 35
 INVALID_REQUEST = 42
@@ -56,7 +54,7 @@ def listed_apis(request: Request) -> list[dict[str, int]]:
     ]
 
 
-def handle_api_versions(node: Node, request: Request) -> Response:
+def handle_api_versions(node: ClusterContext, request: Request) -> Response:
     """ApiVersions: the rows of the listener in `server/apis.py`, so what is listed is what is served.
 
     An unknown version is answered in version 0 with UNSUPPORTED_VERSION and the rows, as Kafka does. Produce is listed
@@ -108,7 +106,7 @@ def _unsupported_version(request: Request) -> bytes:
     return pack(">ii", len(body) + 4, request.correlation_id) + body
 
 
-def handle_describe_cluster(node: Node, request: Request) -> Response:
+def handle_describe_cluster(node: ClusterContext, request: Request) -> Response:
     """DescribeCluster: the brokers on a broker's listener, the controllers on a controller's.
 
     Controllers are the voters, which are fixed; the active one is named there, and any broker to clients of brokers,
@@ -140,7 +138,7 @@ def handle_describe_cluster(node: Node, request: Request) -> Response:
     )
 
 
-def _brokers(node: Node, request: Request, entity: Any) -> list[dict[str, Any]]:
+def _brokers(node: ClusterContext, request: Request, entity: Any) -> list[dict[str, Any]]:
     alive = AliveBrokers(node.image, request.listener_name)
     with_fenced = request.version >= FIRST_VERSION_OF_FENCED and entity.include_fenced_brokers
     found = []
@@ -151,7 +149,7 @@ def _brokers(node: Node, request: Request, entity: Any) -> list[dict[str, Any]]:
     return found
 
 
-def _controllers(node: Node) -> list[dict[str, Any]]:
+def _controllers(node: ClusterContext) -> list[dict[str, Any]]:
     return [
         {"broker_id": voter, "host": host, "port": port, "rack": None, "is_fenced": False}
         for voter, (host, port) in sorted(node.controllers.items())
@@ -167,7 +165,7 @@ def _wrong_type(endpoint_type: int, here: int) -> KafkaError:
     )
 
 
-def handle_find_coordinator(node: Node, request: Request) -> Response:
+def handle_find_coordinator(node: ClusterContext, request: Request) -> Response:
     """FindCoordinator: who coordinates a group, a transactional id or a share partition, which is the leader of the
     partition that holds it.
 
@@ -185,7 +183,7 @@ def handle_find_coordinator(node: Node, request: Request) -> Response:
     return request.respond({"coordinators": found})
 
 
-def _find_coordinator(node: Node, request: Request, kind: int, key: str) -> dict[str, Any]:
+def _find_coordinator(node: ClusterContext, request: Request, kind: int, key: str) -> dict[str, Any]:
     try:
         if kind not in (GROUP, TRANSACTION, SHARE) or (kind == SHARE and request.version < FIRST_VERSION_OF_SHARE):
             raise InvalidRequest()
@@ -219,7 +217,7 @@ def _coordinator_topic(coordination: Coordination, kind: int) -> InternalTopic:
     return coordination.transaction_log if kind == TRANSACTION else coordination.share_state_topic
 
 
-def _endpoint(node: Node, request: Request, node_id: int) -> tuple[int, str, int]:
+def _endpoint(node: ClusterContext, request: Request, node_id: int) -> tuple[int, str, int]:
     """Where a broker answers clients of the listener that was asked; CoordinatorNotAvailable."""
     if node_id == node.node_id and not node.coordination.is_clustered:
         return node_id, node.advertised_host, node.advertised_port
@@ -242,7 +240,7 @@ def _ensure_share_key(key: str) -> None:
     raise InvalidRequest()
 
 
-def handle_unregister_broker(node: Node, request: Request) -> Response:
+def handle_unregister_broker(node: ChangeContext, request: Request) -> Response:
     """UnregisterBroker: a broker that will not come back is forgotten.
 
     Apache Kafka also unregisters the only broker of a cluster, which then does nothing any more; here that is refused.
@@ -256,7 +254,7 @@ def handle_unregister_broker(node: Node, request: Request) -> Response:
     return request.respond({"error_code": 0, "error_message": ""})
 
 
-def handle_update_features(node: Node, request: Request) -> Response:
+def handle_update_features(node: ChangeContext, request: Request) -> Response:
     """UpdateFeatures: all updates of a request or none.
 
     As in Apache Kafka, `allow_downgrade` of version 0 is not acted on.

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
+from kafkatools.core.broker.apis.contexts import ChangeContext
 from kafkatools.core.broker.metadata import config_entries as entries
 from kafkatools.core.broker.metadata.controller.acls import (
     ALTER_CONFIGS,
@@ -37,9 +38,6 @@ from kafkatools.core.errors import (
 from kafkatools.core.protocol.messages import Shared
 from kafkatools.core.protocol.slices import paced
 
-if TYPE_CHECKING:
-    from kafkatools.core.broker.node import Node
-
 DESCRIBED_KINDS = (TOPIC_RESOURCE, BROKER_RESOURCE, BROKER_LOGGER_RESOURCE, CLIENT_METRICS_RESOURCE, GROUP_RESOURCE)
 LISTED_KINDS = (GROUP_RESOURCE, CLIENT_METRICS_RESOURCE, BROKER_LOGGER_RESOURCE, BROKER_RESOURCE, TOPIC_RESOURCE)
 
@@ -61,7 +59,7 @@ class _Wanted(NamedTuple):
         return Shared(found)
 
 
-def handle_describe_configs(node: Node, request: Request) -> Response:
+def handle_describe_configs(node: ChangeContext, request: Request) -> Response:
     """DescribeConfigs: settings of topics, this broker, its loggers, groups and client metrics subscriptions, with
     synonyms and documentation. Needs DESCRIBE_CONFIGS on the topic, the group or the cluster.
 
@@ -80,7 +78,7 @@ def _distinct(entity: Any) -> list[Any]:
     return list(by_name.values())
 
 
-def _describe(node: Node, request: Request, resource: Any, wanted: _Wanted) -> dict[str, Any]:
+def _describe(node: ChangeContext, request: Request, resource: Any, wanted: _Wanted) -> dict[str, Any]:
     kind, name = int(resource.resource_type), resource.resource_name
     result = {"resource_type": kind, "resource_name": name}
     try:
@@ -99,7 +97,7 @@ def _describe(node: Node, request: Request, resource: Any, wanted: _Wanted) -> d
     return {**result, "error_code": 0, "error_message": "", "configs": found}
 
 
-def _topic_entries(node: Node, name: str, keys: entries.Keys, wanted: _Wanted) -> Shared:
+def _topic_entries(node: ChangeContext, name: str, keys: entries.Keys, wanted: _Wanted) -> Shared:
     """Topics with the same settings of their own have the same entries, made and written once a request."""
     validate_name(name)
     image = node.image
@@ -110,7 +108,7 @@ def _topic_entries(node: Node, name: str, keys: entries.Keys, wanted: _Wanted) -
     return wanted.alike[key]
 
 
-def authorize_resource(node: Node, request: Request, operation: int, resource: tuple[int, str]) -> None:
+def authorize_resource(node: ChangeContext, request: Request, operation: int, resource: tuple[int, str]) -> None:
     """Topics and groups by themselves, everything else by the cluster; raises the authorization error."""
     kind, name = resource
     if kind == TOPIC_RESOURCE:
@@ -121,7 +119,7 @@ def authorize_resource(node: Node, request: Request, operation: int, resource: t
         node.authorize_or_raise(request, operation, CLUSTER, CLUSTER_NAME)
 
 
-def _entries(node: Node, resource: tuple[int, str], keys: entries.Keys) -> entries.Entries:
+def _entries(node: ChangeContext, resource: tuple[int, str], keys: entries.Keys) -> entries.Entries:
     kind, name = resource
     if kind == BROKER_RESOURCE:
         return entries.describe_broker(node.broker_settings, name, keys)
@@ -135,7 +133,7 @@ def _entries(node: Node, resource: tuple[int, str], keys: entries.Keys) -> entri
     return entries.describe_loggers(loggers.levels(), keys)
 
 
-def handle_incremental_alter_configs(node: Node, request: Request) -> Response:
+def handle_incremental_alter_configs(node: ChangeContext, request: Request) -> Response:
     """IncrementalAlterConfigs: SET, DELETE, APPEND, SUBTRACT for topics, this broker, its loggers, groups and client
     metrics subscriptions; validate only. Needs ALTER_CONFIGS on the topic, the group or the cluster.
 
@@ -159,7 +157,7 @@ def handle_incremental_alter_configs(node: Node, request: Request) -> Response:
     return answer_each(request, entity, alter)
 
 
-def _check_node_id(node: Node, name: str) -> None:
+def _check_node_id(node: ChangeContext, name: str) -> None:
     if not is_integer(name):
         raise InvalidRequest(f"Node id must be an integer, but it is: {name}")
     if int(name) != node.node_id:
@@ -182,7 +180,7 @@ def answer_each(
     return request.respond({"responses": responses})
 
 
-def handle_alter_configs(node: Node, request: Request) -> Response:
+def handle_alter_configs(node: ChangeContext, request: Request) -> Response:
     """AlterConfigs: replaces all settings of a topic, this broker, a group or a client metrics subscription. Needs
     ALTER_CONFIGS.
 
@@ -201,7 +199,7 @@ def handle_alter_configs(node: Node, request: Request) -> Response:
     return answer_each(request, entity, replace)
 
 
-def handle_list_config_resources(node: Node, request: Request) -> Response:
+def handle_list_config_resources(node: ChangeContext, request: Request) -> Response:
     """ListConfigResources: which resources have settings. Version 0 lists client metrics subscriptions; needs
     DESCRIBE_CONFIGS on the cluster. All kinds, or those that were asked for."""
     entity = request.decode()
@@ -222,7 +220,7 @@ def handle_list_config_resources(node: Node, request: Request) -> Response:
     return request.respond({"error_code": 0, "config_resources": found})
 
 
-def _resource_names(node: Node, kind: int) -> list[str]:
+def _resource_names(node: ChangeContext, kind: int) -> list[str]:
     image = node.image
     if kind == TOPIC_RESOURCE:
         return list(image.topics)

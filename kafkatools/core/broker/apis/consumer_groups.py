@@ -1,6 +1,7 @@
 """Groups of the consumer protocol (KIP-848): ConsumerGroupHeartbeat, ConsumerGroupDescribe."""
 
 from __future__ import annotations
+from kafkatools.core.broker.apis.contexts import GroupContext
 
 import uuid
 from collections.abc import Callable
@@ -26,16 +27,13 @@ from kafkatools.core.errors import (
 )
 from kafkatools.core.protocol.slices import paced
 
-if TYPE_CHECKING:
-    from kafkatools.core.broker.node import Node
-
 # ConsumerGroupHeartbeat
 FIRST_VERSION_OF_REGEX = 1
 FEATURE = "group.version"
 CLASSIC_MEMBER, CONSUMER_MEMBER, UNKNOWN_MEMBER_TYPE = 0, 1, -1
 
 
-def handle_consumer_group_heartbeat(node: Node, request: Request) -> Response:
+def handle_consumer_group_heartbeat(node: GroupContext, request: Request) -> Response:
     """ConsumerGroupHeartbeat: members of consumer groups join, live and leave (KIP-848).
 
     A refusal says why in its message. What changes is written before, and replicated before it is told. The member's
@@ -79,20 +77,20 @@ def heartbeat_refusal(code: int, message: str | None = None) -> Fields:
     }
 
 
-def ensure_enabled(node: Node) -> None:
+def ensure_enabled(node: GroupContext) -> None:
     """UnsupportedVersion when the cluster's feature level or the broker's settings leave this protocol out."""
     is_offered = CONSUMER in node.config.group_coordinator_rebalance_protocols
     if not is_offered or node.image.features.get(FEATURE, 0) < 1:
         raise UnsupportedVersion()
 
 
-def _describable(node: Node, host: str) -> Callable[[str], bool]:
+def _describable(node: GroupContext, host: str) -> Callable[[str], bool]:
     """The topics of a client, also after its request is gone."""
     authorizer = node.authorizer
     return lambda topic: authorizer is None or authorizer.authorize(ANONYMOUS, host, DESCRIBE, TOPIC, topic)
 
 
-def _ensure_allowed(node: Node, request: Request, wanted: HeartbeatRequest) -> None:
+def _ensure_allowed(node: GroupContext, request: Request, wanted: HeartbeatRequest) -> None:
     """GroupAuthorizationFailed, TopicAuthorizationFailed."""
     node.authorize_or_raise(request, READ, GROUP, wanted.group_id)
     for name in wanted.subscribed_topic_names or ():
@@ -114,12 +112,12 @@ def message_of(error: KafkaError) -> str | None:
     return text if text and text != str(type(error)()) else None
 
 
-def handle_consumer_group_describe(node: Node, request: Request) -> Response:
+def handle_consumer_group_describe(node: GroupContext, request: Request) -> Response:
     """ConsumerGroupDescribe: groups of the consumer protocol with members and assignments."""
     return describe_each(node, request, _answer)
 
 
-def _answer(node: Node, request: Request, group_id: str) -> Description:
+def _answer(node: GroupContext, request: Request, group_id: str) -> Description:
     try:
         ensure_enabled(node)
         node.authorize_or_raise(request, DESCRIBE, GROUP, group_id)
@@ -130,7 +128,7 @@ def _answer(node: Node, request: Request, group_id: str) -> Description:
         return refusal(group_id, error.code)
 
 
-def _describe(node: Node, request: Request, group_id: str) -> Description:
+def _describe(node: GroupContext, request: Request, group_id: str) -> Description:
     if not group_id:
         raise InvalidGroupId()
     node.groups.ensure_active(group_id)
@@ -148,7 +146,7 @@ def _describe(node: Node, request: Request, group_id: str) -> Description:
     }
 
 
-def _member(node: Node, group: ConsumerGroup, member: ConsumerMember) -> dict[str, Any]:
+def _member(node: GroupContext, group: ConsumerGroup, member: ConsumerMember) -> dict[str, Any]:
     topics = node.groups.consumer.topics
     has = {topic_id: set(partitions) for topic_id, partitions in member.assigned.items()}
     for topic_id, partitions in member.pending_revocation.items():

@@ -5,28 +5,17 @@ directories of replicas. All need CLUSTER_ACTION.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Protocol
+from typing import Any
 
+from kafkatools.core.broker.apis.contexts import ControllerContext
 from kafkatools.core.broker.metadata.controller.configs import error_fields
-from kafkatools.core.broker.metadata.controller.quorum_controller import QuorumController
-from kafkatools.core.broker.server.apis import Authorizes, ensure_permitted
+from kafkatools.core.broker.server.apis import ensure_permitted
 from kafkatools.core.broker.server.requests import Request, Response
-from kafkatools.core.clock import Clock
 from kafkatools.core.errors import KafkaError
 
 
-class ControllerNode(Authorizes, Protocol):
-    """A node of a cluster, as these handlers see it."""
-
-    @property
-    def controller(self) -> QuorumController: ...
-
-    @property
-    def clock(self) -> Clock: ...
-
-
 def answered(
-    node: ControllerNode,
+    node: ControllerContext,
     request: Request,
     ask: Callable[[Any], dict[str, Any]],
     refused: Mapping[str, Any] | Callable[[KafkaError], dict[str, Any]],
@@ -42,7 +31,7 @@ def answered(
     return request.respond(fields)
 
 
-def handle_broker_registration(node: ControllerNode, request: Request) -> Response:
+def handle_broker_registration(node: ControllerContext, request: Request) -> Response:
     """BrokerRegistration: a broker tells the active controller that it starts, and gets its epoch."""
 
     def register(entity: Any) -> dict[str, Any]:
@@ -51,13 +40,13 @@ def handle_broker_registration(node: ControllerNode, request: Request) -> Respon
     return answered(node, request, register, {"broker_epoch": -1})
 
 
-def handle_broker_heartbeat(node: ControllerNode, request: Request) -> Response:
+def handle_broker_heartbeat(node: ControllerContext, request: Request) -> Response:
     """BrokerHeartbeat: a broker lives, and wants to be unfenced or to stop."""
     now_ms = node.clock.now_ms()
     return answered(node, request, lambda entity: node.controller.heartbeat(entity, now_ms), {"is_fenced": True})
 
 
-def handle_controller_registration(node: ControllerNode, request: Request) -> Response:
+def handle_controller_registration(node: ControllerContext, request: Request) -> Response:
     """ControllerRegistration: a controller says where it listens and what it supports (KIP-919)."""
 
     def register(entity: Any) -> dict[str, Any]:
@@ -67,12 +56,12 @@ def handle_controller_registration(node: ControllerNode, request: Request) -> Re
     return answered(node, request, register, error_fields)
 
 
-def handle_alter_partition(node: ControllerNode, request: Request) -> Response:
+def handle_alter_partition(node: ControllerContext, request: Request) -> Response:
     """AlterPartition: a leader changes the ISR of its partitions. One result per partition."""
     return answered(node, request, node.controller.alter_partitions, {"topics": []})
 
 
-def handle_allocate_producer_ids(node: ControllerNode, request: Request) -> Response:
+def handle_allocate_producer_ids(node: ControllerContext, request: Request) -> Response:
     """AllocateProducerIds: a block of producer ids for a broker."""
 
     def allocate(entity: Any) -> dict[str, Any]:
@@ -82,7 +71,7 @@ def handle_allocate_producer_ids(node: ControllerNode, request: Request) -> Resp
     return answered(node, request, allocate, {"producer_id_start": 0, "producer_id_len": 0})
 
 
-def handle_assign_replicas_to_dirs(node: ControllerNode, request: Request) -> Response:
+def handle_assign_replicas_to_dirs(node: ControllerContext, request: Request) -> Response:
     """AssignReplicasToDirs: a broker says in which directories its replicas are (KIP-858). One result per
     partition."""
     return answered(node, request, node.controller.assign_directories, {"directories": []})

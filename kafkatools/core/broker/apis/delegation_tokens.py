@@ -4,6 +4,7 @@ Not done: delegation tokens; there is no listener on which they are allowed.
 """
 
 from __future__ import annotations
+from kafkatools.core.broker.apis.contexts import Rights
 
 from typing import TYPE_CHECKING
 
@@ -11,11 +12,7 @@ from kafkatools.core.broker.server.authorizer import ANONYMOUS
 from kafkatools.core.broker.server.requests import Request, Response
 from kafkatools.core.errors import DelegationTokenRequestNotAllowed
 
-if TYPE_CHECKING:
-    from kafkatools.core.broker.node import Node
-
-
-def handle_create_delegation_token(node: Node, request: Request) -> Response:
+def handle_create_delegation_token(node: Rights, request: Request) -> Response:
     """CreateDelegationToken: refused."""
     request.decode()
     kind, _, name = ANONYMOUS.partition(":")
@@ -35,19 +32,19 @@ def handle_create_delegation_token(node: Node, request: Request) -> Response:
     )
 
 
-def handle_renew_delegation_token(node: Node, request: Request) -> Response:
+def handle_renew_delegation_token(node: Rights, request: Request) -> Response:
     """RenewDelegationToken: refused."""
     request.decode()
     return request.respond({"error_code": DelegationTokenRequestNotAllowed.code, "expiry_timestamp": -1})
 
 
-def handle_expire_delegation_token(node: Node, request: Request) -> Response:
+def handle_expire_delegation_token(node: Rights, request: Request) -> Response:
     """ExpireDelegationToken: refused."""
     request.decode()
     return request.respond({"error_code": DelegationTokenRequestNotAllowed.code, "expiry_timestamp": -1})
 
 
-def handle_describe_delegation_token(node: Node, request: Request) -> Response:
+def handle_describe_delegation_token(node: Rights, request: Request) -> Response:
     """DescribeDelegationToken: refused."""
     request.decode()
     return request.respond({"error_code": DelegationTokenRequestNotAllowed.code, "tokens": []})

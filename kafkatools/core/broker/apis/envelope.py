@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from struct import Struct
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
-from kafkatools.core.broker.server.apis import BROKER_APIS, FORWARDED, AnsweredBy, is_permitted
-from kafkatools.core.broker.server.forwarding import run_on_controller
+from kafkatools.core.broker.server.apis import BROKER_APIS, FORWARDED, AnsweredBy, Authorizes, is_permitted
+from kafkatools.core.broker.server.forwarding import ControllerMember, run_on_controller
 from kafkatools.core.broker.server.later_response import LaterResponse
 from kafkatools.core.broker.server.requests import DELAYED, CloseConnection, Request, Response
 from kafkatools.core.errors import (
@@ -22,13 +22,14 @@ from kafkatools.core.errors import (
 )
 from kafkatools.core.protocol.frames import decode_request_header
 
-if TYPE_CHECKING:
-    from kafkatools.core.broker.cluster_node import ClusterNode
-
 _HEADER = Struct(">hhi")
 
 
-def handle_envelope(node: ClusterNode, request: Request) -> Response:
+class EnvelopeContext(ControllerMember, Authorizes, Protocol):
+    """The controller that another node asks in the name of a client."""
+
+
+def handle_envelope(node: EnvelopeContext, request: Request) -> Response:
     """Answer what another node forwarded."""
     return _Envelope(node, request).begin()
 
@@ -50,7 +51,7 @@ class _EnvelopeConnection:
 
 
 class _Envelope:
-    def __init__(self, node: ClusterNode, request: Request) -> None:
+    def __init__(self, node: EnvelopeContext, request: Request) -> None:
         self._node = node
         self._request = request
         self._later = LaterResponse(request)

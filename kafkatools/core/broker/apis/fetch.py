@@ -11,8 +11,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from functools import partial
 from struct import Struct, pack
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from kafkatools.core.broker.apis.contexts import ReadContext, ReplicaContext
 from kafkatools.core.broker.metadata.controller.acls import CLUSTER, CLUSTER_ACTION, CLUSTER_NAME, READ, TOPIC
 from kafkatools.core.broker.replicas.delayed_fetch import DelayedFetch
 from kafkatools.core.broker.replicas.fetch_messages import FetchRequest, parse_request
@@ -24,9 +25,6 @@ from kafkatools.core.errors import DecodeError, NotLeaderOrFollower, TopicAuthor
 from kafkatools.core.protocol.api_versions import ApiKey, is_flexible
 from kafkatools.core.protocol.varints import unsigned_varint
 
-if TYPE_CHECKING:
-    from kafkatools.core.broker.node import Node
-
 WITH_SESSIONS, FIRST_FROM_FOLLOWERS, BY_ID, FIRST_WITH_LEADERS = 7, 11, 13, 16
 INLINE_BYTES = 4096
 BYTES_PER_PARTITION = 50
@@ -36,7 +34,7 @@ _INT64 = Struct(">q")
 _SIZE_AND_CORRELATION = Struct(">ii")
 
 
-def handle_fetch(node: Node, request: Request) -> Response:
+def handle_fetch(node: ReadContext, request: Request) -> Response:
     """Answer now when there is enough, else wait."""
     version = request.version
     data = _parse(node, request)
@@ -55,7 +53,7 @@ def handle_fetch(node: Node, request: Request) -> Response:
     return _fetch(node, request, data, context)
 
 
-def _fetch(node: Node, request: Request, data: FetchRequest, context: FetchContext) -> Response:
+def _fetch(node: ReadContext, request: Request, data: FetchRequest, context: FetchContext) -> Response:
     """A consumer's fetch."""
     max_bytes = min(data.max_bytes, node.fetch_max_bytes)
     isolation_level = data.isolation_level
@@ -82,20 +80,22 @@ def _fetch(node: Node, request: Request, data: FetchRequest, context: FetchConte
     return DELAYED
 
 
-def _answer(node: Node, request: Request, context: FetchContext, results: Sequence[FetchedPartition]) -> list[Part]:
+def _answer(
+    node: ReadContext, request: Request, context: FetchContext, results: Sequence[FetchedPartition]
+) -> list[Part]:
     """The response; where a partition's leader is another broker, its address too."""
     leaders = {result.current_leader[0] for result in results if result.current_leader is not None}
     endpoints = node_endpoints(node, request, leaders) if leaders and request.version >= FIRST_WITH_LEADERS else []
     return respond(request, context, results, endpoints)
 
 
-def node_endpoints(node: Node, request: Request, broker_ids: Iterable[int]) -> list[NodeEndpoint]:
+def node_endpoints(node: ReplicaContext, request: Request, broker_ids: Iterable[int]) -> list[NodeEndpoint]:
     """Where brokers are, on the listener that the client uses; those that are not alive are left out."""
     found = ((broker_id, node.replicas.endpoint(broker_id, request.listener_name)) for broker_id in sorted(broker_ids))
     return [NodeEndpoint(broker_id, *place) for broker_id, place in found if place is not None]
 
 
-def _parse(node: Node, request: Request) -> FetchRequest:
+def _parse(node: ReadContext, request: Request) -> FetchRequest:
     if request.version >= BY_ID:
         try:
             data = parse_request(request.frame, request.body_offset, request.version)
@@ -114,7 +114,7 @@ def _refused(wanted: Sequence[FetchPartition], error_code: int) -> list[FetchedP
 
 
 def _read_allowed(
-    node: Node, request: Request, wanted: Sequence[FetchPartition], max_bytes: int, reader: Reader
+    node: ReadContext, request: Request, wanted: Sequence[FetchPartition], max_bytes: int, reader: Reader
 ) -> list[FetchedPartition]:
     """Read what the client may; a topic whose id is unknown stays unknown."""
     names = [each.topic if each.topic is not None else node.replicas.topic_name(each.topic_id) for each in wanted]
@@ -158,7 +158,7 @@ def _from_entity(entity: Any, version: int) -> FetchRequest:
     )
 
 
-def _context(node: Node, data: FetchRequest, version: int) -> FetchContext:
+def _context(node: ReadContext, data: FetchRequest, version: int) -> FetchContext:
     if version < WITH_SESSIONS:
         return FetchContext(data.wanted)
     return node.fetch_sessions.context(

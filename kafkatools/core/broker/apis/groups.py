@@ -3,11 +3,12 @@ groups have in common (KIP-848, KIP-932): the fields of the response, who may se
 """
 
 from __future__ import annotations
+from kafkatools.core.broker.apis.contexts import GroupContext
 
 import uuid
 from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any, TypeVar
 
 from kafkatools.core.broker.coordinators.groups.classic.group import Group
 from kafkatools.core.broker.coordinators.groups.classic.states import GroupState
@@ -20,9 +21,6 @@ from kafkatools.core.errors import CoordinatorLoadInProgress, GroupIdNotFound, K
 from kafkatools.core.java.hash_order import topic_order
 from kafkatools.core.protocol.slices import paced
 
-if TYPE_CHECKING:
-    from kafkatools.core.broker.node import Node
-
 # ListGroups
 FIRST_VERSION_OF_STATES = 4
 FIRST_VERSION_OF_TYPES = 5
@@ -34,7 +32,7 @@ Description = dict[str, Any]
 HIDDEN = "The group has described topic(s) that the client is not authorized to describe."
 
 
-def handle_list_groups(node: Node, request: Request) -> Response:
+def handle_list_groups(node: GroupContext, request: Request) -> Response:
     """ListGroups: with the filters by state (KIP-518) and type (KIP-848). Every group that passes the filters; an
     empty filter passes all. Who may describe the cluster sees every group, else only those it may describe."""
     entity = request.decode()
@@ -58,7 +56,7 @@ def handle_list_groups(node: Node, request: Request) -> Response:
     return request.respond({"error_code": 0, "groups": groups})
 
 
-def handle_describe_groups(node: Node, request: Request) -> Response:
+def handle_describe_groups(node: GroupContext, request: Request) -> Response:
     """DescribeGroups: groups of the classic protocol.
 
     A group that is not there is "Dead"; from version 6 on also an error (KIP-1043). State and members of each.
@@ -72,14 +70,14 @@ def handle_describe_groups(node: Node, request: Request) -> Response:
     return request.respond({"groups": groups})
 
 
-def operations_of(node: Node, request: Request, group_id: str, is_asked: bool) -> int:
+def operations_of(node: GroupContext, request: Request, group_id: str, is_asked: bool) -> int:
     """What the client may do with a group, when it asks and may describe it."""
     if not is_asked or not node.authorize(request, DESCRIBE, GROUP, group_id):
         return NOT_ASKED
     return node.authorized_operations(request, GROUP, group_id)
 
 
-def _answer(node: Node, request: Request, group_id: str) -> dict[str, Any]:
+def _answer(node: GroupContext, request: Request, group_id: str) -> dict[str, Any]:
     try:
         node.authorize_or_raise(request, DESCRIBE, GROUP, group_id)
         node.groups.ensure_active(group_id)
@@ -100,7 +98,7 @@ def _not_described(group_id: str, error_code: int, message: str | None = None, s
     }
 
 
-def _describe(node: Node, version: int, group_id: str) -> dict[str, Any]:
+def _describe(node: GroupContext, version: int, group_id: str) -> dict[str, Any]:
     group = node.groups.groups.get(group_id)
     if not isinstance(group, Group):
         dead = GroupState.DEAD.value
@@ -135,7 +133,7 @@ def _members(group: Group, *, is_stable: bool) -> list[dict[str, Any]]:
     ]
 
 
-def handle_delete_groups(node: Node, request: Request) -> Response:
+def handle_delete_groups(node: GroupContext, request: Request) -> Response:
     """DeleteGroups: empty groups with their offsets. One answer per group; a group named twice is deleted once."""
     entity = request.decode()
     names = list(dict.fromkeys(entity.groups_names))
@@ -160,7 +158,7 @@ def handle_delete_groups(node: Node, request: Request) -> Response:
     return response.returned()
 
 
-def _delete(node: Node, request: Request, group_id: str, done: Callable[[KafkaError | None], None]) -> None:
+def _delete(node: GroupContext, request: Request, group_id: str, done: Callable[[KafkaError | None], None]) -> None:
     try:
         node.authorize_or_raise(request, DELETE, GROUP, group_id)
     except KafkaError as error:
@@ -169,7 +167,10 @@ def _delete(node: Node, request: Request, group_id: str, done: Callable[[KafkaEr
         node.groups.delete_group_when_it_may(group_id, done)
 
 
-def describe_each(node: Node, request: Request, describe: Callable[[Node, Request, str], Description]) -> Response:
+C = TypeVar("C", bound=GroupContext)
+
+
+def describe_each(node: C, request: Request, describe: Callable[[C, Request, str], Description]) -> Response:
     """One answer for each group, with what the client may do with it."""
     entity = request.decode()
     is_asked = entity.include_authorized_operations
@@ -180,7 +181,7 @@ def describe_each(node: Node, request: Request, describe: Callable[[Node, Reques
     return request.respond({"groups": groups})
 
 
-def ensure_may_see(node: Node, request: Request, topics: Iterable[str]) -> None:
+def ensure_may_see(node: GroupContext, request: Request, topics: Iterable[str]) -> None:
     """TopicAuthorizationFailed when a topic of the group is not the client's to know of."""
     if node.authorizer is not None and not all(node.authorize(request, DESCRIBE, TOPIC, name) for name in topics):
         raise TopicAuthorizationFailed(HIDDEN)

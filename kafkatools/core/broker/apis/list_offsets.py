@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from kafkatools.core.broker.apis.contexts import ReplicaContext
 from kafkatools.core.broker.metadata.controller.acls import CLUSTER, CLUSTER_ACTION, CLUSTER_NAME, DESCRIBE, TOPIC
 from kafkatools.core.broker.replicas.partition import READ_ALL
 from kafkatools.core.broker.replicas.replica_manager import error_code_of
@@ -18,14 +19,11 @@ from kafkatools.core.errors import (
 )
 from kafkatools.core.protocol.slices import paced
 
-if TYPE_CHECKING:
-    from kafkatools.core.broker.node import Node
-
 FIRST_WITH_NOT_AVAILABLE = 5
 NEEDED_VERSION = {-3: 7, -4: 8, -5: 9, -6: 11}
 
 
-def handle_list_offsets(node: Node, request: Request) -> Response:
+def handle_list_offsets(node: ReplicaContext, request: Request) -> Response:
     """ListOffsets: one answer per partition.
 
     Timestamps -1 latest, -2 earliest, -3 the newest record (version 7 on), -4 earliest local (8), -5 latest tiered
@@ -63,7 +61,9 @@ def _unknown(wanted: Any, error_code: int) -> dict[str, Any]:
     }
 
 
-def _listed_offset(node: Node, request: Request, topic: str, wanted: Any, isolation_level: int) -> dict[str, Any]:
+def _listed_offset(
+    node: ReplicaContext, request: Request, topic: str, wanted: Any, isolation_level: int
+) -> dict[str, Any]:
     try:
         if wanted.timestamp < -6 or request.version < NEEDED_VERSION.get(wanted.timestamp, 0):
             raise UnsupportedVersion()
@@ -81,7 +81,7 @@ def _listed_offset(node: Node, request: Request, topic: str, wanted: Any, isolat
     return {**answer, "timestamp": found.timestamp, "offset": found.offset, "leader_epoch": found.leader_epoch}
 
 
-def handle_offset_for_leader_epoch(node: Node, request: Request) -> Response:
+def handle_offset_for_leader_epoch(node: ReplicaContext, request: Request) -> Response:
     """OffsetForLeaderEpoch: where a leader epoch ended, for clients that check for truncation (KIP-320) and for
     followers that do not learn it from their fetches (KIP-101). One answer per partition."""
     entity = request.decode()
@@ -95,7 +95,7 @@ def handle_offset_for_leader_epoch(node: Node, request: Request) -> Response:
     return request.respond({"topics": topics})
 
 
-def _epoch_end(node: Node, request: Request, topic: str, wanted: Any) -> dict[str, Any]:
+def _epoch_end(node: ReplicaContext, request: Request, topic: str, wanted: Any) -> dict[str, Any]:
     answer = {"partition": wanted.partition, "error_code": 0, "leader_epoch": -1, "end_offset": -1}
     try:
         if not node.authorize(request, CLUSTER_ACTION, CLUSTER, CLUSTER_NAME):

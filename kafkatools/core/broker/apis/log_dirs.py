@@ -6,6 +6,7 @@ import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from kafkatools.core.broker.apis.contexts import LogDirContext
 from kafkatools.core.broker.server.apis import is_permitted
 from kafkatools.core.broker.server.requests import Request, Response
 from kafkatools.core.errors import ClusterAuthorizationFailed, KafkaError, KafkaStorageError, LogDirNotFound
@@ -13,11 +14,10 @@ from kafkatools.core.protocol.slices import paced
 from kafkatools.core.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
-    from kafkatools.core.broker.node import Node
     from kafkatools.core.log.partition.log_directory import LogDirectory
 
 
-def handle_describe_log_dirs(node: Node, request: Request) -> Response:
+def handle_describe_log_dirs(node: LogDirContext, request: Request) -> Response:
     """DescribeLogDirs: what lies in each log directory, how full its disk is, whether it is offline or cordoned. One
     result per directory."""
     entity = request.decode()
@@ -28,7 +28,7 @@ def handle_describe_log_dirs(node: Node, request: Request) -> Response:
     return request.respond({"error_code": 0, "results": results})
 
 
-def _result(node: Node, directory: LogDirectory, wanted: Mapping[str, set[int]] | None) -> dict[str, Any]:
+def _result(node: LogDirContext, directory: LogDirectory, wanted: Mapping[str, set[int]] | None) -> dict[str, Any]:
     result: dict[str, Any] = {
         "error_code": 0,
         "log_dir": os.path.abspath(directory.path),
@@ -50,7 +50,9 @@ def _result(node: Node, directory: LogDirectory, wanted: Mapping[str, set[int]] 
     }
 
 
-def _topics(node: Node, directory: LogDirectory, wanted: Mapping[str, set[int]] | None) -> list[dict[str, Any]]:
+def _topics(
+    node: LogDirContext, directory: LogDirectory, wanted: Mapping[str, set[int]] | None
+) -> list[dict[str, Any]]:
     topics: dict[str, list[dict[str, Any]]] = {}
     for name, log in paced(sorted(directory.logs.items(), key=lambda item: item[0])):
         if wanted is not None and name.partition not in wanted.get(name.topic, ()):
@@ -69,7 +71,7 @@ def _topics(node: Node, directory: LogDirectory, wanted: Mapping[str, set[int]] 
     return [{"name": topic, "partitions": partitions} for topic, partitions in topics.items()]
 
 
-def handle_alter_replica_log_dirs(node: Node, request: Request) -> Response:
+def handle_alter_replica_log_dirs(node: LogDirContext, request: Request) -> Response:
     """AlterReplicaLogDirs: moving replicas between the directories of this broker.
 
     A replica that lies where it is to be stays there; on its way elsewhere it is called back. One that is not here yet
@@ -100,7 +102,7 @@ def handle_alter_replica_log_dirs(node: Node, request: Request) -> Response:
     )
 
 
-def _move(node: Node, path: str, name: TopicPartition) -> int:
+def _move(node: LogDirContext, path: str, name: TopicPartition) -> int:
     try:
         if node.keeper is not None:
             node.keeper.moves.alter(name, path)

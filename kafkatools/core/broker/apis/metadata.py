@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from kafkatools.core.broker.apis.contexts import MetadataContext
 from kafkatools.core.broker.metadata.controller import topics
 from kafkatools.core.broker.metadata.controller.acls import CLUSTER, CLUSTER_NAME, CREATE, DESCRIBE, TOPIC
 from kafkatools.core.broker.metadata.controller.topics import validate_name
@@ -25,14 +26,11 @@ from kafkatools.core.errors import (
 from kafkatools.core.protocol.api_versions import ApiKey
 from kafkatools.core.protocol.slices import paced, pausing
 
-if TYPE_CHECKING:
-    from kafkatools.core.broker.node import Node
-
 NONE = 0
 NOT_ASKED = -(2**31)
 
 
-def handle_metadata(node: Node, request: Request) -> Response:
+def handle_metadata(node: MetadataContext, request: Request) -> Response:
     """Metadata: brokers and topics.
 
     Topics by name, by id (from version 10; when a request has an id, only ids count), or all. A missing topic is
@@ -106,7 +104,7 @@ def _refused(request: Request, wanted: Sequence[Any], error: KafkaError) -> Resp
 
 
 def _named(
-    node: Node, request: Request, wanted: Sequence[Any], alive: AliveBrokers, *, allow_creation: bool
+    node: MetadataContext, request: Request, wanted: Sequence[Any], alive: AliveBrokers, *, allow_creation: bool
 ) -> list[dict[str, Any]]:
     ids = dict.fromkeys(topic_id for each in wanted if (topic_id := getattr(each, "topic_id", None)) is not None)
     if ids:
@@ -115,7 +113,7 @@ def _named(
     return [_by_name(node, request, name, alive, allow_creation=allow_creation) for name in paced(names)]
 
 
-def _by_id(node: Node, request: Request, topic_id: uuid.UUID, alive: AliveBrokers) -> dict[str, Any]:
+def _by_id(node: MetadataContext, request: Request, topic_id: uuid.UUID, alive: AliveBrokers) -> dict[str, Any]:
     topic = node.image.topics_by_id.get(topic_id)
     if topic is None:
         return {**_missing(None, UnknownTopicId.code), "topic_id": topic_id}
@@ -124,7 +122,9 @@ def _by_id(node: Node, request: Request, topic_id: uuid.UUID, alive: AliveBroker
     return topic_fields(topic, alive, request.version)
 
 
-def _by_name(node: Node, request: Request, name: str, alive: AliveBrokers, *, allow_creation: bool) -> dict[str, Any]:
+def _by_name(
+    node: MetadataContext, request: Request, name: str, alive: AliveBrokers, *, allow_creation: bool
+) -> dict[str, Any]:
     if not node.authorize(request, DESCRIBE, TOPIC, name):
         return {**_missing(name, TopicAuthorizationFailed.code), "is_internal": False}
     topic = node.image.topics.get(name)
@@ -142,7 +142,7 @@ def _by_name(node: Node, request: Request, name: str, alive: AliveBrokers, *, al
     return _missing(name, UnknownTopicOrPartition.code)
 
 
-def auto_create(node: Node, name: str) -> int:
+def auto_create(node: MetadataContext, name: str) -> int:
     """Create a topic a client asked for; the error code to answer now."""
     if name in INTERNAL_TOPICS or name == topics.METADATA_TOPIC:
         return UnknownTopicOrPartition.code
@@ -176,7 +176,7 @@ def _missing(name: str | None, error_code: int) -> dict[str, Any]:
     }
 
 
-def handle_describe_topic_partitions(node: Node, request: Request) -> Response:
+def handle_describe_topic_partitions(node: MetadataContext, request: Request) -> Response:
     """DescribeTopicPartitions: topics in name order, in pages of at most max.request.partition.size.limit partitions
     (KIP-966; DescribeTopicPartitionsRequestHandler). One page, and where the next one begins; topics that the
     client may not describe come last."""
@@ -203,7 +203,7 @@ def handle_describe_topic_partitions(node: Node, request: Request) -> Response:
 
 
 def _page(
-    node: Node, names: list[str], first: int, limit: int, alive: AliveBrokers
+    node: MetadataContext, names: list[str], first: int, limit: int, alive: AliveBrokers
 ) -> tuple[list[dict[str, Any]], dict[str, Any] | None]:
     topics: list[dict[str, Any]] = []
     left = limit
@@ -219,7 +219,9 @@ def _page(
     return topics, None
 
 
-def _topic(node: Node, name: str, first: int, limit: int, alive: AliveBrokers) -> tuple[dict[str, Any], int | None]:
+def _topic(
+    node: MetadataContext, name: str, first: int, limit: int, alive: AliveBrokers
+) -> tuple[dict[str, Any], int | None]:
     topic = node.image.topics.get(name)
     if topic is None:
         return _unknown_topic(name), None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from kafkatools.core.broker.apis.contexts import GroupContext
 from kafkatools.core.broker.apis.offset_fetch_framing import GroupRows, PartitionRow, TopicRows, response_body
 from kafkatools.core.broker.coordinators.groups.any_group import AnyGroup
 from kafkatools.core.broker.coordinators.groups.errors import coordinator_error_code
@@ -32,7 +33,6 @@ from kafkatools.core.protocol.slices import current_pause, paced, paced_sorted, 
 
 if TYPE_CHECKING:
     from kafkatools.core.broker.metadata.image import TopicState
-    from kafkatools.core.broker.node import Node
 
 # OffsetCommit
 LONG_MAX = 2**63 - 1
@@ -51,7 +51,7 @@ NO_EPOCH = -1
 NO_OFFSET = -1
 
 
-def handle_offset_commit(node: Node, request: Request) -> Response:
+def handle_offset_commit(node: GroupContext, request: Request) -> Response:
     """OffsetCommit: by topic name, from version 10 on by topic id.
 
     All partitions that may be committed are one batch of records; the others say why not. The answer waits for the
@@ -84,7 +84,7 @@ def handle_offset_commit(node: Node, request: Request) -> Response:
 
 
 def _commit(
-    node: Node,
+    node: GroupContext,
     entity: Any,
     identity: MemberIdentity,
     version: int,
@@ -100,7 +100,7 @@ def _commit(
     return node.groups.commit(entity.group_id, offsets, records) if offsets else None
 
 
-def _when_kept(node: Node, request: Request, entity: Any, answers: Answers, status: ProduceStatus) -> Response:
+def _when_kept(node: GroupContext, request: Request, entity: Any, answers: Answers, status: ProduceStatus) -> Response:
     response, version = LaterResponse(request), request.version
 
     def complete(code: int) -> None:
@@ -123,7 +123,7 @@ def _respond_commit(request: Request, answers: Answers) -> Response:
     return request.respond({"topics": topics})
 
 
-def _commit_topic(node: Node, version: int, topic: Any) -> tuple[TopicState | None, int]:
+def _commit_topic(node: GroupContext, version: int, topic: Any) -> tuple[TopicState | None, int]:
     image = node.image
     if version >= FIRST_OFFSET_COMMIT_VERSION_OF_IDS:
         found = image.topics_by_id.get(topic.topic_id) if topic.topic_id is not None else None
@@ -131,7 +131,7 @@ def _commit_topic(node: Node, version: int, topic: Any) -> tuple[TopicState | No
     return image.topics.get(topic.name), UnknownTopicOrPartition.code
 
 
-def _commit_failed(node: Node, version: int, entity: Any, error: KafkaError) -> Answers:
+def _commit_failed(node: GroupContext, version: int, entity: Any, error: KafkaError) -> Answers:
     """Nothing was committed: every partition says why."""
     answers = []
     for topic in paced(entity.topics):
@@ -149,7 +149,7 @@ class _Taking:
 
     def __init__(
         self,
-        node: Node,
+        node: GroupContext,
         request: Request,
         expire_ms: int | None,
         offsets: list[tuple[Place, CommittedOffset]],
@@ -194,7 +194,7 @@ class _Taking:
         return 0
 
 
-def _expiry(node: Node, entity: Any, version: int) -> int | None:
+def _expiry(node: GroupContext, entity: Any, version: int) -> int | None:
     """Old versions may name how long the offset is kept; -1 is the broker's setting."""
     if version > LAST_VERSION_OF_RETENTION:
         return None
@@ -202,7 +202,7 @@ def _expiry(node: Node, entity: Any, version: int) -> int | None:
     return None if retention_ms < 0 else min(node.clock.wall_ms() + retention_ms, LONG_MAX)
 
 
-def handle_offset_fetch(node: Node, request: Request) -> Response:
+def handle_offset_fetch(node: GroupContext, request: Request) -> Response:
     """OffsetFetch: one group, from version 8 on several; from version 10 on by topic id.
 
     A partition without a commit has offset -1. From version 7 on a client may ask for stable offsets: a partition that
@@ -243,7 +243,7 @@ def handle_offset_fetch(node: Node, request: Request) -> Response:
 class _Fetch:
     """The offsets of one group."""
 
-    def __init__(self, node: Node, request: Request, group_id: str, is_stable: bool) -> None:
+    def __init__(self, node: GroupContext, request: Request, group_id: str, is_stable: bool) -> None:
         self._node = node
         self._request = request
         self._group_id = group_id
@@ -315,7 +315,7 @@ def _nothing(index: int, error_code: int = 0) -> PartitionRow:
     return index, NO_OFFSET, -1, "", error_code
 
 
-def handle_offset_delete(node: Node, request: Request) -> Response:
+def handle_offset_delete(node: GroupContext, request: Request) -> Response:
     """OffsetDelete: offsets of topics that the group does not read (KIP-496). One answer per partition; an offset that
     is not there counts as deleted."""
     entity = request.decode()
@@ -332,7 +332,7 @@ def handle_offset_delete(node: Node, request: Request) -> Response:
     return told(node.coordination, request, entity.group_id, fields, lambda code: {"error_code": code, "topics": []})
 
 
-def _deletion_refusal(node: Node, request: Request, group: AnyGroup, topic: str) -> int:
+def _deletion_refusal(node: GroupContext, request: Request, group: AnyGroup, topic: str) -> int:
     if not node.authorize(request, READ, TOPIC, topic):
         return TopicAuthorizationFailed.code
     if topic not in node.image.topics:
@@ -340,7 +340,7 @@ def _deletion_refusal(node: Node, request: Request, group: AnyGroup, topic: str)
     return GroupSubscribedToTopic.code if group.is_subscribed_to(topic) else 0
 
 
-def _answer_deletion(node: Node, topic: Any, code: int) -> dict[str, Any]:
+def _answer_deletion(node: GroupContext, topic: Any, code: int) -> dict[str, Any]:
     image = node.image.topics.get(topic.name)
     known = image.partitions if image is not None else {}
     partitions = [

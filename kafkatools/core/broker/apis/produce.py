@@ -15,8 +15,9 @@ from functools import lru_cache
 from struct import Struct
 from struct import error as StructError
 from types import MappingProxyType
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
+from kafkatools.core.broker.apis.contexts import ProduceContext
 from kafkatools.core.broker.apis.repeated_produce import repeat_of
 from kafkatools.core.broker.metadata.controller.acls import TOPIC, WRITE
 from kafkatools.core.broker.metadata.image import INTERNAL_TOPICS
@@ -38,9 +39,6 @@ from kafkatools.core.protocol.api_versions import ApiKey
 from kafkatools.core.protocol.definitions import MAX_STRING_BYTES
 from kafkatools.core.protocol.varints import read_unsigned_varint, skip_tagged_fields, unsigned_varint
 from kafkatools.core.records.layout import HEADER_SIZE, HEADER_SIZE_UP_TO_MAGIC, MAGIC_OFFSET
-
-if TYPE_CHECKING:
-    from kafkatools.core.broker.node import Node
 
 ALL = -1
 NONE = 0
@@ -92,7 +90,7 @@ class PartitionResult(NamedTuple):
 NOTHING_REFUSED: Mapping[tuple[str, int], PartitionResult] = MappingProxyType({})
 
 
-def handle_produce(node: Node, request: Request) -> Response:
+def handle_produce(node: ProduceContext, request: Request) -> Response:
     """Append, then answer at once or when replicated."""
     try:
         data = parse(request.frame, request.body_offset, request.version)
@@ -117,7 +115,7 @@ def has_transactional_records(topics: list[TopicData]) -> bool:
 
 
 def append_all(
-    node: Node,
+    node: ProduceContext,
     request: Request,
     data: ProduceData,
     refused: Mapping[tuple[str, int], PartitionResult] = NOTHING_REFUSED,
@@ -139,7 +137,7 @@ def append_all(
     return [_encoded(node, request, results)]
 
 
-def _encoded(node: Node, request: Request, results: list[tuple[TopicData, list[PartitionResult]]]) -> bytes:
+def _encoded(node: ProduceContext, request: Request, results: list[tuple[TopicData, list[PartitionResult]]]) -> bytes:
     """The response; where a partition's leader is another broker, its address too."""
     leaders = {
         each.current_leader[0] for _, partitions in results for each in partitions if each.current_leader is not None
@@ -152,7 +150,7 @@ def _encoded(node: Node, request: Request, results: list[tuple[TopicData, list[P
 
 
 def _failed_later(
-    node: Node, topic: TopicData, result: PartitionResult, failed: Mapping[tuple[uuid.UUID, int], int]
+    node: ProduceContext, topic: TopicData, result: PartitionResult, failed: Mapping[tuple[uuid.UUID, int], int]
 ) -> PartitionResult:
     """A write that was not replicated."""
     topic_id = topic.topic_id
@@ -165,7 +163,7 @@ def _failed_later(
     return _with_leader(node, topic, result._replace(error_code=code))
 
 
-def _with_leader(node: Node, topic: TopicData, result: PartitionResult) -> PartitionResult:
+def _with_leader(node: ProduceContext, topic: TopicData, result: PartitionResult) -> PartitionResult:
     """NOT_LEADER_OR_FOLLOWER names the leader."""
     if result.error_code != NotLeaderOrFollower.code or node.replicas.replication is None:
         return result
@@ -173,7 +171,7 @@ def _with_leader(node: Node, topic: TopicData, result: PartitionResult) -> Parti
 
 
 def _remember(
-    node: Node, request: Request, data: ProduceData, results: list[tuple[TopicData, list[PartitionResult]]]
+    node: ProduceContext, request: Request, data: ProduceData, results: list[tuple[TopicData, list[PartitionResult]]]
 ) -> None:
     """After the second request in a row for one partition alone the next one is expected to be like it."""
     if len(data.topics) != 1 or len(data.topics[0].partitions) != 1 or data.transactional_id is not None:
@@ -191,7 +189,7 @@ def _remember(
 
 
 def _delay(
-    node: Node,
+    node: ProduceContext,
     request: Request,
     data: ProduceData,
     results: list[tuple[TopicData, list[PartitionResult]]],
@@ -215,7 +213,7 @@ def _delay(
 
 
 def _append(
-    node: Node,
+    node: ProduceContext,
     request: Request,
     data: ProduceData,
     topic: TopicData,
@@ -249,7 +247,7 @@ def failed_result(index: int, error: Exception) -> PartitionResult:
     return PartitionResult(index, error_code_of(error), message=message, record_errors=record_errors)
 
 
-def find_partition(node: Node, request: Request, topic: TopicData, index: int) -> Partition:
+def find_partition(node: ProduceContext, request: Request, topic: TopicData, index: int) -> Partition:
     """The partition that is written to. Raises UnknownTopicId, TopicAuthorizationFailed, UnknownTopicOrPartition,
     KafkaStorageError, InvalidTopic."""
     partitions = node.replicas.partitions.get(topic.name) if topic.name is not None else None

@@ -1,6 +1,7 @@
 """Producers: InitProducerId, DescribeProducers."""
 
 from __future__ import annotations
+from kafkatools.core.broker.apis.contexts import TransactionContext
 
 from typing import TYPE_CHECKING, Any
 
@@ -27,15 +28,12 @@ from kafkatools.core.java.hash_order import hash_order
 from kafkatools.core.java.hashes import long_hash
 from kafkatools.core.protocol.slices import paced
 
-if TYPE_CHECKING:
-    from kafkatools.core.broker.node import Node
-
 # InitProducerId
 FIRST_VERSION_OF_IDENTITY = 3
 FIRST_VERSION_OF_FENCING = 4
 
 
-def handle_init_producer_id(node: Node, request: Request) -> Response:
+def handle_init_producer_id(node: TransactionContext, request: Request) -> Response:
     """InitProducerId: an identity, or why not.
 
     Without a transactional id: a new producer id with epoch 0. With one: the transaction coordinator's next epoch for
@@ -62,7 +60,7 @@ def handle_init_producer_id(node: Node, request: Request) -> Response:
     return response.returned()
 
 
-def _authorize(node: Node, request: Request, entity: Any) -> None:
+def _authorize(node: TransactionContext, request: Request, entity: Any) -> None:
     if entity.transactional_id is not None:
         node.authorize_or_raise(request, WRITE, TRANSACTIONAL_ID, entity.transactional_id)
     elif not (
@@ -83,7 +81,7 @@ def _expected(version: int, entity: Any) -> ProducerIdentity | None:
     return identity
 
 
-def handle_describe_producers(node: Node, request: Request) -> Response:
+def handle_describe_producers(node: TransactionContext, request: Request) -> Response:
     """DescribeProducers: the producers that a replica remembers, and their open transactions. Any replica answers, for
     it may be followers that are in doubt. The producers of each partition."""
     entity = request.decode()
@@ -97,7 +95,7 @@ def handle_describe_producers(node: Node, request: Request) -> Response:
     return request.respond({"topics": topics})
 
 
-def _describe(node: Node, request: Request, topic: str, index: int) -> dict[str, Any]:
+def _describe(node: TransactionContext, request: Request, topic: str, index: int) -> dict[str, Any]:
     try:
         node.authorize_or_raise(request, READ, TOPIC, topic)
         replica = node.replicas.partitions.get(topic, {}).get(index)

@@ -6,8 +6,9 @@ Not done: directories of voters and replicas (newer versions carry them; the vot
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
+from kafkatools.core.broker.apis.contexts import QuorumContext
 from kafkatools.core.broker.metadata.controller.topics import METADATA_TOPIC
 from kafkatools.core.broker.server.apis import ensure_permitted
 from kafkatools.core.broker.server.later_response import LaterResponse
@@ -15,16 +16,14 @@ from kafkatools.core.broker.server.requests import CloseConnection, Request, Res
 from kafkatools.core.errors import KafkaError, NotController, NotLeaderOrFollower, UnknownTopicOrPartition
 
 if TYPE_CHECKING:
-    from kafkatools.core.broker.cluster_node import ClusterNode
     from kafkatools.core.broker.metadata.quorum.quorum_description import ReplicaDescription
     from kafkatools.core.broker.metadata.quorum.raft import Raft
-    from kafkatools.core.broker.node import Node
 
 
-def allowed_raft(node: Node, request: Request) -> tuple[Raft, dict[str, Any] | None]:
+def allowed_raft(node: QuorumContext, request: Request) -> tuple[Raft, dict[str, Any] | None]:
     """This node's member of the quorum, and the response for one who may not talk to it. A node without one closes the
     connection."""
-    raft = getattr(node, "raft", None)
+    raft = node.raft
     if raft is None:
         raise CloseConnection("this node is no member of a quorum of several")
     try:
@@ -34,7 +33,7 @@ def allowed_raft(node: Node, request: Request) -> tuple[Raft, dict[str, Any] | N
     return raft, None
 
 
-def handle_raft_fetch(node: Node, request: Request) -> Response:
+def handle_raft_fetch(node: QuorumContext, request: Request) -> Response:
     """Fetch on the controller's listener: the metadata log for voters and observers (KIP-595).
 
     The last fetched epoch, by which a leader sees where a replica's log parts from its own, came with version 12:
@@ -49,31 +48,31 @@ def handle_raft_fetch(node: Node, request: Request) -> Response:
     return response.returned()
 
 
-def handle_vote(node: Node, request: Request) -> Response:
+def handle_vote(node: QuorumContext, request: Request) -> Response:
     """Vote: a member of the quorum asks for a vote, or whether it would get one (KIP-595, KIP-996)."""
     raft, refusal = allowed_raft(node, request)
     return request.respond(refusal or raft.handle_vote(request.decode(), node.clock.now_ms()))
 
 
-def handle_begin_quorum_epoch(node: Node, request: Request) -> Response:
+def handle_begin_quorum_epoch(node: QuorumContext, request: Request) -> Response:
     """BeginQuorumEpoch: a leader tells a voter that it was elected (KIP-595)."""
     raft, refusal = allowed_raft(node, request)
     return request.respond(refusal or raft.handle_begin_quorum_epoch(request.decode(), node.clock.now_ms()))
 
 
-def handle_end_quorum_epoch(node: Node, request: Request) -> Response:
+def handle_end_quorum_epoch(node: QuorumContext, request: Request) -> Response:
     """EndQuorumEpoch: a leader resigns and names who should follow it (KIP-595)."""
     raft, refusal = allowed_raft(node, request)
     return request.respond(refusal or raft.handle_end_quorum_epoch(request.decode(), node.clock.now_ms()))
 
 
-def handle_fetch_snapshot(node: Node, request: Request) -> Response:
+def handle_fetch_snapshot(node: QuorumContext, request: Request) -> Response:
     """FetchSnapshot: a part of a metadata snapshot (KIP-630)."""
     raft, refusal = allowed_raft(node, request)
     return request.respond(refusal or raft.handle_fetch_snapshot(request.decode(), node.clock.now_ms()))
 
 
-def handle_describe_quorum(node: Node, request: Request) -> Response:
+def handle_describe_quorum(node: QuorumContext, request: Request) -> Response:
     """DescribeQuorum: the quorum behind `__cluster_metadata`, as its leader sees it.
 
     In a cluster the leader of the quorum answers; another node says NOT_LEADER_OR_FOLLOWER, and who leads or why
@@ -97,8 +96,8 @@ def handle_describe_quorum(node: Node, request: Request) -> Response:
     return request.respond({"error_code": 0, "error_message": "", "topics": topics, "nodes": nodes})
 
 
-def _nodes(node: Node) -> list[dict[str, Any]]:
-    raft: Raft | None = getattr(node, "raft", None)
+def _nodes(node: QuorumContext) -> list[dict[str, Any]]:
+    raft = node.raft
     addresses = {node.node_id: (node.advertised_host, node.advertised_port)} if raft is None else raft.voters
     name = "CONTROLLER" if raft is None else raft.settings.listener_name
     return [
@@ -107,8 +106,7 @@ def _nodes(node: Node) -> list[dict[str, Any]]:
     ]
 
 
-def _described(node: ClusterNode) -> dict[str, Any]:
-    raft = node.raft
+def _described(node: QuorumContext, raft: Raft) -> dict[str, Any]:
     try:
         found = raft.describe(node.clock.now_ms())
     except NotController:
@@ -128,7 +126,7 @@ def _replica(found: ReplicaDescription) -> dict[str, Any]:
     return {"replica_directory_id": None, **found._asdict()}
 
 
-def _partition(node: Node, index: int, is_right: bool) -> dict[str, Any]:
+def _partition(node: QuorumContext, index: int, is_right: bool) -> dict[str, Any]:
     fields: dict[str, Any] = {
         "partition_index": index,
         "error_code": 0,
@@ -142,9 +140,9 @@ def _partition(node: Node, index: int, is_right: bool) -> dict[str, Any]:
     if not is_right:
         missing = UnknownTopicOrPartition()
         return {**fields, "error_code": missing.code, "error_message": str(missing)}
-    if getattr(node, "raft", None) is not None:
-        return {**fields, **_described(cast("ClusterNode", node))}
-    epoch, end_offset = node.controller.quorum_position
+    if node.raft is not None:
+        return {**fields, **_described(node, node.raft)}
+    epoch, end_offset = node.quorum_position
     now_ms = node.clock.wall_ms()
     voter = {
         "replica_id": node.node_id,

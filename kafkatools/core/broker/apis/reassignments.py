@@ -1,6 +1,7 @@
 """Replicas and leaders of partitions: AlterPartitionReassignments, ListPartitionReassignments, ElectLeaders."""
 
 from __future__ import annotations
+from kafkatools.core.broker.apis.contexts import ChangeContext
 
 from typing import TYPE_CHECKING, Any
 
@@ -12,11 +13,7 @@ from kafkatools.core.broker.server.requests import Request, Response
 from kafkatools.core.errors import KafkaError, NoReassignmentInProgress
 from kafkatools.core.protocol.slices import paced
 
-if TYPE_CHECKING:
-    from kafkatools.core.broker.node import Node
-
-
-def handle_alter_partition_reassignments(node: Node, request: Request) -> Response:
+def handle_alter_partition_reassignments(node: ChangeContext, request: Request) -> Response:
     """AlterPartitionReassignments: begins reassignments, and takes them back where no replicas are given. One to the
     replicas that are there is done at once. One result per partition."""
     entity = request.decode()
@@ -60,7 +57,7 @@ def _reassigned(index: int, error: KafkaError | None) -> dict[str, Any]:
     return {"partition_index": index, **outcome_fields(error)}
 
 
-def handle_list_partition_reassignments(node: Node, request: Request) -> Response:
+def handle_list_partition_reassignments(node: ChangeContext, request: Request) -> Response:
     """ListPartitionReassignments: the partitions whose replicas are being added or removed. What is being moved, of
     the partitions that are named or of all."""
     entity = request.decode()
@@ -85,7 +82,7 @@ def _ongoing(partition: PartitionState) -> dict[str, Any]:
     }
 
 
-def handle_elect_leaders(node: Node, request: Request) -> Response:
+def handle_elect_leaders(node: ChangeContext, request: Request) -> Response:
     """ElectLeaders: preferred and unclean elections.
 
     Asked for all partitions, those that need no election are left out, as in Kafka. One result per partition that was

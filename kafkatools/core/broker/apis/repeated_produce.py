@@ -14,6 +14,7 @@ from __future__ import annotations
 from struct import Struct
 from typing import TYPE_CHECKING
 
+from kafkatools.core.broker.apis.contexts import ProduceContext
 from kafkatools.core.broker.replicas.partition import NONE, WaitingWrite
 from kafkatools.core.broker.server.listener import OWED
 from kafkatools.core.broker.server.requests import CloseConnection
@@ -22,7 +23,6 @@ from kafkatools.core.protocol.varints import read_unsigned_varint, unsigned_vari
 from kafkatools.core.records.layout import HEADER_SIZE
 
 if TYPE_CHECKING:
-    from kafkatools.core.broker.node import Node
     from kafkatools.core.broker.replicas.partition import Partition
     from kafkatools.core.broker.server.listener import Connection
     from kafkatools.core.broker.server.requests import Request
@@ -43,7 +43,7 @@ class RepeatedProduce:
 
     def __init__(
         self,
-        node: Node,
+        node: ProduceContext,
         request: Request,
         partition: Partition,
         wire_name: bytes,
@@ -115,7 +115,7 @@ class RepeatedProduce:
 
 
 def repeat_of(
-    node: Node,
+    node: ProduceContext,
     request: Request,
     partition: Partition,
     wire_name: bytes,

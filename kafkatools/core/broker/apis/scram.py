@@ -1,6 +1,7 @@
 """SCRAM credentials: DescribeUserScramCredentials, AlterUserScramCredentials."""
 
 from __future__ import annotations
+from kafkatools.core.broker.apis.contexts import ChangeContext
 
 from typing import TYPE_CHECKING
 
@@ -10,11 +11,7 @@ from kafkatools.core.broker.server.apis import ensure_permitted
 from kafkatools.core.broker.server.requests import Request, Response
 from kafkatools.core.errors import KafkaError
 
-if TYPE_CHECKING:
-    from kafkatools.core.broker.node import Node
-
-
-def handle_describe_user_scram_credentials(node: Node, request: Request) -> Response:
+def handle_describe_user_scram_credentials(node: ChangeContext, request: Request) -> Response:
     """DescribeUserScramCredentials: mechanisms and iterations, never keys. One result per user; without users all that
     have a credential."""
     entity = request.decode()
@@ -27,7 +24,7 @@ def handle_describe_user_scram_credentials(node: Node, request: Request) -> Resp
     return request.respond({"error_code": 0, "error_message": "", "results": results})
 
 
-def handle_alter_user_scram_credentials(node: Node, request: Request) -> Response:
+def handle_alter_user_scram_credentials(node: ChangeContext, request: Request) -> Response:
     """AlterUserScramCredentials: each user's credential is set or removed for itself.
 
     One result per user.

@@ -5,9 +5,10 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from struct import Struct, pack
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from kafkatools.core.broker.apis.consumer_groups import message_of
+from kafkatools.core.broker.apis.contexts import ShareContext
 from kafkatools.core.broker.apis.share_groups import ensure_enabled
 from kafkatools.core.broker.coordinators.share_state.pending import Kept, PendingWrite, when_kept
 from kafkatools.core.broker.coordinators.share_state.share_state import ShareKey
@@ -29,9 +30,6 @@ from kafkatools.core.errors import (
 from kafkatools.core.protocol.uuids import UUID_ZERO
 from kafkatools.core.protocol.varints import unsigned_varint
 
-if TYPE_CHECKING:
-    from kafkatools.core.broker.node import Node
-
 # ShareFetch
 FIRST_VERSION_OF_MODES = 2
 _LEADER = Struct(">iib")
@@ -43,7 +41,7 @@ Outcome = tuple[int, str | None]
 DONE: Outcome = (0, None)
 
 
-def handle_share_fetch(node: Node, request: Request) -> Response:
+def handle_share_fetch(node: ShareContext, request: Request) -> Response:
     """ShareFetch: records for a member of a share group, and its acknowledgements (KIP-932).
 
     Framed by hand. Record limit mode (KIP-1206) and renewal of locks (KIP-1222) are of version 2. Acknowledge first,
@@ -79,7 +77,7 @@ def handle_share_fetch(node: Node, request: Request) -> Response:
 
 
 def _session(
-    node: Node, request: Request, entity: Any, said: Mapping[ShareKey, object], *, has_acknowledgements: bool
+    node: ShareContext, request: Request, entity: Any, said: Mapping[ShareKey, object], *, has_acknowledgements: bool
 ) -> ShareSession | None:
     """The session, None when it is to end. Raises a KafkaError."""
     group_id, member_id = entity.group_id or "", entity.member_id or ""
@@ -113,7 +111,7 @@ class _Answer:
 
     def __init__(
         self,
-        node: Node,
+        node: ShareContext,
         request: Request,
         group_id: str,
         outcomes: dict[ShareKey, Outcome],
@@ -140,7 +138,7 @@ class _Answer:
         return self._later.returned()
 
 
-def _fetch(node: Node, entity: Any, session: ShareSession, wish: Wish, answer: _Answer) -> None:
+def _fetch(node: ShareContext, entity: Any, session: ShareSession, wish: Wish, answer: _Answer) -> None:
     keys = [ShareKey(answer.group_id, *place) for place in session.partitions]
     refused = _refused(node, answer.request, keys)
     allowed = [key for key in keys if key not in refused]
@@ -174,7 +172,7 @@ def _fetch(node: Node, entity: Any, session: ShareSession, wish: Wish, answer: _
     node.fetch_purgatory.try_complete_else_watch(waiting, watched, node.clock.now_ms())
 
 
-def _refused(node: Node, request: Request, keys: Sequence[ShareKey]) -> dict[ShareKey, ShareFetched]:
+def _refused(node: ShareContext, request: Request, keys: Sequence[ShareKey]) -> dict[ShareKey, ShareFetched]:
     refused = {}
     for key in keys:
         name = node.replicas.topic_name(key.topic_id)
@@ -188,7 +186,7 @@ def _refused(node: Node, request: Request, keys: Sequence[ShareKey]) -> dict[Sha
 
 # -- framing -----------------------------------------------------------------------------------------------------------
 def _respond(
-    node: Node,
+    node: ShareContext,
     request: Request,
     refusal: Outcome,
     lock_ms: int,
@@ -229,7 +227,7 @@ def _respond(
     return [head, *parts, out]
 
 
-def _endpoints(node: Node, request: Request, leaders: Collection[int]) -> bytes:
+def _endpoints(node: ShareContext, request: Request, leaders: Collection[int]) -> bytes:
     found = endpoints(node, request, leaders)
     out = bytearray(unsigned_varint(len(found) + 1))
     for node_id, host, port, rack in found:
@@ -245,7 +243,7 @@ def _text(text: str | None) -> bytes:
     return unsigned_varint(len(data) + 1) + data
 
 
-def handle_share_acknowledge(node: Node, request: Request) -> Response:
+def handle_share_acknowledge(node: ShareContext, request: Request) -> Response:
     """ShareAcknowledge: what members of a share group did with records (KIP-932, KIP-1222). One answer for each
     partition."""
     entity = request.decode()
@@ -269,7 +267,7 @@ def handle_share_acknowledge(node: Node, request: Request) -> Response:
 
 
 def tell_when_kept(
-    node: Node,
+    node: ShareContext,
     kept: Sequence[tuple[ShareKey | None, Kept]],
     outcomes: dict[ShareKey, Outcome],
     tell: Callable[[], None],
@@ -285,7 +283,7 @@ def tell_when_kept(
     when_kept(node.coordination.durability, [each for _, each in kept], over)
 
 
-def ensure_session(node: Node, key: tuple[str, str], epoch: int) -> None:
+def ensure_session(node: ShareContext, key: tuple[str, str], epoch: int) -> None:
     """The session an acknowledgement belongs to, one epoch further. Raises a KafkaError."""
     if not key[1]:
         raise InvalidRequest()
@@ -312,7 +310,7 @@ def acknowledgements_of(topics: Iterable[Any], group_id: str) -> dict[ShareKey, 
 
 
 def acknowledge(
-    node: Node,
+    node: ShareContext,
     request: Request,
     member_id: str,
     said: tuple[Mapping[ShareKey, Sequence[Acknowledgement]], bool],
@@ -358,7 +356,7 @@ def _check(acknowledgements: Sequence[Acknowledgement], *, may_renew: bool) -> N
 
 
 def _fields(
-    node: Node, request: Request, group_id: str, refusal: Outcome, outcomes: Mapping[ShareKey, Outcome]
+    node: ShareContext, request: Request, group_id: str, refusal: Outcome, outcomes: Mapping[ShareKey, Outcome]
 ) -> dict[str, Any]:
     topics: dict[Any, list[dict[str, Any]]] = {}
     leaders: set[int] = set()
@@ -386,14 +384,14 @@ def _fields(
     }
 
 
-def leader_of(node: Node, key: ShareKey, code: int) -> tuple[int, int]:
+def leader_of(node: ShareContext, key: ShareKey, code: int) -> tuple[int, int]:
     """Who leads a partition that this node does not lead, and in which epoch; else NO_LEADER (as KIP-951)."""
     if code not in LEADER_ERRORS:
         return NO_LEADER
     return node.replicas.current_leader(None, key.topic_id, key.partition)
 
 
-def endpoints(node: Node, request: Request, leaders: Iterable[int]) -> list[tuple[int, str, int, str | None]]:
+def endpoints(node: ShareContext, request: Request, leaders: Iterable[int]) -> list[tuple[int, str, int, str | None]]:
     """Where clients of this listener find these brokers: node id, host, port, rack."""
     found = [(each, node.replicas.endpoint(each, request.listener_name)) for each in sorted(leaders)]
     return [(each, *endpoint) for each, endpoint in found if endpoint is not None]

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from kafkatools.core.broker.apis.contexts import ShareContext
 from kafkatools.core.broker.apis.share_groups import ensure_enabled
 from kafkatools.core.broker.coordinators.groups.errors import coordinator_error_code
 from kafkatools.core.broker.coordinators.groups.share.group import ShareGroup
@@ -19,14 +20,11 @@ from kafkatools.core.broker.server.requests import Request, Response
 from kafkatools.core.errors import KafkaError, TopicAuthorizationFailed, UnknownTopicOrPartition, error_for_code
 from kafkatools.core.protocol.api_versions import ApiKey
 
-if TYPE_CHECKING:
-    from kafkatools.core.broker.node import Node
-
 UNKNOWN = -1
 NOTHING_KEPT = "There is no offset information to delete."
 
 
-def handle_describe_share_group_offsets(node: Node, request: Request) -> Response:
+def handle_describe_share_group_offsets(node: ShareContext, request: Request) -> Response:
     """DescribeShareGroupOffsets: where share groups begin to read, and their lag (KIP-1226). One answer for each
     group."""
     entity = request.decode()
@@ -41,7 +39,7 @@ Places = list[tuple[ShareKey, dict[str, Any]]]
 """Answers of partitions that are to be filled in."""
 
 
-def _group(node: Node, request: Request, asked: Any, places: Places) -> dict[str, Any]:
+def _group(node: ShareContext, request: Request, asked: Any, places: Places) -> dict[str, Any]:
     answer: dict[str, Any] = {"group_id": asked.group_id, "topics": [], "error_code": 0, "error_message": None}
     try:
         ensure_enabled(node)
@@ -56,7 +54,7 @@ def _group(node: Node, request: Request, asked: Any, places: Places) -> dict[str
     return answer
 
 
-def _all(node: Node, request: Request, group: ShareGroup, places: Places) -> list[dict[str, Any]]:
+def _all(node: ShareContext, request: Request, group: ShareGroup, places: Places) -> list[dict[str, Any]]:
     found = []
     for topic_id, (name, partitions) in group.states.initialized.items():
         topic = node.image.topics_by_id.get(topic_id)
@@ -65,7 +63,7 @@ def _all(node: Node, request: Request, group: ShareGroup, places: Places) -> lis
     return found
 
 
-def _named(node: Node, request: Request, asked: Any, places: Places) -> list[dict[str, Any]]:
+def _named(node: ShareContext, request: Request, asked: Any, places: Places) -> list[dict[str, Any]]:
     found = []
     for wanted in asked.topics:
         topic = node.image.topics.get(wanted.topic_name)
@@ -102,7 +100,7 @@ def _described_topic(group_id: str, topic: TopicState, indexes: Any, places: Pla
     return {"topic_name": topic.name, "topic_id": topic.topic_id, "partitions": partitions}
 
 
-def _fill(node: Node, places: Places, done: Callable[[], None]) -> None:
+def _fill(node: ShareContext, places: Places, done: Callable[[], None]) -> None:
     """Ask about every place, and call back when all are filled in."""
     left = [len(places) + 1]
 
@@ -117,7 +115,7 @@ def _fill(node: Node, places: Places, done: Callable[[], None]) -> None:
 
 
 def _take(
-    node: Node,
+    node: ShareContext,
     key: ShareKey,
     answer: dict[str, Any],
     filled: Callable[[], None],
@@ -141,7 +139,7 @@ def _take_end(answer: dict[str, Any], done: int, filled: Callable[[], None], end
     filled()
 
 
-def _latest(node: Node, key: ShareKey, answer: Callable[[int | None], None]) -> None:
+def _latest(node: ShareContext, key: ShareKey, answer: Callable[[int | None], None]) -> None:
     """The end of a partition for readers, from its leader; None when nobody says."""
     topic = node.image.topics_by_id.get(key.topic_id)
     state = None if topic is None else topic.partitions.get(key.partition)
@@ -170,7 +168,7 @@ def _latest(node: Node, key: ShareKey, answer: Callable[[int | None], None]) -> 
     channel.send(state.leader, ApiKey.LIST_OFFSETS, fields, told)
 
 
-def handle_alter_share_group_offsets(node: Node, request: Request) -> Response:
+def handle_alter_share_group_offsets(node: ShareContext, request: Request) -> Response:
     """AlterShareGroupOffsets: where an empty share group is to begin (KIP-932). One answer for each partition."""
     entity = request.decode()
     later = LaterResponse(request)
@@ -198,7 +196,9 @@ def failed(error: KafkaError) -> dict[str, Any]:
     return {"error_code": coordinator_error_code(error), "error_message": str(error), "responses": []}
 
 
-def tell_when_committed(node: Node, group_id: str, later: LaterResponse, responses: list[dict[str, Any]]) -> None:
+def tell_when_committed(
+    node: ShareContext, group_id: str, later: LaterResponse, responses: list[dict[str, Any]]
+) -> None:
     """Answer when what was written of the group is committed."""
 
     def committed(code: int) -> None:
@@ -211,7 +211,7 @@ def tell_when_committed(node: Node, group_id: str, later: LaterResponse, respons
 
 
 def _wanted(
-    node: Node, request: Request, entity: Any
+    node: ShareContext, request: Request, entity: Any
 ) -> tuple[dict[str, dict[int, int]], dict[tuple[str, int], KafkaError]]:
     """The offsets to set by topic and partition, and those that cannot be."""
     offsets: dict[str, dict[int, int]] = {}
@@ -230,7 +230,7 @@ def _wanted(
     return offsets, refused
 
 
-def _altered_topic(node: Node, topic: Any, refused: dict[tuple[str, int], KafkaError]) -> dict[str, Any]:
+def _altered_topic(node: ShareContext, topic: Any, refused: dict[tuple[str, int], KafkaError]) -> dict[str, Any]:
     known = node.image.topics.get(topic.topic_name)
     partitions = []
     for partition in topic.partitions:
@@ -243,7 +243,7 @@ def _altered_topic(node: Node, topic: Any, refused: dict[tuple[str, int], KafkaE
     }
 
 
-def handle_delete_share_group_offsets(node: Node, request: Request) -> Response:
+def handle_delete_share_group_offsets(node: ShareContext, request: Request) -> Response:
     """DeleteShareGroupOffsets: an empty share group forgets topics (KIP-932). One answer for each topic."""
     entity = request.decode()
     later = LaterResponse(request)
@@ -274,7 +274,7 @@ def handle_delete_share_group_offsets(node: Node, request: Request) -> Response:
     return later.returned()
 
 
-def _forgotten_topic(node: Node, name: str, error: KafkaError | None) -> dict[str, Any]:
+def _forgotten_topic(node: ShareContext, name: str, error: KafkaError | None) -> dict[str, Any]:
     known = node.image.topics.get(name)
     return {
         "topic_name": name,

@@ -1,6 +1,7 @@
 """Share groups (KIP-932): ShareGroupHeartbeat, ShareGroupDescribe."""
 
 from __future__ import annotations
+from kafkatools.core.broker.apis.contexts import ShareContext
 
 from typing import TYPE_CHECKING, Any
 
@@ -15,14 +16,11 @@ from kafkatools.core.broker.server.requests import Request, Response
 from kafkatools.core.errors import GroupAuthorizationFailed, InvalidGroupId, KafkaError, UnsupportedVersion
 from kafkatools.core.protocol.slices import paced
 
-if TYPE_CHECKING:
-    from kafkatools.core.broker.node import Node
-
 FEATURE = "share.version"
 ASSIGNOR = "simple"
 
 
-def handle_share_group_heartbeat(node: Node, request: Request) -> Response:
+def handle_share_group_heartbeat(node: ShareContext, request: Request) -> Response:
     """ShareGroupHeartbeat: members of share groups join, live and leave (KIP-932).
 
     A refusal says why in its message. What changes is written before, and replicated before it is told. The member's
@@ -49,18 +47,18 @@ def handle_share_group_heartbeat(node: Node, request: Request) -> Response:
     return told(node.coordination, request, wanted.group_id, fields, heartbeat_refusal)
 
 
-def ensure_enabled(node: Node) -> None:
+def ensure_enabled(node: ShareContext) -> None:
     """UnsupportedVersion when the cluster's feature level leaves share groups out."""
     if node.image.features.get(FEATURE, 0) < 1:
         raise UnsupportedVersion()
 
 
-def handle_share_group_describe(node: Node, request: Request) -> Response:
+def handle_share_group_describe(node: ShareContext, request: Request) -> Response:
     """ShareGroupDescribe: share groups with members and assignments. One answer for each group."""
     return describe_each(node, request, _answer)
 
 
-def _answer(node: Node, request: Request, group_id: str) -> Description:
+def _answer(node: ShareContext, request: Request, group_id: str) -> Description:
     try:
         ensure_enabled(node)
         node.authorize_or_raise(request, DESCRIBE, GROUP, group_id)
@@ -73,7 +71,7 @@ def _answer(node: Node, request: Request, group_id: str) -> Description:
         return refusal(group_id, error.code, None if is_plain else str(error))
 
 
-def _describe(node: Node, request: Request, group_id: str) -> Description:
+def _describe(node: ShareContext, request: Request, group_id: str) -> Description:
     group = node.groups.share.find(group_id)
     ensure_may_see(node, request, group.topics_of(group.members.values()))
     return {
@@ -86,7 +84,7 @@ def _describe(node: Node, request: Request, group_id: str) -> Description:
     }
 
 
-def _member(node: Node, member: ShareMember) -> dict[str, Any]:
+def _member(node: ShareContext, member: ShareMember) -> dict[str, Any]:
     return {
         "member_id": member.member_id,
         "rack_id": member.rack_id,

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from kafkatools.core.broker.apis.contexts import ShareContext
 from kafkatools.core.broker.coordinators.share_state.coordinator import ShareCoordinator
 from kafkatools.core.broker.coordinators.share_state.share_state import (
     UNINITIALIZED_COUNT,
@@ -16,15 +17,12 @@ from kafkatools.core.broker.coordinators.share_state.state_requests import Outco
 from kafkatools.core.broker.server.apis import is_permitted
 from kafkatools.core.broker.server.requests import Request, Response
 
-if TYPE_CHECKING:
-    from kafkatools.core.broker.node import Node
-
 # WriteShareGroupState
 FIRST_VERSION_OF_COUNTS = 1
 NO_SUMMARY = {"state_epoch": 0, "leader_epoch": 0, "start_offset": 0, "delivery_complete_count": -1}
 
 
-def handle_initialize_share_group_state(node: Node, request: Request) -> Response:
+def handle_initialize_share_group_state(node: ShareContext, request: Request) -> Response:
     """InitializeShareGroupState: the state of share partitions begins (KIP-932). One answer for each partition."""
     return answer(is_permitted(node, request), node.coordination, request, _initialize, {})
 
@@ -33,7 +31,7 @@ def _initialize(states: ShareCoordinator, key: ShareKey, asked: Any) -> Outcome:
     return {}, states.initialize(key, asked.state_epoch, asked.start_offset)
 
 
-def handle_read_share_group_state(node: Node, request: Request) -> Response:
+def handle_read_share_group_state(node: ShareContext, request: Request) -> Response:
     """ReadShareGroupState: the state of share partitions, for their leader (KIP-932). One answer for each partition."""
     refused = {"state_epoch": 0, "start_offset": 0, "state_batches": []}
     return answer(is_permitted(node, request), node.coordination, request, _read_state, refused)
@@ -49,7 +47,7 @@ def _read_state(states: ShareCoordinator, key: ShareKey, asked: Any) -> Outcome:
     return fields, None
 
 
-def handle_write_share_group_state(node: Node, request: Request) -> Response:
+def handle_write_share_group_state(node: ShareContext, request: Request) -> Response:
     """WriteShareGroupState: what changed in share partitions (KIP-932, KIP-1226). One answer for each partition."""
     has_count = request.version >= FIRST_VERSION_OF_COUNTS
 
@@ -62,7 +60,7 @@ def handle_write_share_group_state(node: Node, request: Request) -> Response:
     return answer(is_permitted(node, request), node.coordination, request, write, {})
 
 
-def handle_delete_share_group_state(node: Node, request: Request) -> Response:
+def handle_delete_share_group_state(node: ShareContext, request: Request) -> Response:
     """DeleteShareGroupState: the state of share partitions ends (KIP-932). One answer for each partition."""
     return answer(is_permitted(node, request), node.coordination, request, _delete, {})
 
@@ -71,7 +69,7 @@ def _delete(states: ShareCoordinator, key: ShareKey, _asked: Any) -> Outcome:
     return {}, states.delete(key)
 
 
-def handle_read_share_group_state_summary(node: Node, request: Request) -> Response:
+def handle_read_share_group_state_summary(node: ShareContext, request: Request) -> Response:
     """ReadShareGroupStateSummary: where share partitions begin, for their group's coordinator (KIP-932, KIP-1226). One
     answer for each partition."""
     return answer(is_permitted(node, request), node.coordination, request, _read_summary, NO_SUMMARY)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import uuid
 from collections import Counter
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from kafkatools.core.broker.apis.contexts import ChangeContext, ReplicaContext
 from kafkatools.core.broker.metadata.config_entries import describe_values
 from kafkatools.core.broker.metadata.controller.acls import (
     ALTER,
@@ -34,15 +35,12 @@ from kafkatools.core.errors import (
     UnknownTopicOrPartition,
 )
 
-if TYPE_CHECKING:
-    from kafkatools.core.broker.node import Node
-
 _NOTHING = {"num_partitions": -1, "replication_factor": -1}
 Wanted = tuple[str | None, uuid.UUID | None]
 _Outcome = DeleteRecordsStatus | int
 
 
-def handle_create_topics(node: Node, request: Request) -> Response:
+def handle_create_topics(node: ChangeContext, request: Request) -> Response:
     """CreateTopics: create, and say of each topic how it went.
 
     Manual assignments, defaults (-1), settings, validate only; the settings of the new topic from version 5 on. Needs
@@ -83,7 +81,11 @@ def _refused_topic(name: str, error: KafkaError) -> dict[str, Any]:
 
 
 def _created_topic(
-    node: Node, request: Request, result: TopicState | KafkaError, overrides: Mapping[str, str | None], name: str
+    node: ChangeContext,
+    request: Request,
+    result: TopicState | KafkaError,
+    overrides: Mapping[str, str | None],
+    name: str,
 ) -> dict[str, Any]:
     if isinstance(result, KafkaError):
         return _refused_topic(name, result)
@@ -99,7 +101,7 @@ def _created_topic(
     }
 
 
-def handle_delete_topics(node: Node, request: Request) -> Response:
+def handle_delete_topics(node: ChangeContext, request: Request) -> Response:
     """DeleteTopics: by name, and by id from version 6 on.
 
     Needs DELETE on the cluster or the topic; a topic that the client may not describe either is answered as if only
@@ -124,14 +126,14 @@ def handle_delete_topics(node: Node, request: Request) -> Response:
     return request.respond({"responses": list(answers.values())})
 
 
-def _is_named_too(node: Node, topic_id: uuid.UUID | None, wanted: Mapping[Wanted, int]) -> bool:
+def _is_named_too(node: ChangeContext, topic_id: uuid.UUID | None, wanted: Mapping[Wanted, int]) -> bool:
     """Whether an id belongs to a topic that the request also names: the answer to the name stands for both."""
     topic = None if topic_id is None else node.controller.image.topics_by_id.get(topic_id)
     return topic is not None and (topic.name, None) in wanted
 
 
 def _delete_topic(
-    node: Node, request: Request, each: Wanted, wanted: Mapping[Wanted, int], ids: set[uuid.UUID]
+    node: ChangeContext, request: Request, each: Wanted, wanted: Mapping[Wanted, int], ids: set[uuid.UUID]
 ) -> dict[str, Any]:
     name, topic_id = each
     try:
@@ -163,7 +165,7 @@ class _Denied(Exception):
 
 
 def _permitted(
-    node: Node, request: Request, name: str | None, topic_id: uuid.UUID | None
+    node: ChangeContext, request: Request, name: str | None, topic_id: uuid.UUID | None
 ) -> tuple[str | None, uuid.UUID | None]:
     """Name and id of the topic when the client may delete it; raises a KafkaError or _Denied."""
     image = node.controller.image
@@ -184,7 +186,7 @@ def _permitted(
     return topic.name, topic.topic_id
 
 
-def handle_create_partitions(node: Node, request: Request) -> Response:
+def handle_create_partitions(node: ChangeContext, request: Request) -> Response:
     """CreatePartitions: growing topics, with or without manual assignments, validate only. Needs ALTER on the topic.
 
     Grow each; one answer per name.
@@ -208,12 +210,12 @@ def handle_create_partitions(node: Node, request: Request) -> Response:
     return request.respond({"results": list(results.values())})
 
 
-def _grow(node: Node, topic: Any, *, validate_only: bool) -> None:
+def _grow(node: ChangeContext, topic: Any, *, validate_only: bool) -> None:
     assignments = None if topic.assignments is None else [tuple(each.broker_ids) for each in topic.assignments]
     node.controller.create_partitions(topic.name, topic.count, assignments, validate_only=validate_only)
 
 
-def handle_delete_records(node: Node, request: Request) -> Response:
+def handle_delete_records(node: ReplicaContext, request: Request) -> Response:
     """DeleteRecords: moves the log start offset; -1 is the high watermark. Answered when every replica that is alive
     begins there, or when the request's time is over. One answer per partition: the new low watermark."""
     entity = request.decode()
@@ -237,7 +239,7 @@ def handle_delete_records(node: Node, request: Request) -> Response:
     return DELAYED
 
 
-def _delete_before(node: Node, request: Request, topic: str, wanted: Any) -> _Outcome:
+def _delete_before(node: ReplicaContext, request: Request, topic: str, wanted: Any) -> _Outcome:
     """What is to be reached, or an error."""
     try:
         node.authorize_or_raise(request, DELETE, TOPIC, topic)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from kafkatools.core.broker.apis.contexts import TransactionContext
 from kafkatools.core.broker.coordinators.groups.errors import coordinator_error_code
 from kafkatools.core.broker.coordinators.groups.offset_records import CommittedOffset
 from kafkatools.core.broker.coordinators.groups.offsets import Place
@@ -29,9 +30,6 @@ from kafkatools.core.errors import (
     error_for_code,
 )
 
-if TYPE_CHECKING:
-    from kafkatools.core.broker.node import Node
-
 # AddOffsetsToTxn
 FIRST_VERSION_OF_FENCING = 2
 CLIENT_VERSION = 0
@@ -44,7 +42,7 @@ Codes = dict[Place, int]
 Offsets = list[tuple[Place, CommittedOffset]]
 
 
-def handle_add_offsets_to_txn(node: Node, request: Request) -> Response:
+def handle_add_offsets_to_txn(node: TransactionContext, request: Request) -> Response:
     """AddOffsetsToTxn: the partition of `__consumer_offsets` that holds a group becomes part of the transaction.
     Clients of transaction version 2 do without: TxnOffsetCommit adds it. One error code."""
     entity = request.decode()
@@ -66,7 +64,7 @@ def handle_add_offsets_to_txn(node: Node, request: Request) -> Response:
     return response.returned()
 
 
-def handle_txn_offset_commit(node: Node, request: Request) -> Response:
+def handle_txn_offset_commit(node: TransactionContext, request: Request) -> Response:
     """TxnOffsetCommit: offsets that count when the transaction is committed.
 
     From version 3 on members name their generation, so that a zombie is fenced (KIP-447). Version 5 adds the partition
@@ -98,7 +96,9 @@ def handle_txn_offset_commit(node: Node, request: Request) -> Response:
     return response.returned()
 
 
-def _commit(node: Node, version: int, entity: Any, offsets: Offsets, answer: Callable[[int], None]) -> None:
+def _commit(
+    node: TransactionContext, version: int, entity: Any, offsets: Offsets, answer: Callable[[int], None]
+) -> None:
     """Verify that the transaction is open, then write."""
     node.groups.ensure_active(entity.group_id)
     producer = ProducerIdentity(entity.producer_id, entity.producer_epoch)
@@ -141,7 +141,7 @@ def _operation(version: int) -> Operation:
     return Operation.VERIFY if version >= FIRST_VERSION_OF_ABORTABLE else Operation.VERIFY_OLD_CLIENT
 
 
-def _collect(node: Node, request: Request, entity: Any, codes: Codes) -> Offsets:
+def _collect(node: TransactionContext, request: Request, entity: Any, codes: Codes) -> Offsets:
     """The offsets that may be committed; `codes` gets an entry for every partition."""
     offsets: Offsets = []
     for topic in entity.topics:

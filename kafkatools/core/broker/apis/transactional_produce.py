@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from struct import Struct
-from typing import TYPE_CHECKING
 
 from kafkatools.core.broker.apis import produce
+from kafkatools.core.broker.apis.contexts import ProduceContext
 from kafkatools.core.broker.coordinators.transactions.coordinator import ProducerIdentity
 from kafkatools.core.broker.coordinators.transactions.transaction import TopicPartition
 from kafkatools.core.broker.coordinators.transactions.verification import Operation, client_code
@@ -33,9 +33,6 @@ from kafkatools.core.errors import (
 )
 from kafkatools.core.records.layout import HEADER_SIZE
 
-if TYPE_CHECKING:
-    from kafkatools.core.broker.node import Node
-
 FIRST_VERSION_OF_ABORTABLE = 11
 FIRST_VERSION_OF_ADDING = 12
 RETRIED_AS_NOT_ENOUGH_REPLICAS = (NetworkException, CoordinatorLoadInProgress, CoordinatorNotAvailable, NotCoordinator)
@@ -45,7 +42,7 @@ IDENTITY_POSITION, SEQUENCE_POSITION = 43, 53
 Refused = dict[TopicPartition, produce.PartitionResult]
 
 
-def handle(node: Node, request: Request, data: produce.ProduceData) -> Response:
+def handle(node: ProduceContext, request: Request, data: produce.ProduceData) -> Response:
     """Verify what has to be, then append."""
     transactional_id = data.transactional_id
     has_records = produce.has_transactional_records(data.topics)
@@ -84,7 +81,9 @@ def operation_of(version: int) -> Operation:
     return Operation.VERIFY if version >= FIRST_VERSION_OF_ABORTABLE else Operation.VERIFY_OLD_CLIENT
 
 
-def _transactional(node: Node, request: Request, data: produce.ProduceData) -> list[tuple[Partition, memoryview]]:
+def _transactional(
+    node: ProduceContext, request: Request, data: produce.ProduceData
+) -> list[tuple[Partition, memoryview]]:
     """The partitions whose batch belongs to a transaction; those that cannot be written to fail by themselves later."""
     found = []
     for topic in data.topics:
@@ -99,7 +98,7 @@ def _transactional(node: Node, request: Request, data: produce.ProduceData) -> l
 
 
 def _verified(
-    node: Node,
+    node: ProduceContext,
     request: Request,
     data: produce.ProduceData,
     transaction: tuple[str, ProducerIdentity, list[TopicPartition], Operation],
@@ -115,7 +114,7 @@ def _verified(
 class _Finish:
     """Appends when the partitions are part of the transaction: while the handler runs, or later from a copy."""
 
-    def __init__(self, node: Node, request: Request, data: produce.ProduceData) -> None:
+    def __init__(self, node: ProduceContext, request: Request, data: produce.ProduceData) -> None:
         self._node = node
         self._request = request
         self._data = data

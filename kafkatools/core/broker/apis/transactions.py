@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from kafkatools.core.broker.apis.contexts import TransactionContext
 from kafkatools.core.broker.coordinators.transactions.coordinator import NOBODY, ProducerIdentity
 from kafkatools.core.broker.coordinators.transactions.ending import EndRequest
 from kafkatools.core.broker.coordinators.transactions.log_records import by_topic
@@ -45,7 +46,6 @@ from kafkatools.core.errors import (
 from kafkatools.core.protocol.slices import paced
 
 if TYPE_CHECKING:
-    from kafkatools.core.broker.node import Node
     from kafkatools.core.java.linear_pattern import LinearPattern
 
 # AddPartitionsToTxn
@@ -65,7 +65,7 @@ FIRST_VERSION_OF_DURATION = 1
 FIRST_VERSION_OF_PATTERN = 2
 
 
-def handle_add_partitions_to_txn(node: Node, request: Request) -> Response:
+def handle_add_partitions_to_txn(node: TransactionContext, request: Request) -> Response:
     """AddPartitionsToTxn: one error code per partition.
 
     To version 3 of one transaction, from a client. From version 4 on of several, from brokers (CLUSTER_ACTION), which
@@ -78,7 +78,7 @@ def handle_add_partitions_to_txn(node: Node, request: Request) -> Response:
     return _handle_broker(node, request, entity)
 
 
-def _handle_client(node: Node, request: Request, entity: Any) -> Response:
+def _handle_client(node: TransactionContext, request: Request, entity: Any) -> Response:
     response = LaterResponse(request)
     producer = ProducerIdentity(entity.v3_and_below_producer_id, entity.v3_and_below_producer_epoch)
     wanted = _places(entity.v3_and_below_topics)
@@ -90,7 +90,7 @@ def _handle_client(node: Node, request: Request, entity: Any) -> Response:
     return response.returned()
 
 
-def _handle_broker(node: Node, request: Request, entity: Any) -> Response:
+def _handle_broker(node: TransactionContext, request: Request, entity: Any) -> Response:
     if not node.authorize(request, CLUSTER_ACTION, CLUSTER, CLUSTER_NAME):
         return request.respond({"error_code": ClusterAuthorizationFailed.code, "results_by_transaction": []})
     response = LaterResponse(request)
@@ -116,7 +116,7 @@ def _handle_broker(node: Node, request: Request, entity: Any) -> Response:
 
 
 def _add(
-    node: Node,
+    node: TransactionContext,
     request: Request,
     transaction: tuple[str, ProducerIdentity],
     wanted: Sequence[TopicPartition],
@@ -140,7 +140,7 @@ def _add(
     node.transactions.add_partitions(transactional_id, producer, wanted, client_version, added)
 
 
-def _fault(node: Node, request: Request, place: TopicPartition) -> int:
+def _fault(node: TransactionContext, request: Request, place: TopicPartition) -> int:
     """What keeps a partition from being added, of itself."""
     topic, index = place
     is_internal_write = topic in INTERNAL_TOPICS and request.version < FIRST_VERSION_OF_BATCHES
@@ -163,7 +163,7 @@ def _topics(codes: Codes) -> list[dict[str, Any]]:
     return [{"name": topic, "results_by_partition": partitions} for topic, partitions in topics.items()]
 
 
-def handle_end_txn(node: Node, request: Request) -> Response:
+def handle_end_txn(node: TransactionContext, request: Request) -> Response:
     """EndTxn: commit or abort.
 
     From version 5 on (KIP-890, transaction version 2) the answer holds the identity for the next transaction. One
@@ -188,7 +188,7 @@ def handle_end_txn(node: Node, request: Request) -> Response:
     return response.returned()
 
 
-def handle_write_txn_markers(node: Node, request: Request) -> Response:
+def handle_write_txn_markers(node: TransactionContext, request: Request) -> Response:
     """WriteTxnMarkers: from other brokers, and from tools that end hanging transactions.
 
     Needs CLUSTER_ACTION or ALTER on the cluster. Version 2 says how strictly the marker's epoch is checked (KIP-1228).
@@ -211,7 +211,9 @@ def handle_write_txn_markers(node: Node, request: Request) -> Response:
     return response.returned()
 
 
-def _marker_result(node: Node, request: Request, entity: Any, waiting: Waiting, *, is_allowed: bool) -> dict[str, Any]:
+def _marker_result(
+    node: TransactionContext, request: Request, entity: Any, waiting: Waiting, *, is_allowed: bool
+) -> dict[str, Any]:
     version = entity.transaction_version if request.version >= FIRST_VERSION_OF_TRANSACTION_VERSION else 0
     marker = Marker(
         entity.producer_id, entity.producer_epoch, entity.coordinator_epoch, entity.transaction_result, version
@@ -228,7 +230,9 @@ def _marker_result(node: Node, request: Request, entity: Any, waiting: Waiting, 
     return {"producer_id": entity.producer_id, "topics": topics}
 
 
-def _write(node: Node, place: tuple[str, int], marker: Marker, result: dict[str, int], waiting: Waiting) -> None:
+def _write(
+    node: TransactionContext, place: tuple[str, int], marker: Marker, result: dict[str, int], waiting: Waiting
+) -> None:
     try:
         status = node.coordination.marker_writer.write(place, marker)
     except (KafkaError, OSError) as error:
@@ -240,7 +244,7 @@ def _write(node: Node, place: tuple[str, int], marker: Marker, result: dict[str,
         waiting.append((result, status))
 
 
-def handle_describe_transactions(node: Node, request: Request) -> Response:
+def handle_describe_transactions(node: TransactionContext, request: Request) -> Response:
     """DescribeTransactions: one answer per transactional id.
 
     Topics that the client may not describe are left out. The state of each.
@@ -251,7 +255,7 @@ def handle_describe_transactions(node: Node, request: Request) -> Response:
     )
 
 
-def _describe(node: Node, request: Request, transactional_id: str) -> dict[str, Any]:
+def _describe(node: TransactionContext, request: Request, transactional_id: str) -> dict[str, Any]:
     try:
         node.authorize_or_raise(request, DESCRIBE, TRANSACTIONAL_ID, transactional_id)
         if not transactional_id:
@@ -278,7 +282,7 @@ def _describe(node: Node, request: Request, transactional_id: str) -> dict[str, 
     }
 
 
-def handle_list_transactions(node: Node, request: Request) -> Response:
+def handle_list_transactions(node: TransactionContext, request: Request) -> Response:
     """ListTransactions: every transactional id that passes the filters; an empty filter passes all.
 
     Filters by state and producer id, by how long it has been open (version 1), by a pattern of the transactional id of

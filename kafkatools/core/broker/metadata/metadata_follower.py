@@ -12,24 +12,68 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from kafkatools.core.broker.metadata.image import MetadataDelta, MetadataImage
 from kafkatools.core.broker.metadata.snapshot import Snapshot
 from kafkatools.core.errors import InconsistentClusterId, KafkaError, NotController
 
 if TYPE_CHECKING:
-    from kafkatools.core.broker.cluster_node import ClusterNode
+    from kafkatools.core.broker.metadata.controller.quorum_controller import QuorumController
+    from kafkatools.core.broker.metadata.quorum.raft import Raft
+    from kafkatools.core.broker.server.controller_link import ControllerLink
+    from kafkatools.core.broker.server.forwarding import PendingAnswers
+    from kafkatools.core.clock import Clock
 
 APPLY_MS = 50
 SLICE_PARTITIONS = 10
 PARTS = ("acls", "client_quotas", "scram")
 
 
+class Owner(Protocol):
+    """The node that follows the metadata."""
+
+    @property
+    def node_id(self) -> int: ...
+
+    @property
+    def clock(self) -> Clock: ...
+
+    @property
+    def image(self) -> MetadataImage: ...
+
+    @property
+    def raft(self) -> Raft: ...
+
+    @property
+    def controller(self) -> QuorumController: ...
+
+    @property
+    def link(self) -> ControllerLink: ...
+
+    @property
+    def pending(self) -> PendingAnswers: ...
+
+    def apply_delta(self, delta: MetadataDelta) -> None:
+        """Let everybody here act on a change of the metadata."""
+
+    def maybe_serve_clients(self) -> None:
+        """Accept clients once this broker has applied the record that unfences it."""
+
+    def fail(self, error: KafkaError) -> None:
+        """End: the node cannot go on."""
+
+    def note_failure(self, error: Exception) -> None:
+        """Report a bug or what the disk did."""
+
+    def report_refusal(self, line: str) -> None:
+        """Report a request that another member refused."""
+
+
 class MetadataFollower:
     """The `RaftListener` of a node."""
 
-    def __init__(self, node: ClusterNode) -> None:
+    def __init__(self, node: Owner) -> None:
         self._node = node
         self.offset = 0
         self._is_publishing = False
@@ -57,7 +101,7 @@ class MetadataFollower:
             with contextlib.suppress(NotController):  # the disk refused its first records, so it resigned
                 node.controller.activate(
                     node.image,
-                    RaftWriter(node),
+                    RaftWriter(node.raft),
                     now_ms,
                     is_amid_transaction=node.raft.log.has_open_transaction,
                     last_heard=node.raft.last_heard,
@@ -156,9 +200,9 @@ def _still_there(part: MetadataDelta, image: MetadataImage) -> MetadataDelta:
 class RaftWriter:
     """The `RecordWriter` of the quorum's leader."""
 
-    def __init__(self, node: ClusterNode) -> None:
-        self._raft = node.raft
-        self.epoch = node.raft.epoch
+    def __init__(self, raft: Raft) -> None:
+        self._raft = raft
+        self.epoch = raft.epoch
 
     @property
     def end_offset(self) -> int:

@@ -4,18 +4,15 @@ once."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from kafkatools.core.broker.metadata.controller.topics import NewTopic
-from kafkatools.core.broker.metadata.image import TopicState
-from kafkatools.core.broker.server.controller_link import Fate
+from kafkatools.core.broker.metadata.image import MetadataImage, TopicState
+from kafkatools.core.broker.server.controller_link import ControllerLink, Fate
 from kafkatools.core.broker.server.forwarding import ANONYMOUS_PRINCIPAL
 from kafkatools.core.errors import KafkaError, TopicAlreadyExists, error_from_code
 from kafkatools.core.protocol.api_versions import ApiKey
 from kafkatools.core.protocol.frames import decode_response_header, encode_request
-
-if TYPE_CHECKING:
-    from kafkatools.core.broker.cluster_node import ClusterNode
 
 _KEY, _VERSION = ApiKey.CREATE_TOPICS, ApiKey.CREATE_TOPICS.last_version
 LOOPBACK = b"\x7f\0\0\1"
@@ -24,14 +21,17 @@ LOOPBACK = b"\x7f\0\0\1"
 class TopicCreation:
     """See the module."""
 
-    def __init__(self, node: ClusterNode) -> None:
-        self._node = node
+    def __init__(self, node_id: int, image: MetadataImage, link: ControllerLink, timeout_ms: int) -> None:
+        self._node_id = node_id
+        self._image = image
+        self._link = link
+        self._timeout_ms = timeout_ms
         self._asked: set[str] = set()
         self._refused: dict[str, KafkaError] = {}
 
     def create(self, topic: NewTopic) -> TopicState | KafkaError | None:
         """The topic, why it was not made, or None while the controller is asked."""
-        found = self._node.image.topics.get(topic.name)
+        found = self._image.topics.get(topic.name)
         if found is not None:
             self._refused.pop(topic.name, None)
             return found
@@ -45,7 +45,6 @@ class TopicCreation:
     def _ask(self, topic: NewTopic) -> None:
         from kafkatools.core.protocol import messages
 
-        node = self._node
         wanted = {
             "name": topic.name,
             "num_partitions": topic.num_partitions,
@@ -53,17 +52,16 @@ class TopicCreation:
             "assignments": [],
             "configs": [{"name": name, "value": value} for name, value in topic.configs.items()],
         }
-        timeout_ms = node.config.request_timeout_ms
-        fields = {"topics": [wanted], "timeout": timeout_ms, "validate_only": False}
+        fields = {"topics": [wanted], "timeout": self._timeout_ms, "validate_only": False}
         entity = messages.build(messages.request_type(_KEY, _VERSION), fields)
-        frame = b"".join(encode_request(_KEY, _VERSION, 0, f"broker-{node.node_id}", entity))
+        frame = b"".join(encode_request(_KEY, _VERSION, 0, f"broker-{self._node_id}", entity))
         envelope = {
             "request_data": frame[4:],
             "request_principal": ANONYMOUS_PRINCIPAL,
             "client_host_address": LOOPBACK,
         }
         self._asked.add(topic.name)
-        node.link.send_once(
+        self._link.send_once(
             ApiKey.ENVELOPE, envelope, lambda answer: self._answered(topic.name, answer), is_wanted=lambda: True
         )
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import Enum
 from importlib import import_module
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import Any, Final, Protocol
 
 from kafkatools.core.broker.metadata.controller.acls import (
     ALTER,
@@ -26,10 +26,8 @@ from kafkatools.core.broker.metadata.controller.acls import (
 from kafkatools.core.broker.server.requests import Request, Response
 from kafkatools.core.protocol.api_versions import ApiKey
 
-if TYPE_CHECKING:
-    from kafkatools.core.broker.node import Node
-
-Handler = Callable[["Node", Request], Response]
+Handler = Callable[[Any, Request], Response]
+"""Takes the context of its resource (`apis/contexts.py`): the module is found by name, and the node is all of them."""
 # docs/reliability.md has the time of the worst requests of this size.
 BYTES_AT_ONCE: Final = 8 * 1024
 # A partition of a Fetch request has 16 bytes in version 4, 33 from version 13 on.

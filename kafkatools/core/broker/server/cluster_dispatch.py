@@ -4,17 +4,14 @@ answers an API is in its row (`apis.py`)."""
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from kafkatools.core.broker.server.apis import CONTROLLER_APIS, FORWARDED, AnsweredBy, Api, Handler
-from kafkatools.core.broker.server.dispatch import Dispatcher
-from kafkatools.core.broker.server.forwarding import forward, run_on_controller
+from kafkatools.core.broker.server.dispatch import Dispatcher, Served
+from kafkatools.core.broker.server.forwarding import ControllerMember, forward, run_on_controller
 from kafkatools.core.broker.server.later_response import LaterResponse
 from kafkatools.core.broker.server.requests import CloseConnection, Request, Response
 from kafkatools.core.errors import KafkaError, NotController
-
-if TYPE_CHECKING:
-    from kafkatools.core.broker.cluster_node import ClusterNode
 
 
 class BrokerDispatcher(Dispatcher):
@@ -29,10 +26,14 @@ class BrokerDispatcher(Dispatcher):
         return super().handler_of(api)
 
 
+class ControllerNode(Served, ControllerMember, Protocol):
+    """The node of a controller's listener."""
+
+
 class ControllerDispatcher(Dispatcher):
     """A controller's listener: a change is answered when it is committed."""
 
-    def __init__(self, node: ClusterNode) -> None:
+    def __init__(self, node: ControllerNode) -> None:
         super().__init__(node, CONTROLLER_APIS)
 
     def handler_of(self, api: Api) -> Handler:
@@ -52,7 +53,7 @@ class ControllerDispatcher(Dispatcher):
 
 
 def _when_committed(
-    node: ClusterNode,
+    node: ControllerMember,
     request: Request,
     work: Callable[[], Response],
     refused: Callable[[KafkaError], Response] | None,

@@ -7,24 +7,33 @@ Kafka; ApiVersions alone answers every version.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from kafkatools.core.broker.server.apis import BROKER_APIS, Api, Handler, Work
-from kafkatools.core.broker.server.request_bounds import ensure_bounded, may_take_long, refused
+from kafkatools.core.broker.server.quotas import Quotas
+from kafkatools.core.broker.server.request_bounds import Load, ensure_bounded, may_take_long, refused
 from kafkatools.core.broker.server.requests import DELAYED, SLICED, CloseConnection, Request, Response
 from kafkatools.core.errors import DecodeError
 from kafkatools.core.protocol.api_versions import ApiKey
 from kafkatools.core.protocol.frames import decode_request_header
 from kafkatools.core.protocol.slices import TooManyElements, pausing
 
-if TYPE_CHECKING:
-    from kafkatools.core.broker.node import Node
+
+class Served(Load, Protocol):
+    """The node of a listener."""
+
+    @property
+    def quotas(self) -> Quotas:
+        """What clients may use."""
+
+    def note_failure(self, error: Exception) -> None:
+        """Report a handler that failed."""
 
 
 class Dispatcher:
     """Parses the request header and calls the handler."""
 
-    def __init__(self, node: Node, apis: Mapping[int, Api] = BROKER_APIS) -> None:
+    def __init__(self, node: Served, apis: Mapping[int, Api] = BROKER_APIS) -> None:
         self._node = node
         self._handlers: dict[int, Handler] = {}
         self.apis = apis

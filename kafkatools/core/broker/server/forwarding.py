@@ -14,10 +14,11 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
+from kafkatools.core.broker.metadata.controller.changes import RefusedChanges
 from kafkatools.core.broker.metadata.image import BROKER_LOGGER_RESOURCE
-from kafkatools.core.broker.server.apis import BROKER_APIS, AnsweredBy
+from kafkatools.core.broker.server.apis import BROKER_APIS, AnsweredBy, Authorizes
 from kafkatools.core.broker.server.client_presence import is_present
 from kafkatools.core.broker.server.controller_link import Fate
 from kafkatools.core.broker.server.later_response import LaterResponse
@@ -30,7 +31,14 @@ from kafkatools.core.errors import (
 from kafkatools.core.protocol.api_versions import ApiKey
 
 if TYPE_CHECKING:
-    from kafkatools.core.broker.cluster_node import ClusterNode
+    from kafkatools.core.broker.metadata.broker_settings import BrokerSettings
+    from kafkatools.core.broker.metadata.controller.quorum_controller import QuorumController
+    from kafkatools.core.broker.metadata.image import MetadataImage
+    from kafkatools.core.broker.metadata.quorum.raft import Raft
+    from kafkatools.core.broker.server.authorizer import StandardAuthorizer
+    from kafkatools.core.broker.server.controller_link import ControllerLink
+    from kafkatools.core.clock import Clock
+    from kafkatools.core.config import Config
 
 # DefaultPrincipalData version 0: User:ANONYMOUS, no delegation token.
 ANONYMOUS_PRINCIPAL = b"\0\0" + b"\x05User" + b"\x0aANONYMOUS" + b"\0" + b"\0"
@@ -58,8 +66,57 @@ class PendingAnswers:
             give_up()
 
 
+class ControllerMember(Protocol):
+    """A node with a controller that may be active."""
+
+    @property
+    def controller(self) -> QuorumController: ...
+
+    @property
+    def raft(self) -> Raft: ...
+
+    @property
+    def pending(self) -> PendingAnswers: ...
+
+    @property
+    def metadata_offset(self) -> int: ...
+
+
+class Member(ControllerMember, Authorizes, Protocol):
+    """A node of a cluster, which knows the way to the active controller."""
+
+    @property
+    def node_id(self) -> int: ...
+
+    @property
+    def config(self) -> Config: ...
+
+    @property
+    def clock(self) -> Clock: ...
+
+    @property
+    def image(self) -> MetadataImage: ...
+
+    @property
+    def broker_settings(self) -> BrokerSettings: ...
+
+    @property
+    def authorizer(self) -> StandardAuthorizer | None: ...
+
+    @property
+    def link(self) -> ControllerLink: ...
+
+    def authorize_any(self, request: Request, operation: int, resource_type: int) -> bool: ...
+
+    def authorized_operations(self, request: Request, resource_type: int, name: str) -> int: ...
+
+    def why_no_controller(self) -> str: ...
+
+    def why_no_answer(self) -> str: ...
+
+
 def run_on_controller(
-    node: ClusterNode,
+    node: ControllerMember,
     api_key: int,
     work: Callable[[], Any],
     answer: Callable[[Any], None],
@@ -89,7 +146,7 @@ def run_on_controller(
         node.pending.add(node.raft.end_offset, lambda: answer(result), give_up)
 
 
-def forward(node: ClusterNode, request: Request) -> Response:
+def forward(node: Member, request: Request) -> Response:
     """Handle a client's request to the controller, on this node or by forwarding it. A request whose client
     disconnected while it waited is dropped."""
     if not is_present(request.connection):
@@ -100,7 +157,7 @@ def forward(node: ClusterNode, request: Request) -> Response:
 class Forwarded:
     """A client's request on its way to the controller."""
 
-    def __init__(self, node: ClusterNode, request: Request) -> None:
+    def __init__(self, node: Member, request: Request) -> None:
         self._node = node
         self._request = request
         self._frame = bytes(request.frame)
@@ -168,7 +225,7 @@ class Forwarded:
             self._later.give([len(data).to_bytes(4, "big") + data])
 
     def _refusal(self, error: KafkaError) -> Response:
-        view: Any = NodeView(self._node, AbsentController(self._node, error))
+        view = Refusing(self._node, error)
         try:
             return self._handler(view, self._request)
         except (CloseConnection, KafkaError):
@@ -190,34 +247,14 @@ def _address_bytes(host: str) -> bytes:
         return b"\x7f\0\0\1"
 
 
-class NodeView:
-    """A node, but with another controller."""
+class Refusing:
+    """The context of a change (`ChangeContext`, and `QuorumContext` as far as a node of a cluster uses it) that no
+    controller accepted: it refuses the change with an error, in the form of its API."""
 
-    def __init__(self, node: ClusterNode, controller: AbsentController) -> None:
-        self._node = node
-        self.controller = controller
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._node, name)
-
-
-class AbsentController:
-    """Says of every change why it was not made."""
-
-    def __init__(self, node: ClusterNode, error: KafkaError) -> None:
-        self._error = error
-        self.image = node.image
-        self.settings = node.broker_settings
-        self.effective_config = node.broker_settings.effective()
-
-    def create_topics(self, wanted: Any, *, validate_only: bool = False) -> dict[str, KafkaError]:
-        return {topic.name: self._error for topic in wanted}
-
-    def create_acls(self, wanted: Any) -> list[KafkaError]:
-        return [self._error for _ in wanted]
-
-    def __getattr__(self, name: str) -> Any:
-        def refuse(*args: object, **named: object) -> Any:
-            raise self._error
-
-        return refuse
+    def __init__(self, node: Member, error: KafkaError) -> None:
+        self.controller = RefusedChanges(node.image, node.broker_settings, error)
+        self.image, self.broker_settings, self.authorizer = node.image, node.broker_settings, node.authorizer
+        self.node_id, self.clock, self.raft = node.node_id, node.clock, node.raft
+        self.authorize, self.authorize_or_raise = node.authorize, node.authorize_or_raise
+        self.authorize_any, self.authorized_operations = node.authorize_any, node.authorized_operations
+        self.why_no_controller = node.why_no_controller

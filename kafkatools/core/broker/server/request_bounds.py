@@ -9,7 +9,7 @@ lane too.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final, Protocol
 
 from kafkatools.core.broker.server.apis import Api, Work
 from kafkatools.core.broker.server.requests import CloseConnection, Request, Response
@@ -18,20 +18,30 @@ from kafkatools.core.protocol import messages
 from kafkatools.core.protocol.api_versions import ApiKey, response_header_version
 from kafkatools.core.protocol.slices import pausing
 
-if TYPE_CHECKING:
-    from kafkatools.core.broker.node import Node
-
 # Partitions, groups or offsets of a broker whose lists go to the slow lane.
 MANY: Final = 2000
 
 
-def may_take_long(node: Node, api: Api, request: Request) -> bool:
+class Load(Protocol):
+    """How much a broker holds, and where refusals are reported."""
+
+    def has_many_entries(self, count: int) -> bool:
+        """Whether there are more than `count` partitions and groups together."""
+
+    def has_many_offsets(self, count: int) -> bool:
+        """Whether groups have committed more than `count` offsets together."""
+
+    def report_refusal(self, line: str) -> None:
+        """Report a request that was refused."""
+
+
+def may_take_long(node: Load, api: Api, request: Request) -> bool:
     """Whether a request goes to the slow lane."""
     if len(request.frame) > api.bytes_at_once or api.work is Work.LARGE:
         return True
     if api.work is Work.SLICED and node.has_many_entries(MANY):
         return True
-    return api.key is ApiKey.OFFSET_FETCH and node.groups.offsets.has_more_than(MANY)
+    return api.key is ApiKey.OFFSET_FETCH and node.has_many_offsets(MANY)
 
 
 def ensure_bounded(api: Api, request: Request) -> None:
@@ -49,7 +59,7 @@ def ensure_bounded(api: Api, request: Request) -> None:
         ) from error
 
 
-def refused(node: Node, api: Api, request: Request) -> Response:
+def refused(node: Load, api: Api, request: Request) -> Response:
     """The response to a request with too many elements: INVALID_REQUEST if the response has an error code for the whole
     request; else the connection is closed, as after Kafka's InvalidRequestException. The broker reports it."""
     most = api.most_elements

@@ -1,0 +1,221 @@
+"""What the handlers of each resource use of their broker. A node is all of these; a handler names the one of its
+resource, so that what it can reach is what it uses.
+
+Rules: these are for types only. The members are explained where they are made (`node.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Protocol
+
+from kafkatools.core.broker.server.apis import Authorizes
+
+if TYPE_CHECKING:
+    from kafkatools.core.broker.coordinators.coordination import Coordination
+    from kafkatools.core.broker.coordinators.groups.coordinator import GroupCoordinator
+    from kafkatools.core.broker.coordinators.transactions.coordinator import TransactionCoordinator
+    from kafkatools.core.broker.metadata.broker_settings import BrokerSettings
+    from kafkatools.core.broker.metadata.controller.changes import MetadataChanges
+    from kafkatools.core.broker.metadata.controller.quorum_controller import QuorumController
+    from kafkatools.core.broker.metadata.controller.topics import NewTopic
+    from kafkatools.core.broker.metadata.image import MetadataImage, TopicState
+    from kafkatools.core.broker.metadata.producer_ids import ProducerIdSource
+    from kafkatools.core.broker.metadata.quorum.raft import Raft
+    from kafkatools.core.broker.replicas.directory_keeper import DirectoryKeeper
+    from kafkatools.core.broker.replicas.fetch_session import FetchSessionCache
+    from kafkatools.core.broker.replicas.replica_manager import ReplicaManager
+    from kafkatools.core.broker.replicas.share.partition_manager import SharePartitionManager
+    from kafkatools.core.broker.server.authorizer import StandardAuthorizer
+    from kafkatools.core.broker.server.purgatory import Purgatory
+    from kafkatools.core.broker.server.quotas import Quotas
+    from kafkatools.core.broker.server.requests import Request
+    from kafkatools.core.clock import Clock
+    from kafkatools.core.config import Config
+    from kafkatools.core.errors import KafkaError
+    from kafkatools.core.log.partition.log_manager import LogManager
+
+
+class Rights(Authorizes, Protocol):
+    """Who may do what, and which node is asked."""
+
+    @property
+    def node_id(self) -> int: ...
+
+    @property
+    def authorizer(self) -> StandardAuthorizer | None: ...
+
+    def authorize_any(self, request: Request, operation: int, resource_type: int) -> bool: ...
+
+    def authorized_operations(self, request: Request, resource_type: int, name: str) -> int: ...
+
+
+class _Image(Rights, Protocol):
+    @property
+    def image(self) -> MetadataImage: ...
+
+
+class _Clock(Protocol):
+    @property
+    def clock(self) -> Clock: ...
+
+
+class _Failures(Protocol):
+    def note_failure(self, error: Exception) -> None: ...
+
+
+class _Config(Protocol):
+    @property
+    def config(self) -> Config: ...
+
+
+class _Endpoint(Protocol):
+    @property
+    def advertised_host(self) -> str: ...
+
+    @property
+    def advertised_port(self) -> int: ...
+
+
+# -- metadata ----------------------------------------------------------------------------------------------------------
+class ChangeContext(_Image, Protocol):
+    """Changes of the metadata, by the active controller or by one that refuses them."""
+
+    @property
+    def controller(self) -> MetadataChanges: ...
+
+    @property
+    def broker_settings(self) -> BrokerSettings: ...
+
+
+class MetadataContext(_Image, _Config, Protocol):
+    """Topics and brokers, for clients."""
+
+    @property
+    def cluster_id(self) -> str: ...
+
+    @property
+    def broker_settings(self) -> BrokerSettings: ...
+
+    def create_topic(self, topic: NewTopic) -> TopicState | KafkaError | None: ...
+
+
+class ClusterContext(_Image, _Endpoint, Protocol):
+    """The nodes of the cluster, and who coordinates what."""
+
+    @property
+    def cluster_id(self) -> str: ...
+
+    @property
+    def controller_id(self) -> int: ...
+
+    @property
+    def controllers(self) -> Mapping[int, tuple[str, int]]: ...
+
+    @property
+    def coordination(self) -> Coordination: ...
+
+    @property
+    def metadata_offset(self) -> int: ...
+
+    def is_controller_listener(self, name: str) -> bool: ...
+
+
+class ControllerContext(Authorizes, _Clock, Protocol):
+    """What nodes of the cluster ask of the active controller."""
+
+    @property
+    def controller(self) -> QuorumController: ...
+
+
+class QuorumContext(_Clock, _Endpoint, Rights, Protocol):
+    """The quorum of controllers; a node on its own has no `raft`."""
+
+    @property
+    def raft(self) -> Raft | None: ...
+
+    @property
+    def quorum_position(self) -> tuple[int, int]: ...
+
+    def why_no_controller(self) -> str: ...
+
+
+# -- records -----------------------------------------------------------------------------------------------------------
+class ReplicaContext(_Image, _Clock, _Failures, Protocol):
+    """Partitions of this broker."""
+
+    @property
+    def replicas(self) -> ReplicaManager: ...
+
+
+class ReadContext(ReplicaContext, Protocol):
+    """Reads, and those that wait for records."""
+
+    @property
+    def fetch_max_bytes(self) -> int: ...
+
+    @property
+    def fetch_purgatory(self) -> Purgatory: ...
+
+    @property
+    def fetch_sessions(self) -> FetchSessionCache: ...
+
+
+class ProduceContext(ReplicaContext, _Config, Protocol):
+    """Writes, and those that wait for followers."""
+
+    @property
+    def coordination(self) -> Coordination: ...
+
+    @property
+    def produce_purgatory(self) -> Purgatory: ...
+
+    @property
+    def quotas(self) -> Quotas: ...
+
+
+class LogDirContext(ReplicaContext, Protocol):
+    """Log directories, and moves between them."""
+
+    @property
+    def keeper(self) -> DirectoryKeeper | None: ...
+
+    @property
+    def logs(self) -> LogManager: ...
+
+
+# -- coordinators ------------------------------------------------------------------------------------------------------
+class GroupContext(_Image, _Clock, _Config, Protocol):
+    """Groups of all kinds, and their offsets."""
+
+    @property
+    def coordination(self) -> Coordination: ...
+
+    @property
+    def groups(self) -> GroupCoordinator: ...
+
+    @property
+    def produce_purgatory(self) -> Purgatory: ...
+
+    @property
+    def replicas(self) -> ReplicaManager: ...
+
+
+class ShareContext(GroupContext, _Failures, Protocol):
+    """Share groups, what they have under way, and its state."""
+
+    @property
+    def fetch_purgatory(self) -> Purgatory: ...
+
+    @property
+    def share_partitions(self) -> SharePartitionManager: ...
+
+
+class TransactionContext(GroupContext, _Failures, Protocol):
+    """Producer ids and transactions."""
+
+    @property
+    def producer_ids(self) -> ProducerIdSource: ...
+
+    @property
+    def transactions(self) -> TransactionCoordinator: ...
