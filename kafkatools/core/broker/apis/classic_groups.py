@@ -1,10 +1,10 @@
 """Members of groups of the classic protocol: JoinGroup, SyncGroup, Heartbeat, LeaveGroup."""
 
 from __future__ import annotations
+
+from typing import Any
+
 from kafkatools.core.broker.apis.contexts import GroupContext
-
-from typing import TYPE_CHECKING, Any
-
 from kafkatools.core.broker.coordinators.groups.requests import (
     Answer,
     Fields,

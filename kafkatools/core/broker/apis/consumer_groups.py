@@ -1,12 +1,12 @@
 """Groups of the consumer protocol (KIP-848): ConsumerGroupHeartbeat, ConsumerGroupDescribe."""
 
 from __future__ import annotations
-from kafkatools.core.broker.apis.contexts import GroupContext
 
 import uuid
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from kafkatools.core.broker.apis.contexts import GroupContext
 from kafkatools.core.broker.apis.groups import Description, describe_each, ensure_may_see, refusal, topics_of
 from kafkatools.core.broker.coordinators.groups.errors import coordinator_error_code
 from kafkatools.core.broker.coordinators.groups.modern.consumer_group import CONSUMER, NOTHING, ConsumerGroup

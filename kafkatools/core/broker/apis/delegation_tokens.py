@@ -4,13 +4,12 @@ Not done: delegation tokens; there is no listener on which they are allowed.
 """
 
 from __future__ import annotations
+
 from kafkatools.core.broker.apis.contexts import Rights
-
-from typing import TYPE_CHECKING
-
 from kafkatools.core.broker.server.authorizer import ANONYMOUS
 from kafkatools.core.broker.server.requests import Request, Response
 from kafkatools.core.errors import DelegationTokenRequestNotAllowed
+
 
 def handle_create_delegation_token(node: Rights, request: Request) -> Response:
     """CreateDelegationToken: refused."""

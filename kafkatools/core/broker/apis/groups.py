@@ -3,13 +3,13 @@ groups have in common (KIP-848, KIP-932): the fields of the response, who may se
 """
 
 from __future__ import annotations
-from kafkatools.core.broker.apis.contexts import GroupContext
 
 import uuid
 from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import partial
 from typing import Any, TypeVar
 
+from kafkatools.core.broker.apis.contexts import GroupContext
 from kafkatools.core.broker.coordinators.groups.classic.group import Group
 from kafkatools.core.broker.coordinators.groups.classic.states import GroupState
 from kafkatools.core.broker.coordinators.groups.errors import coordinator_error_code

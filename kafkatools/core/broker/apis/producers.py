@@ -1,10 +1,10 @@
 """Producers: InitProducerId, DescribeProducers."""
 
 from __future__ import annotations
+
+from typing import Any
+
 from kafkatools.core.broker.apis.contexts import TransactionContext
-
-from typing import TYPE_CHECKING, Any
-
 from kafkatools.core.broker.coordinators.transactions.coordinator import NOBODY, ProducerIdentity
 from kafkatools.core.broker.metadata.controller.acls import (
     CLUSTER,

@@ -1,10 +1,10 @@
 """Replicas and leaders of partitions: AlterPartitionReassignments, ListPartitionReassignments, ElectLeaders."""
 
 from __future__ import annotations
+
+from typing import Any
+
 from kafkatools.core.broker.apis.contexts import ChangeContext
-
-from typing import TYPE_CHECKING, Any
-
 from kafkatools.core.broker.metadata.controller.configs import error_fields, outcome_fields
 from kafkatools.core.broker.metadata.controller.partitions import PREFERRED
 from kafkatools.core.broker.metadata.image import PartitionState
@@ -12,6 +12,7 @@ from kafkatools.core.broker.server.apis import ensure_permitted
 from kafkatools.core.broker.server.requests import Request, Response
 from kafkatools.core.errors import KafkaError, NoReassignmentInProgress
 from kafkatools.core.protocol.slices import paced
+
 
 def handle_alter_partition_reassignments(node: ChangeContext, request: Request) -> Response:
     """AlterPartitionReassignments: begins reassignments, and takes them back where no replicas are given. One to the

@@ -1,15 +1,14 @@
 """SCRAM credentials: DescribeUserScramCredentials, AlterUserScramCredentials."""
 
 from __future__ import annotations
+
 from kafkatools.core.broker.apis.contexts import ChangeContext
-
-from typing import TYPE_CHECKING
-
 from kafkatools.core.broker.metadata.controller.configs import error_fields, outcome_fields
 from kafkatools.core.broker.metadata.controller.scram import Upsertion, describe
 from kafkatools.core.broker.server.apis import ensure_permitted
 from kafkatools.core.broker.server.requests import Request, Response
 from kafkatools.core.errors import KafkaError
+
 
 def handle_describe_user_scram_credentials(node: ChangeContext, request: Request) -> Response:
     """DescribeUserScramCredentials: mechanisms and iterations, never keys. One result per user; without users all that

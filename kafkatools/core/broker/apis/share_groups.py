@@ -1,11 +1,11 @@
 """Share groups (KIP-932): ShareGroupHeartbeat, ShareGroupDescribe."""
 
 from __future__ import annotations
-from kafkatools.core.broker.apis.contexts import ShareContext
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from kafkatools.core.broker.apis.consumer_groups import heartbeat_refusal, message_of
+from kafkatools.core.broker.apis.contexts import ShareContext
 from kafkatools.core.broker.apis.groups import Description, describe_each, ensure_may_see, refusal, topics_of
 from kafkatools.core.broker.coordinators.groups.errors import coordinator_error_code
 from kafkatools.core.broker.coordinators.groups.service import client_of, told
