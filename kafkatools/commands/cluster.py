@@ -6,7 +6,16 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from kafkatools.exit_status import ExitStatus, UsageError
-from kafkatools.options import BOOTSTRAP_SERVER, Args, Command, Option, Refusal, command_config, java_int
+from kafkatools.options import (
+    BOOTSTRAP_SERVER,
+    Args,
+    Command,
+    Option,
+    Refusal,
+    command_config,
+    java_int,
+    note_deprecated,
+)
 from kafkatools.options.connection import BOOTSTRAP_CONTROLLER, connect_admin
 from kafkatools.options.table import ARGPARSE4J
 
@@ -22,11 +31,7 @@ Action = Callable[["Console", Args, "AdminClient"], ExitStatus]
 
 def _with_admin(action: Action) -> Callable[[Console, Args], ExitStatus]:
     def run(console: Console, args: Args) -> ExitStatus:
-        if args.given("config"):
-            console.note(
-                "Option --config has been deprecated and will be removed in a future version. "
-                "Use --command-config instead."
-            )
+        note_deprecated(args, console.note, "config")
         with connect_admin(console, args, "command_config", "config") as admin:
             return action(console, args, admin)
 

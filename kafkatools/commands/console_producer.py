@@ -20,12 +20,12 @@ from kafkatools.options import (
     Refusal,
     Requirement,
     Rule,
+    client_values,
     command_config,
     java_int,
     java_long,
     properties_file,
     property_pairs,
-    settings_for,
 )
 
 if TYPE_CHECKING:
@@ -210,14 +210,8 @@ def producer_config(console: Console, args: Args) -> Config:
     ConsoleProducerOptions.producerProps."""
     from kafkatools.core.config import PRODUCER, Config
 
-    file_option = "producer_config" if args.given("producer.config") else "command_config"
-    values = settings_for(PRODUCER, args, file_option, console.note)
-    pairs = property_pairs(args.command_property, "command-property")
-    pairs |= property_pairs(args.producer_property, "producer-property")
-    for name in pairs:
-        if name not in PRODUCER and not PRODUCER.is_prefixed(name):
-            raise UsageError(str(PRODUCER.unknown(name)))
-    values |= pairs
+    pair_options = ("command-property", "producer-property")
+    values = client_values(PRODUCER, args, "producer.config", pair_options, console.note)
     named = values.get("transactional.id", args.transactional_id)
     if args.transactional_id not in (None, named):
         raise UsageError(f"--transactional-id is {args.transactional_id}, but the property transactional.id is {named}")

@@ -21,12 +21,11 @@ from kafkatools.options import (
     ExactlyOne,
     Option,
     Refusal,
+    client_values,
     command_config,
     java_int,
     java_long,
     java_pattern,
-    property_pairs,
-    settings_for,
 )
 
 if TYPE_CHECKING:
@@ -120,13 +119,7 @@ def consumer_config(console: Console, args: Args) -> Config:
     """The consumer's settings: the file, the properties, the options; ConsumerPerfOptions.props."""
     from kafkatools.core.config import CONSUMER, Config
 
-    file_option = "consumer_config" if args.given("consumer.config") else "command_config"
-    values = settings_for(CONSUMER, args, file_option, console.note)
-    pairs = property_pairs(args.command_property, "command-property")
-    for name in pairs:
-        if name not in CONSUMER and not CONSUMER.is_prefixed(name):
-            raise UsageError(str(CONSUMER.unknown(name)))
-    values |= pairs
+    values = client_values(CONSUMER, args, "consumer.config", ("command-property",), console.note)
     values = {name: value for name, value in values.items() if name not in ("key.deserializer", "value.deserializer")}
     group = args.group or f"perf-consumer-{random.randrange(100_000)}"  # noqa: S311 - a name, no secret
     values |= {
@@ -298,25 +291,22 @@ class ConsumerPerformance:
         return format_date(self._args.date_format, wall_ms)
 
     def _print_json(self, event: str, start_ms: int, end_ms: int, figures: Figures) -> None:
-        import math
+        from kafkatools.tools.perf.metrics import finite
 
         values: dict[str, Any] = {"event": event, "start_time": start_ms, "end_time": end_ms, **figures._asdict()}
-        for name, value in values.items():
-            if isinstance(value, float) and not math.isfinite(value):
-                values[name] = None
-        self._console.print_json(values)
+        self._console.print_json(finite(values))
 
     def _print_metrics(self, end: _Reading, assigned: int) -> None:
         from kafkatools.core.java.text import metric_lines
+        from kafkatools.tools.perf.metrics import metric_rows
 
         metrics = self._metrics(end, assigned)
-        if not self._args.json:
+        if self._args.json:
+            for row in metric_rows(metrics):
+                self._console.print_json(row)
+        else:
             for line in metric_lines(metrics):
                 self._console.print(line)
-            return
-
-        for metric in sorted(metrics, key=lambda metric: metric.text):
-            self._console.print_json({"event": "metric", **metric._asdict()})
 
     def _metrics(self, end: _Reading, assigned: int) -> list[Metric]:
         """What is known of the run, by the names of Kafka's metrics."""

@@ -188,7 +188,7 @@ def _version_mapping(console: Console, args: Args) -> ExitStatus:
 
 
 def _feature_dependencies(console: Console, args: Args) -> ExitStatus:
-    from kafkatools.core.broker.metadata.feature_levels import DEPENDENCIES, METADATA_LEVELS
+    from kafkatools.core.broker.metadata.feature_levels import dependency_lines, required_levels
 
     for text in args.feature:
         name, number = _name_and_level(text)
@@ -196,15 +196,12 @@ def _feature_dependencies(console: Console, args: Args) -> ExitStatus:
         label = f"{name}={number}"
         if name == _METADATA_VERSION:
             label += f" ({_level_text(name, number)})"
-        needed = DEPENDENCIES.get((name, number))
+        needs = required_levels(name, number)
         if args.json:
-            needs = {} if needed is None else {_METADATA_VERSION: METADATA_LEVELS[needed]}
             console.print_json({"feature": name, "level": number, "requires": needs})
-        elif needed is None:
-            console.print(f"{label} has no dependencies.")
         else:
-            console.print(f"{label} requires:")
-            console.print(f"    {_METADATA_VERSION}={METADATA_LEVELS[needed]} ({needed})")
+            for line in dependency_lines(label, needs):
+                console.print(line)
     return ExitStatus.OK
 
 

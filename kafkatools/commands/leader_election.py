@@ -23,6 +23,7 @@ from kafkatools.options import (
     client_settings,
     command_config,
     java_int,
+    note_deprecated,
 )
 from kafkatools.tools.json_files import (
     json_entries,
@@ -77,11 +78,7 @@ def _election_type(text: str) -> str:
 def run(console: Console, args: Args) -> ExitStatus:
     """Holds the elections asked for."""
     settings = client_settings(args, "admin_config" if args.given("admin.config") else "command_config")
-    if args.given("admin.config"):
-        console.note(
-            "Option --admin.config has been deprecated and will be removed in a future version. "
-            "Use --command-config instead."
-        )
+    note_deprecated(args, console.note, "admin.config")
     partitions = _partitions(args)
     servers = console.connect(args)
     if partitions == []:

@@ -20,12 +20,12 @@ from kafkatools.options import (
     Option,
     Refusal,
     Rule,
+    client_values,
     command_config,
     java_int,
     java_long,
     java_pattern,
-    property_pairs,
-    settings_for,
+    note_deprecated,
 )
 
 if TYPE_CHECKING:
@@ -120,10 +120,7 @@ def run(console: Console, args: Args) -> ExitStatus:
     """Sends the records and tells how fast that was."""
     _check(args)
     for old, new in _RENAMED:
-        if args.given(old):
-            console.note(
-                f"Option --{old} has been deprecated and will be removed in a future version. Use --{new} instead."
-            )
+        note_deprecated(args, console.note, old, new)
     payloads = _payloads(console, args)
     config = producer_config(console, args)
     return ProducerPerformance(console, args, config, payloads).run()
@@ -194,14 +191,8 @@ def producer_config(console: Console, args: Args) -> Config:
     """The producer's settings: the file, the properties, the options; ProducerPerformance.readProps."""
     from kafkatools.core.config import PRODUCER, Config
 
-    file_option = "producer_config" if args.given("producer.config") else "command_config"
-    values = settings_for(PRODUCER, args, file_option, console.note)
-    pairs = property_pairs(args.command_property, "command-property")
-    pairs |= property_pairs(args.producer_props, "producer-props")
-    for name in pairs:
-        if name not in PRODUCER and not PRODUCER.is_prefixed(name):
-            raise UsageError(str(PRODUCER.unknown(name)))
-    values |= pairs
+    pair_options = ("command-property", "producer-props")
+    values = client_values(PRODUCER, args, "producer.config", pair_options, console.note)
     values = {name: value for name, value in values.items() if name not in ("key.serializer", "value.serializer")}
     if args.given("bootstrap-server") or "bootstrap.servers" not in values:
         values["bootstrap.servers"] = console.connect(args)
@@ -413,7 +404,7 @@ class ProducerPerformance:
             self._console.error(f"{self._total - self._sent} of {self._total} records were not sent")
 
     def _print_json(self, event: str, figures: Figures) -> None:
-        import math
+        from kafkatools.tools.perf.metrics import finite
 
         values = {
             "event": event,
@@ -428,10 +419,7 @@ class ProducerPerformance:
         if figures.percentiles:
             names = ("p50_latency_ms", "p95_latency_ms", "p99_latency_ms", "p999_latency_ms")
             values |= dict(zip(names, figures.percentiles, strict=True))
-        for name, value in values.items():
-            if isinstance(value, float) and not math.isfinite(value):
-                values[name] = None
-        self._console.print_json(values)
+        self._console.print_json(finite(values))
 
     def _metrics(self, producer: Producer) -> list[Metric]:
         if not self._args.print_metrics:
@@ -445,14 +433,14 @@ class ProducerPerformance:
         if not metrics:
             return
         from kafkatools.core.java.text import metric_lines
+        from kafkatools.tools.perf.metrics import metric_rows
 
-        if not self._args.json:
+        if self._args.json:
+            for row in metric_rows(metrics):
+                self._console.print_json(row)
+        else:
             for line in metric_lines(metrics):
                 self._console.print(line)
-            return
-
-        for metric in sorted(metrics, key=lambda metric: metric.text):
-            self._console.print_json({"event": "metric", **metric._asdict()})
 
 
 COMMAND = Command(

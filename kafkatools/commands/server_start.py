@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kafkatools.exit_status import CommandError, ExitStatus, UsageError
-from kafkatools.options import Args, Command, Option, read_properties
+from kafkatools.options import DURABILITY, Args, Command, Option, read_properties
 
 if TYPE_CHECKING:
     from types import FrameType
@@ -133,14 +133,7 @@ COMMAND = Command(
     "Run a broker in the foreground.",
     (
         Option("--override", "A setting that replaces that of the file.", value="PROPERTY=VALUE", repeatable=True),
-        Option(
-            "--durability",
-            "What an acknowledged record survives. none, as in Kafka: the end of the process, not a loss of power. "
-            "fsync: a loss of power too; it is on the disk before acks=1 or all is answered, and before it is read.",
-            value="LEVEL",
-            choices=("none", "fsync"),
-            ours=True,
-        ),
+        DURABILITY._replace(ours=True),
         Option("--insecure", "Listen on addresses that other machines can reach, without any protection.", ours=True),
     ),
     run,

@@ -410,15 +410,12 @@ def run_feature_dependencies(console: Console, args: Args) -> ExitStatus:
         label = f"{name}={number}"
         if name == table.METADATA_VERSION:
             label += f" ({table.release_of(number)})"
-        needed = table.DEPENDENCIES.get((name, number))
+        needs = table.required_levels(name, number)
         if args.json:
-            needs = {} if needed is None else {table.METADATA_VERSION: table.METADATA_LEVELS[needed]}
             console.print_json({"feature": name, "level": number, "requires": needs})
-        elif needed is None:
-            console.print(f"{label} has no dependencies.")
         else:
-            console.print(f"{label} requires:")
-            console.print(f"    metadata.version={table.METADATA_LEVELS[needed]} ({needed})")
+            for line in table.dependency_lines(label, needs):
+                console.print(line)
     return ExitStatus.OK
 
 

@@ -19,6 +19,7 @@ from kafkatools.options import (
     Option,
     command_config,
     java_int,
+    note_deprecated,
     settings_for,
 )
 
@@ -73,11 +74,7 @@ def run(console: Console, args: Args) -> ExitStatus:
     """Reads until the count is reached or a signal comes."""
     if args.given("consumer.config") and args.given("command-config"):
         raise UsageError(f"{_PROGRAM}: error: Options --consumer.config and --command-config are mutually exclusive.")
-    if args.given("consumer.config"):
-        console.note(
-            "Option --consumer.config has been deprecated and will be removed in a future version. "
-            "Use --command-config instead."
-        )
+    note_deprecated(args, console.note, "consumer.config")
     if args.group_protocol.lower() not in _PROTOCOLS:
         raise UsageError(f"--group-protocol is classic or consumer, not {args.group_protocol}")
     config = consumer_config(console, args)

@@ -22,6 +22,7 @@ from kafkatools.options import (
     command_config,
     java_int,
     java_long,
+    note_deprecated,
     settings_for,
 )
 
@@ -70,11 +71,7 @@ def run(console: Console, args: Args) -> ExitStatus:
         raise UsageError(f"{_PROGRAM}: error: argument --acks: invalid choice: '{args.acks}' (choose from {{0,1,-1}})")
     if args.given("producer.config") and args.given("command-config"):
         raise UsageError(f"{_PROGRAM}: error: Options --producer.config and --command-config are mutually exclusive.")
-    if args.given("producer.config"):
-        console.note(
-            "Option --producer.config has been deprecated and will be removed in a future version. "
-            "Use --command-config instead."
-        )
+    note_deprecated(args, console.note, "producer.config")
     config = producer_config(console, args)
     return VerifiableProducer(console, args, config).run()
 

@@ -7,9 +7,12 @@ What a command module needs is exported here; it must stay light, since it is im
 from kafkatools.core.java.patterns import java_pattern
 from kafkatools.options.common import (
     BOOTSTRAP_SERVER,
+    DURABILITY,
     JSON,
     client_settings,
+    client_values,
     command_config,
+    note_deprecated,
     profile_settings,
     properties_file,
     property_pairs,
@@ -36,6 +39,9 @@ __all__ = [
     "ALWAYS",
     "ARGPARSE4J",
     "BOOTSTRAP_SERVER",
+    "DURABILITY",
+    "client_values",
+    "note_deprecated",
     "INTERNAL_TOPICS",
     "JOPTSIMPLE",
     "JSON",

@@ -7,16 +7,19 @@ from typing import TYPE_CHECKING, Any
 
 from kafkatools.exit_status import UsageError
 from kafkatools.options.properties import read_properties
-from kafkatools.options.table import JSON, Option
+from kafkatools.options.table import JSON, Option, attribute_name
 
 if TYPE_CHECKING:
     from kafkatools.core.config import Table
 
 __all__ = [
     "BOOTSTRAP_SERVER",
+    "DURABILITY",
     "JSON",
     "client_settings",
+    "client_values",
     "command_config",
+    "note_deprecated",
     "profile_settings",
     "properties_file",
     "property_pairs",
@@ -27,6 +30,14 @@ BOOTSTRAP_SERVER = Option(
     "--bootstrap-server",
     "Brokers to start from, separated by commas. Without it the sandbox on this machine is used (and started).",
     value="HOST:PORT,...",
+)
+
+DURABILITY = Option(
+    "--durability",
+    "What an acknowledged record survives. none, as in Kafka: the end of the process, not a loss of power. "
+    "fsync: a loss of power too; it is on the disk before acks=1 or all is answered, and before it is read.",
+    value="LEVEL",
+    choices=("none", "fsync"),
 )
 
 
@@ -110,3 +121,25 @@ def settings_for(table: Table, args: Any, file_option: str, warn: Callable[[str]
         else:
             warn(f"Warning: {getattr(args, file_option)}: {name} is not a setting of the {table.label}")
     return found
+
+
+def client_values(
+    table: Table, args: Any, older_file: str, pair_options: Iterable[str], note: Callable[[str], None]
+) -> dict[str, Any]:
+    """The settings of --command-config, or of the older option, and over them the pairs of other options. Raises
+    UsageError for a pair that is no setting of the client."""
+    file_option = attribute_name(older_file) if args.given(older_file) else "command_config"
+    values = settings_for(table, args, file_option, note)
+    for option in pair_options:
+        pairs = property_pairs(getattr(args, attribute_name(option)), option)
+        for name in pairs:
+            if name not in table and not table.is_prefixed(name):
+                raise UsageError(str(table.unknown(name)))
+        values |= pairs
+    return values
+
+
+def note_deprecated(args: Any, note: Callable[[str], None], old: str, new: str = "command-config") -> None:
+    """Kafka's warning when an option with a newer name was given."""
+    if args.given(old):
+        note(f"Option --{old} has been deprecated and will be removed in a future version. Use --{new} instead.")

@@ -120,29 +120,20 @@ class SandboxCluster:
 
     def pause(self, node_id: int) -> int:
         """Stops a node in the middle of what it does (SIGSTOP): it keeps its connections and answers nothing."""
-        node = self.node(node_id)
-        if node.state == PAUSED:
-            raise SandboxError(f"Node {node_id} is paused already")
-        pid = self._living(node_id)
+        pid = self._living_unless(node_id, PAUSED, "is paused already")
         os.kill(pid, signal.SIGSTOP)
         self._await(lambda: self.node(node_id).state != RUNNING, f"node {node_id} was not paused")
         return pid
 
     def resume(self, node_id: int) -> int:
         """Lets a paused node go on (SIGCONT)."""
-        node = self.node(node_id)
-        if node.state == RUNNING:
-            raise SandboxError(f"Node {node_id} is not paused")
-        pid = self._living(node_id)
+        pid = self._living_unless(node_id, RUNNING, "is not paused")
         os.kill(pid, signal.SIGCONT)
         return pid
 
     def stop_node(self, node_id: int) -> int:
         """Stops a node cleanly: first it hands over what it leads. Raises SandboxError when it is dead or paused."""
-        node = self.node(node_id)
-        if node.state == PAUSED:
-            raise SandboxError(f"Node {node_id} is paused: resume it first, or kill it")
-        pid = self._living(node_id)
+        pid = self._living_unless(node_id, PAUSED, "is paused: resume it first, or kill it")
         self._end(node_id, pid, signal.SIGTERM)
         return pid
 
@@ -274,6 +265,12 @@ class SandboxCluster:
             "remove": self.home if self.layout.removes_home else None,
         }
         return Child(request, _log_path(self.home, place.node_id), f"node {place.node_id}")
+
+    def _living_unless(self, node_id: int, state: str, problem: str) -> int:
+        """The pid of a node that lives. Raises SandboxError when it is dead or in that state."""
+        if self.node(node_id).state == state:
+            raise SandboxError(f"Node {node_id} {problem}")
+        return self._living(node_id)
 
     def _living(self, node_id: int) -> int:
         pid = self.node(node_id).pid

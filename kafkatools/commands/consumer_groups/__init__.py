@@ -15,6 +15,7 @@ from kafkatools.commands.consumer_groups.session import (
     STATES,
     TYPES,
     Session,
+    carry_out,
     consumer_groups,
     positive_seconds,
 )
@@ -28,7 +29,6 @@ from kafkatools.options import (
     Refusal,
     Requirement,
     Rule,
-    client_settings,
     command_config,
     java_long,
 )
@@ -200,14 +200,7 @@ def run(console: Console, args: Args) -> ExitStatus:
 
         return validate(console, args)
     _check_values(args)
-    action = _prepare(console, args)
-    settings = client_settings(args)
-    bootstrap = console.connect(args)
-    from kafkatools.core.admin.client import AdminClient
-
-    with AdminClient(bootstrap, settings, console.clock) as admin:
-        admin.timeout_ms = args.timeout
-        return action(Session(console, args, admin))
+    return carry_out(console, args, _prepare(console, args))
 
 
 def _check_values(args: Args) -> None:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from kafkatools.console import Console
     from kafkatools.core.admin.client import AdminClient
-    from kafkatools.core.admin.groups import GroupListing
+    from kafkatools.core.admin.groups import GroupListing, GroupListings
     from kafkatools.core.errors import KafkaError
+    from kafkatools.exit_status import ExitStatus
     from kafkatools.options import Args
 
 FAILED = "Error: Executing consumer group command failed due to "
@@ -32,6 +33,7 @@ class Session(NamedTuple):
     console: Console
     args: Args
     admin: AdminClient
+    failed: str = FAILED
 
     def complain(self, message: str, kind: str = "FAILED", **more: Any) -> None:
         """A failure that does not end the run: one line on stderr."""
@@ -41,7 +43,20 @@ class Session(NamedTuple):
         """A group that could not be worked on. `error`'s words name it where they are Kafka's."""
         text = str(error)
         named = text if group_id in text else f"group {group_id}: {text}"
-        self.complain(FAILED + named, error.name, group=group_id)
+        self.complain(self.failed + named, error.name, group=group_id)
+
+    def ordered(self, found: GroupListings) -> tuple[list[GroupListing], bool]:
+        """The listed groups in the order of Kafka's hash map, and whether every broker answered; one that did not is
+        named on stderr. Raises KafkaError when no broker did."""
+        from kafkatools.core.java.hash_order import hash_order
+
+        if not found.has_answers:
+            raise next(iter(found.errors.values()))
+        for node, error in found.errors.items():
+            where = f"broker {node}: " if node >= 0 else ""
+            self.complain(f"{self.failed}{where}{error}", error.name, broker=node)
+        by_name = {listing.group_id: listing for listing in found.groups}
+        return [by_name[name] for name in hash_order(by_name)], not found.errors
 
     def print_json(self, row: dict[str, Any]) -> None:
         """One line of --json. There are only texts and numbers in it, and no bytes to look for."""
@@ -52,6 +67,19 @@ class Session(NamedTuple):
         self.console.print(json_safe(json.dumps(row, ensure_ascii=False, separators=(",", ":"))))
 
 
+def carry_out(
+    console: Console, args: Args, action: Callable[[Session], ExitStatus], failed: str = FAILED
+) -> ExitStatus:
+    """Connect to the cluster and do what was prepared."""
+    from kafkatools.core.admin.client import AdminClient
+    from kafkatools.options import client_settings
+
+    settings = client_settings(args)
+    with AdminClient(console.connect(args), settings, console.clock) as admin:
+        admin.timeout_ms = args.timeout
+        return action(Session(console, args, admin, failed))
+
+
 def consumer_groups(
     session: Session, states: Collection[str] = (), types: Collection[str] = TYPES
 ) -> tuple[list[GroupListing], bool]:
@@ -60,18 +88,11 @@ def consumer_groups(
     Raises KafkaError when no broker did.
     """
     from kafkatools.core.admin.groups import CONSUMER_PROTOCOLS, list_groups
-    from kafkatools.core.java.hash_order import hash_order
 
     found = list_groups(
         session.admin, states=states, types=[one.lower() for one in types], protocol_types=CONSUMER_PROTOCOLS
     )
-    if not found.has_answers:
-        raise next(iter(found.errors.values()))
-    for node, error in found.errors.items():
-        where = f"broker {node}: " if node >= 0 else ""
-        session.complain(f"{FAILED}{where}{error}", error.name, broker=node)
-    by_name = {listing.group_id: listing for listing in found.groups}
-    return [by_name[name] for name in hash_order(by_name)], not found.errors
+    return session.ordered(found)
 
 
 def chosen_groups(session: Session, doing: str) -> tuple[list[str], bool]:

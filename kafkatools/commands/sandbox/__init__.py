@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from kafkatools.commands.sandbox import nodes
 from kafkatools.commands.sandbox.lines import row_of, show
 from kafkatools.exit_status import CommandError, ExitStatus, UsageError
-from kafkatools.options import ARGPARSE4J, Args, Command, Option
+from kafkatools.options import ARGPARSE4J, DURABILITY, Args, Command, Option
 
 if TYPE_CHECKING:
     from kafkatools.console import Console
@@ -147,13 +147,7 @@ _START_OPTIONS = (
         value="RACK,...",
         repeatable=True,
     ),
-    Option(
-        "--durability",
-        "What an acknowledged record survives. none, as in Kafka: the end of the process, not a loss of power. "
-        "fsync: a loss of power too; it is on the disk before acks=1 or all is answered, and before it is read.",
-        value="LEVEL",
-        choices=("none", "fsync"),
-    ),
+    DURABILITY,
     Option("--set", "A setting of the broker, or of all of them.", value="KEY=VALUE", repeatable=True),
     Option(
         "--idle-minutes", "Minutes without a request after which it stops; 0: never.", value="N", type=int, default=30

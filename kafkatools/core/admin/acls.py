@@ -90,7 +90,12 @@ def filter_of(acl: Acl) -> AclFilter:
 
 def describe_acls(admin: AdminClient, wanted: AclFilter = AclFilter()) -> list[Acl]:  # noqa: B008 (it cannot change)
     """The ACLs that a filter means, in the broker's order. Raises KafkaError (SecurityDisabled: no authorizer)."""
-    fields = {
+    response = admin.ask(ApiKey.DESCRIBE_ACLS, _filter_fields(wanted), check=_error)
+    return [_acl(resource, acl) for resource in response.resources for acl in resource.acls]
+
+
+def _filter_fields(wanted: AclFilter) -> dict[str, Any]:
+    return {
         "resource_type_filter": _number(RESOURCE_TYPES, wanted.resource_type),
         "resource_name_filter": wanted.resource_name,
         "pattern_type_filter": _number(PATTERN_TYPES, wanted.pattern_type),
@@ -99,20 +104,18 @@ def describe_acls(admin: AdminClient, wanted: AclFilter = AclFilter()) -> list[A
         "operation": _number(OPERATIONS, wanted.operation),
         "permission_type": _number(PERMISSIONS, wanted.permission),
     }
-    response = admin.ask(ApiKey.DESCRIBE_ACLS, fields, check=_error)
-    return [
-        Acl(
-            _name(RESOURCE_TYPES, resource.resource_type),
-            resource.resource_name,
-            acl.principal,
-            _name(OPERATIONS, acl.operation),
-            _name(PERMISSIONS, acl.permission_type),
-            acl.host,
-            _name(PATTERN_TYPES, resource.pattern_type),
-        )
-        for resource in response.resources
-        for acl in resource.acls
-    ]
+
+
+def _acl(resource: Any, binding: Any) -> Acl:
+    return Acl(
+        _name(RESOURCE_TYPES, resource.resource_type),
+        resource.resource_name,
+        binding.principal,
+        _name(OPERATIONS, binding.operation),
+        _name(PERMISSIONS, binding.permission_type),
+        binding.host,
+        _name(PATTERN_TYPES, resource.pattern_type),
+    )
 
 
 def create_acls(admin: AdminClient, acls: Iterable[Acl]) -> dict[Acl, KafkaError | None]:
@@ -142,19 +145,8 @@ def delete_acls(admin: AdminClient, filters: Iterable[AclFilter]) -> dict[AclFil
     """Removes what filters mean; an ACL that several mean is in the results of all of them."""
 
     def once(items: list[AclFilter], deadline_ms: int) -> Mapping[AclFilter, KafkaError | DeletedAcls]:
-        wanted = [
-            {
-                "resource_type_filter": _number(RESOURCE_TYPES, each.resource_type),
-                "resource_name_filter": each.resource_name,
-                "pattern_type_filter": _number(PATTERN_TYPES, each.pattern_type),
-                "principal_filter": each.principal,
-                "host_filter": each.host,
-                "operation": _number(OPERATIONS, each.operation),
-                "permission_type": _number(PERMISSIONS, each.permission),
-            }
-            for each in items
-        ]
-        response = admin.ask_controller(ApiKey.DELETE_ACLS, {"filters": wanted}, deadline_ms)
+        fields = {"filters": [_filter_fields(each) for each in items]}
+        response = admin.ask_controller(ApiKey.DELETE_ACLS, fields, deadline_ms)
         found = zip(items, response.filter_results, strict=False)
         return {each: _error(result) or _deleted(result) for each, result in found}
 
@@ -169,15 +161,7 @@ def _deleted(result: Any) -> DeletedAcls:
     removed: list[Acl] = []
     errors: dict[Acl, KafkaError] = {}
     for each in result.matching_acls:
-        acl = Acl(
-            _name(RESOURCE_TYPES, each.resource_type),
-            each.resource_name,
-            each.principal,
-            _name(OPERATIONS, each.operation),
-            _name(PERMISSIONS, each.permission_type),
-            each.host,
-            _name(PATTERN_TYPES, each.pattern_type),
-        )
+        acl = _acl(each, each)
         error = _error(each)
         if error is None:
             removed.append(acl)

@@ -7,7 +7,7 @@ as a classic one when it is none. `Stable`, `Empty` and the other states are Kaf
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, NamedTuple
 
 from kafkatools.core.admin.client import AdminClient, error_of, may_help_again
@@ -182,11 +182,18 @@ def _described(admin: AdminClient, group_id: str, found: Any) -> GroupDescriptio
     return description._replace(coordinator=Coordinator(node.id, node.host, node.port))
 
 
-def _read_consumer_groups(answer: Answer, keys: list[str]) -> dict[str, GroupDescription | KafkaError]:
-    return {
-        group.group_id: error_of(group.error_code, group.error_message) or _consumer_group(group, answer.node)
-        for group in answer.entity.groups
-    }
+def _reader(
+    read: Callable[[Any, int], GroupDescription],
+) -> Callable[[Answer, list[str]], dict[str, GroupDescription | KafkaError]]:
+    """Reads an answer whose groups each have an error of their own."""
+
+    def read_groups(answer: Answer, _keys: list[str]) -> dict[str, GroupDescription | KafkaError]:
+        return {
+            group.group_id: error_of(group.error_code, group.error_message) or read(group, answer.node)
+            for group in answer.entity.groups
+        }
+
+    return read_groups
 
 
 def _consumer_group(group: Any, node: int) -> GroupDescription:
@@ -228,13 +235,6 @@ def describe_share_groups(
     wanted = list(dict.fromkeys(group_ids))
     found = ask_coordinators(admin, wanted, _SHARE_REQUEST, timeout_ms=timeout_ms)
     return {key: _described(admin, key, found[key]) for key in wanted}
-
-
-def _read_share_groups(answer: Answer, keys: list[str]) -> dict[str, GroupDescription | KafkaError]:
-    return {
-        group.group_id: error_of(group.error_code, group.error_message) or _share_group(group, answer.node)
-        for group in answer.entity.groups
-    }
 
 
 def _share_group(group: Any, node: int) -> GroupDescription:
@@ -309,8 +309,8 @@ def _build_names(keys: list[str], version: int) -> dict[str, Any]:
     return {"groups": tuple(keys)}
 
 
-_CONSUMER_REQUEST = CoordinatorRequest(ApiKey.CONSUMER_GROUP_DESCRIBE, _build_ids, _read_consumer_groups)
-_SHARE_REQUEST = CoordinatorRequest(ApiKey.SHARE_GROUP_DESCRIBE, _build_ids, _read_share_groups)
+_CONSUMER_REQUEST = CoordinatorRequest(ApiKey.CONSUMER_GROUP_DESCRIBE, _build_ids, _reader(_consumer_group))
+_SHARE_REQUEST = CoordinatorRequest(ApiKey.SHARE_GROUP_DESCRIBE, _build_ids, _reader(_share_group))
 _CLASSIC_REQUEST = CoordinatorRequest(ApiKey.DESCRIBE_GROUPS, _build_names, _read_classic_groups)
 
 

@@ -258,11 +258,11 @@ def create_topics(
     by_name = {topic.name: topic for topic in topics}
 
     def once(names: list[str], deadline_ms: int) -> dict[str, CreatedTopic | KafkaError]:
-        fields = {
+        fields: dict[str, Any] = {
             "topics": [_creatable(by_name[name]) for name in names],
-            "timeout": min(admin.left_ms(deadline_ms), admin.config.request_timeout_ms),
             "validate_only": validate_only,
         }
+        fields["timeout"] = _request_timeout_ms(admin, deadline_ms)
         response = admin.ask_controller(ApiKey.CREATE_TOPICS, fields, deadline_ms)
         return {topic.name: _failure(topic, retry_on_quota_violation) or _created(topic) for topic in response.topics}
 
@@ -271,6 +271,12 @@ def create_topics(
         name: CreatedTopic(name, result) if isinstance(result, KafkaError) else result
         for name, result in results.items()
     }
+
+
+def _request_timeout_ms(admin: AdminClient, deadline_ms: int) -> int:
+    """How long the controller may take."""
+    left_ms: int = min(admin.left_ms(deadline_ms), admin.config.request_timeout_ms)
+    return left_ms
 
 
 def _creatable(topic: NewTopic) -> dict[str, Any]:
@@ -316,7 +322,7 @@ def delete_topics(admin: AdminClient, names: Sequence[str], *, timeout_ms: int |
 
     def once(items: list[str], deadline_ms: int) -> dict[str, Outcome | KafkaError]:
         def fields(version: int) -> dict[str, Any]:
-            timeout = min(admin.left_ms(deadline_ms), admin.config.request_timeout_ms)
+            timeout = _request_timeout_ms(admin, deadline_ms)
             if version >= _FIRST_DELETE_VERSION_WITH_IDS:
                 return {"topics": [{"name": name, "topic_id": None} for name in items], "timeout": timeout}
             return {"topic_names": tuple(items), "timeout": timeout}
@@ -342,11 +348,11 @@ def create_partitions(
     by_name = {each.name: each for each in partitions}
 
     def once(names: list[str], deadline_ms: int) -> dict[str, Outcome | KafkaError]:
-        fields = {
+        fields: dict[str, Any] = {
             "topics": [_more_partitions(by_name[name]) for name in names],
-            "timeout": min(admin.left_ms(deadline_ms), admin.config.request_timeout_ms),
             "validate_only": validate_only,
         }
+        fields["timeout"] = _request_timeout_ms(admin, deadline_ms)
         response = admin.ask_controller(ApiKey.CREATE_PARTITIONS, fields, deadline_ms)
         return {result.name: _failure(result) or Outcome(None) for result in response.results}
 

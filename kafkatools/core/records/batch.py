@@ -63,6 +63,17 @@ class InvalidBatchContents(CorruptRecord):
     retriable: ClassVar[bool] = False
 
 
+class _Field:
+    """A field of a batch's header."""
+
+    def __init__(self, index: int) -> None:
+        self._index = index
+
+    def __get__(self, batch: RecordBatch, owner: type[RecordBatch]) -> int:
+        value: int = batch.header[self._index]
+        return value
+
+
 class RecordBatch:
     """A batch of magic 2 at `position` of a buffer."""
 
@@ -93,26 +104,18 @@ class RecordBatch:
         """The whole batch, its first twelve bytes included."""
         return self.length + LOG_OVERHEAD
 
-    @property
-    def partition_leader_epoch(self) -> int:
-        return self.header[2]
-
-    @property
-    def magic(self) -> int:
-        return self.header[3]
-
-    @property
-    def crc(self) -> int:
-        """The CRC-32C that the batch claims."""
-        return self.header[4]
-
-    @property
-    def attributes(self) -> int:
-        return self.header[5]
-
-    @property
-    def last_offset_delta(self) -> int:
-        return self.header[6]
+    partition_leader_epoch = _Field(2)
+    magic = _Field(3)
+    crc = _Field(4)
+    attributes = _Field(5)
+    last_offset_delta = _Field(6)
+    base_timestamp = _Field(7)
+    """What the records' timestamps are relative to; the delete horizon of a batch that has one."""
+    max_timestamp = _Field(8)
+    producer_id = _Field(9)
+    producer_epoch = _Field(10)
+    base_sequence = _Field(11)
+    record_count = _Field(12)
 
     @property
     def last_offset(self) -> int:
@@ -123,33 +126,8 @@ class RecordBatch:
         return self.base_offset + self.header[6] + 1
 
     @property
-    def base_timestamp(self) -> int:
-        """What the records' timestamps are relative to; the delete horizon of a batch that has one."""
-        return self.header[7]
-
-    @property
-    def max_timestamp(self) -> int:
-        return self.header[8]
-
-    @property
-    def producer_id(self) -> int:
-        return self.header[9]
-
-    @property
-    def producer_epoch(self) -> int:
-        return self.header[10]
-
-    @property
-    def base_sequence(self) -> int:
-        return self.header[11]
-
-    @property
     def last_sequence(self) -> int:
         return self.header.last_sequence
-
-    @property
-    def record_count(self) -> int:
-        return self.header[12]
 
     @property
     def compression_type(self) -> CompressionType:

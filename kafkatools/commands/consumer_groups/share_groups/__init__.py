@@ -20,7 +20,6 @@ from kafkatools.options import (
     Refusal,
     Requirement,
     Rule,
-    client_settings,
     command_config,
     java_long,
 )
@@ -29,7 +28,6 @@ if TYPE_CHECKING:
     from kafkatools.commands.consumer_groups.session import Session
     from kafkatools.console import Console
     from kafkatools.core.admin.groups import GroupListing
-    from kafkatools.core.errors import KafkaError
 
 FAILED = "Error: Executing share group command failed due to "
 _STATES = ("Stable", "Empty", "Dead")
@@ -169,15 +167,9 @@ RULES: tuple[Rule, ...] = (
 def run(console: Console, args: Args) -> ExitStatus:
     """Carries out the one action given."""
     _check_values(args)
-    action = _prepare(args)
-    settings = client_settings(args)
-    bootstrap = console.connect(args)
-    from kafkatools.commands.consumer_groups.session import Session
-    from kafkatools.core.admin.client import AdminClient
+    from kafkatools.commands.consumer_groups.session import carry_out
 
-    with AdminClient(bootstrap, settings, console.clock) as admin:
-        admin.timeout_ms = args.timeout
-        return action(Session(console, args, admin))
+    return carry_out(console, args, _prepare(args), FAILED)
 
 
 def _check_values(args: Args) -> None:
@@ -209,29 +201,15 @@ def _prepare(args: Args) -> Callable[[Session], ExitStatus]:
     return lambda session: _list(session, states)
 
 
-def complain_of_group(session: Session, group_id: str, error: KafkaError) -> None:
-    """A group that could not be worked on; the broker's words mostly name it."""
-    text = str(error)
-    named = text if group_id in text else f"group {group_id}: {text}"
-    session.complain(FAILED + named, error.name, group=group_id)
-
-
 def share_groups(session: Session, states: Iterable[str] = ()) -> tuple[list[GroupListing], bool]:
     """All share groups in the order of Kafka's hash map, and whether every broker answered.
 
     Raises KafkaError when no broker did.
     """
     from kafkatools.core.admin.groups import SHARE, list_groups
-    from kafkatools.core.java.hash_order import hash_order
 
     found = list_groups(session.admin, states=tuple(states), types=(SHARE.lower(),))
-    if not found.has_answers:
-        raise next(iter(found.errors.values()))
-    for node, error in found.errors.items():
-        where = f"broker {node}: " if node >= 0 else ""
-        session.complain(f"{FAILED}{where}{error}", error.name, broker=node)
-    by_name = {listing.group_id: listing for listing in found.groups}
-    return [by_name[name] for name in hash_order(by_name)], not found.errors
+    return session.ordered(found)
 
 
 # -- list --

@@ -17,7 +17,7 @@ _COLUMN = 15
 
 def describe(session: Session) -> ExitStatus:
     """Describes the groups chosen, each for itself, sorted by name."""
-    from kafkatools.commands.consumer_groups.share_groups import complain_of_group, share_groups
+    from kafkatools.commands.consumer_groups.share_groups import share_groups
     from kafkatools.core.admin.groups import describe_share_groups
 
     names, is_complete = list(dict.fromkeys(session.args.group)), True
@@ -31,7 +31,7 @@ def describe(session: Session) -> ExitStatus:
             good.append(description)
         else:
             is_complete = False
-            complain_of_group(session, name, description.error)
+            session.complain_of_group(name, description.error)
     if session.args.members:
         _show_members(session, good)
     elif session.args.given("state"):
@@ -57,14 +57,13 @@ def _say_when_empty(session: Session, description: GroupDescription) -> None:
 
 
 def _show_offsets(session: Session, descriptions: Iterable[GroupDescription]) -> bool:
-    from kafkatools.commands.consumer_groups.share_groups import complain_of_group
     from kafkatools.core.admin.share_groups import list_share_group_offsets
 
     states = {description.group_id: description.state for description in descriptions}
     is_complete = True
     for name, found in list_share_group_offsets(session.admin, states).items():
         if found.error is not None:
-            complain_of_group(session, name, found.error)
+            session.complain_of_group(name, found.error)
             is_complete = False
             continue
         for (topic, partition), error in found.errors.items():

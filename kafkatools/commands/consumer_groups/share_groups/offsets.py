@@ -69,9 +69,8 @@ def _reset(session: Session, reset: Reset) -> ExitStatus:
 
 
 def _complain(session: Session, group_id: str, error: KafkaError) -> None:
-    from kafkatools.commands.consumer_groups.share_groups import complain_of_group
 
-    complain_of_group(session, group_id, error)
+    session.complain_of_group(group_id, error)
 
 
 def _plan(session: Session, reset: Reset, names: Sequence[str]) -> list[GroupPlan]:

@@ -52,6 +52,19 @@ def release_of(level: int) -> str:
     return {number: name for name, number in METADATA_LEVELS.items()}[level]
 
 
+def required_levels(name: str, level: int) -> dict[str, int]:
+    """The levels of other features that a level of a feature needs at least."""
+    release = DEPENDENCIES.get((name, level))
+    return {} if release is None else {METADATA_VERSION: METADATA_LEVELS[release]}
+
+
+def dependency_lines(label: str, required: Mapping[str, int]) -> list[str]:
+    """What Kafka's tools say of a feature's level and the levels that it needs."""
+    if not required:
+        return [f"{label} has no dependencies."]
+    return [f"{label} requires:", *(f"    {name}={level} ({release_of(level)})" for name, level in required.items())]
+
+
 def default_levels(level: int) -> dict[str, int]:
     """The level of every feature that comes by default with a metadata version, in Kafka's order."""
     return {

@@ -123,6 +123,16 @@ class _IndexFile:
         data, size = read_index(path, cls.entry_format.size, log_bytes)
         return cls.parse(data, base_offset, size)
 
+    @property
+    def odd_bytes(self) -> int:
+        """How many bytes at the end are less than an entry."""
+        return self.size % self.entry_format.size
+
+    @property
+    def unseen_from(self) -> int:
+        """The byte of a zero entry that hides others behind it, negative when there is none."""
+        return _hiding_zero(self.entries.relative_offsets()) * self.entry_format.size
+
 
 @dataclass(frozen=True)
 class OffsetIndexFile(_IndexFile):
@@ -143,16 +153,6 @@ class OffsetIndexFile(_IndexFile):
                 f"Index file {path} is corrupt, found {self.size} bytes which is neither positive nor a multiple of "
                 f"{_OFFSET_ENTRY.size}"
             )
-
-    @property
-    def odd_bytes(self) -> int:
-        """How many bytes at the end are less than an entry."""
-        return self.size % _OFFSET_ENTRY.size
-
-    @property
-    def unseen_from(self) -> int:
-        """The byte of a zero entry that hides others behind it, negative when there is none."""
-        return _hiding_zero(self.entries.relative_offsets()) * _OFFSET_ENTRY.size
 
     def lookup(self, target: int) -> int:
         """Position of the last entry at or below `target`, 0 when there is none (AbstractIndex.indexSlotRangeFor)."""
@@ -185,16 +185,6 @@ class TimeIndexFile(_IndexFile):
 
     entry_format = _TIME_ENTRY
     offset_slot = 1
-
-    @property
-    def odd_bytes(self) -> int:
-        """How many bytes at the end are less than an entry."""
-        return self.size % _TIME_ENTRY.size
-
-    @property
-    def unseen_from(self) -> int:
-        """The byte of a zero entry that hides others behind it, negative when there is none."""
-        return _hiding_zero(self.entries.relative_offsets()) * _TIME_ENTRY.size
 
     def sanity_check(self, path: str) -> None:
         """TimeIndex.sanityCheck; raises Damage."""

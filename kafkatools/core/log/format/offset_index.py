@@ -25,6 +25,7 @@ class OffsetIndex(SparseIndex):
     """The offset index of one segment."""
 
     entry = Struct(">ii")
+    offset_slot = 0
 
     def __init__(self, files: FileSystem, path: str, base_offset: int, max_index_bytes: int = -1) -> None:
         super().__init__(files, path, base_offset, max_index_bytes)
@@ -76,13 +77,6 @@ class OffsetIndex(SparseIndex):
             )
         self._append_entry(self.relative_offset(offset), position)
         self._last_offset = offset
-
-    def truncate_to(self, offset: int) -> None:
-        """Drop the entries at and above an offset."""
-        relative = offset - self.base_offset
-        number = self._last_slot_at_most(relative, 0)
-        keep = number if number >= 0 and self._slot(number)[0] == relative else number + 1
-        self._truncate_to_entries(keep)
 
     def sanity_check(self) -> None:
         """Raise CorruptIndex when the file contradicts itself, with Kafka's words (OffsetIndex.sanityCheck)."""

@@ -27,9 +27,11 @@ class InvalidIndexOffset(KafkaError, name="INVALID_OFFSET"):
 
 
 class SparseIndex(IndexFile):
-    """A file of sorted fixed-size entries. Subclasses say what an entry is and in which order it may follow another."""
+    """A file of sorted fixed-size entries. `offset_slot`: the place of the relative offset in an entry. Subclasses say
+    what an entry is and in which order it may follow another."""
 
     entry: ClassVar[Struct]
+    offset_slot: ClassVar[int]
 
     def __init__(self, files: FileSystem, path: str, base_offset: int, max_index_bytes: int = -1) -> None:
         """`max_index_bytes` -1 is for readers: nothing is ever preallocated."""
@@ -178,6 +180,13 @@ class SparseIndex(IndexFile):
         file = self._open_existing()
         if file is not None and file.size_bytes != self.size_bytes:
             file.truncate(self.size_bytes)
+
+    def truncate_to(self, offset: int) -> None:
+        """Drop the entries at and above an offset."""
+        relative = offset - self.base_offset
+        number = self._last_slot_at_most(relative, self.offset_slot)
+        keep = number if number >= 0 and self._slot(number)[self.offset_slot] == relative else number + 1
+        self._truncate_to_entries(keep)
 
     def _truncate_to_entries(self, count: int) -> None:
         kept = max(0, count - self._persisted_count) * self.entry.size

@@ -27,6 +27,7 @@ class TimeIndex(SparseIndex):
     """The time index of one segment."""
 
     entry = Struct(">qi")
+    offset_slot = 1
 
     def __init__(self, files: FileSystem, path: str, base_offset: int, max_index_bytes: int = -1) -> None:
         super().__init__(files, path, base_offset, max_index_bytes)
@@ -81,13 +82,6 @@ class TimeIndex(SparseIndex):
         if timestamp > last.timestamp:
             self._append_entry(timestamp, self.relative_offset(offset))
             self._last_entry = TimestampOffset(timestamp, offset)
-
-    def truncate_to(self, offset: int) -> None:
-        """Drop the entries at and above an offset."""
-        relative = offset - self.base_offset
-        number = self._last_slot_at_most(relative, 1)
-        keep = number if number >= 0 and self._slot(number)[1] == relative else number + 1
-        self._truncate_to_entries(keep)
 
     def sanity_check(self) -> None:
         """Raise CorruptIndex when the file contradicts itself, with Kafka's words (TimeIndex.sanityCheck)."""

@@ -109,12 +109,16 @@ def _voted(raft: Raft, node_id: int, *, is_granted: bool) -> None:
         raft.back_off(state)
 
 
+def _settle_fetch(raft: Raft, node_id: int, answered: Any) -> bool | None:
+    leader = answered.current_leader
+    return _settle(raft, node_id, int(answered.error_code), leader.leader_epoch, leader.leader_id)
+
+
 def _fetched(raft: Raft, node_id: int, entity: Any) -> bool:
     answered = wire.fetched_partition(entity.responses)
     if answered is None:
         return False
-    leader = answered.current_leader
-    settled = _settle(raft, node_id, int(answered.error_code), leader.leader_epoch, leader.leader_id)
+    settled = _settle_fetch(raft, node_id, answered)
     if settled is not None:
         return settled
     if answered.error_code:
@@ -189,8 +193,7 @@ def _snapshot_fetched(raft: Raft, node_id: int, entity: Any) -> bool:
     answered = wire.only_partition(entity.topics, "name")
     if answered is None:
         return False
-    leader = answered.current_leader
-    settled = _settle(raft, node_id, int(answered.error_code), leader.leader_epoch, leader.leader_id)
+    settled = _settle_fetch(raft, node_id, answered)
     if settled is not None:
         return settled
     state = raft.state
