@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from kafkatools.core.consumer.assignors.assignor import (
     Assignor,
@@ -20,17 +19,15 @@ from kafkatools.core.consumer.assignors.assignor import (
     partitions_of,
 )
 from kafkatools.core.consumer.commit_before import CommitBeforeRebalance
-from kafkatools.core.consumer.coordinator_channel import CoordinatorChannel
-from kafkatools.core.consumer.group_subscription import GroupSubscription, ListenerCalls, SubscriptionType
-from kafkatools.core.consumer.network import ConsumerNetworkClient
-from kafkatools.core.consumer.offset_commits import OffsetCommits
+from kafkatools.core.consumer.group_subscription import SubscriptionType
+from kafkatools.core.consumer.member_heartbeats import GroupParts, MemberHeartbeats
 from kafkatools.core.consumer.offset_requests import (
     COMMIT_FAILED,
     EXECUTING_REBALANCE,
     NOT_A_MEMBER,
     UNDERGOING_REBALANCE,
 )
-from kafkatools.core.consumer.subscription import SubscriptionState, TopicPartition
+from kafkatools.core.consumer.subscription import TopicPartition
 from kafkatools.core.errors import (
     CommitFailed,
     ConfigError,
@@ -53,17 +50,6 @@ from kafkatools.core.group.subscription_protocol import (
 _log = logging.getLogger(__name__)
 
 
-class GroupParts(NamedTuple):
-    """What a rebalance works on."""
-
-    client: ConsumerNetworkClient
-    channel: CoordinatorChannel
-    subscription: GroupSubscription
-    subscriptions: SubscriptionState
-    commits: OffsetCommits
-    listener: ListenerCalls
-
-
 def common_protocol(assignors: Sequence[Assignor]) -> RebalanceProtocol:
     """The highest protocol that all assignors support. Raises ConfigError without one, or with a name twice."""
     if not assignors:
@@ -78,11 +64,11 @@ def common_protocol(assignors: Sequence[Assignor]) -> RebalanceProtocol:
     return max(common)
 
 
-class ClassicRebalance:
-    """See the module."""
+class ClassicRebalance(MemberHeartbeats):
+    """What the application's thread does for a member of a classic group."""
 
     def __init__(self, membership: ClassicMembership, parts: GroupParts, assignors: Sequence[Assignor]) -> None:
-        self.membership = membership
+        self.membership: ClassicMembership = membership
         self._known = membership.group_metadata()
         self._parts = parts
         self._assignors = {assignor.name: assignor for assignor in assignors}
@@ -102,6 +88,10 @@ class ClassicRebalance:
             Step.COMPLETE: self._complete,
         }
 
+    @property
+    def _is_member(self) -> bool:
+        return self.membership.is_active
+
     # --- what the group consumer asks
 
     def advance(self, now_ms: int) -> None:
@@ -116,24 +106,6 @@ class ClassicRebalance:
             action = self._steps.get(step)
             if action is None or not action(now_ms):
                 return
-
-    def tick(self, now_ms: int) -> None:
-        """Heartbeats, and leaving when the application does not poll. Under the lock, by either thread."""
-        membership = self.membership
-        if membership.is_active and membership.heartbeat.poll_expired(now_ms):
-            request = membership.poll_expired()
-        else:
-            request = membership.heartbeat_request(now_ms)
-        if request is not None:
-            self._parts.channel.send(request)
-
-    def delay_ms(self, now_ms: int, longest_ms: int) -> int:
-        """How long nothing is due in the background."""
-        membership = self.membership
-        if not membership.is_active:
-            return longest_ms
-        heartbeat = membership.heartbeat
-        return min(longest_ms, heartbeat.delay_ms(now_ms), heartbeat.poll_delay_ms(now_ms))
 
     def metadata_topics(self) -> frozenset[str]:
         """The topics whose partitions matter: ours, and the whole group's while we lead it."""

@@ -12,9 +12,9 @@ import logging
 import uuid
 from collections.abc import Iterable
 
-from kafkatools.core.consumer.classic_rebalance import GroupParts
 from kafkatools.core.consumer.commit_before import CommitBeforeRebalance
 from kafkatools.core.consumer.errors import RetriableCommitFailed
+from kafkatools.core.consumer.member_heartbeats import GroupParts, MemberHeartbeats
 from kafkatools.core.consumer.offset_requests import COMMIT_FAILED, NOT_A_MEMBER
 from kafkatools.core.consumer.subscription import TopicPartition
 from kafkatools.core.errors import CommitFailed, KafkaError, StaleMemberEpoch
@@ -24,11 +24,11 @@ from kafkatools.core.group.metadata import ConsumerGroupMetadata
 _log = logging.getLogger(__name__)
 
 
-class ConsumerRebalance:
+class ConsumerRebalance(MemberHeartbeats):
     """See the module."""
 
     def __init__(self, membership: ConsumerMembership, parts: GroupParts) -> None:
-        self.membership = membership
+        self.membership: ConsumerMembership = membership
         self._parts = parts
         self._seen_metadata = -1
         self._names: dict[uuid.UUID, str] = {}
@@ -37,6 +37,10 @@ class ConsumerRebalance:
         self._unresolved: frozenset[uuid.UUID] = frozenset()
 
     # --- what the group consumer asks
+
+    @property
+    def _is_member(self) -> bool:
+        return self.membership.is_in_group
 
     def advance(self, now_ms: int) -> None:
         """Does what can be done now. Raises what no other try cures, and what listeners raised."""
@@ -54,23 +58,6 @@ class ConsumerRebalance:
             return
         self._parts.channel.tick(now_ms)
         self._parts.listener.raise_error()
-
-    def tick(self, now_ms: int) -> None:
-        """Heartbeats, and leaving when the application does not poll. Under the lock, by either thread."""
-        membership = self.membership
-        if membership.is_in_group and membership.heartbeat.poll_expired(now_ms):
-            request = membership.poll_expired()
-        else:
-            request = membership.heartbeat_request(now_ms)
-        if request is not None:
-            self._parts.channel.send(request)
-
-    def delay_ms(self, now_ms: int, longest_ms: int) -> int:
-        """How long nothing is due in the background."""
-        if not self.membership.is_in_group:
-            return longest_ms
-        heartbeat = self.membership.heartbeat
-        return min(longest_ms, heartbeat.delay_ms(now_ms), heartbeat.poll_delay_ms(now_ms))
 
     def metadata_topics(self) -> frozenset[str]:
         """The topics whose partitions matter."""

@@ -14,7 +14,7 @@ from typing import Protocol
 
 from kafkatools.core.clock import Clock
 from kafkatools.core.config import Config
-from kafkatools.core.consumer.classic_rebalance import ClassicRebalance, GroupParts
+from kafkatools.core.consumer.classic_rebalance import ClassicRebalance
 from kafkatools.core.consumer.coordinator_channel import CoordinatorChannel
 from kafkatools.core.consumer.group_subscription import (
     GroupSubscription,
@@ -25,6 +25,7 @@ from kafkatools.core.consumer.group_subscription import (
     Topics,
 )
 from kafkatools.core.consumer.heartbeat_thread import IN_FLIGHT_LOOK_MS, LONGEST_SLEEP_MS, HeartbeatThread
+from kafkatools.core.consumer.member_heartbeats import GroupParts
 from kafkatools.core.consumer.network import ConsumerNetworkClient
 from kafkatools.core.consumer.offset_commits import (
     CommitCallback,

@@ -5,9 +5,9 @@ Rules: all that belongs together lies in one partition, found by the hash of its
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterable, Iterator
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from kafkatools.core.broker.coordinators.host import Host
 from kafkatools.core.broker.metadata.controller.topics import NewTopic
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 Record = tuple[bytes, bytes | None]
 READ_BYTES = 1 << 20
+Read = TypeVar("Read")
 
 
 @lru_cache(maxsize=4096)
@@ -95,6 +96,17 @@ class InternalTopic:
         self._host.replicas.note_append(partition)
         end = info.last_offset + 1
         return info.last_offset, None if partition.is_replicated_to(end) else ProduceStatus(partition, end)
+
+
+def collect(read: Iterable[Read | None]) -> Generator[None, None, list[Read]]:
+    """What a partition holds, read in slices: a None between two values is where others get their turn."""
+    found = []
+    for value in read:
+        if value is None:
+            yield
+        else:
+            found.append(value)
+    return found
 
 
 def batches_of(partition: Partition) -> Iterator[RecordBatch]:

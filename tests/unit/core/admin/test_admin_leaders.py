@@ -29,7 +29,7 @@ class _Admin:
         self._topics = topics
         self.asked: list[tuple[int, list[tuple[str, int]]]] = []
 
-    def may_move(self) -> None:
+    def may_move(self, leaderless_ms: int | None = None) -> None:
         return None
 
     def retry_items(self, items: Any, once: Any, timeout_ms: int | None, may_retry: Any) -> Any:

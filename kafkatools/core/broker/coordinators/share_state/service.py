@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from kafkatools.core.broker.coordinators.host import Host
+from kafkatools.core.broker.coordinators.internal_topic import collect
 from kafkatools.core.broker.coordinators.share_state.coordinator import ShareCoordinator
 from kafkatools.core.broker.coordinators.share_state.share_state import ShareKey
 from kafkatools.core.broker.coordinators.share_state.share_state_topic import TOPIC, ShareStateTopic
@@ -51,13 +52,7 @@ class ShareKeeper:
 
     def load(self, partition: Partition) -> Iterator[None]:
         """Read a partition, a slice with each step."""
-        found = []
-        for record in self._topic.read(partition):
-            if record is None:
-                yield
-            else:
-                found.append(record)
-        self._states().load(found)
+        self._states().load((yield from collect(self._topic.read(partition))))
 
     def unload(self, is_mine: Callable[[str], bool]) -> None:
         """States go on elsewhere."""

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from kafkatools.core.broker.coordinators.host import Host
+from kafkatools.core.broker.coordinators.internal_topic import collect
 from kafkatools.core.broker.coordinators.shards import Shards
 from kafkatools.core.broker.coordinators.transactions.coordinator import (
     Surroundings,
@@ -74,12 +75,7 @@ class TransactionKeeper:
     def load(self, partition: Partition) -> Iterator[None]:
         """Read a partition, a slice with each step. Transactions whose end was decided are completed when that is
         committed: a node that fails before may not have told the one after it."""
-        found = []
-        for transaction in self._log.read(partition):
-            if transaction is None:
-                yield
-            else:
-                found.append(transaction)
+        found = yield from collect(self._log.read(partition))
         self._coordinator().take_over(found)
         decided = [transaction for transaction in found if transaction.state.is_prepared]
         if decided:

@@ -19,6 +19,7 @@ from kafkatools.core.broker.coordinators.groups.modern.consumer_member import (
 )
 from kafkatools.core.broker.coordinators.groups.modern.modern_changes import (
     ModernGroupEpochChange,
+    ModernMemberChange,
     ModernTargetEpochChange,
     ModernTargetMemberChange,
     assignment_of,
@@ -56,24 +57,19 @@ class SubscriptionMetadataChange:
         return encode_record(schemas.ConsumerGroupPartitionMetadataKey(group_id=group_id), None)
 
 
-@dataclass(frozen=True, slots=True)
-class MemberChange:
+class MemberChange(ModernMemberChange[ConsumerMember]):
     """What a member said of itself; None: it is gone."""
 
-    member_id: str
-    member: ConsumerMember | None
+    __slots__ = ()
+    key = schemas.ConsumerGroupMemberMetadataKey
 
-    def record(self, group_id: str) -> Record:
-        """Key and value."""
-        key = schemas.ConsumerGroupMemberMetadataKey(group_id=group_id, member_id=self.member_id)
-        member = self.member
-        if member is None:
-            return encode_record(key, None)
+    def value_of(self, member: ConsumerMember) -> Any:
+        """The value of the record."""
         classic = None
         if member.classic is not None:
             protocols = [{"name": name, "metadata": metadata} for name, metadata in member.classic.protocols]
             classic = {"session_timeout_ms": member.classic.session_timeout_ms, "supported_protocols": protocols}
-        value = schemas.ConsumerGroupMemberMetadataValue(
+        return schemas.ConsumerGroupMemberMetadataValue(
             instance_id=member.instance_id,
             rack_id=member.rack_id,
             client_id=member.client_id,
@@ -84,7 +80,6 @@ class MemberChange:
             server_assignor=member.server_assignor,
             classic_member_metadata=classic,
         )
-        return encode_record(key, value)
 
 
 class TargetEpochChange(ModernTargetEpochChange):
@@ -101,27 +96,21 @@ class TargetMemberChange(ModernTargetMemberChange):
     key, value = schemas.ConsumerGroupTargetAssignmentMemberKey, schemas.ConsumerGroupTargetAssignmentMemberValue
 
 
-@dataclass(frozen=True, slots=True)
-class CurrentAssignmentChange:
+class CurrentAssignmentChange(ModernMemberChange[ConsumerMember]):
     """What a member has, and in which state it is; None: it is about to go."""
 
-    member_id: str
-    member: ConsumerMember | None
+    __slots__ = ()
+    key = schemas.ConsumerGroupCurrentMemberAssignmentKey
 
-    def record(self, group_id: str) -> Record:
-        """Key and value."""
-        key = schemas.ConsumerGroupCurrentMemberAssignmentKey(group_id=group_id, member_id=self.member_id)
-        member = self.member
-        if member is None:
-            return encode_record(key, None)
-        value = schemas.ConsumerGroupCurrentMemberAssignmentValue(
+    def value_of(self, member: ConsumerMember) -> Any:
+        """The value of the record."""
+        return schemas.ConsumerGroupCurrentMemberAssignmentValue(
             member_epoch=member.member_epoch,
             previous_member_epoch=member.previous_member_epoch,
             state=int(member.state),
             assigned_partitions=_partitions_of(member.assigned),
             partitions_pending_revocation=_partitions_of(member.pending_revocation),
         )
-        return encode_record(key, value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,25 +234,13 @@ _READERS: dict[str, Callable[[Any, Any], Change]] = {
 }
 
 
-def merged_metadata(known: ConsumerMember, said: ConsumerMember) -> ConsumerMember:
-    """A member with what it said of itself now, and what it has until now."""
+def with_assignment_of(member: ConsumerMember, holder: ConsumerMember) -> ConsumerMember:
+    """A member with what it says of itself, and the epochs, the state and the partitions that `holder` has."""
     return replace(
-        said,
-        member_epoch=known.member_epoch,
-        previous_member_epoch=known.previous_member_epoch,
-        state=known.state,
-        assigned=known.assigned,
-        pending_revocation=known.pending_revocation,
-    )
-
-
-def merged_assignment(known: ConsumerMember, current: ConsumerMember) -> ConsumerMember:
-    """A member with what it has now, and what it said of itself until now."""
-    return replace(
-        known,
-        member_epoch=current.member_epoch,
-        previous_member_epoch=current.previous_member_epoch,
-        state=current.state,
-        assigned=current.assigned,
-        pending_revocation=current.pending_revocation,
+        member,
+        member_epoch=holder.member_epoch,
+        previous_member_epoch=holder.previous_member_epoch,
+        state=holder.state,
+        assigned=holder.assigned,
+        pending_revocation=holder.pending_revocation,
     )

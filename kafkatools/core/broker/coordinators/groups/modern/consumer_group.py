@@ -24,9 +24,8 @@ from kafkatools.core.broker.coordinators.groups.modern.consumer_changes import (
     SubscriptionMetadataChange,
     TargetEpochChange,
     TargetMemberChange,
-    merged_assignment,
-    merged_metadata,
     removal_of,
+    with_assignment_of,
 )
 from kafkatools.core.broker.coordinators.groups.modern.consumer_member import (
     LEAVE_GROUP_EPOCH,
@@ -102,8 +101,11 @@ class ConsumerGroup:
     def _apply_to_member(self, change: MemberChange | CurrentAssignmentChange) -> None:
         known = self.members.get(change.member_id)
         if change.member is not None:
-            merge = merged_metadata if isinstance(change, MemberChange) else merged_assignment
-            self._put(merge(known or ConsumerMember(change.member_id), change.member))
+            before = known or ConsumerMember(change.member_id)
+            if isinstance(change, MemberChange):
+                self._put(with_assignment_of(change.member, before))
+            else:
+                self._put(with_assignment_of(before, change.member))
         elif isinstance(change, MemberChange):
             self._remove(change.member_id)
         elif known is not None:

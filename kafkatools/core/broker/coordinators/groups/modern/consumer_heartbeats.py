@@ -22,6 +22,7 @@ from kafkatools.core.broker.coordinators.groups.modern.consumer_member import (
     LEAVE_GROUP_STATIC_EPOCH,
     ConsumerMember,
 )
+from kafkatools.core.broker.coordinators.groups.modern.modern_changes import heartbeat_fields
 from kafkatools.core.broker.coordinators.groups.modern.reconciliation import Owned
 from kafkatools.core.broker.coordinators.groups.requests import Client, Fields
 from kafkatools.core.broker.coordinators.groups.topic_regex import MayDescribe, TopicRegexes, everything
@@ -170,14 +171,7 @@ class ConsumerHeartbeats:
                 self._leave_for_a_while(group, member)
             else:
                 self._course.fence(group, [member])
-        return {
-            "error_code": 0,
-            "error_message": None,
-            "member_id": request.member_id,
-            "member_epoch": request.member_epoch,
-            "heartbeat_interval": 0,
-            "assignment": None,
-        }
+        return heartbeat_fields(request.member_id, request.member_epoch, 0)
 
     def _leave_for_a_while(self, group: ConsumerGroup, member: ConsumerMember) -> None:
         """A static member that is to come back within its session: it keeps what it has."""
@@ -185,14 +179,7 @@ class ConsumerHeartbeats:
         self._course.write(Draft(group, [CurrentAssignmentChange(member.member_id, leaving)]))
 
     def _answer(self, group_id: str, member_id: str, member_epoch: int) -> Fields:
-        return {
-            "error_code": 0,
-            "error_message": None,
-            "member_id": member_id,
-            "member_epoch": member_epoch,
-            "heartbeat_interval": self._course.settings.heartbeat_interval_ms(group_id),
-            "assignment": None,
-        }
+        return heartbeat_fields(member_id, member_epoch, self._course.settings.heartbeat_interval_ms(group_id))
 
 
 def _updated(known: ConsumerMember, request: HeartbeatRequest) -> ConsumerMember:

@@ -41,8 +41,25 @@ class IntervalSetting:
         return self.default_ms if given is None else min(max(int(given), self.least_ms), self.greatest_ms)
 
 
+class MemberTimes:
+    """How long members may be silent, and how often they are to be heard of, in the groups of one kind."""
+
+    __slots__ = ()
+    session_timeout: IntervalSetting
+    heartbeat_interval: IntervalSetting
+    own: Callable[[str], Mapping[str, str]]
+
+    def session_timeout_ms(self, group_id: str) -> int:
+        """How long a member may be silent."""
+        return self.session_timeout.of(self.own(group_id))
+
+    def heartbeat_interval_ms(self, group_id: str) -> int:
+        """How often a member is to be heard of."""
+        return self.heartbeat_interval.of(self.own(group_id))
+
+
 @dataclass(frozen=True, slots=True)
-class ConsumerGroupSettings:
+class ConsumerGroupSettings(MemberTimes):
     """The settings; `own` gives those of a group by their names."""
 
     session_timeout: IntervalSetting = IntervalSetting("consumer.session.timeout.ms", 45_000)
@@ -53,14 +70,6 @@ class ConsumerGroupSettings:
     migration_policy: MigrationPolicy = MigrationPolicy.BIDIRECTIONAL
     regex_refresh_interval_ms: int = 600_000
     own: Callable[[str], Mapping[str, str]] = field(default=lambda group_id: {})
-
-    def session_timeout_ms(self, group_id: str) -> int:
-        """How long a member may be silent."""
-        return self.session_timeout.of(self.own(group_id))
-
-    def heartbeat_interval_ms(self, group_id: str) -> int:
-        """How often a member is to be heard of."""
-        return self.heartbeat_interval.of(self.own(group_id))
 
     def assignment_interval_ms(self, group_id: str) -> int:
         """How long lies at least between two target assignments."""

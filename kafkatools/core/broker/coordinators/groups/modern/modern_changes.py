@@ -7,13 +7,46 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 from kafkatools.core.broker.coordinators.groups.modern.consumer_member import Assignment
 from kafkatools.core.broker.coordinators.groups.offset_records import Record
 from kafkatools.core.java.hash_order import topic_order
 from kafkatools.core.protocol.schemas.offsets import encode_record
 from kafkatools.core.protocol.schemas.schema import Schema
+
+Member = TypeVar("Member")
+
+
+def heartbeat_fields(member_id: str, member_epoch: int, interval_ms: int) -> dict[str, Any]:
+    """The answer to a heartbeat that succeeded and brings no new assignment."""
+    return {
+        "error_code": 0,
+        "error_message": None,
+        "member_id": member_id,
+        "member_epoch": member_epoch,
+        "heartbeat_interval": interval_ms,
+        "assignment": None,
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class ModernMemberChange(Generic[Member]):
+    """A record of one member; None: the member is gone, or about to go. A subclass names the schema of the key and
+    makes the value."""
+
+    key: ClassVar[Schema]
+    member_id: str
+    member: Member | None
+
+    def value_of(self, member: Member) -> Any:
+        """The value of the record."""
+        raise NotImplementedError
+
+    def record(self, group_id: str) -> Record:
+        """Key and value."""
+        value = None if self.member is None else self.value_of(self.member)
+        return encode_record(self.key(group_id=group_id, member_id=self.member_id), value)
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ from typing import Any
 
 from kafkatools.core.broker.coordinators.groups.modern.modern_changes import (
     ModernGroupEpochChange,
+    ModernMemberChange,
     ModernTargetEpochChange,
     ModernTargetMemberChange,
     assignment_of,
@@ -33,26 +34,20 @@ class GroupEpochChange(ModernGroupEpochChange):
     key, value = schemas.ShareGroupMetadataKey, schemas.ShareGroupMetadataValue
 
 
-@dataclass(frozen=True, slots=True)
-class MemberChange:
+class MemberChange(ModernMemberChange[ShareMember]):
     """What a member said of itself; None: it is gone."""
 
-    member_id: str
-    member: ShareMember | None
+    __slots__ = ()
+    key = schemas.ShareGroupMemberMetadataKey
 
-    def record(self, group_id: str) -> Record:
-        """Key and value."""
-        key = schemas.ShareGroupMemberMetadataKey(group_id=group_id, member_id=self.member_id)
-        member = self.member
-        if member is None:
-            return encode_record(key, None)
-        value = schemas.ShareGroupMemberMetadataValue(
+    def value_of(self, member: ShareMember) -> Any:
+        """The value of the record."""
+        return schemas.ShareGroupMemberMetadataValue(
             rack_id=member.rack_id,
             client_id=member.client_id,
             client_host=member.client_host,
             subscribed_topic_names=sorted(member.subscribed_topic_names),
         )
-        return encode_record(key, value)
 
 
 class TargetEpochChange(ModernTargetEpochChange):
@@ -69,26 +64,20 @@ class TargetMemberChange(ModernTargetMemberChange):
     key, value = schemas.ShareGroupTargetAssignmentMemberKey, schemas.ShareGroupTargetAssignmentMemberValue
 
 
-@dataclass(frozen=True, slots=True)
-class CurrentAssignmentChange:
+class CurrentAssignmentChange(ModernMemberChange[ShareMember]):
     """What a member has; None: it is about to go."""
 
-    member_id: str
-    member: ShareMember | None
+    __slots__ = ()
+    key = schemas.ShareGroupCurrentMemberAssignmentKey
 
-    def record(self, group_id: str) -> Record:
-        """Key and value."""
-        key = schemas.ShareGroupCurrentMemberAssignmentKey(group_id=group_id, member_id=self.member_id)
-        member = self.member
-        if member is None:
-            return encode_record(key, None)
-        value = schemas.ShareGroupCurrentMemberAssignmentValue(
+    def value_of(self, member: ShareMember) -> Any:
+        """The value of the record."""
+        return schemas.ShareGroupCurrentMemberAssignmentValue(
             member_epoch=member.member_epoch,
             previous_member_epoch=member.previous_member_epoch,
             state=STABLE,
             assigned_partitions=partitions_of(member.assigned),
         )
-        return encode_record(key, value)
 
 
 TopicsInState = Mapping[uuid.UUID, tuple[str, frozenset[int]]]

@@ -69,20 +69,13 @@ class ShareGroup:
                 self.members.pop(change.member_id, None)
             return
         known = self.members.get(change.member_id) or ShareMember(change.member_id)
-        if isinstance(change, MemberChange):
-            self.members[change.member_id] = replace(
-                said,
-                member_epoch=known.member_epoch,
-                previous_member_epoch=known.previous_member_epoch,
-                assigned=known.assigned,
-            )
-        else:
-            self.members[change.member_id] = replace(
-                known,
-                member_epoch=said.member_epoch,
-                previous_member_epoch=said.previous_member_epoch,
-                assigned=said.assigned,
-            )
+        member, holder = (said, known) if isinstance(change, MemberChange) else (known, said)
+        self.members[change.member_id] = replace(
+            member,
+            member_epoch=holder.member_epoch,
+            previous_member_epoch=holder.previous_member_epoch,
+            assigned=holder.assigned,
+        )
 
     # -- state -----------------------------------------------------------------------------------------------------
     @property

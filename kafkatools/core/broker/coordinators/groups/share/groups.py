@@ -15,6 +15,7 @@ from kafkatools.core.broker.coordinators.groups.any_group import AnyGroup
 from kafkatools.core.broker.coordinators.groups.group_topics import GroupTopics
 from kafkatools.core.broker.coordinators.groups.keyed_timer import KeyedTimer
 from kafkatools.core.broker.coordinators.groups.modern.consumer_member import LEAVE_GROUP_EPOCH, Assignment
+from kafkatools.core.broker.coordinators.groups.modern.modern_changes import heartbeat_fields
 from kafkatools.core.broker.coordinators.groups.offsets_topic import Store
 from kafkatools.core.broker.coordinators.groups.requests import Client, Fields
 from kafkatools.core.broker.coordinators.groups.share.assignor import assign
@@ -139,14 +140,11 @@ class ShareGroups:
         self._ask_for_states(group, missing, epoch)
         self.watch_session(group.group_id, member.member_id)
         wants_assignment = request.member_epoch == JOINING_EPOCH or request.subscribed_topic_names is not None
-        return {
-            "error_code": 0,
-            "error_message": None,
-            "member_id": member.member_id,
-            "member_epoch": member.member_epoch,
-            "heartbeat_interval": self.settings.heartbeat_interval_ms(group.group_id),
-            "assignment": _assignment(member) if wants_assignment or member.assigned != known.assigned else None,
-        }
+        interval_ms = self.settings.heartbeat_interval_ms(group.group_id)
+        fields = heartbeat_fields(member.member_id, member.member_epoch, interval_ms)
+        if wants_assignment or member.assigned != known.assigned:
+            fields["assignment"] = _assignment(member)
+        return fields
 
     def _open(self, request: ShareHeartbeat) -> ShareGroup:
         if request.member_epoch == JOINING_EPOCH and request.group_id not in self.groups:
@@ -270,14 +268,7 @@ class ShareGroups:
     def _leave(self, request: ShareHeartbeat) -> Fields:
         group = self.find(request.group_id)
         self._fence(group, group.member(request.member_id))
-        return {
-            "error_code": 0,
-            "error_message": None,
-            "member_id": request.member_id,
-            "member_epoch": request.member_epoch,
-            "heartbeat_interval": 0,
-            "assignment": None,
-        }
+        return heartbeat_fields(request.member_id, request.member_epoch, 0)
 
     def _fence(self, group: ShareGroup, member: ShareMember) -> None:
         remaining = group.members_with(None, member.member_id)

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from kafkatools.core.broker.coordinators.groups.modern.consumer_settings import IntervalSetting
+from kafkatools.core.broker.coordinators.groups.modern.consumer_settings import IntervalSetting, MemberTimes
 
 READ_COMMITTED = "read_committed"
 NO_OWN: Mapping[str, str] = {}
 
 
 @dataclass(frozen=True, slots=True)
-class ShareGroupSettings:
+class ShareGroupSettings(MemberTimes):
     """The settings; `own` gives those of a group by their names."""
 
     session_timeout: IntervalSetting = IntervalSetting("share.session.timeout.ms", 45_000)
@@ -22,14 +22,6 @@ class ShareGroupSettings:
     max_locks: IntervalSetting = IntervalSetting("share.partition.max.record.locks", 2000)
     max_size: int = 200
     own: Callable[[str], Mapping[str, str]] = field(default=lambda group_id: NO_OWN)
-
-    def session_timeout_ms(self, group_id: str) -> int:
-        """How long a member may be silent."""
-        return self.session_timeout.of(self.own(group_id))
-
-    def heartbeat_interval_ms(self, group_id: str) -> int:
-        """How often a member is to be heard of."""
-        return self.heartbeat_interval.of(self.own(group_id))
 
     def lock_duration_ms(self, group_id: str) -> int:
         """How long a record is acquired."""
