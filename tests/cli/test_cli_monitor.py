@@ -30,12 +30,12 @@ from support.waiting import eventually
 
 from kafkatools import Producer
 from kafkatools.commands.monitor.page import page
-from kafkatools.commands.monitor.page_data import page_data
 from kafkatools.core.admin.client import AdminClient
 from kafkatools.core.admin.topics import NewTopic, create_topics
 from kafkatools.core.clock import SystemClock
 from kafkatools.exit_status import ExitStatus
 from kafkatools.tools.monitor.board import Board
+from kafkatools.tools.monitor.page_data import page_data
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "unit" / "commands"))
 from test_monitor_values import board_of, ill_view, samples, well_view  # noqa: E402

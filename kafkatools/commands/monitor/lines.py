@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from kafkatools.commands.monitor.figures import at_least, rate, stamp
 from kafkatools.tools.monitor.conditions import active_controllers
+from kafkatools.tools.monitor.figures import at_least, rate, stamp
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

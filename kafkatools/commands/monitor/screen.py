@@ -7,9 +7,9 @@ import os
 from collections.abc import Iterator, Sequence
 from typing import IO, TYPE_CHECKING, Any, cast
 
-from kafkatools.commands.monitor.figures import at_least, local_time, rate, size
 from kafkatools.commands.monitor.outputs import Output
 from kafkatools.commands.monitor.tables import BAD, GOOD, WARNING, Row, Table, tables
+from kafkatools.tools.monitor.figures import at_least, local_time, rate, size
 
 if TYPE_CHECKING:
     from kafkatools.commands.monitor.wanted import Wanted

@@ -44,8 +44,8 @@ def serving(board: Board, wanted: Wanted) -> Iterator[list[str]]:
 
 def _web_pages(board: Board, wanted: Wanted) -> Pages:
     from kafkatools.commands.monitor.page import page
-    from kafkatools.commands.monitor.page_data import page_data
     from kafkatools.output import json_line
+    from kafkatools.tools.monitor.page_data import page_data
 
     html = page(wanted.interval_ms).encode()
     return {
@@ -57,7 +57,7 @@ def _web_pages(board: Board, wanted: Wanted) -> Pages:
 
 
 def _metrics_pages(board: Board) -> Pages:
-    from kafkatools.commands.monitor.prometheus import CONTENT_TYPE, metrics
+    from kafkatools.tools.monitor.prometheus import CONTENT_TYPE, metrics
 
     return {"/metrics": lambda query: Content(CONTENT_TYPE, metrics(board).encode())}
 

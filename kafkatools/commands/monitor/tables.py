@@ -5,13 +5,22 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from kafkatools.commands.monitor.figures import UNKNOWN, at_least, count, ids, local_time, rate, size, span
+from kafkatools.tools.monitor.assessment import (
+    Health,
+    catches_up_s,
+    health_of,
+    is_in_trouble,
+    ordered_topics,
+    partition_notes,
+)
+from kafkatools.tools.monitor.figures import UNKNOWN, at_least, count, ids, local_time, rate, size, span
 from kafkatools.tools.monitor.json_form import brokers_json, quorum_json
 
 if TYPE_CHECKING:
-    from kafkatools.tools.monitor.view import ClusterView, Event, GroupView, PartitionView, TopicView
+    from kafkatools.tools.monitor.view import ClusterView, Event, GroupView, PartitionView
 
 GOOD, WARNING, BAD = "", "yellow", "red"
+_TOPIC_MOODS = {Health.BROKEN: BAD, Health.DEGRADED: WARNING, Health.GOOD: GOOD}
 
 
 class Row(NamedTuple):
@@ -60,32 +69,9 @@ def _brokers(view: ClusterView) -> Table:
     return Table("Brokers", headers, rows, frozenset({0, 4, 5, 6, 7}), "no broker")
 
 
-def _topic_mood(topic: TopicView) -> str:
-    if any(part.is_offline or part.is_under_min_isr for part in topic.partitions):
-        return BAD
-    return WARNING if any(part.is_under_replicated for part in topic.partitions) else GOOD
-
-
-_MOODS = {BAD: 0, WARNING: 1, GOOD: 2}
-
-
-def ordered_topics(view: ClusterView) -> list[tuple[TopicView, str]]:
-    """The topics with how bad they are: those that are not well first, then by what comes in, then by size."""
-    return sorted(
-        ((topic, _topic_mood(topic)) for topic in view.topics),
-        key=lambda one: (
-            _MOODS[one[1]],
-            one[0].is_internal,
-            -(one[0].messages_in or 0),
-            -(one[0].size_bytes or 0),
-            one[0].name,
-        ),
-    )
-
-
 def _topics(view: ClusterView) -> Table:
     rows = []
-    for topic, mood in ordered_topics(view):
+    for topic in ordered_topics(view):
         parts = topic.partitions
         cells = (
             topic.name, count(len(parts)), count(max((len(part.replicas) for part in parts), default=0)),
@@ -94,33 +80,11 @@ def _topics(view: ClusterView) -> Table:
             rate(topic.messages_in, is_unknown=topic.has_unknown_ends),
             "-" if topic.bytes_in is None and not topic.has_unknown_ends else size(topic.bytes_in),
         )  # fmt: skip
-        rows.append(Row(cells, mood))
+        rows.append(Row(cells, _TOPIC_MOODS[health_of(topic)]))
     headers = (
         "TOPIC", "PARTITIONS", "REPLICAS", "UNDER-REPL", "UNDER-MIN-ISR", "OFFLINE", "SIZE", "MESSAGES/S", "BYTES/S",
     )  # fmt: skip
     return Table("Topics", headers, rows, frozenset(range(1, 9)), "no topic")
-
-
-def partition_notes(part: PartitionView) -> list[str]:
-    """What is to be said of a partition, the worst first."""
-    notes = []
-    if part.is_offline:
-        notes.append("offline")
-    if part.is_under_min_isr:
-        notes.append("under min ISR")
-    if part.is_under_replicated:
-        notes.append("under-replicated")
-    if part.adding_replicas or part.removing_replicas:
-        gets, loses = ids(part.adding_replicas), ids(part.removing_replicas)
-        notes.append("moving" + (f" to {gets}" if gets else "") + (f" from {loses}" if loses else ""))
-    if not part.is_offline and not part.is_preferred:
-        notes.append(f"preferred leader {part.preferred_leader}")
-    return notes
-
-
-def is_in_trouble(part: PartitionView) -> bool:
-    """Should an operator see it?"""
-    return part.is_offline or part.is_under_min_isr or part.is_under_replicated or bool(part.adding_replicas)
 
 
 def _troubled(view: ClusterView) -> Table:
@@ -141,15 +105,6 @@ def _partitions(parts: Iterable[PartitionView], title: str) -> Table:
         rows.append(Row(cells, BAD if bad else WARNING if part.is_under_replicated else GOOD))
     headers = ("TOPIC", "PARTITION", "LEADER", "REPLICAS", "ISR", "ELR", "END", "SIZE", "NOTES")
     return Table(title, headers, rows, frozenset({1, 2, 6, 7}))
-
-
-def catches_up_s(view: ClusterView, group: GroupView) -> float | None:
-    """In how many seconds a group will have no lag, as things go; None when it will not, or it is not known."""
-    if not group.lag or not group.consumed:
-        return None
-    arriving = sum(topic.messages_in or 0 for topic in view.topics if topic.name in (group.consumed_by_topic or {}))
-    gain = group.consumed - arriving
-    return group.lag / gain if gain > 0 else None
 
 
 def behind(group: GroupView) -> str:

@@ -9,12 +9,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from kafkatools.commands.reassign_partitions.log_dir_moves import begin_moves, move_states
-from kafkatools.commands.reassign_partitions.session import Session, plural, session, still_moving
+from kafkatools.commands.reassign_partitions.log_dir_moves import begin_moves
+from kafkatools.commands.reassign_partitions.session import Session, session, still_moving
 from kafkatools.commands.reassign_partitions.throttles import clear_all, clear_topics
 from kafkatools.exit_status import CommandError, ExitStatus
 from kafkatools.options import Args
-from kafkatools.tools.reassignment.plan_file import Plan, names, plan_text, read_plan
+from kafkatools.tools.reassignment.listings import names, plural
+from kafkatools.tools.reassignment.log_dirs import move_states
+from kafkatools.tools.reassignment.plan_file import Plan, plan_text, read_plan
 
 if TYPE_CHECKING:
     from kafkatools.console import Console

@@ -11,21 +11,16 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from kafkatools.commands.reassign_partitions.log_dir_moves import begin_moves
-from kafkatools.commands.reassign_partitions.session import (
-    Session,
-    ids,
-    plural,
-    present_log_dirs,
-    replicas_of,
-    session,
-)
+from kafkatools.commands.reassign_partitions.session import Session, session
 from kafkatools.commands.reassign_partitions.throttles import RUN_VERIFY, set_log_dir_throttle, set_throttle, take_back
-from kafkatools.exit_status import CommandError, ExitStatus
+from kafkatools.exit_status import ExitStatus
 from kafkatools.options import Args
+from kafkatools.tools.reassignment.listings import ids, names, plural
+from kafkatools.tools.reassignment.log_dirs import present_log_dirs, replicas_of
+from kafkatools.tools.reassignment.plan_check import present_replicas
 from kafkatools.tools.reassignment.plan_file import (
     Plan,
     check_executable,
-    names,
     plan_fields,
     plan_text,
     read_plan,
@@ -55,51 +50,11 @@ def run(console: Console, args: Args) -> ExitStatus:
         active = active_reassignments(opened.admin)
         if active and not args.additional:
             return opened.complain(_EXISTING)
-        current = _check(opened, plan)
+        current = present_replicas(opened.admin, plan)
         if args.dry_run:
             return _dry_run(opened, plan, current)
         _show_current(opened, current)
         return _begin(opened, plan, active, current)
-
-
-def _check(opened: Session, plan: Plan) -> dict[TopicPartition, tuple[int, ...]]:
-    """The present replicas of the plan's partitions. Raises what makes the plan impossible."""
-    from kafkatools.core.admin.cluster import describe_cluster
-    from kafkatools.core.admin.reassignments import partitions_of
-    from kafkatools.core.errors import UnknownTopicOrPartition
-
-    wanted = plan.replicas
-    nodes = {node.id for node in describe_cluster(opened.admin).nodes}
-    unknown = sorted({broker for replicas in wanted.values() for broker in replicas} - nodes)
-    if unknown:
-        raise CommandError(
-            f"Unknown broker id{plural(len(unknown))} {ids(unknown)}",
-            hint=f"The live brokers are {ids(sorted(nodes))}.",
-        )
-    found = partitions_of(opened.admin, plan.topics)
-    missing = [part for part in wanted if part not in found]
-    if missing:
-        raise UnknownTopicOrPartition(f"Unable to find partition: {', '.join(names([part]) for part in missing)}")
-    if plan.log_dirs:
-        _check_log_dirs(opened, plan)
-    return {part: tuple(found[part].replicas) for part in wanted}
-
-
-def _check_log_dirs(opened: Session, plan: Plan) -> None:
-    """Whether the brokers have the directories that the plan names, as far as they tell."""
-    from kafkatools.core.admin.log_dirs import describe_log_dirs
-    from kafkatools.core.errors import KafkaError
-
-    told = describe_log_dirs(opened.admin, sorted({replica.broker for replica in plan.log_dirs}))
-    for replica, path in plan.log_dirs.items():
-        there = told[replica.broker]
-        if isinstance(there, KafkaError) or any(log_dir.path == path for log_dir in there):
-            continue
-        raise CommandError(
-            f"Failed to alter dir for {replica}",
-            hint=f"Broker {replica.broker} has no log directory {path}, it has "
-            f"{', '.join(log_dir.path for log_dir in there)}. Nothing was changed.",
-        )
 
 
 def _show_current(opened: Session, current: Mapping[TopicPartition, Sequence[int]]) -> None:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from kafkatools.exit_status import ExitStatus
 from kafkatools.options import Args
 from kafkatools.options.connection import connect_admin
+from kafkatools.tools.reassignment.listings import ids
 
 if TYPE_CHECKING:
     from kafkatools.console import Console
@@ -33,13 +33,9 @@ def run(console: Console, args: Args) -> ExitStatus:
 
 
 def _describe(moving: PartitionReassignment) -> str:
-    parts = [f"replicas: {_ids(moving.replicas)}."]
+    parts = [f"replicas: {ids(moving.replicas)}."]
     if moving.adding_replicas:
-        parts.append(f"adding: {_ids(moving.adding_replicas)}.")
+        parts.append(f"adding: {ids(moving.adding_replicas)}.")
     if moving.removing_replicas:
-        parts.append(f"removing: {_ids(moving.removing_replicas)}.")
+        parts.append(f"removing: {ids(moving.removing_replicas)}.")
     return " ".join(parts)
-
-
-def _ids(brokers: Sequence[int]) -> str:
-    return ",".join(map(str, brokers))

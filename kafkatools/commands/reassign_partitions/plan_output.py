@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from kafkatools.tools.reassignment.listings import counted
 from kafkatools.tools.reassignment.plan_file import plan_fields
 
 if TYPE_CHECKING:
@@ -38,11 +39,6 @@ def bytes_text(count: float) -> str:
             return f"{size:.0f} {unit}" if unit == "B" else f"{size:.3g} {unit}"
         size /= 1000
     return f"{size:.3g} {_UNITS[-1]}"
-
-
-def counted(partitions: int) -> str:
-    """`1 partition`, `2 partitions`."""
-    return f"{partitions} partition" + ("" if partitions == 1 else "s")
 
 
 def summary(plan: ReassignmentPlan) -> str:

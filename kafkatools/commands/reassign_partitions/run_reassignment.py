@@ -1,18 +1,17 @@
 """kt reassign-partitions run: carries a reassignment out and stays with it until it has ended.
 
-It writes the present replicas to an undo file, limits what brokers copy (`run_throttle` has the rule), hands the
+It writes the present replicas to an undo file, limits what brokers copy (`adaptive_throttle` has the rule), hands the
 partitions over a few at a time, shows how far they are, and takes the limits away at the end, whatever the end is. A
-run that was killed leaves a journal (`run_journal`), by which the next run of any reassignment on this cluster cleans
+run that was killed leaves a journal (`journal`), by which the next run of any reassignment on this cluster cleans
 up. Ctrl-C and SIGTERM end the supervision: what has begun goes on in the cluster, without a limit, unless
 --cancel-on-interrupt is given.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
-from kafkatools.exit_status import CommandError, ExitStatus, UsageError
+from kafkatools.exit_status import ExitStatus, UsageError
 from kafkatools.options import (
     BOOTSTRAP_SERVER,
     Args,
@@ -27,15 +26,11 @@ from kafkatools.options import (
 if TYPE_CHECKING:
     from kafkatools.console import Console
     from kafkatools.core.admin.client import AdminClient
-    from kafkatools.tools.reassignment.journal import Journal, Setting
-    from kafkatools.tools.reassignment.limits import TakenAway
-    from kafkatools.tools.reassignment.plan_file import Plan
-    from kafkatools.tools.reassignment.supervision import Report, Supervision
+    from kafkatools.tools.reassignment.run import End, RunOptions
     from kafkatools.tools.reassignment.work import Work
 
 _UNITS = {"k": 10**3, "K": 10**3, "M": 10**6, "G": 10**9}
 _MAX_GROWTH = 4
-_LEFTOVER = "An interrupted run had left throttles; they were taken away from"
 
 
 def byte_rate(text: str) -> int:
@@ -63,16 +58,6 @@ def positive_count(text: str) -> int:
     return count
 
 
-class _Run(NamedTuple):
-    """What a run works with."""
-
-    console: Console
-    args: Args
-    connect: Callable[[], AdminClient]
-    journal: Journal
-    report: Report
-
-
 def run(console: Console, args: Args) -> ExitStatus:
     """Reads the plan, looks at the cluster, and carries out what is left to do."""
     if args.max_throttle is not None and args.max_throttle < args.throttle:
@@ -86,6 +71,7 @@ def run(console: Console, args: Args) -> ExitStatus:
     from kafkatools.core.admin.client import AdminClient
     from kafkatools.core.admin.cluster import describe_cluster
     from kafkatools.tools.reassignment.journal import Journal
+    from kafkatools.tools.reassignment.run import End, Run
 
     def connect() -> AdminClient:
         return AdminClient(servers, settings, console.clock)
@@ -96,22 +82,15 @@ def run(console: Console, args: Args) -> ExitStatus:
             if args.dry_run:
                 return _show_plan(console, args, find_work(admin, plan, None, console.error))
             with report(console, args.json) as shown:
-                this = _Run(console, args, connect, journal, shown)
-                work = _find_work(this, admin, plan)
-                return _carry_out(this, admin, work) if work.jobs else _clean_up(this, admin)
+                supervised = Run(connect, console.clock, journal, shown, _options(args))
+                work = supervised.find_work(admin, plan, console.error)
+                if work.jobs:
+                    end = supervised.carry_out(admin, work)
+                else:
+                    end = End(0, 0, 0, 0, is_timed_out=False, is_clean=supervised.take_leftover(admin))
+            return _show_end(console, args, end, has_work=bool(work.jobs))
         finally:
             journal.close()
-
-
-def _find_work(this: _Run, admin: AdminClient, plan: Plan) -> Work:
-    """What is to be done; what an interrupted run left is taken away also when that cannot be done."""
-    from kafkatools.tools.reassignment.work import find_work
-
-    try:
-        return find_work(admin, plan, this.journal.leftover, this.console.error)
-    except CommandError:
-        _take_leftover(this, admin)
-        raise
 
 
 def _show_plan(console: Console, args: Args, work: Work) -> ExitStatus:
@@ -130,168 +109,41 @@ def _show_plan(console: Console, args: Args, work: Work) -> ExitStatus:
     return ExitStatus.OK
 
 
-def _clean_up(this: _Run, admin: AdminClient) -> ExitStatus:
-    """Nothing has to be moved; what an interrupted run left is taken away all the same."""
-    is_clean = _take_leftover(this, admin)
-    this.report.close()
-    if this.args.json:
-        _print_end(this, dict.fromkeys(("done", "failed", "moving", "waiting"), 0), is_clean)
-    else:
-        this.console.print("Nothing to move: all partitions have the replicas of the plan.")
-    return ExitStatus.OK if is_clean else ExitStatus.FAILED
+def _options(args: Args) -> RunOptions:
+    from kafkatools.tools.reassignment.run import Limits, RunOptions
+    from kafkatools.tools.reassignment.supervision import Rules
 
-
-def _take_leftover(this: _Run, admin: AdminClient) -> bool:
-    """Takes away what an interrupted run left; True when nothing of it is left then."""
-    from kafkatools.tools.reassignment.limits import take_away
-
-    leftover = this.journal.leftover
-    if leftover is None:
-        return True
-    taken = take_away(admin, leftover.settings)
-    _say_taken(this, taken, _LEFTOVER)
-    return this.journal.keep(leftover, tuple(taken.left))
-
-
-def _carry_out(this: _Run, admin: AdminClient, work: Work) -> ExitStatus:
-    from kafkatools.commands.reassign_partitions.plan_output import counted
-    from kafkatools.tools.reassignment.work import write_undo
-
-    if not this.args.no_undo_file:
-        path = write_undo(work, this.args.undo_file, this.console.clock.wall_ms())
-        this.report.note(f"The previous replicas are saved in {path}.")
-    if work.others:
-        this.report.note(f"Being moved by somebody else at the same time: {counted(work.others)}.")
-    supervision = _prepare(this, admin, work)
-    is_interrupted = False
-    try:
-        supervision.run(admin)
-    except KeyboardInterrupt:
-        is_interrupted = True
-        raise
-    finally:
-        taken = supervision.tidy(interrupted=is_interrupted)
-        _say_taken(this, taken, "Throttles were taken away from" if is_interrupted else "")
-        if is_interrupted:
-            _say_interrupted(this, supervision)
-    return _end(this, supervision, is_clean=not taken.left)
-
-
-def _prepare(this: _Run, admin: AdminClient, work: Work) -> Supervision:
-    """The supervision with its limits; throttles that an interrupted run left and nobody needs are taken away."""
-    from kafkatools.tools.reassignment.adaptive_throttle import AdaptiveThrottle
-    from kafkatools.tools.reassignment.journal import Record
-    from kafkatools.tools.reassignment.limits import take_away
-    from kafkatools.tools.reassignment.moves import Moves
-    from kafkatools.tools.reassignment.supervision import WINDOW_LOOKS, Rules, Supervision
-
-    args = this.args
-    interval_ms = max(1, round(args.interval * 1000))
     rules = Rules(
-        interval_ms,
+        max(1, round(args.interval * 1000)),
         None if args.timeout is None else round(args.timeout * 1000),
         args.cancel_on_interrupt,
         not args.clear_throttles,
     )
-    moves = Moves(work.jobs, work.under_way, args.batch_size, this.report.partition)
-    supervision = Supervision(this.connect, this.console.clock, moves, this.journal, this.report, rules)
-    settings, unneeded = _settings(this, admin, work)
-    replicas = {key: (before, work.jobs[key].after) for key, before in work.before.items() if key in work.jobs}
-    left: tuple[Setting, ...] = ()
-    if unneeded:
-        this.journal.write(Record((*settings, *unneeded), replicas))
-        taken = take_away(admin, unneeded)
-        _say_taken(this, taken, _LEFTOVER)
-        left = tuple(taken.left)
-    throttle = None
-    if settings:
-        maximum = args.max_throttle or args.throttle * _MAX_GROWTH
-        minimum = min(args.min_throttle, args.throttle)
-        throttle = AdaptiveThrottle(args.throttle, minimum, maximum, interval_ms * WINDOW_LOOKS)
-    supervision.limit(settings, throttle, Record((*settings, *left), replicas))
-    return supervision
+    maximum = args.max_throttle or args.throttle * _MAX_GROWTH
+    limits = Limits(args.throttle, min(args.min_throttle, args.throttle), maximum)
+    return RunOptions(
+        rules, None if args.no_throttle else limits, args.batch_size, not args.no_undo_file, args.undo_file
+    )
 
 
-def _settings(this: _Run, admin: AdminClient, work: Work) -> tuple[tuple[Setting, ...], tuple[Setting, ...]]:
-    """What limits the moves, and what an interrupted run left besides."""
-    from kafkatools.core.admin.replication_throttles import PartitionMove, brokers_of, find_throttles
-    from kafkatools.tools.reassignment.limits import adopt, settings_of
+def _show_end(console: Console, args: Args, end: End, *, has_work: bool) -> ExitStatus:
+    """Print how the run ended; its exit status."""
+    from kafkatools.tools.reassignment.listings import counted
 
-    leftover = () if this.journal.leftover is None else this.journal.leftover.settings
-    moves = {
-        key: PartitionMove(frozenset(job.before), frozenset(job.added)) for key, job in work.jobs.items() if job.added
-    }
-    if this.args.no_throttle:
-        moves = {}
-    live = set(admin.brokers())
-    found = find_throttles(admin, sorted({topic for topic, _ in moves}), sorted(live & {*brokers_of(moves)}))
-    for error in found.errors.values():
-        raise error
-    settings = [one for one in settings_of(moves, this.args.throttle, found) if not _is_absent(one, live)]
-    adopted, unneeded = adopt(settings, leftover, found)
-    others = sorted({f"{one.setting} of {one.name}" for one in adopted if one.before is not None})
-    if others:
-        fate = "are taken away too" if this.args.clear_throttles else "are put back at the end"
-        this.report.note(f"Throttles that this run did not set {fate}: {', '.join(others)}")
-    return adopted, unneeded
-
-
-def _is_absent(setting: Setting, live: set[int]) -> bool:
-    """Whether it is a setting of a broker that is not there: it copies nothing and cannot be told."""
-    from kafkatools.core.admin.configs import BROKER
-
-    return setting.kind == BROKER and int(setting.name) not in live
-
-
-# -- what is said at the end --
-
-
-def _say_taken(this: _Run, taken: TakenAway, lead: str) -> None:
-    if lead and taken.cleared:
-        this.report.note(f"{lead} {', '.join(taken.cleared)}.")
-    if taken.foreign:
-        this.report.note(f"Left alone, since somebody else has changed it: {', '.join(taken.foreign)}.")
-    for setting, reason in taken.left.items():
-        this.report.note(f"{setting.setting} of {setting.name} is left, the next run takes it away: {reason}")
-
-
-def _say_interrupted(this: _Run, supervision: Supervision) -> None:
-    from kafkatools.commands.reassign_partitions.plan_output import counted
-
-    moving, waiting = len(supervision.moves.moving), len(supervision.moves.waiting)
-    if this.args.cancel_on_interrupt:
-        this.report.note(f"Interrupted. Cancelled: {counted(moving)}; not begun: {waiting}.")
-    elif moving or waiting:
-        this.report.note(
-            f"Interrupted. Still moving in the cluster, without a throttle: {counted(moving)}; not begun: {waiting}. "
-            "The same command goes on with them, --cancel stops what moves."
-        )
-
-
-def _end(this: _Run, supervision: Supervision, *, is_clean: bool) -> ExitStatus:
-    from kafkatools.commands.reassign_partitions.plan_output import counted
-
-    this.report.close()
-    moves = supervision.moves
-    counts = {"done": len(moves.done), "failed": len(moves.failed)}
-    counts |= {"moving": len(moves.moving), "waiting": len(moves.waiting)}
-    if this.args.json:
-        _print_end(this, counts, is_clean)
+    if args.json:
+        counts = {"done": end.done, "failed": end.failed, "moving": end.moving, "waiting": end.waiting}
+        console.print_json({"type": "end", **counts, "throttles_left": not end.is_clean})
+    elif not has_work:
+        console.print("Nothing to move: all partitions have the replicas of the plan.")
     else:
-        text = f"{counted(counts['done'])} {'has its' if counts['done'] == 1 else 'have their'} new replicas"
-        if moves.failed:
-            text += f", {counts['failed']} failed"
-        if supervision.is_timed_out:
-            text += f"; still moving, without a throttle, after {this.args.timeout:g} s: {counts['moving']}"
-            text += f"; not begun: {counts['waiting']}"
-        this.console.print(text + ("; no throttle is left." if is_clean else "."))
-    is_done = not (moves.failed or supervision.is_timed_out)
-    return ExitStatus.OK if is_done and is_clean else ExitStatus.FAILED
-
-
-def _print_end(this: _Run, counts: dict[str, int], is_clean: bool) -> None:
-
-    this.console.print_json({"type": "end", **counts, "throttles_left": not is_clean})
+        text = f"{counted(end.done)} {'has its' if end.done == 1 else 'have their'} new replicas"
+        if end.failed:
+            text += f", {end.failed} failed"
+        if end.is_timed_out:
+            text += f"; still moving, without a throttle, after {args.timeout:g} s: {end.moving}"
+            text += f"; not begun: {end.waiting}"
+        console.print(text + ("; no throttle is left." if end.is_clean else "."))
+    return ExitStatus.OK if end.is_clean and not (end.failed or end.is_timed_out) else ExitStatus.FAILED
 
 
 COMMAND = Command(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -12,7 +12,6 @@ from kafkatools.options.connection import connect_admin
 if TYPE_CHECKING:
     from kafkatools.console import Console
     from kafkatools.core.admin.client import AdminClient
-    from kafkatools.core.admin.reassignments import Replica, TopicPartition
     from kafkatools.options import Args
 
 
@@ -55,37 +54,6 @@ def session(console: Console, args: Args) -> Iterator[Session]:
     """The session of a command line."""
     with connect_admin(console, args) as admin:
         yield Session(console, args, admin)
-
-
-def present_log_dirs(admin: AdminClient, replicas: Collection[Replica]) -> dict[Replica, str]:
-    """The directories of replicas, as far as their brokers tell."""
-    from kafkatools.core.admin.reassignments import ReplicaLogDir, replica_log_dirs
-
-    found = replica_log_dirs(admin, replicas)
-    return {
-        replica: where.current
-        for replica, where in found.items()
-        if isinstance(where, ReplicaLogDir) and where.current is not None
-    }
-
-
-def replicas_of(placement: Mapping[TopicPartition, Iterable[int]]) -> list[Replica]:
-    """All replicas of partitions."""
-    from kafkatools.core.admin.reassignments import Replica
-
-    return [
-        Replica(topic, partition, broker) for (topic, partition), brokers in placement.items() for broker in brokers
-    ]
-
-
-def ids(brokers: Iterable[int]) -> str:
-    """Brokers as Kafka lists them: `1,2,3`."""
-    return ",".join(map(str, brokers))
-
-
-def plural(count: int) -> str:
-    """The ending of a word for so many."""
-    return "" if count == 1 else "s"
 
 
 def still_moving(others: int) -> str:

@@ -10,10 +10,11 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from kafkatools.commands.reassign_partitions.session import Session, ids, plural
+from kafkatools.commands.reassign_partitions.session import Session
 from kafkatools.core.java.hash_order import hash_order
 from kafkatools.core.java.hashes import int_hash
 from kafkatools.exit_status import ExitStatus
+from kafkatools.tools.reassignment.listings import ids, plural
 
 if TYPE_CHECKING:
     from kafkatools.core.admin.reassignments import TopicPartition

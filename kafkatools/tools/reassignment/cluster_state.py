@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING
 
 from kafkatools.exit_status import CommandError
+from kafkatools.tools.reassignment.listings import WAIT_HINT, named
 
 if TYPE_CHECKING:
     from kafkatools.core.admin.client import AdminClient
@@ -14,7 +15,6 @@ if TYPE_CHECKING:
     from kafkatools.tools.reassignment.plan import ClusterState, Partition
 
 TopicPartition = tuple[str, int]
-_NAMED = 5
 
 
 def read_cluster(admin: AdminClient, complain: Callable[[str], None]) -> ClusterState:
@@ -78,11 +78,5 @@ def ensure_nothing_moves(admin: AdminClient, chosen: Callable[[str], bool]) -> N
         verb = "is" if len(moving) == 1 else "are"
         raise CommandError(
             f"{len(moving)} of the chosen partitions {verb} being moved: {named(moving)}",
-            hint="Wait until they have arrived (kt reassign-partitions --list shows them), or cancel them.",
+            hint=WAIT_HINT,
         )
-
-
-def named(partitions: Collection[TopicPartition]) -> str:
-    """The first few by name."""
-    names = [f"{topic}-{partition}" for topic, partition in partitions]
-    return ", ".join(names[:_NAMED]) + (f" and {len(names) - _NAMED} more" if len(names) > _NAMED else "")

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from kafkatools.tools.reassignment.adaptive_throttle import Sample
+from kafkatools.tools.reassignment.listings import ids
 
 if TYPE_CHECKING:
     from kafkatools.core.admin.client import AdminClient
@@ -134,7 +135,7 @@ class Moves:
             self._copied.update({(key, broker): self._sizes[key] for broker in job.added})
             self._tell(key, None)
         elif now_ms - self._unsettled.setdefault(key, now_ms) >= _SETTLING_MS:
-            found = "it is not there any more" if part is None else f"its replicas are {_ids(part.replicas)}"
+            found = "it is not there any more" if part is None else f"its replicas are {ids(part.replicas)}"
             self._fail(key, f"Somebody else has cancelled or changed the reassignment: {found}")
 
     def _fail(self, key: TopicPartition, reason: str) -> None:
@@ -189,7 +190,3 @@ class Moves:
             for broker in job.added
         )
         return Sample(now_ms, flows, left, frozenset(self.moving), self._out_of_sync)
-
-
-def _ids(brokers: tuple[int, ...]) -> str:
-    return ",".join(map(str, brokers))

@@ -23,6 +23,7 @@ from kafkatools.tools.json_files import (
     json_string,
     read_json,
 )
+from kafkatools.tools.reassignment.listings import names
 
 if TYPE_CHECKING:
     from kafkatools.core.admin.reassignments import Replica
@@ -131,11 +132,6 @@ def check_executable(plan: Plan) -> None:
             for (topic, partition), brokers in doubled
         )
         raise CommandError(f"Partition replica lists may not contain duplicate entries: {listed}")
-
-
-def names(partitions: Iterable[TopicPartition]) -> str:
-    """Partitions as Kafka lists them: `orders-0,orders-1`."""
-    return ",".join(f"{topic}-{partition}" for topic, partition in partitions)
 
 
 def plan_fields(replicas: Mapping[TopicPartition, Collection[int]], log_dirs: Mapping[Replica, str]) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from kafkatools.exit_status import CommandError
+from kafkatools.tools.reassignment.listings import WAIT_HINT, named
 
 if TYPE_CHECKING:
     from kafkatools.core.admin.client import AdminClient
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
 
 TopicPartition = tuple[str, int]
 Active = Mapping[TopicPartition, "PartitionReassignment"]
-_HINT = "Wait until they have arrived (kt reassign-partitions --list shows them), or cancel them."
 
 
 class Work(NamedTuple):
@@ -87,8 +87,6 @@ def _job(part: Partition, after: tuple[int, ...], moving: PartitionReassignment 
 
 
 def _ensure_possible(cluster: ClusterState, parts: Mapping[TopicPartition, Partition], plan: Plan) -> None:
-    from kafkatools.tools.reassignment.cluster_state import named
-
     missing = [key for key, _ in plan.partitions if key not in parts]
     if missing:
         raise CommandError(f"There is no partition {named(missing)}")
@@ -100,14 +98,13 @@ def _ensure_possible(cluster: ClusterState, parts: Mapping[TopicPartition, Parti
 
 def _ensure_not_elsewhere(plan: Plan, active: Active) -> None:
     """A partition that is on its way to other replicas is somebody else's."""
-    from kafkatools.tools.reassignment.cluster_state import named
 
     def is_elsewhere(key: TopicPartition, after: tuple[int, ...]) -> bool:
         return key in active and {*active[key].replicas} - {*active[key].removing_replicas} != {*after}
 
     elsewhere = [key for key, after in plan.partitions if is_elsewhere(key, after)]
     if elsewhere:
-        raise CommandError(f"Being moved to other replicas already: {named(elsewhere)}", hint=_HINT)
+        raise CommandError(f"Being moved to other replicas already: {named(elsewhere)}", hint=WAIT_HINT)
 
 
 def as_plan(work: Work) -> ReassignmentPlan:

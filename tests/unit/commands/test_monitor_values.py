@@ -11,21 +11,23 @@ from typing import Any
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from kafkatools.commands.monitor import OPTIONS, figures
+from kafkatools.commands.monitor import OPTIONS
 from kafkatools.commands.monitor.http_requests import is_this_machine
 from kafkatools.commands.monitor.lines import line
-from kafkatools.commands.monitor.page_data import page_data
-from kafkatools.commands.monitor.prometheus import METRICS, metrics
 from kafkatools.commands.monitor.screen import column_widths, fitting
-from kafkatools.commands.monitor.tables import Row, Table, catches_up_s, partition_notes, tables
+from kafkatools.commands.monitor.tables import Row, Table, tables
 from kafkatools.commands.monitor.wanted import Wanted, parse_condition, read_wanted
 from kafkatools.core.admin.log_dirs import LogDir, ReplicaInfo
 from kafkatools.core.admin.quorum import MetadataQuorum, QuorumReplica
 from kafkatools.core.errors import KafkaStorageError
 from kafkatools.exit_status import UsageError
+from kafkatools.tools.monitor import figures
+from kafkatools.tools.monitor.assessment import catches_up_s, partition_notes
 from kafkatools.tools.monitor.board import Board
 from kafkatools.tools.monitor.changes import KINDS
 from kafkatools.tools.monitor.conditions import MEASURES, what_is_wrong
+from kafkatools.tools.monitor.page_data import page_data
+from kafkatools.tools.monitor.prometheus import METRICS, metrics
 from kafkatools.tools.monitor.view import (
     NOBODY,
     NOT_TOLD,

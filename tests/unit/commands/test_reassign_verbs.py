@@ -198,7 +198,7 @@ def test_a_broker_that_is_behind_is_asked_again(desk: Desk) -> None:
 
 
 def test_a_replica_that_is_not_in_sync_is_a_finding(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kafkatools.commands.reassign_partitions.verify._BEHIND_MS", 0)
+    monkeypatch.setattr("kafkatools.tools.reassignment.partition_states._BEHIND_MS", 0)
     desk.cluster.out_of_sync["orders", 0] = {2}
     desk.plan("orders", [1, 2])
     ran = desk.with_plan("--verify", "--json")

@@ -25,8 +25,8 @@ def page_data(board: Board, topic: str) -> dict[str, Any]:
     view, error = board.last
     if view is None:
         return {"error": error or "there is no view yet"}
-    from kafkatools.commands.monitor.tables import is_in_trouble, ordered_topics, partition_notes
     from kafkatools.tools.monitor import json_form
+    from kafkatools.tools.monitor.assessment import is_in_trouble, ordered_topics, partition_notes
 
     troubled = [part for part in view.partitions if is_in_trouble(part)]
     groups = sorted(view.groups, key=lambda group: (-group.least_lag, group.group_id))
@@ -36,7 +36,7 @@ def page_data(board: Board, topic: str) -> dict[str, Any]:
         **json_form.head_json(view),
         "brokers": json_form.brokers_json(view),
         "quorum": json_form.quorum_json(view.quorum),
-        "topics": [json_form.topic_json(each) for each, _ in ordered_topics(view)[:_TOPICS]],
+        "topics": [json_form.topic_json(each) for each in ordered_topics(view)[:_TOPICS]],
         "groups": [_group(view, group) for group in groups[:_ROWS]],
         "troubled": [
             {**json_form.partition_json(part), "notes": partition_notes(part)} for part in troubled[:_TROUBLED]
@@ -55,7 +55,7 @@ def _point(point: Point) -> list[float | int | None]:
 
 
 def _group(view: ClusterView, group: GroupView) -> dict[str, Any]:
-    from kafkatools.commands.monitor.tables import catches_up_s
+    from kafkatools.tools.monitor.assessment import catches_up_s
     from kafkatools.tools.monitor.json_form import group_json
 
     return {**group_json(group), "catches_up_s": catches_up_s(view, group)}
@@ -67,7 +67,7 @@ def _topic(view: ClusterView, name: str, points: Sequence[Point]) -> dict[str, A
     chosen = next((topic for topic in view.topics if topic.name == name), None)
     if chosen is None:
         return None
-    from kafkatools.commands.monitor.tables import partition_notes
+    from kafkatools.tools.monitor.assessment import partition_notes
     from kafkatools.tools.monitor.json_form import partition_json
 
     lags: dict[int, dict[str, int | None]] = {}

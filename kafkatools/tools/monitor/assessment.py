@@ -1,0 +1,71 @@
+"""What a view means for an operator: how bad a topic is, what is to be said of a partition, when a group catches up."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import TYPE_CHECKING
+
+from kafkatools.tools.monitor.figures import ids
+
+if TYPE_CHECKING:
+    from kafkatools.tools.monitor.view import ClusterView, GroupView, PartitionView, TopicView
+
+
+class Health(IntEnum):
+    """How well a topic is, the worst first."""
+
+    BROKEN = 0
+    DEGRADED = 1
+    GOOD = 2
+
+
+def health_of(topic: TopicView) -> Health:
+    """BROKEN when a partition cannot be written to, DEGRADED when one lacks an in-sync replica."""
+    if any(part.is_offline or part.is_under_min_isr for part in topic.partitions):
+        return Health.BROKEN
+    return Health.DEGRADED if any(part.is_under_replicated for part in topic.partitions) else Health.GOOD
+
+
+def ordered_topics(view: ClusterView) -> list[TopicView]:
+    """The topics: those that are not well first, then by what comes in, then by size."""
+    return sorted(
+        view.topics,
+        key=lambda topic: (
+            health_of(topic),
+            topic.is_internal,
+            -(topic.messages_in or 0),
+            -(topic.size_bytes or 0),
+            topic.name,
+        ),
+    )
+
+
+def partition_notes(part: PartitionView) -> list[str]:
+    """What is to be said of a partition, the worst first."""
+    notes = []
+    if part.is_offline:
+        notes.append("offline")
+    if part.is_under_min_isr:
+        notes.append("under min ISR")
+    if part.is_under_replicated:
+        notes.append("under-replicated")
+    if part.adding_replicas or part.removing_replicas:
+        gets, loses = ids(part.adding_replicas), ids(part.removing_replicas)
+        notes.append("moving" + (f" to {gets}" if gets else "") + (f" from {loses}" if loses else ""))
+    if not part.is_offline and not part.is_preferred:
+        notes.append(f"preferred leader {part.preferred_leader}")
+    return notes
+
+
+def is_in_trouble(part: PartitionView) -> bool:
+    """Should an operator see it?"""
+    return part.is_offline or part.is_under_min_isr or part.is_under_replicated or bool(part.adding_replicas)
+
+
+def catches_up_s(view: ClusterView, group: GroupView) -> float | None:
+    """In how many seconds a group will have no lag, as things go; None when it will not, or it is not known."""
+    if not group.lag or not group.consumed:
+        return None
+    arriving = sum(topic.messages_in or 0 for topic in view.topics if topic.name in (group.consumed_by_topic or {}))
+    gain = group.consumed - arriving
+    return group.lag / gain if gain > 0 else None

@@ -1,0 +1,35 @@
+"""Brokers and partitions as messages list them, and a hint that several messages share."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+
+TopicPartition = tuple[str, int]
+WAIT_HINT = "Wait until they have arrived (kt reassign-partitions --list shows them), or cancel them."
+_NAMED = 5
+
+
+def ids(brokers: Iterable[int]) -> str:
+    """Brokers as Kafka lists them: `1,2,3`."""
+    return ",".join(map(str, brokers))
+
+
+def plural(count: int) -> str:
+    """The ending of a word for so many."""
+    return "" if count == 1 else "s"
+
+
+def names(partitions: Iterable[TopicPartition]) -> str:
+    """Partitions as Kafka lists them: `orders-0,orders-1`."""
+    return ",".join(f"{topic}-{partition}" for topic, partition in partitions)
+
+
+def named(partitions: Collection[TopicPartition]) -> str:
+    """The first five partitions by name, and how many more there are."""
+    names = [f"{topic}-{partition}" for topic, partition in partitions]
+    return ", ".join(names[:_NAMED]) + (f" and {len(names) - _NAMED} more" if len(names) > _NAMED else "")
+
+
+def counted(partitions: int) -> str:
+    """`1 partition`, `2 partitions`."""
+    return f"{partitions} partition" + ("" if partitions == 1 else "s")

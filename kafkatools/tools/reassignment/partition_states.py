@@ -1,0 +1,99 @@
+"""How far the partitions of a plan are (findPartitionReassignmentStates of ReassignPartitionsCommand).
+
+The controller reports what is moving, a broker what is there, and the broker may be a moment behind. A partition that
+moves no more, but still has the replicas that it shall lose or is not in sync, is therefore described again for a
+short while.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, NamedTuple
+
+from kafkatools.tools.reassignment.listings import ids
+
+if TYPE_CHECKING:
+    from kafkatools.core.admin.client import AdminClient
+    from kafkatools.core.admin.reassignments import PartitionReassignment, TopicPartition
+
+_BEHIND_MS = 2000
+_PAUSE_MS = 50
+
+
+class PartitionState(NamedTuple):
+    """A partition of the plan: what it has, shall have, which of these are not in sync, whether it is moving.
+
+    `replicas` is empty when there is no such partition.
+    """
+
+    replicas: tuple[int, ...]
+    target: tuple[int, ...]
+    is_moving: bool
+    out_of_sync: tuple[int, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """The state in one word, for --json."""
+        if self.is_moving:
+            return "in_progress"
+        if not self.replicas:
+            return "missing"
+        if self.replicas != self.target:
+            return "different"
+        return "out_of_sync" if self.out_of_sync else "completed"
+
+    def describe(self, part: TopicPartition) -> str:
+        """Kafka's line."""
+        name = f"{part[0]}-{part[1]}"
+        if self.is_moving:
+            return f"Reassignment of partition {name} is still in progress."
+        if self.replicas == self.target:
+            return f"Reassignment of partition {name} is completed."
+        return (
+            f"There is no active reassignment of partition {name}, but replica set is {ids(self.replicas)} rather than "
+            f"{ids(self.target)}."
+        )
+
+
+def partition_states(
+    admin: AdminClient,
+    wanted: Mapping[TopicPartition, tuple[int, ...]],
+    active: Mapping[TopicPartition, PartitionReassignment],
+) -> dict[TopicPartition, PartitionState]:
+    """The state of each partition, by topic and number. Raises KafkaError."""
+    at_rest = {part: target for part, target in wanted.items() if part not in active}
+    deadline_ms = admin.clock.now_ms() + _BEHIND_MS
+    states = _present(admin, at_rest)
+    while any(_may_be_behind(state) for state in states.values()) and admin.clock.now_ms() < deadline_ms:
+        admin.clock.sleep_ms(_PAUSE_MS)
+        states = _present(admin, at_rest)
+    for part in wanted.keys() & active.keys():
+        states[part] = PartitionState(active[part].replicas, wanted[part], is_moving=True)
+    return dict(sorted(states.items()))
+
+
+def _may_be_behind(state: PartitionState) -> bool:
+    if state.replicas == state.target:
+        return bool(state.out_of_sync)
+    return bool(state.target) and set(state.target) <= set(state.replicas)
+
+
+def _present(
+    admin: AdminClient, wanted: Mapping[TopicPartition, tuple[int, ...]]
+) -> dict[TopicPartition, PartitionState]:
+    from kafkatools.core.admin.topics import describe_topics
+    from kafkatools.core.errors import UnknownTopicOrPartition
+
+    topics = list(dict.fromkeys(topic for topic, _ in wanted))
+    found = {}
+    for name, topic in (describe_topics(admin, names=topics) if topics else {}).items():
+        if topic.error is not None and not isinstance(topic.error, UnknownTopicOrPartition):
+            raise topic.error
+        found.update({(name, part.partition): part for part in topic.partitions})
+    states = {}
+    for part, target in wanted.items():
+        there = found.get(part)
+        replicas = () if there is None else tuple(there.replicas)
+        lagging = () if there is None else tuple(broker for broker in replicas if broker not in there.isr)
+        states[part] = PartitionState(replicas, target, is_moving=False, out_of_sync=lagging)
+    return states

@@ -1,0 +1,59 @@
+"""What the cluster must have for a plan: its brokers, partitions and log directories."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import TYPE_CHECKING
+
+from kafkatools.exit_status import CommandError
+from kafkatools.tools.reassignment.listings import ids, names, plural
+
+if TYPE_CHECKING:
+    from kafkatools.core.admin.client import AdminClient
+    from kafkatools.core.admin.reassignments import TopicPartition
+    from kafkatools.tools.reassignment.plan_file import Plan
+
+
+def ensure_live(requested: Collection[int], live: Collection[int]) -> None:
+    """Raise CommandError that names the requested brokers that are not live."""
+    unknown = sorted(set(requested) - set(live))
+    if unknown:
+        raise CommandError(
+            f"Unknown broker id{plural(len(unknown))} {ids(unknown)}",
+            hint=f"The live brokers are {ids(sorted(live))}.",
+        )
+
+
+def present_replicas(admin: AdminClient, plan: Plan) -> dict[TopicPartition, tuple[int, ...]]:
+    """The present replicas of the plan's partitions. Raises CommandError or KafkaError when the plan is impossible."""
+    from kafkatools.core.admin.cluster import describe_cluster
+    from kafkatools.core.admin.reassignments import partitions_of
+    from kafkatools.core.errors import UnknownTopicOrPartition
+
+    wanted = plan.replicas
+    nodes = {node.id for node in describe_cluster(admin).nodes}
+    ensure_live({broker for replicas in wanted.values() for broker in replicas}, nodes)
+    found = partitions_of(admin, plan.topics)
+    missing = [part for part in wanted if part not in found]
+    if missing:
+        raise UnknownTopicOrPartition(f"Unable to find partition: {', '.join(names([part]) for part in missing)}")
+    if plan.log_dirs:
+        _check_log_dirs(admin, plan)
+    return {part: tuple(found[part].replicas) for part in wanted}
+
+
+def _check_log_dirs(admin: AdminClient, plan: Plan) -> None:
+    """Whether the brokers have the directories that the plan names, as far as they tell."""
+    from kafkatools.core.admin.log_dirs import describe_log_dirs
+    from kafkatools.core.errors import KafkaError
+
+    told = describe_log_dirs(admin, sorted({replica.broker for replica in plan.log_dirs}))
+    for replica, path in plan.log_dirs.items():
+        there = told[replica.broker]
+        if isinstance(there, KafkaError) or any(log_dir.path == path for log_dir in there):
+            continue
+        raise CommandError(
+            f"Failed to alter dir for {replica}",
+            hint=f"Broker {replica.broker} has no log directory {path}, it has "
+            f"{', '.join(log_dir.path for log_dir in there)}. Nothing was changed.",
+        )

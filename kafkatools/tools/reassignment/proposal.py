@@ -1,0 +1,60 @@
+"""New replicas for all partitions of topics, placed as for a new topic (calculateAssignment, getBrokerMetadata of
+ReassignPartitionsCommand), by lot (`core/replica_placement`)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from kafkatools.core.java.hash_order import hash_order
+from kafkatools.core.java.hashes import partition_hash
+from kafkatools.exit_status import CommandError
+from kafkatools.tools.reassignment.plan_check import ensure_live
+
+if TYPE_CHECKING:
+    from kafkatools.core.admin.client import AdminClient
+    from kafkatools.core.admin.reassignments import TopicPartition
+    from kafkatools.core.replica_placement import UsableBroker
+
+_NO_RACK = (
+    "Not all brokers have rack information. Add --disable-rack-aware in command line to make replica assignment "
+    "without rack information."
+)
+
+
+def usable_brokers(admin: AdminClient, requested: Sequence[int], *, is_rack_aware: bool) -> list[UsableBroker]:
+    """The brokers that may get replicas, with their racks if they count. Raises CommandError."""
+    from kafkatools.core.admin.cluster import describe_cluster
+    from kafkatools.core.replica_placement import UsableBroker
+
+    nodes = {node.id: node for node in describe_cluster(admin).nodes}
+    ensure_live(requested, nodes)
+    if not is_rack_aware:
+        return [UsableBroker(broker) for broker in nodes if broker in requested]
+    brokers = [UsableBroker(node.id, node.rack) for node in nodes.values() if node.id in requested]
+    if len({broker.rack is None for broker in brokers}) > 1:
+        raise CommandError(_NO_RACK)
+    return brokers
+
+
+def propose(
+    current: Mapping[TopicPartition, Sequence[int]], brokers: Sequence[UsableBroker], note: Callable[[str], None]
+) -> dict[TopicPartition, list[int]]:
+    """Replicas for each topic, as many as its first partition in Kafka's order has (calculateAssignment).
+
+    `note` is called for a topic whose partitions have different numbers of replicas.
+    """
+    from kafkatools.core.java.random import JavaRandom
+    from kafkatools.core.replica_placement import place
+
+    by_topic: dict[str, list[Sequence[int]]] = {}
+    for topic, partition in hash_order(current, partition_hash):
+        by_topic.setdefault(topic, []).append(current[topic, partition])
+    random = JavaRandom()
+    proposed: dict[TopicPartition, list[int]] = {}
+    for topic, present in by_topic.items():
+        if len({len(replicas) for replicas in present}) > 1:
+            note(f"The partitions of {topic} have different numbers of replicas; all are to get {len(present[0])}.")
+        placed = place(brokers, len(present), len(present[0]), random)
+        proposed.update({(topic, partition): replicas for partition, replicas in enumerate(placed)})
+    return proposed

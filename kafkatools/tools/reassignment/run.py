@@ -1,0 +1,183 @@
+"""A supervised reassignment from its plan to its end, as `kt reassign-partitions run` does it.
+
+Order: what an interrupted run left and nobody needs any more is taken away, the previous replicas are written to the
+undo file, the limits are prepared, and the supervision carries the moves out. What a user has to know goes to the
+Report; nothing is printed here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, NamedTuple
+
+from kafkatools.exit_status import CommandError
+from kafkatools.tools.reassignment.adaptive_throttle import AdaptiveThrottle
+from kafkatools.tools.reassignment.journal import Journal, Record, Setting
+from kafkatools.tools.reassignment.limits import TakenAway, adopt, settings_of, take_away
+from kafkatools.tools.reassignment.listings import counted
+from kafkatools.tools.reassignment.moves import Moves
+from kafkatools.tools.reassignment.supervision import WINDOW_LOOKS, Report, Rules, Supervision
+from kafkatools.tools.reassignment.work import Work, find_work, write_undo
+
+if TYPE_CHECKING:
+    from kafkatools.core.admin.client import AdminClient
+    from kafkatools.core.clock import Clock
+    from kafkatools.tools.reassignment.plan_file import Plan
+
+_LEFTOVER = "An interrupted run had left throttles; they were taken away from"
+
+
+class Limits(NamedTuple):
+    """The throttle of each broker in bytes per second: at the start, at least and at most."""
+
+    rate: int
+    minimum: int
+    maximum: int
+
+
+class RunOptions(NamedTuple):
+    """What a run was asked for. `limits` None: no throttle; `batch_size`: partitions that move at the same time;
+    `undo_file` None: a free name in this directory."""
+
+    rules: Rules
+    limits: Limits | None
+    batch_size: int
+    writes_undo_file: bool
+    undo_file: str | None
+
+
+class End(NamedTuple):
+    """How a run ended: partitions by their fate, and whether it left no throttle (`is_clean`)."""
+
+    done: int
+    failed: int
+    moving: int
+    waiting: int
+    is_timed_out: bool
+    is_clean: bool
+
+
+class Run:
+    """One run. The journal belongs to the caller, who closes it."""
+
+    def __init__(
+        self,
+        connect: Callable[[], AdminClient],
+        clock: Clock,
+        journal: Journal,
+        report: Report,
+        options: RunOptions,
+    ) -> None:
+        self._connect = connect
+        self._clock = clock
+        self._journal = journal
+        self._report = report
+        self._options = options
+
+    def find_work(self, admin: AdminClient, plan: Plan, complain: Callable[[str], None]) -> Work:
+        """What is left of the plan. What an interrupted run left is taken away also when this raises CommandError."""
+        try:
+            return find_work(admin, plan, self._journal.leftover, complain)
+        except CommandError:
+            self.take_leftover(admin)
+            raise
+
+    def take_leftover(self, admin: AdminClient) -> bool:
+        """Take away the throttles of an interrupted run; True when none of them is left."""
+        leftover = self._journal.leftover
+        if leftover is None:
+            return True
+        taken = take_away(admin, leftover.settings)
+        self._note_taken(taken, _LEFTOVER)
+        return self._journal.keep(leftover, tuple(taken.left))
+
+    def carry_out(self, admin: AdminClient, work: Work) -> End:
+        """Move the partitions and wait for them; the throttles are taken away also when this raises."""
+        if self._options.writes_undo_file:
+            path = write_undo(work, self._options.undo_file, self._clock.wall_ms())
+            self._report.note(f"The previous replicas are saved in {path}.")
+        if work.others:
+            self._report.note(f"Being moved by somebody else at the same time: {counted(work.others)}.")
+        supervision = self._prepare(admin, work)
+        is_interrupted = False
+        try:
+            supervision.run(admin)
+        except KeyboardInterrupt:
+            is_interrupted = True
+            raise
+        finally:
+            taken = supervision.tidy(interrupted=is_interrupted)
+            self._note_taken(taken, "Throttles were taken away from" if is_interrupted else "")
+            if is_interrupted:
+                self._note_interrupted(supervision.moves)
+        moves = supervision.moves
+        counts = len(moves.done), len(moves.failed), len(moves.moving), len(moves.waiting)
+        return End(*counts, is_timed_out=supervision.is_timed_out, is_clean=not taken.left)
+
+    def _prepare(self, admin: AdminClient, work: Work) -> Supervision:
+        """The supervision with its limits; throttles that an interrupted run left and nobody needs are taken away."""
+        rules, limits = self._options.rules, self._options.limits
+        moves = Moves(work.jobs, work.under_way, self._options.batch_size, self._report.partition)
+        supervision = Supervision(self._connect, self._clock, moves, self._journal, self._report, rules)
+        settings, unneeded = self._settings(admin, work)
+        replicas = {key: (before, work.jobs[key].after) for key, before in work.before.items() if key in work.jobs}
+        left: tuple[Setting, ...] = ()
+        if unneeded:
+            self._journal.write(Record((*settings, *unneeded), replicas))
+            taken = take_away(admin, unneeded)
+            self._note_taken(taken, _LEFTOVER)
+            left = tuple(taken.left)
+        throttle = None
+        if settings and limits is not None:
+            throttle = AdaptiveThrottle(*limits, rules.interval_ms * WINDOW_LOOKS)
+        supervision.limit(settings, throttle, Record((*settings, *left), replicas))
+        return supervision
+
+    def _settings(self, admin: AdminClient, work: Work) -> tuple[tuple[Setting, ...], tuple[Setting, ...]]:
+        """The settings that limit the moves, and those that an interrupted run left besides."""
+        from kafkatools.core.admin.replication_throttles import PartitionMove, brokers_of, find_throttles
+
+        leftover = () if self._journal.leftover is None else self._journal.leftover.settings
+        limits = self._options.limits
+        moves = {
+            key: PartitionMove(frozenset(job.before), frozenset(job.added))
+            for key, job in work.jobs.items()
+            if job.added and limits is not None
+        }
+        live = set(admin.brokers())
+        found = find_throttles(admin, sorted({topic for topic, _ in moves}), sorted(live & {*brokers_of(moves)}))
+        for error in found.errors.values():
+            raise error
+        rate = 0 if limits is None else limits.rate
+        settings = [one for one in settings_of(moves, rate, found) if not _is_absent(one, live)]
+        adopted, unneeded = adopt(settings, leftover, found)
+        others = sorted({f"{one.setting} of {one.name}" for one in adopted if one.before is not None})
+        if others:
+            fate = "are put back at the end" if self._options.rules.keep_others else "are taken away too"
+            self._report.note(f"Throttles that this run did not set {fate}: {', '.join(others)}")
+        return adopted, unneeded
+
+    def _note_taken(self, taken: TakenAway, lead: str) -> None:
+        if lead and taken.cleared:
+            self._report.note(f"{lead} {', '.join(taken.cleared)}.")
+        if taken.foreign:
+            self._report.note(f"Left alone, since somebody else has changed it: {', '.join(taken.foreign)}.")
+        for setting, reason in taken.left.items():
+            self._report.note(f"{setting.setting} of {setting.name} is left, the next run takes it away: {reason}")
+
+    def _note_interrupted(self, moves: Moves) -> None:
+        moving, waiting = len(moves.moving), len(moves.waiting)
+        if self._options.rules.cancel_on_interrupt:
+            self._report.note(f"Interrupted. Cancelled: {counted(moving)}; not begun: {waiting}.")
+        elif moving or waiting:
+            self._report.note(
+                f"Interrupted. Still moving in the cluster, without a throttle: {counted(moving)}; not begun: "
+                f"{waiting}. The same command goes on with them, --cancel stops what moves."
+            )
+
+
+def _is_absent(setting: Setting, live: set[int]) -> bool:
+    """Whether it is a setting of a broker that is not there: it copies nothing and cannot be told."""
+    from kafkatools.core.admin.configs import BROKER
+
+    return setting.kind == BROKER and int(setting.name) not in live
