@@ -13,6 +13,7 @@ cdef class Layout:
     cdef readonly bint is_flexible
     cdef readonly str text_errors
     cdef public object tag_defaults
+    cdef readonly dict runs
     cdef readonly Py_ssize_t least
 
 cdef const unsigned char* _items(const unsigned char[::1] data) noexcept
@@ -64,9 +65,10 @@ cdef class Reader:
     @cython.locals(count=Py_ssize_t, tag=int, stop=Py_ssize_t, tagged=list, place=Py_ssize_t)
     cdef void _tags(self, Layout layout, list values) except *
     cdef object _tagged_value(self, Layout layout, Py_ssize_t index)
-    @cython.locals(tag=int, size=Py_ssize_t, left=Py_ssize_t)
+    @cython.locals(tag=int, size=Py_ssize_t)
     cdef tuple _tag(self)
-    cdef void _end_tag(self, int tag, Py_ssize_t stop) except *
+    @cython.locals(size=Py_ssize_t, left=Py_ssize_t)
+    cdef void _end_tag(self, Layout layout, int tag, Py_ssize_t stop) except *
     @cython.locals(index=Py_ssize_t, count=Py_ssize_t, tag=int, stop=Py_ssize_t, place=Py_ssize_t)
     cpdef void skip(self, Layout layout) except *
     @cython.locals(code=int, kind=int)

@@ -17,8 +17,9 @@ from __future__ import annotations
 
 import struct
 import uuid
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping
+from operator import itemgetter
+from typing import Any, NamedTuple
 
 from kafkatools.core.errors import DecodeError
 from kafkatools.core.protocol.slices import ELEMENTS_PER_PAUSE, TooManyElements
@@ -128,6 +129,8 @@ class Layout:
         self.is_flexible = is_flexible
         self.text_errors = "replace" if replaces_bad_text else "strict"
         self.tag_defaults: list[Any] | None = None
+        # without a compiler, numbers that stand side by side are read and written by one call: by their first field
+        self.runs = {} if cython.compiled else _runs(self.codes[: self.plain], self.names)
         # the fewest bytes that an element can have
         self.least = self._least_size()
 
@@ -137,6 +140,27 @@ class Layout:
             code = self.codes[index]
             size += _least_size(code, self.layouts[index], self.is_flexible)
         return max(1, size)
+
+
+class Run(NamedTuple):
+    """Two and more numbers in a row, up to the field `stop`."""
+
+    codec: struct.Struct
+    stop: int
+    pick: Callable[[Any], Any]
+
+
+def _runs(codes: bytes, names: tuple[str, ...]) -> dict[int, Run]:
+    found: dict[int, Run] = {}
+    start = 0
+    for index in range(len(codes) + 1):
+        if index < len(codes) and codes[index] < _UUID:
+            continue
+        if index - start > 1:
+            codec = struct.Struct(">" + "".join(_LAYOUTS[code].format[1:] for code in codes[start:index]))
+            found[start] = Run(codec, index, itemgetter(*names[start:index]))
+        start = index + 1
+    return found
 
 
 def _least_size(code: int, layout: Any, is_flexible: bool) -> int:
@@ -219,11 +243,23 @@ class Reader:
         values: list[Any] = []
         index = 0
         while index < layout.plain:
+            if not cython.compiled and index in layout.runs:
+                values += self._run(layout.runs[index].codec)
+                index = len(values)
+                continue
             values.append(self._value(layout, index))
             index += 1
         if layout.is_flexible:
             self._tags(layout, values)
         return _make_tuple(layout.type, values)
+
+    def _run(self, run: Any) -> Any:
+        """Numbers that stand side by side."""
+        position = self.position
+        if run.size > self.end - position:
+            self._cut_off()
+        self.position = position + run.size
+        return run.unpack_from(self.data, position)
 
     def _value(self, layout: Layout, index: int) -> Any:
         code = layout.codes[index]
@@ -240,6 +276,8 @@ class Reader:
 
     def _fixed(self, kind: int) -> Any:
         """A number, a Boolean or an id."""
+        if not cython.compiled and kind < 9:
+            return self._run(_LAYOUTS[kind])[0]
         size = _size_of(kind)
         position = self.position
         if size > self.end - position:
@@ -269,6 +307,9 @@ class Reader:
 
     def varint(self) -> int:
         """An unsigned varint, as an int32 like Java's."""
+        if self.position < self.end and self.data[self.position] < 0x80:
+            self.position += 1
+            return self.data[self.position - 1]  # type: ignore[no-any-return]
         number = 0
         shift = 0
         position = self.position
@@ -397,8 +438,7 @@ class Reader:
             if tag in layout.tags:
                 place = layout.tags.index(tag)
                 tagged[place] = self._tagged_value(layout, layout.plain + place)
-                self._end_tag(tag, stop)
-            self.position = stop
+            self._end_tag(layout, tag, stop)
         values.extend(tagged)
 
     def _tagged_value(self, layout: Layout, index: int) -> Any:
@@ -410,14 +450,19 @@ class Reader:
         """A tag and where its field ends."""
         tag = self.varint()
         size = self.varint()
-        left = self.end - self.position
-        if size < 0 or size > left:
-            self._fail(f"Error reading byte array of {size} byte(s): only {left} byte(s) available")
         return tag, self.position + size
 
-    def _end_tag(self, tag: int, stop: int) -> None:
-        if self.position != stop:
-            self._fail(f"tagged field {tag} ends at byte {self.position}, not at byte {stop}")
+    def _end_tag(self, layout: Layout, tag: int, stop: int) -> None:
+        """Go to the end of a tagged field: a known one must have been read up to there, as Kafka would read on."""
+        if tag in layout.tags:
+            if self.position != stop:
+                self._fail(f"tagged field {tag} ends at byte {self.position}, not at byte {stop}")
+            return
+        left = self.end - self.position
+        if stop < self.position or stop > self.end:
+            size = stop - self.position
+            self._fail(f"Error reading byte array of {size} byte(s): only {left} byte(s) available")
+        self.position = stop
 
     # -- counting --
 
@@ -440,8 +485,7 @@ class Reader:
                     self._skip_value(layout, place)
                 elif self.varint() != 0:
                     self.skip(layout.layouts[place])
-                self._end_tag(tag, stop)
-            self.position = stop
+            self._end_tag(layout, tag, stop)
 
     def _skip_value(self, layout: Layout, index: int) -> None:
         code = layout.codes[index]
@@ -525,6 +569,9 @@ class Writer:
         index = 0
         if isinstance(value, layout.type):
             while index < layout.plain:
+                if not cython.compiled and index in layout.runs:
+                    index = self._run(layout, index, value[index : layout.runs[index].stop])
+                    continue
                 self._value(layout, index, value[index])
                 index += 1
             if layout.is_flexible:
@@ -535,6 +582,9 @@ class Writer:
             return
         fields = value if isinstance(value, Mapping) else _attributes_of(layout, value)
         while index < layout.plain:
+            if not cython.compiled and index in layout.runs:
+                index = self._run(layout, index, _picked(layout, index, fields))
+                continue
             name = layout.names[index]
             self._value(layout, index, fields[name] if name in fields else layout.defaults[index])
             index += 1
@@ -544,6 +594,19 @@ class Writer:
                 self._tags(layout, [fields.get(name, default) for name, default in pairs])
             else:
                 self._byte(0)
+
+    def _run(self, layout: Layout, index: int, values: Any) -> int:
+        """Write numbers that stand side by side, and return the index of the field after them."""
+        run = layout.runs[index]
+        self._room(run.codec.size)
+        try:
+            run.codec.pack_into(self.out, self.size, *values)
+        except struct.error:
+            for place, value in enumerate(values):  # which says what does not fit
+                self._fixed(layout, index + place, layout.codes[index + place], value)
+            return run.stop
+        self.size += run.codec.size
+        return run.stop
 
     def _value(self, layout: Layout, index: int, value: Any) -> None:
         code = layout.codes[index]
@@ -650,7 +713,9 @@ class Writer:
         if not hasattr(values, "__len__"):
             values = tuple(values)
         self._length(layout, len(values), False)
-        if kind != 12:
+        if not cython.compiled and 1 < kind < 8:
+            self._numbers(layout, index, kind, values)
+        elif kind != 12:
             for value in values:
                 if kind < 10:
                     self._fixed(layout, index, kind, value)
@@ -660,6 +725,16 @@ class Writer:
             self._shared(layout.layouts[index], values)
         else:
             self._structures(layout.layouts[index], values)
+
+    def _numbers(self, layout: Layout, index: int, kind: int, values: Any) -> None:
+        self._room(len(values) * _SIZES[kind])
+        try:
+            struct.pack_into(f">{len(values)}{_LAYOUTS[kind].format[1:]}", self.out, self.size, *values)
+        except struct.error:
+            for value in values:  # which says what does not fit
+                self._fixed(layout, index, kind, value)
+            return
+        self.size += len(values) * _SIZES[kind]
 
     def _structures(self, layout: Layout, values: Any) -> None:
         for done, value in enumerate(values):
@@ -708,6 +783,15 @@ def _tagged_bytes(layout: Layout, index: int, value: Any, pause: Any) -> bytes:
         writer._byte(1)
         writer.structure(layout.layouts[index], value)
     return writer.result()
+
+
+def _picked(layout: Layout, index: int, fields: Any) -> Any:
+    """The numbers of a run from a mapping."""
+    run = layout.runs[index]
+    try:
+        return run.pick(fields)
+    except KeyError:
+        return run.pick({**dict(zip(layout.names, layout.defaults)), **fields})  # noqa: B905
 
 
 def _attributes_of(layout: Layout, value: Any) -> dict[str, Any]:
