@@ -36,6 +36,13 @@ class Table:
     def __contains__(self, name: object) -> bool:
         return name in self.settings
 
+    def default_number(self, name: str) -> int:
+        """The default of a setting that is a whole number; for settings objects that are made without a Config."""
+        default = self[name].default
+        if not isinstance(default, int):
+            raise TypeError(f"{name} has no default that is a whole number")
+        return default
+
     def unknown(self, name: str) -> ConfigError:
         """The error for a name that is not in the table, with the nearest name that is."""
         import difflib

@@ -15,7 +15,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
-from kafkatools.core.config import Config
+from kafkatools.core.config import CONSUMER, Config
 from kafkatools.core.consumer.completed_fetch import READ_COMMITTED, CompletedFetch, FetchedColumns, FetchOptions
 from kafkatools.core.consumer.errors import FetchFailed, FetchOffsetOutOfRange
 from kafkatools.core.consumer.fetch_messages import (
@@ -45,13 +45,13 @@ _MAX_WAITING_FETCHES = 2
 class FetchSettings(NamedTuple):
     """The settings of fetching; names as in the consumer's configuration."""
 
-    min_bytes: int = 1
-    max_bytes: int = 52428800
-    max_wait_ms: int = 500
-    max_partition_bytes: int = 1048576
+    min_bytes: int = CONSUMER.default_number("fetch.min.bytes")
+    max_bytes: int = CONSUMER.default_number("fetch.max.bytes")
+    max_wait_ms: int = CONSUMER.default_number("fetch.max.wait.ms")
+    max_partition_bytes: int = CONSUMER.default_number("max.partition.fetch.bytes")
     rack_id: str = ""
-    metadata_max_age_ms: int = 300000
-    retry_backoff_ms: int = 100
+    metadata_max_age_ms: int = CONSUMER.default_number("metadata.max.age.ms")
+    retry_backoff_ms: int = CONSUMER.default_number("retry.backoff.ms")
     options: FetchOptions = FetchOptions()
 
     @classmethod

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
+from kafkatools.core.config import CONSUMER
 from kafkatools.core.errors import KafkaError
 
 Fields = Mapping[str, Any] | Callable[[int], Mapping[str, Any]]
@@ -31,11 +32,11 @@ class GroupSettings(NamedTuple):
 
     group_id: str
     group_instance_id: str | None = None
-    session_timeout_ms: int = 45_000
-    heartbeat_interval_ms: int = 3000
-    max_poll_interval_ms: int = 300_000
-    request_timeout_ms: int = 30_000
-    retry_backoff_ms: int = 100
-    retry_backoff_max_ms: int = 1000
+    session_timeout_ms: int = CONSUMER.default_number("session.timeout.ms")
+    heartbeat_interval_ms: int = CONSUMER.default_number("heartbeat.interval.ms")
+    max_poll_interval_ms: int = CONSUMER.default_number("max.poll.interval.ms")
+    request_timeout_ms: int = CONSUMER.default_number("request.timeout.ms")
+    retry_backoff_ms: int = CONSUMER.default_number("retry.backoff.ms")
+    retry_backoff_max_ms: int = CONSUMER.default_number("retry.backoff.max.ms")
     rack_id: str | None = None
     remote_assignor: str | None = None

@@ -23,7 +23,7 @@ from kafkatools.core.broker.metadata.snapshot import (
     SnapshotStore,
     encode_snapshot,
 )
-from kafkatools.core.config import Config
+from kafkatools.core.config import BROKER, Config
 from kafkatools.core.errors import CorruptRecord
 from kafkatools.core.log.files import FileSystem, write_atomically
 from kafkatools.core.log.format.checkpoints import write_partition_metadata
@@ -44,10 +44,10 @@ METADATA_LOG_CONFIG = LogConfig(retention_ms=-1, max_message_bytes=8 * 1024 * 10
 class SnapshotRules:
     """When snapshots are written and old ones go; the defaults are those of the settings of the same names."""
 
-    max_record_bytes_between_snapshots: int = 20 * 1024 * 1024
-    max_snapshot_interval_ms: int = 3_600_000
-    max_retention_bytes: int = 100 * 1024 * 1024
-    max_retention_ms: int = 7 * 86_400_000
+    max_record_bytes_between_snapshots: int = BROKER.default_number("metadata.log.max.record.bytes.between.snapshots")
+    max_snapshot_interval_ms: int = BROKER.default_number("metadata.log.max.snapshot.interval.ms")
+    max_retention_bytes: int = BROKER.default_number("metadata.max.retention.bytes")
+    max_retention_ms: int = BROKER.default_number("metadata.max.retention.ms")
     log_config: LogConfig = METADATA_LOG_CONFIG
 
     @classmethod

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from kafkatools.core.broker.metadata.image import MetadataImage
 from kafkatools.core.broker.server.channels import ControllerChannel, PeerChannel
 from kafkatools.core.clock import Clock
+from kafkatools.core.config import BROKER
 
 if TYPE_CHECKING:
     from kafkatools.core.broker.server.timer import TimerTask
@@ -17,13 +18,13 @@ if TYPE_CHECKING:
 class ReplicationSettings(NamedTuple):
     """Settings by Kafka's names (replica.*)."""
 
-    max_lag_ms: int = 30_000
-    fetch_max_bytes: int = 1_048_576
-    fetch_min_bytes: int = 1
-    fetch_response_max_bytes: int = 10_485_760
-    fetch_wait_max_ms: int = 500
-    fetch_backoff_ms: int = 1000
-    request_timeout_ms: int = 30_000
+    max_lag_ms: int = BROKER.default_number("replica.lag.time.max.ms")
+    fetch_max_bytes: int = BROKER.default_number("replica.fetch.max.bytes")
+    fetch_min_bytes: int = BROKER.default_number("replica.fetch.min.bytes")
+    fetch_response_max_bytes: int = BROKER.default_number("replica.fetch.response.max.bytes")
+    fetch_wait_max_ms: int = BROKER.default_number("replica.fetch.wait.max.ms")
+    fetch_backoff_ms: int = BROKER.default_number("replica.fetch.backoff.ms")
+    request_timeout_ms: int = BROKER.default_number("replica.socket.timeout.ms")
     quota_windows: tuple[int, int] = (1000, 11)
     selects_by_rack: bool = False
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import uuid
 from dataclasses import dataclass
 
-from kafkatools.core.config import Config
+from kafkatools.core.config import BROKER, Config
 
 
 @dataclass(frozen=True)
@@ -13,14 +13,14 @@ class RaftSettings:
     """Times and sizes; the defaults are Kafka's. `cluster_id` None is never compared."""
 
     cluster_id: str | None = None
-    election_timeout_ms: int = 1000
-    election_backoff_max_ms: int = 1000
-    fetch_timeout_ms: int = 2000
-    request_timeout_ms: int = 2000
-    retry_backoff_ms: int = 20
+    election_timeout_ms: int = BROKER.default_number("controller.quorum.election.timeout.ms")
+    election_backoff_max_ms: int = BROKER.default_number("controller.quorum.election.backoff.max.ms")
+    fetch_timeout_ms: int = BROKER.default_number("controller.quorum.fetch.timeout.ms")
+    request_timeout_ms: int = BROKER.default_number("controller.quorum.request.timeout.ms")
+    retry_backoff_ms: int = BROKER.default_number("controller.quorum.retry.backoff.ms")
     fetch_max_wait_ms: int = 500
-    fetch_max_bytes: int = 1_048_576
-    fetch_snapshot_max_bytes: int = 1_048_576
+    fetch_max_bytes: int = BROKER.default_number("controller.quorum.fetch.max.bytes")
+    fetch_snapshot_max_bytes: int = BROKER.default_number("controller.quorum.fetch.snapshot.max.bytes")
     listener_name: str = "CONTROLLER"
     directory_id: uuid.UUID | None = None
 

@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
+from kafkatools.core.config import BROKER
+
 INT_MAX = 2**31 - 1
 
 
@@ -41,6 +43,11 @@ class IntervalSetting:
         return self.default_ms if given is None else min(max(int(given), self.least_ms), self.greatest_ms)
 
 
+def interval(name: str) -> IntervalSetting:
+    """The setting of a group, with the default that the broker's setting of that name has."""
+    return IntervalSetting(name, BROKER.default_number(f"group.{name}"))
+
+
 class MemberTimes:
     """How long members may be silent, and how often they are to be heard of, in the groups of one kind."""
 
@@ -62,13 +69,13 @@ class MemberTimes:
 class ConsumerGroupSettings(MemberTimes):
     """The settings; `own` gives those of a group by their names."""
 
-    session_timeout: IntervalSetting = IntervalSetting("consumer.session.timeout.ms", 45_000)
-    heartbeat_interval: IntervalSetting = IntervalSetting("consumer.heartbeat.interval.ms", 5000)
-    assignment_interval: IntervalSetting = IntervalSetting("consumer.assignment.interval.ms", 1000)
+    session_timeout: IntervalSetting = interval("consumer.session.timeout.ms")
+    heartbeat_interval: IntervalSetting = interval("consumer.heartbeat.interval.ms")
+    assignment_interval: IntervalSetting = interval("consumer.assignment.interval.ms")
     max_size: int = INT_MAX
     assignors: tuple[str, ...] = ("uniform", "range")
     migration_policy: MigrationPolicy = MigrationPolicy.BIDIRECTIONAL
-    regex_refresh_interval_ms: int = 600_000
+    regex_refresh_interval_ms: int = BROKER.default_number("group.consumer.regex.refresh.interval.ms")
     own: Callable[[str], Mapping[str, str]] = field(default=lambda group_id: {})
 
     def assignment_interval_ms(self, group_id: str) -> int:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from kafkatools.core.broker.coordinators.groups.modern.consumer_settings import IntervalSetting, MemberTimes
+from kafkatools.core.broker.coordinators.groups.modern.consumer_settings import IntervalSetting, MemberTimes, interval
+from kafkatools.core.config import BROKER
 
 READ_COMMITTED = "read_committed"
 NO_OWN: Mapping[str, str] = {}
@@ -15,12 +16,12 @@ NO_OWN: Mapping[str, str] = {}
 class ShareGroupSettings(MemberTimes):
     """The settings; `own` gives those of a group by their names."""
 
-    session_timeout: IntervalSetting = IntervalSetting("share.session.timeout.ms", 45_000)
-    heartbeat_interval: IntervalSetting = IntervalSetting("share.heartbeat.interval.ms", 5000)
-    lock_duration: IntervalSetting = IntervalSetting("share.record.lock.duration.ms", 30_000)
-    delivery_limit: IntervalSetting = IntervalSetting("share.delivery.count.limit", 5)
-    max_locks: IntervalSetting = IntervalSetting("share.partition.max.record.locks", 2000)
-    max_size: int = 200
+    session_timeout: IntervalSetting = interval("share.session.timeout.ms")
+    heartbeat_interval: IntervalSetting = interval("share.heartbeat.interval.ms")
+    lock_duration: IntervalSetting = interval("share.record.lock.duration.ms")
+    delivery_limit: IntervalSetting = interval("share.delivery.count.limit")
+    max_locks: IntervalSetting = interval("share.partition.max.record.locks")
+    max_size: int = BROKER.default_number("group.share.max.size")
     own: Callable[[str], Mapping[str, str]] = field(default=lambda group_id: NO_OWN)
 
     def lock_duration_ms(self, group_id: str) -> int:

@@ -1,32 +1,12 @@
-"""kt console-producer: what kafka-console-producer.sh does (org.apache.kafka.tools.ConsoleProducer).
-
-Standard input is read in large pieces, lines are found by the kernel and go to the producer as columns; only headers,
-JSON and --sync make records one by one. Every line read is reported: the last line on stderr is `N sent, M failed`, and
-M > 0 is exit status 1. In transactions (an option of ours) a record counts as sent when it is committed; the first
-failure aborts the open transaction and ends the run.
-"""
+"""One run of kt console-producer: lines are read and sent, every one that failed is told, and both are counted."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
-from kafkatools.exit_status import ExitStatus, UsageError
-from kafkatools.options import (
-    BOOTSTRAP_SERVER,
-    Args,
-    Command,
-    Option,
-    Refusal,
-    Requirement,
-    Rule,
-    client_values,
-    command_config,
-    java_int,
-    java_long,
-    properties_file,
-    property_pairs,
-)
+from kafkatools.exit_status import ExitStatus
+from kafkatools.options import Args
 
 if TYPE_CHECKING:
     from kafkatools.console import Console
@@ -38,197 +18,9 @@ if TYPE_CHECKING:
     from kafkatools.tools.lines.line_reader import LineFormat
     from kafkatools.tools.lines.record_transactions import RecordTransactions
 
-BATCH_BYTES = 262_144
-"""batch.size unless given: Kafka's 16384 costs a request per 160 lines of 100 bytes; memory is bounded by buffer.memory
-all the same."""
-
-_LINE_READERS = (
-    "org.apache.kafka.tools.LineMessageReader",
-    "kafka.tools.ConsoleProducer$LineMessageReader",
-    "LineMessageReader",
-)
 _INTERRUPTED_CLOSE_MS = 5_000
 _PIPE_BYTES = 1 << 20
 _TELL_EVERY_MS = 60_000
-
-OPTIONS = (
-    BOOTSTRAP_SERVER,
-    Option("--topic", "The topic that gets the records.", value="TOPIC", required=True),
-    Option("--sync", "Wait for each record before the next is sent; stop at the first that fails."),
-    Option(
-        "--compression-codec",
-        "Compression of batches; gzip when the value is left out.",
-        value="CODEC",
-        optional_value=True,
-        implied="gzip",
-        choices=("none", "gzip", "snappy", "lz4", "zstd"),
-    ),
-    Option("--batch-size", f"Largest batch in bytes (default {BATCH_BYTES}).", value="BYTES", type=java_int),
-    Option(
-        "--message-send-max-retries",
-        "Tries after the first (default 3; in transactions as many as fit delivery.timeout.ms).",
-        value="COUNT",
-        type=java_int,
-    ),
-    Option("--retry-backoff-ms", "Pause before a retry (default 100).", value="MS", type=java_long),
-    Option("--timeout", "How long a batch may wait to fill (default 1000; 0 with --sync).", value="MS", type=java_long),
-    Option(
-        "--request-required-acks",
-        "Who must have a record before it counts as sent: 0 nobody, 1 the leader, -1 or all the replicas in sync "
-        "(default -1).",
-        value="ACKS",
-        choices=("0", "1", "-1", "all"),
-    ),
-    Option("--request-timeout-ms", "How long to wait for a broker's answer (default 1500).", value="MS", type=java_int),
-    Option(
-        "--metadata-expiry-ms", "Age at which metadata is fetched again (default 300000).", value="MS", type=java_long
-    ),
-    Option("--max-block-ms", "Longest wait for metadata or memory (default 60000).", value="MS", type=java_long),
-    Option("--max-memory-bytes", "Memory for records not yet sent (default 33554432).", value="BYTES", type=java_long),
-    Option(
-        "--max-partition-memory-bytes",
-        "Older name for the batch size.",
-        value="BYTES",
-        type=java_int,
-        replacement="--batch-size",
-    ),
-    Option("--socket-buffer-size", "TCP send buffer in bytes (default: the system's).", value="BYTES", type=java_int),
-    Option("--line-reader", "The class that reads the input; LineMessageReader is the only one here.", value="CLASS"),
-    Option(
-        "--reader-property",
-        "Setting of the reader: parse.key, key.separator, parse.headers, headers.delimiter, headers.separator, "
-        "headers.key.separator, null.marker, ignore.error.",
-        value="NAME=VALUE",
-        repeatable=True,
-    ),
-    Option(
-        "--property",
-        "Older name of --reader-property.",
-        value="NAME=VALUE",
-        repeatable=True,
-        replacement="--reader-property",
-    ),
-    Option("--reader-config", "Properties file with settings of the reader.", value="FILE"),
-    Option("--command-property", "Setting of the producer.", value="NAME=VALUE", repeatable=True),
-    Option(
-        "--producer-property",
-        "Older name of --command-property.",
-        value="NAME=VALUE",
-        repeatable=True,
-        replacement="--command-property",
-    ),
-    command_config("Properties file with settings of the producer."),
-    Option("--producer.config", "Older name of --command-config.", value="FILE", replacement="--command-config"),
-    Option(
-        "--transactional-id",
-        "Send in transactions under this lasting name; an earlier producer of the name is fenced.",
-        value="ID",
-        ours=True,
-    ),
-    Option(
-        "--transaction-records",
-        "Commit after so many records (default 0: the whole input is one transaction).",
-        value="COUNT",
-        type=java_int,
-        ours=True,
-    ),
-)
-
-_TOGETHER = "Options --{new} and --{old} cannot be specified together."
-_RENAMED = (
-    ("reader-property", "property"),
-    ("command-property", "producer-property"),
-    ("command-config", "producer.config"),
-)
-
-RULES: tuple[Rule, ...] = (
-    Requirement(("topic",)),
-    *(Refusal(old, (new,), _TOGETHER.format(new=new, old=old)) for new, old in _RENAMED),
-)
-
-_MERGED: tuple[tuple[str, str, str | None], ...] = (
-    ("linger.ms", "timeout", "1000"),
-    ("acks", "request_required_acks", "-1"),
-    ("request.timeout.ms", "request_timeout_ms", "1500"),
-    ("retries", "message_send_max_retries", "3"),
-    ("retry.backoff.ms", "retry_backoff_ms", "100"),
-    ("send.buffer.bytes", "socket_buffer_size", "-1"),
-    ("buffer.memory", "max_memory_bytes", "33554432"),
-    ("metadata.max.age.ms", "metadata_expiry_ms", "300000"),
-    ("max.block.ms", "max_block_ms", "60000"),
-    ("compression.type", "compression_codec", None),
-    ("transactional.id", "transactional_id", None),
-)
-"""Settings, their option, and the tool's own default (Kafka's ConsoleProducer has these, not those of the producer)."""
-
-
-def run(console: Console, args: Args) -> ExitStatus:
-    """Sends every line of standard input."""
-    from kafkatools.core.errors import ConfigError
-
-    for new, old in _RENAMED:
-        if args.given(old):
-            console.note(
-                f"Warning: --{old} is deprecated and will be removed in a future version. Use --{new} instead."
-            )
-    if args.line_reader is not None and args.line_reader not in _LINE_READERS:
-        raise UsageError(f"{args.line_reader} is not a line reader of kt", f"There is one: {_LINE_READERS[0]}.")
-    try:
-        line_format = _line_format(args)
-    except ConfigError as error:
-        raise UsageError(str(error)) from None
-    config = producer_config(console, args)
-    if args.transaction_records is not None:
-        if config.transactional_id is None:
-            raise UsageError("--transaction-records needs --transactional-id")
-        if args.transaction_records < 0:
-            raise UsageError(f"--transaction-records is 0 or more, not {args.transaction_records}")
-    if not console.is_debug:
-        _silence_log()
-    return ConsoleProducer(console, args, config, line_format).run()
-
-
-def _silence_log() -> None:
-    """Keep the client's log (retries, reconnects) off the terminal: the report names failures."""
-    import logging
-
-    logging.getLogger("kafkatools").addHandler(logging.NullHandler())
-
-
-def _line_format(args: Args) -> LineFormat:
-    from kafkatools.tools.lines.line_reader import LineFormat
-
-    properties = properties_file(args, "reader_config")
-    properties |= property_pairs(args.reader_property, "reader-property") | property_pairs(args.property, "property")
-    if args.json and set(properties) - {"ignore.error"}:
-        raise UsageError("--json reads JSON lines: of the reader properties only ignore.error applies")
-    return LineFormat.from_properties(properties)
-
-
-def producer_config(console: Console, args: Args) -> Config:
-    """The producer's settings: the file, then --command-property, then the options; Kafka's
-    ConsoleProducerOptions.producerProps."""
-    from kafkatools.core.config import PRODUCER, Config
-
-    pair_options = ("command-property", "producer-property")
-    values = client_values(PRODUCER, args, "producer.config", pair_options, console.note)
-    named = values.get("transactional.id", args.transactional_id)
-    if args.transactional_id not in (None, named):
-        raise UsageError(f"--transactional-id is {args.transactional_id}, but the property transactional.id is {named}")
-    is_transactional = named is not None
-    for name, option, default in _MERGED:
-        given = getattr(args, option)
-        if given is not None:
-            values[name] = given
-        elif default is not None and not (name == "retries" and is_transactional):
-            values.setdefault(name, "0" if name == "linger.ms" and args.sync else default)
-    size = args.max_partition_memory_bytes if args.max_partition_memory_bytes is not None else args.batch_size
-    if size is not None:
-        values["batch.size"] = size
-    values.setdefault("batch.size", str(BATCH_BYTES))
-    values.setdefault("client.id", "console-producer")
-    values["bootstrap.servers"] = console.connect(args)
-    return Config(PRODUCER, values)
 
 
 def _size(length: int) -> str:
@@ -589,17 +381,3 @@ class ConsoleProducer:
         if self._transactions is not None or not (is_lost or self._is_interrupted):
             return False
         return self._last_line < self._reader.line_number or (is_lost and self._console.has_more_input())
-
-
-COMMAND = Command(
-    "console-producer",
-    "Send lines of standard input to a topic.",
-    OPTIONS,
-    run,
-    rules=RULES,
-    examples=(
-        "kt console-producer --topic first < lines.txt",
-        "kt console-producer --topic first --reader-property parse.key=true < pairs.tsv",
-        "kt console-producer --topic first --transactional-id loader --transaction-records 1000 < lines.txt",
-    ),
-)
