@@ -17,14 +17,13 @@ from typing import TYPE_CHECKING
 from kafkatools.core.broker.apis.contexts import ProduceContext
 from kafkatools.core.broker.replicas.partition import NONE, WaitingWrite
 from kafkatools.core.broker.server.listener import OWED
-from kafkatools.core.broker.server.requests import CloseConnection
+from kafkatools.core.broker.server.requests import Client, CloseConnection
 from kafkatools.core.errors import DecodeError, KafkaStorageError
 from kafkatools.core.protocol.varints import read_unsigned_varint, unsigned_varint
 from kafkatools.core.records.layout import HEADER_SIZE
 
 if TYPE_CHECKING:
     from kafkatools.core.broker.replicas.partition import Partition
-    from kafkatools.core.broker.server.listener import Connection
     from kafkatools.core.broker.server.requests import Request
 
 _CORRELATION_START, _CORRELATION_END = 4, 8
@@ -101,7 +100,7 @@ class RepeatedProduce:
         if partition.log.high_watermark >= end and not partition.waiting:
             return self._frame(correlation_id, NONE, offsets)
 
-        def finish(error_code: int) -> Connection:
+        def finish(error_code: int) -> Client:
             self._connection.pay(self._frame(correlation_id, error_code, offsets))
             return self._connection
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from struct import Struct
 
-from kafkatools.core.broker.apis import produce
+from kafkatools.core.broker.apis import appends
 from kafkatools.core.broker.apis.contexts import ProduceContext
 from kafkatools.core.broker.coordinators.transactions.coordinator import ProducerIdentity
 from kafkatools.core.broker.coordinators.transactions.transaction import TopicPartition
@@ -39,19 +39,19 @@ RETRIED_AS_NOT_ENOUGH_REPLICAS = (NetworkException, CoordinatorLoadInProgress, C
 _IDENTITY = Struct(">qh")
 _SEQUENCE = Struct(">i")
 IDENTITY_POSITION, SEQUENCE_POSITION = 43, 53
-Refused = dict[TopicPartition, produce.PartitionResult]
+Refused = dict[TopicPartition, appends.PartitionResult]
 
 
-def handle(node: ProduceContext, request: Request, data: produce.ProduceData) -> Response:
+def handle(node: ProduceContext, request: Request, data: appends.ProduceData) -> Response:
     """Verify what has to be, then append."""
     transactional_id = data.transactional_id
-    has_records = produce.has_transactional_records(data.topics)
+    has_records = appends.has_transactional_records(data.topics)
     if has_records and (
         transactional_id is None or not node.authorize(request, WRITE, TRANSACTIONAL_ID, transactional_id)
     ):
         return _refuse_all(request, data, TransactionalIdAuthorizationFailed.code)
     if not has_records or transactional_id is None:
-        return produce.append_all(node, request, data)
+        return appends.append_all(node, request, data)
     operation = operation_of(request.version)
     wanted: list[TopicPartition] = []
     producers = set()
@@ -70,7 +70,7 @@ def handle(node: ProduceContext, request: Request, data: produce.ProduceData) ->
         )
     is_off = not operation.adds and not node.config.transaction_partition_verification_enable
     if not wanted or is_off:
-        return produce.append_all(node, request, data)
+        return appends.append_all(node, request, data)
     return _verified(node, request, data, (transactional_id, producers.pop(), wanted, operation))
 
 
@@ -82,16 +82,16 @@ def operation_of(version: int) -> Operation:
 
 
 def _transactional(
-    node: ProduceContext, request: Request, data: produce.ProduceData
+    node: ProduceContext, request: Request, data: appends.ProduceData
 ) -> list[tuple[Partition, memoryview]]:
     """The partitions whose batch belongs to a transaction; those that cannot be written to fail by themselves later."""
     found = []
     for topic in data.topics:
         for index, records in topic.partitions:
-            if records is None or len(records) < HEADER_SIZE or not records[produce.ATTRIBUTES_LOW_BYTE] & 0x10:
+            if records is None or len(records) < HEADER_SIZE or not records[appends.ATTRIBUTES_LOW_BYTE] & 0x10:
                 continue
             try:
-                found.append((produce.find_partition(node, request, topic, index), records))
+                found.append((appends.find_partition(node, request, topic, index), records))
             except KafkaError:
                 continue
     return found
@@ -100,7 +100,7 @@ def _transactional(
 def _verified(
     node: ProduceContext,
     request: Request,
-    data: produce.ProduceData,
+    data: appends.ProduceData,
     transaction: tuple[str, ProducerIdentity, list[TopicPartition], Operation],
 ) -> Response:
     transactional_id, producer, wanted, operation = transaction
@@ -114,7 +114,7 @@ def _verified(
 class _Finish:
     """Appends when the partitions are part of the transaction: while the handler runs, or later from a copy."""
 
-    def __init__(self, node: ProduceContext, request: Request, data: produce.ProduceData) -> None:
+    def __init__(self, node: ProduceContext, request: Request, data: appends.ProduceData) -> None:
         self._node = node
         self._request = request
         self._data = data
@@ -123,10 +123,10 @@ class _Finish:
 
     def __call__(self, refused: Refused) -> None:
         if not self._is_delayed:
-            self._response = produce.append_all(self._node, self._request, self._data, refused)
+            self._response = appends.append_all(self._node, self._request, self._data, refused)
             return
         try:
-            response = produce.append_all(self._node, self._request, self._data, refused)
+            response = appends.append_all(self._node, self._request, self._data, refused)
         except CloseConnection:
             self._request.connection.close()
             return
@@ -140,7 +140,7 @@ class _Finish:
         self._is_delayed = True
         request = self._request
         request.frame = memoryview(bytearray(request.frame))
-        self._data = produce.parse(request.frame, request.body_offset, request.version)
+        self._data = appends.parse(request.frame, request.body_offset, request.version)
         return DELAYED
 
 
@@ -152,7 +152,7 @@ def _refused(codes: Mapping[TopicPartition, int], operation: Operation) -> Refus
     }
 
 
-def _produce_result(index: int, code: int, operation: Operation) -> produce.PartitionResult:
+def _produce_result(index: int, code: int, operation: Operation) -> appends.PartitionResult:
     """A coordinator's error as a producer knows how to take it (ReplicaManager.handleProduceAppend)."""
     kind = error_for_code(code)
     message = None
@@ -161,14 +161,14 @@ def _produce_result(index: int, code: int, operation: Operation) -> produce.Part
     elif kind in RETRIED_AS_NOT_ENOUGH_REPLICAS or (kind is ConcurrentTransactions and not operation.adds):
         message = f"Unable to verify the partition has been added to the transaction. Underlying error: {kind.name}"
         code = NotEnoughReplicas.code
-    return produce.PartitionResult(index, code, message=message)
+    return appends.PartitionResult(index, code, message=message)
 
 
-def _refuse_all(request: Request, data: produce.ProduceData, code: int, message: str | None = None) -> Response:
+def _refuse_all(request: Request, data: appends.ProduceData, code: int, message: str | None = None) -> Response:
     if data.acks == 0:
         raise CloseConnection("a produce request with acks=0 failed")
     results = [
-        (topic, [produce.PartitionResult(index, code, message=message) for index, _ in topic.partitions])
+        (topic, [appends.PartitionResult(index, code, message=message) for index, _ in topic.partitions])
         for topic in data.topics
     ]
-    return [produce.encode_response(request, results)]
+    return [appends.encode_response(request, results)]

@@ -4,15 +4,14 @@ sent, the listener does not read from the connection and does not see that the c
 from __future__ import annotations
 
 import select
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-if TYPE_CHECKING:
-    from kafkatools.core.broker.server.listener import Connection
+from kafkatools.core.broker.server.requests import Client
 
 _GONE: Final[int] = getattr(select, "POLLRDHUP", 0) | select.POLLHUP | select.POLLERR
 
 
-def is_present(connection: Connection) -> bool:
+def is_present(connection: Client) -> bool:
     """Whether the client has not closed its side. Where the system cannot tell (no POLLRDHUP), only a reset counts."""
     if connection.is_closed:
         return False

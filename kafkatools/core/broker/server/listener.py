@@ -26,7 +26,7 @@ import socket
 from collections import deque
 from collections.abc import Callable
 from struct import Struct
-from typing import Final, Protocol
+from typing import Final
 
 from kafkatools.core.broker.server.acceptor import Acceptor, Dispatch
 from kafkatools.core.broker.server.connection_limits import ConnectionLimits, OwnedDescriptor
@@ -39,6 +39,7 @@ from kafkatools.core.broker.server.requests import (
     HasDescriptor,
     Request,
     Response,
+    Shortcut,
 )
 from kafkatools.core.broker.server.slow_lane import SlowLane
 from kafkatools.core.clock import monotonic_ns
@@ -60,15 +61,6 @@ READ = selectors.EVENT_READ
 WRITE = selectors.EVENT_WRITE
 OWED: Final = b"owed"
 MAX_OWED = 64
-
-
-class Shortcut(Protocol):
-    """What a handler leaves with a connection to answer requests like the last one without parsing them."""
-
-    def answer(self, frame: memoryview) -> bytes | None:
-        """The response to a frame; OWED when it comes later, by `Connection.pay`; None, and nothing has happened, when
-        it has to be dispatched."""
-        ...
 
 
 class Connection:

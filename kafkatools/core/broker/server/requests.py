@@ -7,16 +7,12 @@ The size prefix counts all of them. A handler returns the parts; or `DELAYED` wh
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import socket
+from collections.abc import Callable, Mapping, Sequence
 from struct import Struct
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import Any, Final, Protocol
 
 from kafkatools.core.protocol.slices import pausing
-
-if TYPE_CHECKING:
-    from kafkatools.core.broker.server.listener import Connection
-    from kafkatools.core.broker.server.quotas import Quotas
-    from kafkatools.core.broker.server.slow_lane import SlowLane
 
 _SIZE_AND_CORRELATION = Struct(">ii")
 
@@ -53,6 +49,90 @@ SLICED: Final[Response] = (b"sliced",)
 NO_RESPONSE: Final[Response] = ()
 
 
+class Shortcut(Protocol):
+    """What a handler leaves with a connection to answer requests like the last one without parsing them."""
+
+    def answer(self, frame: memoryview) -> bytes | None:
+        """The response to a frame; OWED when it comes later, by `Connection.pay`; None, and nothing has happened, when
+        it has to be dispatched."""
+        ...
+
+
+class ServedApis(Protocol):
+    """What a listener answers (`Dispatcher`)."""
+
+    apis: Mapping[int, Any]
+
+
+class Place(Protocol):
+    """The listener of a connection (`Acceptor`)."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def dispatch(self) -> ServedApis: ...
+
+
+class Client(Protocol):
+    """The connection of a request (`Connection`)."""
+
+    shortcut: Shortcut | None
+    last_written: object
+    on_close: Callable[[], None] | None
+    is_peer: bool
+
+    @property
+    def client_host(self) -> str: ...
+
+    @property
+    def is_closed(self) -> bool: ...
+
+    @property
+    def acceptor(self) -> Place: ...
+
+    @property
+    def socket(self) -> socket.socket: ...
+
+    def complete(self, response: Response) -> None:
+        """Send the response to the request that was delayed, then go on with the frames after it."""
+
+    def end_slices(self, outcome: Response | CloseConnection) -> None:
+        """Send the response to a request that was handled in slices, then go on with the frames after it."""
+
+    def pay(self, response: bytes) -> None:
+        """Queue a response that is owed."""
+
+    def settle(self) -> None:
+        """Send what was queued."""
+
+    def throttle(self, delay_ms: int) -> None:
+        """Read and handle nothing more for so long (KIP-219)."""
+
+    def close(self) -> None:
+        """Drop the connection."""
+
+
+class Usage(Protocol):
+    """What clients use of the broker (`Quotas`)."""
+
+    def note_request(self, request: Request) -> None:
+        """Count the time of a request."""
+
+    def note_produce(self, request: Request, size_bytes: int) -> None:
+        """Count bytes that were written."""
+
+    def note_fetch(self, request: Request, size_bytes: int) -> bool:
+        """Count bytes that are read; whether the response has to be empty."""
+
+
+class Lane(Protocol):
+    """Where large requests are handled in slices (`SlowLane`)."""
+
+    def submit(self, request: Request, work: Callable[[], Response]) -> None:
+        """Handle a request in slices, after those before it."""
+
+
 class Request:
     """One request frame. `frame` is a writable view on the connection's receive buffer: valid only until the handler
     returns."""
@@ -73,17 +153,17 @@ class Request:
         "version",
     )
 
-    def __init__(self, connection: Connection, frame: memoryview, header: tuple[int, int, int]) -> None:
+    def __init__(self, connection: Client, frame: memoryview, header: tuple[int, int, int]) -> None:
         self.connection = connection
         self.frame = frame
         self.api_key, self.version, self.correlation_id = header
         self.client_id: str | None = None
         self.body_offset = 0
         self.is_flexible = False
-        self.quotas: Quotas | None = None
+        self.quotas: Usage | None = None
         self.started_ns = 0
         self.throttle_ms = 0
-        self.lane: SlowLane | None = None
+        self.lane: Lane | None = None
         self.pause: Callable[[], None] | None = None
 
     @property

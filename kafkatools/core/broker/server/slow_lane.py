@@ -17,13 +17,9 @@ import gc
 import threading
 from collections import deque
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
-from kafkatools.core.broker.server.requests import CloseConnection, Request, Response
+from kafkatools.core.broker.server.requests import Client, CloseConnection, Request, Response
 from kafkatools.core.clock import thread_time_ns
-
-if TYPE_CHECKING:
-    from kafkatools.core.broker.server.listener import Connection
 
 SLICE_NS = 5_000_000
 MOST_ACTIVE = 4
@@ -38,7 +34,7 @@ class _Job:
     """One request and its thread. The listener's thread calls `resume`, the job's own thread calls `pause`."""
 
     def __init__(self, request: Request, work: Callable[[], Response], slice_ns: int) -> None:
-        self.connection: Connection = request.connection
+        self.connection = request.connection
         self.is_done = False
         self.is_abandoned = False
         self.outcome: Response | CloseConnection = ()
@@ -154,7 +150,7 @@ class SlowLane:
         if not job.is_abandoned:
             job.connection.end_slices(job.outcome)
 
-    def abandon(self, connection: Connection) -> None:
+    def abandon(self, connection: Client) -> None:
         """Drop the request of a connection that was closed."""
         self._waiting = deque(job for job in self._waiting if job.connection is not connection)
         for job in self._active:

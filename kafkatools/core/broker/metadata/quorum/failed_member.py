@@ -7,14 +7,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from kafkatools.core.broker.metadata.quorum import raft_messages as wire
+from kafkatools.core.broker.metadata.quorum.member import Member
 from kafkatools.core.broker.metadata.quorum.quorum_states import NEVER, Follower, Leader, Resigned
 
 if TYPE_CHECKING:
     from kafkatools.core.broker.metadata.quorum.peer_requests import PeerRequests
-    from kafkatools.core.broker.metadata.quorum.raft import Raft
 
 
-def resign(raft: Raft) -> Resigned | None:
+def resign(raft: Member) -> Resigned | None:
     """The Resigned state of a leader whose disk failed; None for any other member."""
     state = raft.state
     if not isinstance(state, Leader):
@@ -22,7 +22,7 @@ def resign(raft: Raft) -> Resigned | None:
     return Resigned(state.epoch, NEVER, set(raft.other_voters), state.successors())
 
 
-def take_answers(raft: Raft, requests: PeerRequests) -> None:
+def take_answers(raft: Member, requests: PeerRequests) -> None:
     """Note the voters that confirmed the request for an election (EndQuorumEpoch); the others are asked again."""
     for answer in requests.take_answers():
         requests.settle(answer, raft.now_ms, is_settled=answer.entity is not None)
@@ -30,12 +30,12 @@ def take_answers(raft: Raft, requests: PeerRequests) -> None:
             raft.state.unacknowledged.discard(answer.node_id)
 
 
-def has_resigned(raft: Raft) -> bool:
+def has_resigned(raft: Member) -> bool:
     """Whether a new leader is known, or every other voter has confirmed the request for an election."""
     return not isinstance(raft.state, Resigned) or not raft.state.unacknowledged
 
 
-def elected(raft: Raft, entity: Any) -> Follower | None:
+def elected(raft: Member, entity: Any) -> Follower | None:
     """The state after a BeginQuorumEpoch request; None when the request names no new leader."""
     asked = wire.only_partition(entity.topics, "topic_name")
     is_of_cluster = entity.cluster_id is None or entity.cluster_id == raft.settings.cluster_id

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from kafkatools.core.broker.metadata.quorum.election_store import ElectionState
+from kafkatools.core.broker.metadata.quorum.member import Member
 from kafkatools.core.broker.metadata.quorum.quorum_states import (
     NEVER,
     Candidate,
@@ -16,11 +15,8 @@ from kafkatools.core.broker.metadata.quorum.quorum_states import (
     Votes,
 )
 
-if TYPE_CHECKING:
-    from kafkatools.core.broker.metadata.quorum.raft import Raft
 
-
-def initial_state(raft: Raft, stored: ElectionState) -> State:
+def initial_state(raft: Member, stored: ElectionState) -> State:
     """What a member was when it stopped; a leader must not lead the same epoch again, it may have lost records."""
     epoch, leader_id, voted_id = stored
     fetch_deadline_ms = raft.now_ms + raft.settings.fetch_timeout_ms
@@ -40,7 +36,7 @@ def initial_state(raft: Raft, stored: ElectionState) -> State:
     return Unattached(epoch, None, voted_id, deadline_ms)
 
 
-def note_leader(raft: Raft, epoch: int, leader_id: int | None) -> bool:
+def note_leader(raft: Member, epoch: int, leader_id: int | None) -> bool:
     """What a message says about epoch and leader; False when it contradicts what is known, or cannot be
     (maybeTransition)."""
     known = raft.state
@@ -60,7 +56,7 @@ def note_leader(raft: Raft, epoch: int, leader_id: int | None) -> bool:
     return known.leader_id == leader_id
 
 
-def _note_own(raft: Raft, epoch: int) -> bool:
+def _note_own(raft: Member, epoch: int) -> bool:
     """Others say that this node leads."""
     known = raft.state
     if epoch == known.epoch and isinstance(known, Leader | Resigned):

@@ -24,6 +24,7 @@ from kafkatools.core.broker.metadata.quorum import raft_messages as wire
 from kafkatools.core.broker.metadata.quorum.election_store import ElectionState, ElectionStore
 from kafkatools.core.broker.metadata.quorum.epoch_pace import EpochPace
 from kafkatools.core.broker.metadata.quorum.leadership import initial_state
+from kafkatools.core.broker.metadata.quorum.member import Member, ParkedFetch
 from kafkatools.core.broker.metadata.quorum.peer_requests import PeerRequests
 from kafkatools.core.broker.metadata.quorum.quorum_description import QuorumDescription, quorum_description
 from kafkatools.core.broker.metadata.quorum.quorum_states import (
@@ -74,7 +75,7 @@ class Raft:
         self.failure: Exception | None = None
         self.high_watermark = -1
         self.last_heard: tuple[int, int] | None = None  # a leader that answered a fetch, and when
-        self.parked: list[raft_requests.ParkedFetch] = []
+        self.parked: list[ParkedFetch] = []
         self.epoch_pace = EpochPace(settings.election_timeout_ms)
         self._store = store
         self._random = random
@@ -238,7 +239,7 @@ class Raft:
         """Fetch: `answer` gets the response's fields, now or when there is something to tell."""
         self._handle(lambda raft, asked: raft_requests.fetch(raft, asked, answer), entity, now_ms)
 
-    def _handle(self, handler: Callable[[Raft, Any], _Result], entity: Any, now_ms: int) -> _Result:
+    def _handle(self, handler: Callable[[Member, Any], _Result], entity: Any, now_ms: int) -> _Result:
         """Handle a request of another node; a disk error meanwhile makes this member fail."""
         if self.failure is not None:
             raise self.failure

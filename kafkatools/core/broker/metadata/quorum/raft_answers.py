@@ -5,10 +5,11 @@ Each handler gives True when the answer settles its request, False when it is to
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from kafkatools.core.broker.metadata.quorum import raft_messages as wire
 from kafkatools.core.broker.metadata.quorum.leadership import note_leader
+from kafkatools.core.broker.metadata.quorum.member import Member
 from kafkatools.core.broker.metadata.quorum.quorum_states import (
     Candidate,
     Follower,
@@ -31,11 +32,8 @@ from kafkatools.core.errors import (
     error_from_code,
 )
 
-if TYPE_CHECKING:
-    from kafkatools.core.broker.metadata.quorum.raft import Raft
 
-
-def handle(raft: Raft, node_id: int, api_key: int, entity: Any) -> bool:
+def handle(raft: Member, node_id: int, api_key: int, entity: Any) -> bool:
     """Look at an answer; whether it settles the request."""
     if entity.error_code:
         return _unexpected(raft, node_id, int(entity.error_code))
@@ -60,14 +58,14 @@ def handle(raft: Raft, node_id: int, api_key: int, entity: Any) -> bool:
     return True
 
 
-def _unexpected(raft: Raft, node_id: int, error_code: int) -> bool:
+def _unexpected(raft: Member, node_id: int, error_code: int) -> bool:
     if error_code != BrokerNotAvailable.code:
         message = f"Node {node_id} of the quorum answers with error {error_code}"
         raft.fault(error_from_code(error_code, message) or KafkaError(message))
     return False
 
 
-def _settle(raft: Raft, node_id: int, error_code: int, epoch: int, wire_leader_id: int) -> bool | None:
+def _settle(raft: Member, node_id: int, error_code: int, epoch: int, wire_leader_id: int) -> bool | None:
     """What an answer says about epoch and leader (maybeHandleCommonResponse); None when the rest of it counts."""
     leader_id = None if wire_leader_id < 0 else wire_leader_id
     if error_code == UnknownLeaderEpoch.code:
@@ -88,12 +86,12 @@ def _settle(raft: Raft, node_id: int, error_code: int, epoch: int, wire_leader_i
     return False if error_code == BrokerNotAvailable.code else None
 
 
-def _contradiction(raft: Raft, epoch: int, leader_id: int | None) -> None:
+def _contradiction(raft: Member, epoch: int, leader_id: int | None) -> None:
     known = f"this node knows {raft.leader_id} in epoch {raft.epoch}"
     raft.fault(KafkaError(f"An answer names {leader_id} as the leader of epoch {epoch}: {known}"))
 
 
-def _voted(raft: Raft, node_id: int, *, is_granted: bool) -> None:
+def _voted(raft: Member, node_id: int, *, is_granted: bool) -> None:
     state = raft.state
     if not isinstance(state, Prospective | Candidate):
         return
@@ -109,12 +107,12 @@ def _voted(raft: Raft, node_id: int, *, is_granted: bool) -> None:
         raft.back_off(state)
 
 
-def _settle_fetch(raft: Raft, node_id: int, answered: Any) -> bool | None:
+def _settle_fetch(raft: Member, node_id: int, answered: Any) -> bool | None:
     leader = answered.current_leader
     return _settle(raft, node_id, int(answered.error_code), leader.leader_epoch, leader.leader_id)
 
 
-def _fetched(raft: Raft, node_id: int, entity: Any) -> bool:
+def _fetched(raft: Member, node_id: int, entity: Any) -> bool:
     answered = wire.fetched_partition(entity.responses)
     if answered is None:
         return False
@@ -140,13 +138,13 @@ def _fetched(raft: Raft, node_id: int, entity: Any) -> bool:
     return is_done
 
 
-def _heard(raft: Raft, state: Follower) -> None:
+def _heard(raft: Member, state: Follower) -> None:
     state.has_updated_leader = True
     raft.last_heard = (state.leader_id, raft.now_ms)
     state.deadline_ms = raft.now_ms + raft.settings.fetch_timeout_ms
 
 
-def _truncate(raft: Raft, end: SnapshotId) -> bool:
+def _truncate(raft: Member, end: SnapshotId) -> bool:
     if end.offset < raft.high_watermark:
         raft.fault(
             KafkaStorageError(
@@ -159,7 +157,7 @@ def _truncate(raft: Raft, end: SnapshotId) -> bool:
     return True
 
 
-def _take_records(raft: Raft, state: Follower, data: bytes) -> bool:
+def _take_records(raft: Member, state: Follower, data: bytes) -> bool:
     """On the disk before the next fetch says that they are here."""
     if not data:
         return True
@@ -179,7 +177,7 @@ def _take_records(raft: Raft, state: Follower, data: bytes) -> bool:
     return True
 
 
-def _begin_snapshot(raft: Raft, state: Follower, snapshot_id: SnapshotId) -> bool:
+def _begin_snapshot(raft: Member, state: Follower, snapshot_id: SnapshotId) -> bool:
     if snapshot_id.epoch < 0 or snapshot_id.offset < 0:
         raft.fault(KafkaError(f"The leader names a snapshot that cannot be: {snapshot_id}"))
         return False
@@ -189,7 +187,7 @@ def _begin_snapshot(raft: Raft, state: Follower, snapshot_id: SnapshotId) -> boo
     return True
 
 
-def _snapshot_fetched(raft: Raft, node_id: int, entity: Any) -> bool:
+def _snapshot_fetched(raft: Member, node_id: int, entity: Any) -> bool:
     answered = wire.only_partition(entity.topics, "name")
     if answered is None:
         return False
@@ -214,7 +212,7 @@ def _snapshot_fetched(raft: Raft, node_id: int, entity: Any) -> bool:
     return True
 
 
-def _finish_snapshot(raft: Raft, state: Follower) -> bool:
+def _finish_snapshot(raft: Member, state: Follower) -> bool:
     assert state.download is not None
     download, state.download = state.download, None
     try:

@@ -7,11 +7,11 @@ node on, one that knows less is told.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from kafkatools.core.broker.metadata.quorum import raft_messages as wire
 from kafkatools.core.broker.metadata.quorum.leadership import note_leader
+from kafkatools.core.broker.metadata.quorum.member import Member, ParkedFetch
 from kafkatools.core.broker.metadata.quorum.quorum_states import Follower, Leader, Prospective, Unattached, may_grant
 from kafkatools.core.broker.metadata.snapshot import SnapshotId
 from kafkatools.core.errors import (
@@ -29,18 +29,15 @@ from kafkatools.core.errors import (
     UnknownTopicOrPartition,
 )
 
-if TYPE_CHECKING:
-    from kafkatools.core.broker.metadata.quorum.raft import Raft
-
 INT_MAX = 2**31 - 1
 
 
-def _has_other_cluster(raft: Raft, entity: Any) -> bool:
+def _has_other_cluster(raft: Member, entity: Any) -> bool:
     given, own = entity.cluster_id, raft.settings.cluster_id
     return given is not None and own is not None and given != own
 
 
-def _voter_error(raft: Raft, entity: Any, asked: Any, sender_id: int, epoch: int) -> int:
+def _voter_error(raft: Member, entity: Any, asked: Any, sender_id: int, epoch: int) -> int:
     """The error code of a request that only voters send to this voter (validateVoterOnlyRequest); 0 if valid."""
     if epoch < raft.epoch:
         return FencedLeaderEpoch.code
@@ -53,7 +50,7 @@ def _voter_error(raft: Raft, entity: Any, asked: Any, sender_id: int, epoch: int
     return InvalidRequest.code if _leaps(raft, sender_id, epoch) else 0
 
 
-def _leader_error(raft: Raft, epoch: int) -> int:
+def _leader_error(raft: Member, epoch: int) -> int:
     """Of a request that only the leader answers (validateLeaderOnlyRequest)."""
     if epoch < raft.epoch:
         return FencedLeaderEpoch.code
@@ -64,7 +61,7 @@ def _leader_error(raft: Raft, epoch: int) -> int:
     return BrokerNotAvailable.code if raft.is_shutting_down else 0
 
 
-def _is_for_another(raft: Raft, entity: Any, asked: Any) -> bool:
+def _is_for_another(raft: Member, entity: Any, asked: Any) -> bool:
     """Whether a request names another voter, or this one with another directory."""
     voter_id = getattr(entity, "voter_id", -1)
     directory_id, own = getattr(asked, "voter_directory_id", None), raft.settings.directory_id
@@ -72,7 +69,7 @@ def _is_for_another(raft: Raft, entity: Any, asked: Any) -> bool:
     return bool(voter_id >= 0 and voter_id != raft.node_id) or is_other_directory
 
 
-def _leaps(raft: Raft, sender_id: int, epoch: int) -> bool:
+def _leaps(raft: Member, sender_id: int, epoch: int) -> bool:
     """Whether a request would raise the epoch further than elections can have; reports such a request."""
     leap = epoch - raft.epoch
     if leap <= 0 or raft.epoch_pace.allows(leap, raft.now_ms):
@@ -87,7 +84,7 @@ def _leaps(raft: Raft, sender_id: int, epoch: int) -> bool:
 
 
 # -- elections -----------------------------------------------------------------------------------------------------
-def vote(raft: Raft, entity: Any) -> wire.Fields:
+def vote(raft: Member, entity: Any) -> wire.Fields:
     """Vote and PreVote. A vote is on the disk before it is answered."""
     if _has_other_cluster(raft, entity):
         return wire.refusal(InconsistentClusterId)
@@ -118,13 +115,13 @@ def vote(raft: Raft, entity: Any) -> wire.Fields:
     return response(0, is_granted=is_granted)
 
 
-def begin_quorum_epoch(raft: Raft, entity: Any) -> wire.Fields:
+def begin_quorum_epoch(raft: Member, entity: Any) -> wire.Fields:
     """A leader was elected."""
     fields, _ = _heard_from_leader(raft, entity)
     return fields
 
 
-def end_quorum_epoch(raft: Raft, entity: Any) -> wire.Fields:
+def end_quorum_epoch(raft: Member, entity: Any) -> wire.Fields:
     """The leader resigns: its followers wait for another only as long as their place among the successors says."""
     fields, asked = _heard_from_leader(raft, entity)
     state = raft.state
@@ -135,7 +132,7 @@ def end_quorum_epoch(raft: Raft, entity: Any) -> wire.Fields:
     return fields
 
 
-def _heard_from_leader(raft: Raft, entity: Any) -> tuple[wire.Fields, Any | None]:
+def _heard_from_leader(raft: Member, entity: Any) -> tuple[wire.Fields, Any | None]:
     """The response, and the request's partition when it counts."""
     if _has_other_cluster(raft, entity):
         return wire.refusal(InconsistentClusterId), None
@@ -151,7 +148,7 @@ def _heard_from_leader(raft: Raft, entity: Any) -> tuple[wire.Fields, Any | None
     return fields, None if error_code else asked
 
 
-def _successor_wait_ms(raft: Raft, asked: Any) -> int:
+def _successor_wait_ms(raft: Member, asked: Any) -> int:
     """The first successor begins at once, each further one later (endEpochElectionBackoff)."""
     candidates = getattr(asked, "preferred_candidates", None)
     ids = list(asked.preferred_successors) if candidates is None else [each.candidate_id for each in candidates]
@@ -161,21 +158,7 @@ def _successor_wait_ms(raft: Raft, asked: Any) -> int:
 
 
 # -- fetches -------------------------------------------------------------------------------------------------------
-@dataclass(eq=False)
-class ParkedFetch:
-    """A fetch: what it asks for, and when it is answered at the latest."""
-
-    replica_id: int
-    epoch: int
-    offset: int
-    last_epoch: int
-    high_watermark: int
-    max_bytes: int
-    deadline_ms: int
-    answer: Callable[[wire.Fields], None]
-
-
-def fetch(raft: Raft, entity: Any, answer: Callable[[wire.Fields], None]) -> None:
+def fetch(raft: Member, entity: Any, answer: Callable[[wire.Fields], None]) -> None:
     """Records behind the replica's end, or where its log parts from this one; waits while there is nothing."""
     if _has_other_cluster(raft, entity):
         answer(wire.refusal(InconsistentClusterId, "responses"))
@@ -209,7 +192,7 @@ def fetch(raft: Raft, entity: Any, answer: Callable[[wire.Fields], None]) -> Non
         raft.parked.append(parked)
 
 
-def _fetched(raft: Raft, asked: ParkedFetch) -> tuple[wire.Fields, bool]:
+def _fetched(raft: Member, asked: ParkedFetch) -> tuple[wire.Fields, bool]:
     """The response as it is now, and whether it says anything new."""
     error_code = _leader_error(raft, asked.epoch)
     state = raft.state
@@ -231,14 +214,14 @@ def _fetched(raft: Raft, asked: ParkedFetch) -> tuple[wire.Fields, bool]:
     return wire.fetch_response(raft.position, raft.voters, answered), is_news
 
 
-def _has_news(raft: Raft, asked: ParkedFetch) -> bool:
+def _has_news(raft: Member, asked: ParkedFetch) -> bool:
     state = raft.state
     if not isinstance(state, Leader) or state.epoch != asked.epoch or raft.now_ms >= asked.deadline_ms:
         return True
     return raft.log.end_offset > asked.offset or state.high_watermark > asked.high_watermark
 
 
-def complete_parked(raft: Raft) -> None:
+def complete_parked(raft: Member) -> None:
     """Answer the fetches that have waited long enough, or for which there is something."""
     if not raft.parked or not any(_has_news(raft, each) for each in raft.parked):
         return
@@ -249,7 +232,7 @@ def complete_parked(raft: Raft) -> None:
         each.answer(_fetched(raft, each)[0])
 
 
-def fetch_snapshot(raft: Raft, entity: Any) -> wire.Fields:
+def fetch_snapshot(raft: Member, entity: Any) -> wire.Fields:
     """A part of a snapshot."""
     if _has_other_cluster(raft, entity):
         return wire.refusal(InconsistentClusterId)

@@ -41,7 +41,7 @@ from kafkatools.core.errors import (
 if TYPE_CHECKING:
     from kafkatools.core.broker.coordinators.groups.share.settings import ShareGroupSettings
     from kafkatools.core.broker.metadata.image import MetadataDelta
-    from kafkatools.core.broker.server.listener import Connection
+    from kafkatools.core.broker.server.requests import Client
 
 EARLIEST = "earliest"
 LOCK_RETRY_MS = 500
@@ -259,12 +259,12 @@ class SharePartitionManager:
         self.sessions.remove(key)
         return self.release(*key)
 
-    def watch_connection(self, connection: Connection) -> None:
+    def watch_connection(self, connection: Client) -> None:
         """Sessions end with their connection."""
         if connection.on_close is None:
             connection.on_close = lambda: self._close_sessions_of(connection)
 
-    def _close_sessions_of(self, connection: Connection) -> None:
+    def _close_sessions_of(self, connection: Client) -> None:
         for key in self.sessions.of_connection(connection):
             self.close_session(key)
 

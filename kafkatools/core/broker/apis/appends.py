@@ -1,0 +1,451 @@
+"""What Produce writes.
+
+The hot path: the frame is read by hand over the receive buffer, each batch is stamped in place and appended from
+there; nothing is copied and no record is looked at. acks 0, 1 and all; with acks=0 any error closes the connection.
+One record batch of magic 2 per partition (ProduceRequest.validateRecords). From version 10
+on NOT_LEADER_OR_FOLLOWER comes with the leader and its address (KIP-951).
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from struct import Struct
+from types import MappingProxyType
+from typing import NamedTuple
+
+from kafkatools.core.broker.apis.contexts import ProduceContext
+from kafkatools.core.broker.apis.repeated_produce import repeat_of
+from kafkatools.core.broker.metadata.controller.acls import TOPIC, WRITE
+from kafkatools.core.broker.metadata.image import INTERNAL_TOPICS
+from kafkatools.core.broker.replicas.delayed_produce import DelayedProduce, ProduceStatus
+from kafkatools.core.broker.replicas.partition import Partition
+from kafkatools.core.broker.replicas.replica_manager import error_code_of
+from kafkatools.core.broker.server.node_endpoints import NodeEndpoint, encode_endpoints
+from kafkatools.core.broker.server.requests import DELAYED, NO_RESPONSE, CloseConnection, Request, Response
+from kafkatools.core.errors import (
+    DecodeError,
+    InvalidRecord,
+    InvalidRequiredAcks,
+    InvalidTopic,
+    NotLeaderOrFollower,
+    UnknownTopicId,
+    UnsupportedCompressionType,
+)
+from kafkatools.core.protocol.api_versions import ApiKey
+from kafkatools.core.protocol.definitions import MAX_STRING_BYTES
+from kafkatools.core.protocol.varints import read_unsigned_varint, skip_tagged_fields, unsigned_varint
+from kafkatools.core.records.layout import HEADER_SIZE, HEADER_SIZE_UP_TO_MAGIC, MAGIC_OFFSET
+
+ALL = -1
+NONE = 0
+FIRST_FLEXIBLE_VERSION = ApiKey.PRODUCE.first_flexible_version
+FIRST_WITH_LEADERS = 10
+# A partition costs a few microseconds even when it is refused; real requests have fewer batches.
+MOST_PARTITIONS = 20_000
+ADMIN_CLIENT = "__admin_client"
+ZSTD = 4
+ATTRIBUTES_LOW_BYTE = 22
+_INT16 = Struct(">h")
+_INT32 = Struct(">i")
+_TWO_INT32 = Struct(">ii")
+_ACKS_AND_TIMEOUT = Struct(">hi")
+_PARTITION_RESPONSE = Struct(">ihqqq")
+
+
+class TopicData(NamedTuple):
+    """One topic of the request: by name up to version 12, by id from 13 on."""
+
+    name: str | None
+    topic_id: uuid.UUID | None
+    wire_name: bytes
+    partitions: list[tuple[int, memoryview | None]]
+
+
+class ProduceData(NamedTuple):
+    """A parsed request."""
+
+    transactional_id: str | None
+    acks: int
+    timeout_ms: int
+    topics: list[TopicData]
+
+
+class PartitionResult(NamedTuple):
+    """The outcome of one partition."""
+
+    partition: int
+    error_code: int = NONE
+    base_offset: int = -1
+    log_append_time: int = -1
+    log_start_offset: int = -1
+    message: str | None = None
+    record_errors: tuple[tuple[int, str | None], ...] = ()
+    current_leader: tuple[int, int] | None = None
+
+
+NOTHING_REFUSED: Mapping[tuple[str, int], PartitionResult] = MappingProxyType({})
+
+
+def has_transactional_records(topics: list[TopicData]) -> bool:
+    """Whether any batch belongs to a transaction; a look at one byte of each."""
+    for topic in topics:
+        for _, records in topic.partitions:
+            if records is not None and len(records) > ATTRIBUTES_LOW_BYTE and records[ATTRIBUTES_LOW_BYTE] & 0x10:
+                return True
+    return False
+
+
+def append_all(
+    node: ProduceContext,
+    request: Request,
+    data: ProduceData,
+    refused: Mapping[tuple[str, int], PartitionResult] = NOTHING_REFUSED,
+) -> Response:
+    """Append to every partition that is not refused, and answer at once or when replicated."""
+    statuses: list[ProduceStatus] = []
+    results = [
+        (topic, [_append(node, request, data, topic, item, statuses, refused) for item in topic.partitions])
+        for topic in data.topics
+    ]
+    if data.acks == 0:
+        if any(result.error_code for _, partitions in results for result in partitions):
+            raise CloseConnection("a produce request with acks=0 failed")
+        return NO_RESPONSE
+    if request.is_flexible:
+        _remember(node, request, data, results)
+    if statuses and not all(status.partition.is_replicated_to(status.required_offset) for status in statuses):
+        return _delay(node, request, data, results, statuses)
+    return [_encoded(node, request, results)]
+
+
+def _encoded(node: ProduceContext, request: Request, results: list[tuple[TopicData, list[PartitionResult]]]) -> bytes:
+    """The response; where a partition's leader is another broker, its address too."""
+    leaders = {
+        each.current_leader[0] for _, partitions in results for each in partitions if each.current_leader is not None
+    }
+    if not leaders or request.version < FIRST_WITH_LEADERS:
+        return encode_response(request, results)
+    from kafkatools.core.broker.apis.fetch import node_endpoints
+
+    return encode_response(request, results, node_endpoints(node, request, leaders))
+
+
+def _failed_later(
+    node: ProduceContext, topic: TopicData, result: PartitionResult, failed: Mapping[tuple[uuid.UUID, int], int]
+) -> PartitionResult:
+    """A write that was not replicated."""
+    topic_id = topic.topic_id
+    if topic_id is None:
+        known = node.image.topics.get(topic.name or "")
+        topic_id = None if known is None else known.topic_id
+    code = NONE if topic_id is None else failed.get((topic_id, result.partition), NONE)
+    if not code:
+        return result
+    return _with_leader(node, topic, result._replace(error_code=code))
+
+
+def _with_leader(node: ProduceContext, topic: TopicData, result: PartitionResult) -> PartitionResult:
+    """NOT_LEADER_OR_FOLLOWER names the leader."""
+    if result.error_code != NotLeaderOrFollower.code or node.replicas.replication is None:
+        return result
+    return result._replace(current_leader=node.replicas.current_leader(topic.name, topic.topic_id, result.partition))
+
+
+def _remember(
+    node: ProduceContext, request: Request, data: ProduceData, results: list[tuple[TopicData, list[PartitionResult]]]
+) -> None:
+    """After the second request in a row for one partition alone the next one is expected to be like it."""
+    if len(data.topics) != 1 or len(data.topics[0].partitions) != 1 or data.transactional_id is not None:
+        return
+    topic = data.topics[0]
+    index, records = topic.partitions[0]
+    if results[0][1][0].error_code or node.authorizer is not None or records is None:
+        return
+    partition = find_partition(node, request, topic, index)
+    connection = request.connection
+    if connection.last_written is partition and not partition.waits_for_disk and partition.topic not in INTERNAL_TOPICS:
+        timeout_ms = data.timeout_ms if data.acks == ALL else None
+        connection.shortcut = repeat_of(node, request, partition, topic.wire_name, len(records), timeout_ms)
+    connection.last_written = partition
+
+
+def _delay(
+    node: ProduceContext,
+    request: Request,
+    data: ProduceData,
+    results: list[tuple[TopicData, list[PartitionResult]]],
+    statuses: list[ProduceStatus],
+) -> Response:
+    """Wait in the purgatory until the followers have it."""
+
+    def complete(_: object) -> None:
+        failed = {s.partition.key: s.error_code for s in statuses if s.error_code}
+        answered = [
+            (topic, [_failed_later(node, topic, result, failed) for result in items] if failed else items)
+            for topic, items in results
+        ]
+        request.complete([_encoded(node, request, answered)])
+
+    keys = [status.partition.key for status in statuses]
+    node.produce_purgatory.try_complete_else_watch(
+        DelayedProduce(data.timeout_ms, statuses, complete), keys, node.clock.now_ms()
+    )
+    return DELAYED
+
+
+def _append(
+    node: ProduceContext,
+    request: Request,
+    data: ProduceData,
+    topic: TopicData,
+    item: tuple[int, memoryview | None],
+    statuses: list[ProduceStatus],
+    refused: Mapping[tuple[str, int], PartitionResult],
+) -> PartitionResult:
+    index, records = item
+    try:
+        if not -1 <= data.acks <= 1:
+            raise InvalidRequiredAcks()
+        partition = find_partition(node, request, topic, index)
+        validate_records(request.version, records)
+        assert records is not None
+        if refused and (partition.topic, index) in refused:
+            return refused[partition.topic, index]
+        info = partition.append(records, node.clock.wall_ms(), required_acks=data.acks)
+    except Exception as error:  # noqa: BLE001 - boundary: one partition's failure is its own answer, whatever it is
+        node.note_failure(error)
+        return _with_leader(node, topic, failed_result(index, error))
+    node.replicas.note_append(partition)
+    if data.acks == ALL or partition.waits_for_disk:
+        statuses.append(ProduceStatus(partition, info.last_offset + 1))
+    return PartitionResult(index, NONE, info.first_offset, info.log_append_time, info.log_start_offset)
+
+
+def failed_result(index: int, error: Exception) -> PartitionResult:
+    """An error as the answer of a partition; a message only with errors of records (Kafka: hasCustomErrorMessage)."""
+    record_errors = tuple(getattr(error, "record_errors", ()))
+    message = str(error) if record_errors else None
+    return PartitionResult(index, error_code_of(error), message=message, record_errors=record_errors)
+
+
+def find_partition(node: ProduceContext, request: Request, topic: TopicData, index: int) -> Partition:
+    """The partition that is written to. Raises UnknownTopicId, TopicAuthorizationFailed, UnknownTopicOrPartition,
+    KafkaStorageError, InvalidTopic."""
+    partitions = node.replicas.partitions.get(topic.name) if topic.name is not None else None
+    if topic.topic_id is not None:
+        partitions = node.replicas.partitions_by_id.get(topic.topic_id)
+        if partitions is None:
+            raise UnknownTopicId()
+    if node.authorizer is not None:
+        name = topic.name if topic.topic_id is None else node.replicas.topic_name(topic.topic_id)
+        node.authorize_or_raise(request, WRITE, TOPIC, name or "")
+    partition = partitions.get(index) if partitions is not None else None
+    if partition is None:
+        raise node.replicas.absence(topic.name or node.replicas.topic_name(topic.topic_id) or "", index)
+    if not partition.is_leader:
+        raise NotLeaderOrFollower()
+    if partition.topic in INTERNAL_TOPICS and request.client_id != ADMIN_CLIENT:
+        raise InvalidTopic(f"Cannot append to internal topic {partition.topic}")
+    return partition
+
+
+def validate_records(version: int, records: memoryview | None) -> None:
+    """Exactly one batch of magic 2; zstd from version 7 on."""
+    if records is None or len(records) < HEADER_SIZE_UP_TO_MAGIC:
+        raise InvalidRecord(
+            f"Produce requests with version {version} must have at least one record batch per partition"
+        )
+    if records[MAGIC_OFFSET] != 2:
+        raise InvalidRecord(
+            f"Produce requests with version {version} are only allowed to contain record batches with magic version 2"
+        )
+    if len(records) < HEADER_SIZE:
+        raise InvalidRecord(
+            f"Produce requests with version {version} must have at least one record batch per partition"
+        )
+    if version < 7 and records[22] & 7 == ZSTD:
+        raise UnsupportedCompressionType(
+            f"Produce requests with version {version} are not allowed to use ZStandard compression"
+        )
+    if _INT32.unpack_from(records, 8)[0] + 12 < len(records):
+        raise InvalidRecord(
+            f"Produce requests with version {version} are only allowed to contain exactly one record batch per "
+            "partition"
+        )
+
+
+def parse(frame: memoryview, position: int, version: int) -> ProduceData:
+    """The request over the receive buffer; struct.error, DecodeError, IndexError or ValueError when it is malformed."""
+    if version >= FIRST_FLEXIBLE_VERSION:
+        return _parse_flexible(frame, position, by_id=version >= 13)
+    transactional_id, position = _string(frame, position)
+    acks, timeout_ms = _ACKS_AND_TIMEOUT.unpack_from(frame, position)
+    (topic_count,) = _INT32.unpack_from(frame, position + 6)
+    position += 10
+    topics = []
+    left = MOST_PARTITIONS
+    for _ in range(_count(topic_count, frame, position)):
+        start = position
+        name, position = _name(_string(frame, position))
+        wire_name = bytes(frame[start:position])
+        (count,) = _INT32.unpack_from(frame, position)
+        position += 4
+        partitions: list[tuple[int, memoryview | None]] = []
+        for _ in range(_count(count, frame, position)):
+            index, size = _INT32.unpack_from(frame, position)[0], _INT32.unpack_from(frame, position + 4)[0]
+            position += 8
+            records, position = _slice(frame, position, size)
+            partitions.append((index, records))
+        left = _bounded(left - len(partitions) - 1)
+        topics.append(TopicData(name, None, wire_name, partitions))
+    return ProduceData(transactional_id, acks, timeout_ms, topics)
+
+
+def _parse_flexible(frame: memoryview, position: int, *, by_id: bool) -> ProduceData:
+    transactional_id, position = _compact_string(frame, position)
+    acks, timeout_ms = _ACKS_AND_TIMEOUT.unpack_from(frame, position)
+    topic_count, position = read_unsigned_varint(frame, position + 6)
+    topics = []
+    left = MOST_PARTITIONS
+    for _ in range(_count(topic_count - 1, frame, position)):
+        start, name, topic_id = position, None, None
+        if by_id:
+            position += 16
+            topic_id = _topic_id(bytes(frame[start:position]))
+        else:
+            name, position = _name(_compact_string(frame, position))
+        wire_name = bytes(frame[start:position])
+        count, position = read_unsigned_varint(frame, position)
+        partitions: list[tuple[int, memoryview | None]] = []
+        for _ in range(_count(count - 1, frame, position)):
+            (index,) = _INT32.unpack_from(frame, position)
+            size, position = read_unsigned_varint(frame, position + 4)
+            records, position = _slice(frame, position, size - 1)
+            position = position + 1 if frame[position] == 0 else skip_tagged_fields(frame, position)
+            partitions.append((index, records))
+        position = position + 1 if frame[position] == 0 else skip_tagged_fields(frame, position)
+        left = _bounded(left - len(partitions) - 1)
+        topics.append(TopicData(name, topic_id, wire_name, partitions))
+    return ProduceData(transactional_id, acks, timeout_ms, topics)
+
+
+@lru_cache(maxsize=4096)
+def _topic_id(data: bytes) -> uuid.UUID:
+    return uuid.UUID(bytes=data)
+
+
+def _bounded(left: int) -> int:
+    if left < 0:
+        raise DecodeError(f"more than {MOST_PARTITIONS} topics and partitions")
+    return left
+
+
+def _count(count: int, frame: memoryview, position: int) -> int:
+    """An array's size, checked against what is left of the frame."""
+    if count > len(frame) - position:
+        raise IndexError(f"array of {count} elements in {len(frame) - position} bytes")
+    _bounded(MOST_PARTITIONS - count)
+    return count
+
+
+def _slice(frame: memoryview, position: int, size: int) -> tuple[memoryview | None, int]:
+    if size < 0:
+        return None, position
+    end = position + size
+    if end > len(frame):
+        raise IndexError(f"records of {size} bytes in {len(frame) - position} bytes")
+    return frame[position:end], end
+
+
+def _string(frame: memoryview, position: int) -> tuple[str | None, int]:
+    (size,) = _INT16.unpack_from(frame, position)
+    text, position = _slice(frame, position + 2, size)
+    return None if text is None else str(text, "utf-8"), position
+
+
+def _name(read: tuple[str | None, int]) -> tuple[str, int]:
+    """A topic name, which may not be null: the response repeats its bytes."""
+    name, position = read
+    if name is None:
+        raise DecodeError("a topic without a name")
+    return name, position
+
+
+def _compact_string(frame: memoryview, position: int) -> tuple[str | None, int]:
+    size, position = read_unsigned_varint(frame, position)
+    if size > MAX_STRING_BYTES + 1:
+        raise DecodeError(f"a string of {size - 1} bytes")
+    text, position = _slice(frame, position, size - 1)
+    return None if text is None else str(text, "utf-8"), position
+
+
+def encode_response(
+    request: Request,
+    results: list[tuple[TopicData, list[PartitionResult]]],
+    endpoints: Sequence[NodeEndpoint] = (),
+) -> bytes:
+    """The response frame."""
+    version = request.version
+    if request.quotas is not None:
+        request.quotas.note_request(request)
+    if version >= FIRST_FLEXIBLE_VERSION:
+        out = bytearray(unsigned_varint(len(results) + 1))
+        for topic, partitions in results:
+            out += topic.wire_name + unsigned_varint(len(partitions) + 1)
+            for result in partitions:
+                _write_flexible(out, result, with_leader=version >= FIRST_WITH_LEADERS)
+            out += b"\0"
+        out += _INT32.pack(request.throttle_ms)
+        if endpoints:
+            encoded = encode_endpoints(endpoints)
+            out += b"\1\0" + unsigned_varint(len(encoded)) + encoded
+        else:
+            out += b"\0"
+    else:
+        out = bytearray(_INT32.pack(len(results)))
+        for topic, partitions in results:
+            out += topic.wire_name + _INT32.pack(len(partitions))
+            for result in partitions:
+                _write_plain(out, result, version)
+        out += _INT32.pack(request.throttle_ms)
+    return request.frame_response(out)
+
+
+def _write_flexible(out: bytearray, result: PartitionResult, *, with_leader: bool) -> None:
+    out += _PARTITION_RESPONSE.pack(*result[:5])
+    leader = result.current_leader if with_leader else None
+    tags = b"\0" if leader is None else b"\1\0\x09" + _TWO_INT32.pack(*leader) + b"\0"
+    if result.message is None and not result.record_errors:
+        out += b"\1\0" + tags
+        return
+    out += unsigned_varint(len(result.record_errors) + 1)
+    for index, message in result.record_errors:
+        out += _INT32.pack(index) + _compact(message) + b"\0"
+    out += _compact(result.message) + tags
+
+
+def _write_plain(out: bytearray, result: PartitionResult, version: int) -> None:
+    encoded = _PARTITION_RESPONSE.pack(*result[:5])
+    out += encoded if version >= 5 else encoded[:-8]
+    if version < 8:
+        return
+    out += _INT32.pack(len(result.record_errors))
+    for index, message in result.record_errors:
+        out += _INT32.pack(index) + _plain(message)
+    out += _plain(result.message)
+
+
+def _compact(text: str | None) -> bytes:
+    if text is None:
+        return b"\0"
+    encoded = text.encode()
+    return unsigned_varint(len(encoded) + 1) + encoded
+
+
+def _plain(text: str | None) -> bytes:
+    if text is None:
+        return b"\xff\xff"
+    encoded = text.encode()
+    return _INT16.pack(len(encoded)) + encoded
