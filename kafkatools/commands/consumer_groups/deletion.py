@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 
 from kafkatools.commands.consumer_groups.session import chosen_groups
 from kafkatools.exit_status import ExitStatus
+from kafkatools.tools.groups.deletions import committed_offsets, refusals, subscribed_topics
 
 if TYPE_CHECKING:
     from kafkatools.commands.consumer_groups.session import Session
     from kafkatools.console import Console
-    from kafkatools.core.admin.group_offsets import GroupOffsets
     from kafkatools.core.errors import KafkaError
 
 TopicPartition = tuple[str, int]
@@ -32,7 +32,7 @@ def delete(session: Session) -> ExitStatus:
     if is_dry:
         return max(_foresee(session, names), ExitStatus.OK if is_complete else ExitStatus.FAILED)
     if session.args.undo_file is not None:
-        refused = _refusals(session, names)
+        refused = refusals(session.admin, names)
         note_offsets(session, {name: None for name in names if refused[name] is None})
     outcome = delete_groups(session.admin, names)
     ordered = hash_order(outcome)
@@ -64,28 +64,12 @@ def _say_deleted(console: Console, names: Sequence[str], failed: dict[str, Kafka
 # -- what would be --
 
 
-def _refusals(session: Session, names: Collection[str]) -> dict[str, KafkaError | None]:
-    """What a coordinator would refuse, as far as the groups' states tell. Raises KafkaError when a broker is silent."""
-    from kafkatools.core.admin.groups import DEAD, EMPTY, UNKNOWN, list_groups
-    from kafkatools.core.errors import GroupIdNotFound, NonEmptyGroup
-
-    found = list_groups(session.admin)
-    states = {listing.group_id: listing.state for listing in found.groups}
-    if found.errors and any(name not in states for name in names):
-        raise next(iter(found.errors.values()))
-    free = (EMPTY, DEAD, UNKNOWN)
-    return {
-        name: GroupIdNotFound() if name not in states else None if states[name] in free else NonEmptyGroup()
-        for name in names
-    }
-
-
 def _foresee(session: Session, names: Collection[str]) -> ExitStatus:
     """The groups that would be deleted, with how much they committed."""
     from kafkatools.core.admin.group_offsets import fetch_offsets
     from kafkatools.core.java.hash_order import hash_order
 
-    refused = _refusals(session, names)
+    refused = refusals(session.admin, names)
     offsets = fetch_offsets(session.admin, [name for name in names if refused[name] is None])
     for name in hash_order(refused):
         error = refused[name]
@@ -104,8 +88,8 @@ def _foresee(session: Session, names: Collection[str]) -> ExitStatus:
 
 def foresee_offsets(session: Session, group_id: str, partitions: Sequence[TopicPartition]) -> ExitStatus:
     """The committed offsets that --delete-offsets would delete; those of topics that are being read would stay."""
-    known = _committed(session, [group_id])[group_id].offsets
-    errors = _subscribed(session, group_id)
+    known = committed_offsets(session.admin, [group_id])[group_id].offsets
+    errors = subscribed_topics(session.admin, group_id)
     wanted = {key: known[key].offset for key in sorted(partitions) if key in known}
     line = f"%-{max([15, *(len(topic) for topic, _ in wanted)])}s %-10s %s"
     if wanted and not session.args.json:
@@ -122,42 +106,17 @@ def foresee_offsets(session: Session, group_id: str, partitions: Sequence[TopicP
     return ExitStatus.FAILED if any(topic in errors for topic, _ in wanted) else ExitStatus.OK
 
 
-def _subscribed(session: Session, group_id: str) -> dict[str, KafkaError]:
-    """The topics of which members have partitions. Raises KafkaError when there is no such group."""
-    from kafkatools.core.admin.groups import describe_groups
-    from kafkatools.core.errors import GroupSubscribedToTopic
-
-    description = describe_groups(session.admin, [group_id])[group_id]
-    if description.error is not None:
-        raise description.error
-    return {topic: GroupSubscribedToTopic() for member in description.members for topic, _ in member.assignment}
-
-
 # -- the undo file --
-
-
-def _committed(session: Session, names: Collection[str]) -> dict[str, GroupOffsets]:
-    """What groups committed. Raises KafkaError when anything of it cannot be told."""
-    from kafkatools.core.admin.group_offsets import fetch_offsets
-
-    found = fetch_offsets(session.admin, names)
-    for one in found.values():
-        error = one.error or next(iter(one.errors.values()), None)
-        if error is not None:
-            raise error
-    return found
 
 
 def note_offsets(session: Session, wanted: Mapping[str, Collection[TopicPartition] | None]) -> None:
     """Writes what these groups committed (None: of all partitions) to --undo-file. Raises CommandError, KafkaError."""
-    from kafkatools.tools.groups.plan_file import undo_lines
-    from kafkatools.tools.undo_files import write_undo_file
+    from kafkatools.tools.groups.plan_file import save_undo
 
     if not wanted:
         return
-    path = session.args.undo_file
     before = {}
-    for name, found in _committed(session, list(wanted)).items():
+    for name, found in committed_offsets(session.admin, list(wanted)).items():
         keys = wanted[name]
         before[name] = {key: one for key, one in found.offsets.items() if keys is None or key in keys}
-    write_undo_file(path, undo_lines(before, is_json=path.endswith((".json", ".jsonl"))))
+    save_undo(session.args.undo_file, before)

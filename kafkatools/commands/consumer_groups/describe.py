@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from kafkatools.exit_status import ExitStatus
 
 if TYPE_CHECKING:
-    from kafkatools.commands.consumer_groups.conditions import Condition
     from kafkatools.commands.consumer_groups.session import Session
     from kafkatools.core.admin.groups import GroupDescription
     from kafkatools.core.errors import KafkaError
     from kafkatools.options import Args
+    from kafkatools.tools.groups.conditions import Condition
     from kafkatools.tools.groups.view import GroupView, Views
 
 _REBALANCING = frozenset({"PreparingRebalance", "CompletingRebalance", "Assigning", "Reconciling"})
@@ -33,8 +33,9 @@ def prepare_describe(args: Args) -> Callable[[Session], ExitStatus]:
     """What --describe does with these options. Raises UsageError."""
     if args.members or args.state is not None:
         return _describe_members_or_state
-    from kafkatools.commands.consumer_groups.conditions import needs_times, parse_condition
+    from kafkatools.commands.consumer_groups.condition_texts import parse_condition
     from kafkatools.commands.consumer_groups.session import STATES
+    from kafkatools.tools.groups.conditions import needs_times
 
     conditions = [parse_condition(text, STATES) for text in args.fail_if]
     wanted = Wanted(conditions, bool(args.lag_time) or needs_times(conditions))
@@ -151,7 +152,7 @@ def judge(session: Session, found: Collected, conditions: list[Condition]) -> Ex
 
 
 def _unknowns(found: Collected, conditions: list[Condition]) -> Iterator[str]:
-    from kafkatools.commands.consumer_groups.conditions import unknowns
+    from kafkatools.tools.groups.conditions import unknowns
 
     for condition in conditions:
         for group_id, error in found.failed.items():
@@ -163,7 +164,7 @@ def _unknowns(found: Collected, conditions: list[Condition]) -> Iterator[str]:
 
 
 def _complain_of_findings(session: Session, views: Sequence[GroupView], conditions: list[Condition]) -> ExitStatus:
-    from kafkatools.commands.consumer_groups.conditions import findings
+    from kafkatools.tools.groups.conditions import findings
 
     status = ExitStatus.OK
     for view in views:

@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from kafkatools.core.errors import KafkaError
     from kafkatools.core.group.metadata import OffsetAndMetadata
     from kafkatools.options import Args
-    from kafkatools.tools.groups.plan_file import PlanFile
+    from kafkatools.tools.groups.offset_changes import GroupPlan
+    from kafkatools.tools.groups.targets import Goal, Reset, TopicScope
 
 TopicPartition = tuple[str, int]
 _DRY_RUN = (
@@ -32,26 +33,21 @@ _DRY_RUN = (
 _INACTIVE = ("Empty", "Dead")
 
 
-class TopicScope(NamedTuple):
-    """What --topic names: whole topics, and partitions."""
+def goal_of(args: Args) -> tuple[Goal, int]:
+    """Where the options say that offsets go, and the offset or the difference."""
+    from kafkatools.tools.groups.targets import Goal
 
-    topics: tuple[str, ...]
-    partitions: tuple[TopicPartition, ...]
-
-
-class Reset(NamedTuple):
-    """What --reset-offsets is to do, read from the command line. `scope` None: all topics of the group."""
-
-    scope: TopicScope | None
-    plan: PlanFile | None
-    timestamp: int | None
-
-
-class GroupPlan(NamedTuple):
-    """New offsets of a group, in the order of Kafka's hash maps; None: it is to have none."""
-
-    group_id: str
-    offsets: dict[TopicPartition, OffsetAndMetadata | None]
+    if args.from_file is not None:
+        return Goal.PLAN, 0
+    if args.to_current:
+        return Goal.CURRENT, 0
+    if args.given("shift-by"):
+        return Goal.SHIFT, args.shift_by
+    if args.given("to-offset"):
+        return Goal.OFFSET, args.to_offset
+    if args.to_earliest:
+        return Goal.EARLIEST, 0
+    return (Goal.LATEST if args.to_latest else Goal.TIME), 0
 
 
 def topic_scope(arguments: Iterable[str], prefix: str = "") -> TopicScope:
@@ -70,29 +66,9 @@ def topic_scope(arguments: Iterable[str], prefix: str = "") -> TopicScope:
                 partitions.append((parts[0], java_int(text)))
             except ValueError:
                 raise UsageError(f"{prefix}Invalid partition '{text}' specified in topic arg '{argument}''") from None
+    from kafkatools.tools.groups.targets import TopicScope
+
     return TopicScope(tuple(dict.fromkeys(topics)), tuple(dict.fromkeys(partitions)))
-
-
-def partitions_of(session: Session, scope: TopicScope) -> tuple[list[TopicPartition], dict[str, KafkaError]]:
-    """The partitions meant, those named first, and the topics that cannot be described."""
-    from kafkatools.core.admin.topics import describe_topics
-
-    found = list(scope.partitions)
-    errors: dict[str, KafkaError] = {}
-    described = describe_topics(session.admin, names=scope.topics) if scope.topics else {}
-    for name, topic in described.items():
-        if topic.error is not None:
-            errors[name] = topic.error
-        found += [(name, part.partition) for part in topic.partitions]
-    return list(dict.fromkeys(found)), errors
-
-
-def known_partitions_of(session: Session, scope: TopicScope) -> list[TopicPartition]:
-    """The partitions meant. Raises KafkaError with the name of the first topic that cannot be described."""
-    partitions, errors = partitions_of(session, scope)
-    for topic, error in errors.items():
-        raise type(error)(f"topic {topic}: {error}") from error
-    return partitions
 
 
 # -- reset --
@@ -109,7 +85,9 @@ def prepare_reset(console: Console, args: Args) -> Callable[[Session], ExitStatu
         plan = read_plan(args.from_file, None if args.all_groups else args.group)
     if not args.dry_run and not args.execute:
         console.note(_DRY_RUN)
-    return lambda session: _reset(session, Reset(scope, plan, timestamp))
+    from kafkatools.tools.groups.targets import Reset
+
+    return lambda session: _reset(session, Reset(scope, plan, timestamp, *goal_of(args)))
 
 
 def _timestamp(console: Console, args: Args) -> int | None:
@@ -144,14 +122,33 @@ def _reset(session: Session, reset: Reset) -> ExitStatus:
     plans, is_planned = _plan(session, reset, inactive)
     is_done = True
     if args.execute:
-        from kafkatools.commands.consumer_groups.undo import carry_out
-
-        plans, is_done = carry_out(session, plans)
+        plans, is_done = _carry_out(session, plans)
     if not args.execute:
         _tell_missing(session, [plan for plan in plans if descriptions[plan.group_id].error is not None])
     _show(session, ordered, plans)
     is_good = is_complete and is_planned and is_done and len(inactive) == len(ordered)
     return ExitStatus.OK if is_good else ExitStatus.FAILED
+
+
+def _carry_out(session: Session, plans: Sequence[GroupPlan]) -> tuple[list[GroupPlan], bool]:
+    """What was done (partitions that failed are left out and named), and whether that is all. Raises CommandError."""
+    from kafkatools.tools.groups.offset_changes import change_offsets, save_previous
+
+    args = session.args
+    changing = [plan for plan in plans if plan.offsets]
+    if changing and not args.no_undo_file:
+        path = save_previous(session.admin, changing, args.undo_file, session.console.clock.wall_ms())
+        line = f"The previous offsets are saved in {path}; --reset-offsets --from-file restores them."
+        session.console.note(line, {"undo_file": path})
+    changed = change_offsets(session.admin, plans)
+    for group in changed:
+        for (topic, partition), error in group.errors.items():
+            name = group.done.group_id
+            message = f"{args.command.error_prefix}group {name}, {topic}-{partition}: {error}"
+            session.complain(message, error.name, group=name, topic=topic, partition=partition)
+        if group.error is not None:
+            session.complain_of_group(group.done.group_id, group.error)
+    return [group.done for group in changed], all(group.is_complete for group in changed)
 
 
 def _tell_missing(session: Session, plans: Iterable[GroupPlan]) -> None:
@@ -202,15 +199,16 @@ def _is_free_name(session: Session, name: str) -> bool:
 
 def _plan(session: Session, reset: Reset, names: Sequence[str]) -> tuple[list[GroupPlan], bool]:
     """The new offsets of each group, and whether all could be worked out."""
-    from kafkatools.commands.consumer_groups.targets import Targets
     from kafkatools.core.admin.group_offsets import GroupOffsets, fetch_offsets
+    from kafkatools.tools.groups.offset_changes import GroupPlan
+    from kafkatools.tools.groups.targets import Goal, Targets, known_partitions_of
 
     args = session.args
-    is_about_committed = reset.scope is None or args.to_current or args.given("shift-by")
+    is_about_committed = reset.scope is None or reset.goal in (Goal.CURRENT, Goal.SHIFT)
     committed: Mapping[str, GroupOffsets] = {}
     if is_about_committed and reset.plan is None:
         committed = fetch_offsets(session.admin, names)
-    scoped = _scoped_partitions(session, reset.scope) if reset.scope is not None else None
+    scoped = known_partitions_of(session.admin, reset.scope) if reset.scope is not None else None
     wanted: dict[str, Collection[TopicPartition]] = {}
     is_good = True
     for name in names:
@@ -222,7 +220,7 @@ def _plan(session: Session, reset: Reset, names: Sequence[str]) -> tuple[list[Gr
             wanted[name] = reset.plan.of_group(name)
         else:
             wanted[name] = scoped if scoped is not None else offsets.offsets if offsets is not None else ()
-    targets = Targets(session, reset, wanted, committed)
+    targets = Targets(session.admin, reset, wanted, committed, session.console.note)
     plans = []
     for name in wanted:
         try:
@@ -231,10 +229,6 @@ def _plan(session: Session, reset: Reset, names: Sequence[str]) -> tuple[list[Gr
             session.complain(f"{args.command.error_prefix}{error}", group=name)
             is_good = False
     return plans, is_good
-
-
-def _scoped_partitions(session: Session, scope: TopicScope) -> list[TopicPartition]:
-    return known_partitions_of(session, scope)
 
 
 def _show(session: Session, names: Sequence[str], plans: Sequence[GroupPlan]) -> None:
@@ -336,9 +330,10 @@ def _delete_offsets(session: Session, scope: TopicScope) -> ExitStatus:
     """ConsumerGroupCommand.deleteOffsets; a topic that cannot be described is a failure too."""
     from kafkatools.commands.consumer_groups.deletion import foresee_offsets, note_offsets
     from kafkatools.core.admin.group_offsets import delete_offsets
+    from kafkatools.tools.groups.targets import partitions_of
 
     group_id = session.args.group[0]
-    partitions, topic_errors = partitions_of(session, scope)
+    partitions, topic_errors = partitions_of(session.admin, scope)
     if session.args.dry_run:
         for topic, error in topic_errors.items():
             session.complain(f"Error: topic {topic}: {error}", error.name, group=group_id, topic=topic)

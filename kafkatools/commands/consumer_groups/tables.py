@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from kafkatools.tools.groups.times import duration_text
+
 if TYPE_CHECKING:
     from kafkatools.core.admin.groups import GroupDescription, MemberDescription
     from kafkatools.tools.groups.view import GroupView, PartitionRow
@@ -52,25 +54,6 @@ def offsets_table(view: GroupView, *, verbose: bool, extra: Sequence[str] = ()) 
 def _times(row: PartitionRow, extra: Sequence[str]) -> tuple[str, ...]:
     shown = {"LAG-TIME": row.lag_ms, "BEHIND-NEWEST": row.behind_newest_ms}
     return tuple(duration_text(shown[name]) for name in extra)
-
-
-def duration_text(ms: int | None) -> str:
-    """A time for people: `0s`, `850ms`, `12.3s`, `4m10s`, `3h05m`, `2d04h`."""
-    if ms is None:
-        return MISSING
-    seconds = ms // 1000
-    if ms == 0 or seconds >= 60:
-        return _long_text(seconds)
-    return f"{ms}ms" if ms < 1000 else f"{ms // 100 / 10:.1f}s"
-
-
-def _long_text(seconds: int) -> str:
-    minutes, hours, days = seconds // 60, seconds // 3600, seconds // 86400
-    if days:
-        return f"{days}d{hours % 24:02}h"
-    if hours:
-        return f"{hours}h{minutes % 60:02}m"
-    return f"{minutes}m{seconds % 60:02}s" if minutes else f"{seconds}s"
 
 
 def assignment_text(partitions: Iterable[tuple[str, int]]) -> str:

@@ -237,15 +237,21 @@ def write_undo(path: str, before: Mapping[str, Mapping[TopicPartition, OffsetAnd
     """
     from kafkatools.tools.undo_files import write_new_file
 
-    write_new_file(path, undo_lines(before, is_json=path.endswith((".json", ".jsonl"))))
+    write_new_file(path, _undo_lines(path, before))
 
 
-def undo_lines(
-    before: Mapping[str, Mapping[TopicPartition, OffsetAndMetadata | None]], *, is_json: bool
-) -> Iterator[str]:
+def save_undo(path: str, before: Mapping[str, Mapping[TopicPartition, OffsetAndMetadata | None]]) -> None:
+    """The same. Raises CommandError that says that nothing was changed."""
+    from kafkatools.tools.undo_files import write_undo_file
+
+    write_undo_file(path, _undo_lines(path, before))
+
+
+def _undo_lines(path: str, before: Mapping[str, Mapping[TopicPartition, OffsetAndMetadata | None]]) -> Iterator[str]:
     """The lines of such a file."""
     from kafkatools.output import json_line
 
+    is_json = path.endswith((".json", ".jsonl"))
     for group_id, offsets in before.items():
         for key, old in sorted(offsets.items()):
             if is_json:

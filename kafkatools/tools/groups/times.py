@@ -1,4 +1,5 @@
-"""Times as --to-datetime and --by-duration take them: Utils.getDateTime and java.time.Duration.parse."""
+"""Times as --to-datetime and --by-duration take them (Utils.getDateTime and java.time.Duration.parse), and durations
+as tables show them."""
 
 from __future__ import annotations
 
@@ -49,3 +50,22 @@ def parse_duration(text: str) -> int:
     if abs(ms) > _MAX_MS:
         raise ValueError("Text cannot be parsed to a Duration")
     return -ms if sign == "-" else ms
+
+
+def duration_text(ms: int | None) -> str:
+    """A time for people: `0s`, `850ms`, `12.3s`, `4m10s`, `3h05m`, `2d04h`; `-` for None."""
+    if ms is None:
+        return "-"
+    seconds = ms // 1000
+    if ms == 0 or seconds >= 60:
+        return _long_text(seconds)
+    return f"{ms}ms" if ms < 1000 else f"{ms // 100 / 10:.1f}s"
+
+
+def _long_text(seconds: int) -> str:
+    minutes, hours, days = seconds // 60, seconds // 3600, seconds // 86400
+    if days:
+        return f"{days}d{hours % 24:02}h"
+    if hours:
+        return f"{hours}h{minutes % 60:02}m"
+    return f"{minutes}m{seconds % 60:02}s" if minutes else f"{seconds}s"

@@ -2,13 +2,14 @@
 
 import pytest
 
-from kafkatools.commands.consumer_groups.conditions import Condition, findings, parse_condition, unknowns
+from kafkatools.commands.consumer_groups.condition_texts import parse_condition
 from kafkatools.commands.consumer_groups.session import STATES
-from kafkatools.commands.consumer_groups.tables import assignment_text, duration_text
+from kafkatools.commands.consumer_groups.tables import assignment_text
 from kafkatools.core.admin.groups import GroupDescription
 from kafkatools.core.errors import LeaderNotAvailable
 from kafkatools.exit_status import UsageError
-from kafkatools.tools.groups.times import parse_datetime, parse_duration
+from kafkatools.tools.groups.conditions import Condition, findings, unknowns
+from kafkatools.tools.groups.times import duration_text, parse_datetime, parse_duration
 from kafkatools.tools.groups.view import GroupView, PartitionRow
 
 

@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING
 from kafkatools.exit_status import ExitStatus, UsageError
 
 if TYPE_CHECKING:
-    from kafkatools.commands.consumer_groups.reset import GroupPlan, Reset
     from kafkatools.commands.consumer_groups.session import Session
     from kafkatools.core.admin.group_offsets import GroupOffsets
     from kafkatools.core.admin.share_groups import ShareOffsets
     from kafkatools.core.errors import KafkaError
     from kafkatools.core.group.metadata import OffsetAndMetadata
     from kafkatools.options import Args
+    from kafkatools.tools.groups.offset_changes import GroupPlan
+    from kafkatools.tools.groups.targets import Reset
 
 TopicPartition = tuple[str, int]
 _INACTIVE = ("Empty", "Dead")
@@ -26,7 +27,8 @@ _INACTIVE = ("Empty", "Dead")
 
 def prepare_reset(args: Args) -> Callable[[Session], ExitStatus]:
     """Reads everything that needs no broker. Raises UsageError and CommandError."""
-    from kafkatools.commands.consumer_groups.reset import Reset, topic_scope
+    from kafkatools.commands.consumer_groups.reset import goal_of, topic_scope
+    from kafkatools.tools.groups.targets import Reset
     from kafkatools.tools.groups.times import parse_datetime
 
     timestamp = plan = None
@@ -40,7 +42,7 @@ def prepare_reset(args: Args) -> Callable[[Session], ExitStatus]:
 
         plan = read_plan(args.from_file, args.group or None)
     scope = topic_scope(args.topic, args.command.error_prefix) if args.topic else None
-    return lambda session: _reset(session, Reset(scope, plan, timestamp))
+    return lambda session: _reset(session, Reset(scope, plan, timestamp, *goal_of(args)))
 
 
 def _reset(session: Session, reset: Reset) -> ExitStatus:
@@ -75,18 +77,19 @@ def _complain(session: Session, group_id: str, error: KafkaError) -> None:
 
 def _plan(session: Session, reset: Reset, names: Sequence[str]) -> list[GroupPlan]:
     """The new offsets of each group. Raises KafkaError or CommandError."""
-    from kafkatools.commands.consumer_groups.reset import GroupPlan, known_partitions_of
-    from kafkatools.commands.consumer_groups.targets import Targets
+    from kafkatools.tools.groups.offset_changes import GroupPlan
+    from kafkatools.tools.groups.targets import Goal, Targets, known_partitions_of
 
     begins: Mapping[str, ShareOffsets] = {}
-    if reset.plan is None and (reset.scope is None or session.args.to_current):
+    if reset.plan is None and (reset.scope is None or reset.goal is Goal.CURRENT):
         begins = _share_offsets(session, names)
     wanted: dict[str, Collection[TopicPartition]] = {name: begins[name].offsets for name in names if name in begins}
     if reset.plan is not None:
         wanted = {name: reset.plan.of_group(name) for name in names}
     elif reset.scope is not None:
-        wanted = dict.fromkeys(names, known_partitions_of(session, reset.scope))
-    targets = Targets(session, reset, wanted, {name: _as_committed(one) for name, one in begins.items()})
+        wanted = dict.fromkeys(names, known_partitions_of(session.admin, reset.scope))
+    committed = {name: _as_committed(one) for name, one in begins.items()}
+    targets = Targets(session.admin, reset, wanted, committed, session.console.note)
     return [GroupPlan(name, targets.of_group(name)) for name in names]
 
 
@@ -115,15 +118,14 @@ def note_offsets(session: Session, wanted: Mapping[str, Collection[TopicPartitio
     path = session.args.undo_file
     if path is None or not wanted:
         return
-    from kafkatools.tools.groups.plan_file import undo_lines
-    from kafkatools.tools.undo_files import write_undo_file
+    from kafkatools.tools.groups.plan_file import save_undo
 
     before: dict[str, Mapping[TopicPartition, OffsetAndMetadata | None]] = {}
     for name, found in _share_offsets(session, list(wanted)).items():
         known = _as_committed(found).offsets
         keys = wanted[name]
         before[name] = {key: known.get(key) for key in (found.offsets if keys is None else keys)}
-    write_undo_file(path, undo_lines(before, is_json=path.endswith((".json", ".jsonl"))))
+    save_undo(path, before)
 
 
 def _carry_out(session: Session, plan: GroupPlan) -> GroupPlan:

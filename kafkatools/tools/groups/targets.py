@@ -5,33 +5,69 @@ Offsets of the log are asked for once for all partitions of all groups.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Collection, Iterable, Mapping
+from enum import Enum, auto
+from typing import TYPE_CHECKING, NamedTuple
 
 from kafkatools.exit_status import CommandError
 
 if TYPE_CHECKING:
-    from kafkatools.commands.consumer_groups.reset import Reset
-    from kafkatools.commands.consumer_groups.session import Session
+    from kafkatools.core.admin.client import AdminClient
     from kafkatools.core.admin.group_offsets import GroupOffsets
+    from kafkatools.core.errors import KafkaError
     from kafkatools.core.group.metadata import OffsetAndMetadata
-    from kafkatools.tools.groups.plan_file import PlanLine
+    from kafkatools.tools.groups.plan_file import PlanFile, PlanLine
 
 TopicPartition = tuple[str, int]
 NewOffsets = dict[TopicPartition, "OffsetAndMetadata | None"]
 
 
+class TopicScope(NamedTuple):
+    """What --topic names: whole topics, and partitions."""
+
+    topics: tuple[str, ...]
+    partitions: tuple[TopicPartition, ...]
+
+
+class Goal(Enum):
+    """Where a reset moves offsets to, by the option that names it."""
+
+    PLAN = auto()
+    CURRENT = auto()
+    SHIFT = auto()
+    OFFSET = auto()
+    EARLIEST = auto()
+    LATEST = auto()
+    TIME = auto()
+
+
+class Reset(NamedTuple):
+    """What --reset-offsets is to do. `scope` None: all topics of the group; `timestamp` (ms since 1970) for TIME;
+    `amount`: the offset for OFFSET, the difference for SHIFT."""
+
+    scope: TopicScope | None
+    plan: PlanFile | None
+    timestamp: int | None
+    goal: Goal
+    amount: int = 0
+
+
 class Targets:
-    """The new offsets of every group. Raises KafkaError or CommandError when a partition does not exist."""
+    """The new offsets of every group. Raises KafkaError or CommandError when a partition does not exist.
+
+    `note` is called for each offset that is set to a limit of the log instead.
+    """
 
     def __init__(
         self,
-        session: Session,
+        admin: AdminClient,
         reset: Reset,
         wanted: Mapping[str, Collection[TopicPartition]],
         committed: Mapping[str, GroupOffsets],
+        note: Callable[[str], None],
     ) -> None:
-        self._session = session
+        self._admin = admin
+        self._note = note
         self._reset = reset
         self._wanted = wanted
         self._committed = committed
@@ -49,17 +85,17 @@ class Targets:
         """Asks for those offsets of the log that this kind of reset needs."""
         from kafkatools.core.admin.offsets import EARLIEST, LATEST
 
-        args = self._session.args
-        is_checked = args.from_file is not None or args.given("to-offset") or args.given("shift-by")
-        if args.to_earliest or is_checked:
+        goal = self._reset.goal
+        is_checked = goal in (Goal.PLAN, Goal.OFFSET, Goal.SHIFT)
+        if goal is Goal.EARLIEST or is_checked:
             self._starts = self._log_offsets(partitions, EARLIEST)
-        if args.to_latest or args.to_current or is_checked:
+        if goal in (Goal.LATEST, Goal.CURRENT) or is_checked:
             self._ends = self._log_offsets(partitions, LATEST)
         if self._reset.timestamp is not None:
             self._by_time = self._log_offsets(partitions, max(0, self._reset.timestamp))
             late = [key for key, offset in self._by_time.items() if offset < 0]
             for topic, partition in late:
-                self._session.console.note(
+                self._note(
                     f"Warn: Partition {partition} from topic {topic} has no record that late. "
                     "Falling back to latest known offset."
                 )
@@ -70,7 +106,7 @@ class Targets:
 
         if not partitions:
             return {}
-        found = list_offsets(self._session.admin, dict.fromkeys(partitions, timestamp))
+        found = list_offsets(self._admin, dict.fromkeys(partitions, timestamp))
         for result in found.values():
             if result.error is not None:
                 raise result.error
@@ -82,7 +118,7 @@ class Targets:
         from kafkatools.core.errors import LeaderNotAvailable, UnknownTopicOrPartition
 
         topics = list(dict.fromkeys(topic for topic, _ in partitions))
-        described = describe_topics(self._session.admin, names=topics) if topics else {}
+        described = describe_topics(self._admin, names=topics) if topics else {}
         leaders: dict[TopicPartition, int] = {}
         for name, topic in described.items():
             if topic.error is not None and topic.error.name != "UNKNOWN_TOPIC_OR_PARTITION":
@@ -120,24 +156,24 @@ class Targets:
         from kafkatools.core.java.hash_order import hash_order
         from kafkatools.core.java.hashes import partition_hash
 
-        args = self._session.args
+        goal, amount = self._reset.goal, self._reset.amount
         keys = hash_order(self._wanted[group_id], hash_of=partition_hash)
         if self._reset.plan is not None:
             return self._from_plan(self._reset.plan.of_group(group_id), keys, group_id)
-        if args.to_current:
+        if goal is Goal.CURRENT:
             return self._to_current(group_id, keys)
-        if args.given("shift-by"):
+        if goal is Goal.SHIFT:
             offsets = self._committed[group_id].offsets
             for topic, partition in keys:
                 if (topic, partition) not in offsets:
                     where = f"partition {topic}-{partition}"
                     raise CommandError(f"Cannot shift offset for {where} since there is no current committed offset")
-            return self._within_range({key: offsets[key].offset + args.shift_by for key in keys})
-        if args.given("to-offset"):
-            return self._within_range(dict.fromkeys(keys, args.to_offset))
-        if args.to_earliest:
+            return self._within_range({key: offsets[key].offset + amount for key in keys})
+        if goal is Goal.OFFSET:
+            return self._within_range(dict.fromkeys(keys, amount))
+        if goal is Goal.EARLIEST:
             return _plain({key: self._starts[key] for key in keys})
-        source = self._ends if args.to_latest else self._by_time
+        source = self._ends if goal is Goal.LATEST else self._by_time
         return _plain({key: source[key] for key in keys})
 
     def _to_current(self, group_id: str, keys: Iterable[TopicPartition]) -> NewOffsets:
@@ -172,9 +208,7 @@ class Targets:
             return offset
         extreme, limit = ("higher than latest", end) if offset > end else ("lower than earliest", start)
         where = f"topic partition {key[0]}-{key[1]}"
-        self._session.console.note(
-            f"New offset ({offset}) is {extreme} offset for {where}. Value will be set to {limit}"
-        )
+        self._note(f"New offset ({offset}) is {extreme} offset for {where}. Value will be set to {limit}")
         return limit
 
 
@@ -182,3 +216,25 @@ def _plain(offsets: Mapping[TopicPartition, int]) -> NewOffsets:
     from kafkatools.core.group.metadata import OffsetAndMetadata
 
     return {key: OffsetAndMetadata(offset) for key, offset in offsets.items()}
+
+
+def partitions_of(admin: AdminClient, scope: TopicScope) -> tuple[list[TopicPartition], dict[str, KafkaError]]:
+    """The partitions meant, those named first, and the topics that cannot be described."""
+    from kafkatools.core.admin.topics import describe_topics
+
+    found = list(scope.partitions)
+    errors: dict[str, KafkaError] = {}
+    described = describe_topics(admin, names=scope.topics) if scope.topics else {}
+    for name, topic in described.items():
+        if topic.error is not None:
+            errors[name] = topic.error
+        found += [(name, part.partition) for part in topic.partitions]
+    return list(dict.fromkeys(found)), errors
+
+
+def known_partitions_of(admin: AdminClient, scope: TopicScope) -> list[TopicPartition]:
+    """The partitions meant. Raises KafkaError with the name of the first topic that cannot be described."""
+    partitions, errors = partitions_of(admin, scope)
+    for topic, error in errors.items():
+        raise type(error)(f"topic {topic}: {error}") from error
+    return partitions

@@ -1,0 +1,129 @@
+"""Changes of committed offsets: the undo file first, then new offsets of all groups, then what is to have none.
+
+The undo file holds the previous offsets, one line for each partition that will change; `--from-file` takes it back.
+When it cannot be written nothing is changed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from kafkatools.exit_status import CommandError
+
+if TYPE_CHECKING:
+    from kafkatools.core.admin.client import AdminClient
+    from kafkatools.core.admin.group_offsets import AlteredOffsets
+    from kafkatools.core.errors import KafkaError
+    from kafkatools.core.group.metadata import OffsetAndMetadata
+
+TopicPartition = tuple[str, int]
+_UNSAFE = re.compile(r"[^A-Za-z0-9._-]")
+_MAX_NAME = 100
+
+
+class GroupPlan(NamedTuple):
+    """New offsets of a group, in the order of Kafka's hash maps; None: it is to have none."""
+
+    group_id: str
+    offsets: dict[TopicPartition, OffsetAndMetadata | None]
+
+
+class GroupChange(NamedTuple):
+    """What became of a group's plan: the offsets that were changed, the error of the group (then none was), or the
+    errors of single partitions."""
+
+    done: GroupPlan
+    error: KafkaError | None
+    errors: Mapping[TopicPartition, KafkaError]
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether every offset of the plan was changed."""
+        return self.error is None and not self.errors
+
+
+def change_offsets(admin: AdminClient, plans: Sequence[GroupPlan]) -> list[GroupChange]:
+    """Commit the new offsets of all groups, then delete those that are to have none. Raises KafkaError."""
+    from kafkatools.core.admin.group_offsets import alter_offsets
+
+    changing = [plan for plan in plans if plan.offsets]
+    new = {
+        plan.group_id: {key: offset for key, offset in plan.offsets.items() if offset is not None} for plan in changing
+    }
+    new = {group_id: offsets for group_id, offsets in new.items() if offsets}
+    altered = alter_offsets(admin, new) if changing else {}
+    deleted = _delete_offsets(admin, changing)
+    return [
+        _change(plan, [each[plan.group_id] for each in (altered, deleted) if plan.group_id in each]) for plan in plans
+    ]
+
+
+def _delete_offsets(admin: AdminClient, plans: Sequence[GroupPlan]) -> dict[str, AlteredOffsets]:
+    """Delete what is to have no offset; that a group has none at all is as good."""
+    from kafkatools.core.admin.group_offsets import AlteredOffsets, delete_offsets
+
+    results = {}
+    for plan in plans:
+        keys = [key for key, offset in plan.offsets.items() if offset is None]
+        if keys:
+            result = delete_offsets(admin, plan.group_id, keys)
+            is_gone = result.error is not None and result.error.name == "GROUP_ID_NOT_FOUND"
+            results[plan.group_id] = AlteredOffsets({}) if is_gone else result
+    return results
+
+
+def _change(plan: GroupPlan, results: Sequence[AlteredOffsets]) -> GroupChange:
+    errors: dict[TopicPartition, KafkaError] = {}
+    for result in results:
+        if result.error is not None:
+            return GroupChange(plan._replace(offsets={}), result.error, errors)
+        errors.update(result.errors)
+    done = {key: offset for key, offset in plan.offsets.items() if key not in errors}
+    return GroupChange(plan._replace(offsets=done), None, errors)
+
+
+def save_previous(admin: AdminClient, plans: Sequence[GroupPlan], path: str | None, wall_ms: int) -> str:
+    """Write the committed offsets that will change to `path`, or to a free name in this directory; the path.
+
+    Raises CommandError when the file cannot be written, KafkaError when the offsets cannot be fetched.
+    """
+    from kafkatools.tools.groups.plan_file import write_undo
+
+    chosen = path or _default_path([plan.group_id for plan in plans], wall_ms)
+    before = _offsets_before(admin, plans)
+    try:
+        write_undo(chosen, before)
+    except OSError as error:
+        raise CommandError(
+            f"The undo file {chosen} cannot be written, so nothing was changed: {error.strerror}",
+            hint="Name another one with --undo-file, or do without it with --no-undo-file.",
+        ) from None
+    return chosen
+
+
+def _offsets_before(
+    admin: AdminClient, plans: Sequence[GroupPlan]
+) -> dict[str, Mapping[TopicPartition, OffsetAndMetadata | None]]:
+    from kafkatools.core.admin.group_offsets import fetch_offsets
+
+    committed = fetch_offsets(admin, [plan.group_id for plan in plans])
+    before: dict[str, Mapping[TopicPartition, OffsetAndMetadata | None]] = {}
+    for plan in plans:
+        found = committed[plan.group_id]
+        error = found.error or next((one for key, one in found.errors.items() if key in plan.offsets), None)
+        if error is not None:
+            raise error
+        before[plan.group_id] = {key: found.offsets.get(key) for key in plan.offsets}
+    return before
+
+
+def _default_path(group_ids: Sequence[str], wall_ms: int) -> str:
+    """`GROUP-20260131T134500Z.undo.csv` here, with a number when there is one of this second already."""
+    from kafkatools.tools.undo_files import free_undo_path
+
+    name = _UNSAFE.sub("_", group_ids[0])[:_MAX_NAME].lstrip(".-") or "group"
+    if len(group_ids) > 1:
+        name = f"{len(group_ids)}-groups"
+    return free_undo_path(name, wall_ms, ".csv")
