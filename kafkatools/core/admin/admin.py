@@ -27,6 +27,7 @@ from kafkatools.core.admin import (
 from kafkatools.core.admin.client import AdminClient
 from kafkatools.core.admin.operations import ClusterOperations
 from kafkatools.core.clock import Clock, SystemClock
+from kafkatools.core.closing import Closing
 from kafkatools.core.config.given import Settings, config_of
 from kafkatools.core.errors import IllegalState
 from kafkatools.core.group.metadata import OffsetAndMetadata
@@ -67,7 +68,7 @@ _OFFSETS = {
 }
 
 
-class Admin(ClusterOperations):
+class Admin(ClusterOperations, Closing):
     """Asks and changes a cluster: topics, configurations, offsets, groups, transactions, ACLs, and what those need who
     run it: reassignments, elections, quotas, credentials, tokens. A context manager.
 
@@ -87,12 +88,6 @@ class Admin(ClusterOperations):
         self._client = AdminClient(chosen.bootstrap_servers, chosen, clock or SystemClock())
         self._lock = threading.RLock()
         self._closed = False
-
-    def __enter__(self) -> Admin:
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        self.close()
 
     def close(self) -> None:
         """Closes the connections. Safe to call again."""

@@ -11,11 +11,11 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from types import TracebackType
 from typing import Any, TypeVar
 
 from kafkatools.core import config as config_tables
 from kafkatools.core.clock import Clock
+from kafkatools.core.closing import Closing
 from kafkatools.core.config import Config
 from kafkatools.core.errors import (
     ConnectionFailed,
@@ -47,7 +47,7 @@ CONTROLLERS = 2
 _METADATA_VERSION = 12
 
 
-class AdminClient:
+class AdminClient(Closing):
     """Use it as a context manager. One thread."""
 
     def __init__(
@@ -77,14 +77,6 @@ class AdminClient:
         self.timeout_ms: int = given.default_api_timeout_ms
         # Where requests for the controller go: any broker (None), until one says that it does not pass them on.
         self.controller: int | None = None
-
-    def __enter__(self) -> AdminClient:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def close(self) -> None:
         """Close the connections."""

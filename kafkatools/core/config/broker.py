@@ -18,12 +18,12 @@ from kafkatools.core.config.setting import (
     Setting,
     at_least,
     between,
-    gzip_level,
     non_empty,
     one_of,
     one_of_any_case,
     words_of,
 )
+from kafkatools.core.config.shared import COMPRESSION, METRICS, SETUP_TIMEOUTS, TWO_PHASE_COMMIT, UNCLEAN_ELECTION
 
 BROKER_ONLY: tuple[Setting, ...] = (
     Setting(
@@ -72,16 +72,7 @@ BROKER_ONLY: tuple[Setting, ...] = (
         "broker.session.timeout.ms", INT, 9000, "Time without a heartbeat after which the controller fences a broker."
     ),
     Setting("client.quota.callback.class", CLASS, None, "Decides quotas in place of the built-in rules."),
-    Setting("compression.gzip.level", INT, -1, "Level of gzip, 1 to 9; -1 is the library's own.", gzip_level()),
-    Setting("compression.lz4.level", INT, 9, "Level of lz4, 1 to 17.", between(1, 17)),
-    Setting(
-        "compression.type",
-        STRING,
-        "producer",
-        "The codec batches are stored with: producer keeps theirs, uncompressed removes it, others recompress.",
-        one_of("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer"),
-    ),
-    Setting("compression.zstd.level", INT, 3, "Level of zstd, -131072 to 22.", between(-131_072, 22)),
+    *COMPRESSION,
     Setting("config.providers", LIST, (), "Names of providers that fill in indirect values."),
     Setting(
         "connection.failed.authentication.delay.ms",
@@ -770,13 +761,7 @@ BROKER_ONLY: tuple[Setting, ...] = (
     ),
     Setting("metadata.max.retention.bytes", LONG, 104_857_600, "Bytes of the metadata log beyond which old parts go."),
     Setting("metadata.max.retention.ms", LONG, 604_800_000, "Age beyond which old parts of the metadata log go."),
-    Setting(
-        "metric.reporters",
-        LIST,
-        ("org.apache.kafka.common.metrics.JmxReporter",),
-        "Classes that are told about metrics.",
-    ),
-    Setting("metrics.num.samples", INT, 2, "Samples kept per metric.", at_least(1)),
+    *METRICS,
     Setting("metrics.recording.level", STRING, "INFO", "The finest level of metrics that is recorded."),
     Setting("metrics.sample.window.ms", LONG, 30_000, "Length of a metric's sample.", at_least(1)),
     Setting("min.insync.replicas", INT, 1, "In-sync replicas that a write with acks=all needs.", at_least(1)),
@@ -1113,13 +1098,7 @@ BROKER_ONLY: tuple[Setting, ...] = (
         1000,
         "Completed requests after which the purgatory of share fetch is swept.",
     ),
-    Setting(
-        "socket.connection.setup.timeout.max.ms",
-        LONG,
-        30_000,
-        "Upper bound of the growing time allowed for a connection to be made.",
-    ),
-    Setting("socket.connection.setup.timeout.ms", LONG, 10_000, "First time allowed for a connection to be made."),
+    *SETUP_TIMEOUTS,
     Setting(
         "socket.listen.backlog.size", INT, 50, "Connections the system queues before they are accepted.", at_least(1)
     ),
@@ -1200,12 +1179,7 @@ BROKER_ONLY: tuple[Setting, ...] = (
         "Bytes of a segment of __transaction_state.",
         at_least(1),
     ),
-    Setting(
-        "transaction.two.phase.commit.enable",
-        BOOLEAN,
-        False,
-        "Whether prepared transactions are left to an external coordinator (KIP-939).",
-    ),
+    TWO_PHASE_COMMIT,
     Setting(
         "transactional.id.expiration.ms",
         INT,
@@ -1213,12 +1187,7 @@ BROKER_ONLY: tuple[Setting, ...] = (
         "How long the coordinator remembers a transactional id without news.",
         at_least(1),
     ),
-    Setting(
-        "unclean.leader.election.enable",
-        BOOLEAN,
-        False,
-        "Whether a replica that is not in sync may lead when none other is left; records may be lost.",
-    ),
+    UNCLEAN_ELECTION,
     Setting(
         "unclean.leader.election.interval.ms",
         LONG,

@@ -7,7 +7,6 @@ from kafkatools.core.config.setting import (
     CLASS,
     DOUBLE,
     INT,
-    INT_MAX,
     LIST,
     LONG,
     REQUIRED,
@@ -22,6 +21,7 @@ from kafkatools.core.config.setting import (
     one_of,
     one_of_any_case,
 )
+from kafkatools.core.config.shared import METRICS, RETRIES, SETUP_TIMEOUTS, TWO_PHASE_COMMIT
 
 COMMON: tuple[Setting, ...] = (
     Setting(
@@ -54,13 +54,7 @@ COMMON: tuple[Setting, ...] = (
         "rebootstrap goes back to the bootstrap servers when no known broker answers; none does not.",
         one_of_any_case("REBOOTSTRAP", "NONE"),
     ),
-    Setting(
-        "metric.reporters",
-        LIST,
-        ("org.apache.kafka.common.metrics.JmxReporter",),
-        "Classes that are told about metrics.",
-    ),
-    Setting("metrics.num.samples", INT, 2, "Samples kept per metric.", at_least(1)),
+    *METRICS,
     Setting(
         "metrics.recording.level",
         STRING,
@@ -110,13 +104,7 @@ COMMON: tuple[Setting, ...] = (
         one_of_any_case("SASL_SSL", "PLAINTEXT", "SSL", "SASL_PLAINTEXT"),
     ),
     Setting("send.buffer.bytes", INT, 131_072, "The socket's SO_SNDBUF; -1 leaves it to the system.", at_least(-1)),
-    Setting(
-        "socket.connection.setup.timeout.max.ms",
-        LONG,
-        30_000,
-        "Upper bound of the growing time allowed for a connection to be made.",
-    ),
-    Setting("socket.connection.setup.timeout.ms", LONG, 10_000, "First time allowed for a connection to be made."),
+    *SETUP_TIMEOUTS,
 )
 
 PRODUCER_ONLY: tuple[Setting, ...] = (
@@ -195,25 +183,14 @@ PRODUCER_ONLY: tuple[Setting, ...] = (
     Setting("partitioner.class", CLASS, None, "A partitioner in place of the built-in one."),
     Setting("partitioner.ignore.keys", BOOLEAN, False, "Whether keyed records are spread like unkeyed ones."),
     Setting("receive.buffer.bytes", INT, 32_768, "The socket's SO_RCVBUF; -1 leaves it to the system.", at_least(-1)),
-    Setting(
-        "retries",
-        INT,
-        INT_MAX,
-        "Times a retriable failure is tried again; delivery.timeout.ms is the better bound.",
-        at_least(0),
-    ),
+    RETRIES,
     Setting(
         "transaction.timeout.ms",
         INT,
         60_000,
         "Longest time a transaction may stay open before the coordinator aborts it.",
     ),
-    Setting(
-        "transaction.two.phase.commit.enable",
-        BOOLEAN,
-        False,
-        "Whether prepared transactions are left to an external coordinator (KIP-939).",
-    ),
+    TWO_PHASE_COMMIT,
     Setting(
         "transactional.id",
         STRING,
@@ -369,13 +346,7 @@ ADMIN_ONLY: tuple[Setting, ...] = (
     ),
     Setting("enable.metrics.push", BOOLEAN, False, "Whether client metrics go to the cluster when it asks for them."),
     Setting("receive.buffer.bytes", INT, 65_536, "The socket's SO_RCVBUF; -1 leaves it to the system.", at_least(-1)),
-    Setting(
-        "retries",
-        INT,
-        INT_MAX,
-        "Times a retriable failure is tried again; delivery.timeout.ms is the better bound.",
-        at_least(0),
-    ),
+    RETRIES,
 )
 
 PRODUCER = Table("producer", SECURITY, COMMON, PRODUCER_ONLY)

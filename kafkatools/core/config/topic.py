@@ -17,11 +17,11 @@ from kafkatools.core.config.setting import (
     Value,
     at_least,
     between,
-    gzip_level,
     one_of,
     throttled_replicas,
     words_of,
 )
+from kafkatools.core.config.shared import COMPRESSION, UNCLEAN_ELECTION
 
 TOPIC_SETTINGS: tuple[Setting, ...] = (
     Setting(
@@ -31,16 +31,7 @@ TOPIC_SETTINGS: tuple[Setting, ...] = (
         "What happens to old segments: delete, compact, both, or neither when empty.",
         words_of("compact", "delete"),
     ),
-    Setting("compression.gzip.level", INT, -1, "Level of gzip, 1 to 9; -1 is the library's own.", gzip_level()),
-    Setting("compression.lz4.level", INT, 9, "Level of lz4, 1 to 17.", between(1, 17)),
-    Setting(
-        "compression.type",
-        STRING,
-        "producer",
-        "The codec batches are stored with: producer keeps theirs, uncompressed removes it, others recompress.",
-        one_of("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer"),
-    ),
-    Setting("compression.zstd.level", INT, 3, "Level of zstd, -131072 to 22.", between(-131_072, 22)),
+    *COMPRESSION,
     Setting(
         "delete.retention.ms", LONG, 86_400_000, "How long a tombstone stays readable after compaction.", at_least(0)
     ),
@@ -132,12 +123,7 @@ TOPIC_SETTINGS: tuple[Setting, ...] = (
     Setting("segment.index.bytes", INT, 10_485_760, "Bytes of a segment's offset index.", at_least(4)),
     Setting("segment.jitter.ms", LONG, 0, "Random part taken off segment.ms.", at_least(0)),
     Setting("segment.ms", LONG, 604_800_000, "Time after which a segment that is not full is rolled.", at_least(1)),
-    Setting(
-        "unclean.leader.election.enable",
-        BOOLEAN,
-        False,
-        "Whether a replica that is not in sync may lead when none other is left; records may be lost.",
-    ),
+    UNCLEAN_ELECTION,
 )
 
 TOPIC = Table("topic", TOPIC_SETTINGS)

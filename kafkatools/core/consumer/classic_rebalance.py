@@ -76,7 +76,6 @@ class ClassicRebalance(MemberHeartbeats):
         self._joined_topics: frozenset[str] = frozenset()
         self._group_topics: frozenset[str] = frozenset()
         self._snapshot: dict[str, list[PartitionInfo]] | None = None
-        self._seen_metadata = -1
         self._awaited_metadata: int | None = None
         settings = membership.settings
         self._commit = CommitBeforeRebalance(parts.commits, settings.max_poll_interval_ms, settings.retry_backoff_ms)
@@ -177,14 +176,10 @@ class ClassicRebalance(MemberHeartbeats):
     # --- reasons to join again
 
     def _note_changes(self) -> None:
-        client, subscription = self._parts.client, self._parts.subscription
-        version = client.metadata_version
-        if version != self._seen_metadata:
-            self._seen_metadata = version
-            subscription.match(client.cluster.topics)
-            if self._snapshot is not None and self._snapshot != self._partitions():
-                self._snapshot = None
-                self.request_rejoin("cached metadata has changed")
+        subscription = self._parts.subscription
+        if self._match_metadata() and self._snapshot is not None and self._snapshot != self._partitions():
+            self._snapshot = None
+            self.request_rejoin("cached metadata has changed")
         if self.is_done and self._joined_topics != subscription.topics:
             self.request_rejoin("subscription has changed")
 

@@ -30,7 +30,6 @@ class ConsumerRebalance(MemberHeartbeats):
     def __init__(self, membership: ConsumerMembership, parts: GroupParts) -> None:
         self.membership: ConsumerMembership = membership
         self._parts = parts
-        self._seen_metadata = -1
         self._names: dict[uuid.UUID, str] = {}
         settings = membership.settings
         self._commit = CommitBeforeRebalance(parts.commits, settings.max_poll_interval_ms, settings.retry_backoff_ms)
@@ -111,11 +110,8 @@ class ConsumerRebalance(MemberHeartbeats):
     # --- subscription and membership
 
     def _note_subscription(self) -> None:
-        client, subscription = self._parts.client, self._parts.subscription
-        version = client.metadata_version
-        if version != self._seen_metadata:
-            self._seen_metadata = version
-            subscription.match(client.cluster.topics)
+        subscription = self._parts.subscription
+        self._match_metadata()
         with self._parts.channel.lock:
             self.membership.subscribe(subscription.topics, subscription.server_pattern)
 

@@ -29,10 +29,20 @@ class MemberHeartbeats:
 
     membership: ClassicMembership | ConsumerMembership
     _parts: GroupParts
+    _seen_metadata = -1
 
     @property
     def _is_member(self) -> bool:
         raise NotImplementedError
+
+    def _match_metadata(self) -> bool:
+        """Match the subscription's pattern against the topics of fresh metadata; whether there was some."""
+        version = self._parts.client.metadata_version
+        if version == self._seen_metadata:
+            return False
+        self._seen_metadata = version
+        self._parts.subscription.match(self._parts.client.cluster.topics)
+        return True
 
     def tick(self, now_ms: int) -> None:
         """Heartbeats, and leaving when the application does not poll. Under the lock, by either thread."""

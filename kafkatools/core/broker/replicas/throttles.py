@@ -35,31 +35,31 @@ class ReplicationThrottles:
     def is_sending_throttled(self, partition: Partition, follower_id: int) -> bool:
         """Whether a follower gets no records now (shouldLeaderThrottle)."""
         names = partition.log.config.leader_replication_throttled_replicas
-        if not names or follower_id in partition.isr or not self._is_named(partition, names):
+        if follower_id in partition.isr or not self._is_named(partition, names):
             return False
         return self._is_above(self._sent, LEADER_RATE)
 
     def note_sent(self, partition: Partition, size_bytes: int) -> None:
         """Records went to a follower."""
         names = partition.log.config.leader_replication_throttled_replicas
-        if names and self._is_named(partition, names):
+        if self._is_named(partition, names):
             self._sent.record(size_bytes, self._clock.now_ms())
 
     def is_receiving_throttled(self, partition: Partition) -> bool:
         """Whether nothing is asked for now (shouldFollowerThrottle): not in sync, and above the rate."""
         names = partition.log.config.follower_replication_throttled_replicas
-        if not names or self._node_id in partition.isr or not self._is_named(partition, names):
+        if self._node_id in partition.isr or not self._is_named(partition, names):
             return False
         return self._is_above(self._received, FOLLOWER_RATE)
 
     def note_received(self, partition: Partition, size_bytes: int) -> None:
         """Records came from a leader."""
         names = partition.log.config.follower_replication_throttled_replicas
-        if names and self._is_named(partition, names):
+        if self._is_named(partition, names):
             self._received.record(size_bytes, self._clock.now_ms())
 
     def _is_named(self, partition: Partition, names: frozenset[str]) -> bool:
-        return "*" in names or f"{partition.index}:{self._node_id}" in names
+        return bool(names) and ("*" in names or f"{partition.index}:{self._node_id}" in names)
 
     def _is_above(self, rate: Rate, name: str) -> bool:
         limit = self._limit_of(name)

@@ -12,14 +12,15 @@ import os
 import stat
 import threading
 from collections.abc import Callable
-from types import TracebackType
+
+from kafkatools.core.closing import Closing
 
 WINDOW_BYTES = 4 << 20
 LARGEST_FILE = (1 << 31) - 1
 """No file of a segment is larger: Kafka counts its bytes in a Java int."""
 
 
-class SegmentFile:
+class SegmentFile(Closing):
     """One file, open for reading; `size` is what it had when it was opened."""
 
     def __init__(self, path: str, window_bytes: int = WINDOW_BYTES) -> None:
@@ -32,14 +33,6 @@ class SegmentFile:
         self._spare = bytearray()
         self._buffer = bytearray()
         self._ahead: _ReadAhead | None = None
-
-    def __enter__(self) -> SegmentFile:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def close(self) -> None:
         if self._ahead is not None:
