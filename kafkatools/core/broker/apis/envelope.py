@@ -10,8 +10,8 @@ from struct import Struct
 from typing import Any, Protocol
 
 from kafkatools.core.broker.server.apis import BROKER_APIS, FORWARDED, AnsweredBy, Authorizes, is_permitted
+from kafkatools.core.broker.server.deferred import Deferred
 from kafkatools.core.broker.server.forwarding import ControllerMember, run_on_controller
-from kafkatools.core.broker.server.later_response import LaterResponse
 from kafkatools.core.broker.server.requests import DELAYED, CloseConnection, Request, Response
 from kafkatools.core.errors import (
     ClusterAuthorizationFailed,
@@ -54,7 +54,7 @@ class _Envelope:
     def __init__(self, node: EnvelopeContext, request: Request) -> None:
         self._node = node
         self._request = request
-        self._later = LaterResponse(request)
+        self._later = Deferred(request)
 
     def begin(self) -> Response:
         """The response, or DELAYED."""
@@ -75,7 +75,7 @@ class _Envelope:
             run_on_controller(node, inner.api_key, lambda: handler(node, inner), self._finish, self._refuse, give_up)
         except CloseConnection:
             return self._request.respond({"response_data": None, "error_code": InvalidRequest.code})
-        return self._later.returned()
+        return self._later.result()
 
     def _inner(self, data: bytes, client_host: str) -> Request:
         frame = memoryview(bytearray(data))

@@ -15,7 +15,7 @@ from kafkatools.core.broker.coordinators.groups.classic.states import GroupState
 from kafkatools.core.broker.coordinators.groups.errors import coordinator_error_code
 from kafkatools.core.broker.coordinators.groups.group_topics import GroupTopics
 from kafkatools.core.broker.metadata.controller.acls import CLUSTER, CLUSTER_NAME, DELETE, DESCRIBE, GROUP, TOPIC
-from kafkatools.core.broker.server.later_response import LaterResponse
+from kafkatools.core.broker.server.deferred import Deferred
 from kafkatools.core.broker.server.requests import Request, Response
 from kafkatools.core.errors import CoordinatorLoadInProgress, GroupIdNotFound, KafkaError, TopicAuthorizationFailed
 from kafkatools.core.java.hash_order import topic_order
@@ -137,7 +137,7 @@ def handle_delete_groups(node: GroupContext, request: Request) -> Response:
     """DeleteGroups: empty groups with their offsets. One answer per group; a group named twice is deleted once."""
     entity = request.decode()
     names = list(dict.fromkeys(entity.groups_names))
-    response = LaterResponse(request)
+    response = Deferred(request)
     codes: dict[str, int] = {}
 
     def committed(failed: dict[str, int]) -> None:
@@ -155,7 +155,7 @@ def handle_delete_groups(node: GroupContext, request: Request) -> Response:
     if not names:
         committed({})
     node.groups.send_answers()
-    return response.returned()
+    return response.result()
 
 
 def _delete(node: GroupContext, request: Request, group_id: str, done: Callable[[KafkaError | None], None]) -> None:

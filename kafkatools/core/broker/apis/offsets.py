@@ -15,7 +15,7 @@ from kafkatools.core.broker.coordinators.groups.requests import MemberIdentity
 from kafkatools.core.broker.coordinators.groups.service import told
 from kafkatools.core.broker.metadata.controller.acls import DELETE, DESCRIBE, GROUP, READ, TOPIC
 from kafkatools.core.broker.replicas.delayed_produce import DelayedProduce, ProduceStatus
-from kafkatools.core.broker.server.later_response import LaterResponse
+from kafkatools.core.broker.server.deferred import Deferred
 from kafkatools.core.broker.server.requests import Request, Response
 from kafkatools.core.errors import (
     GroupAuthorizationFailed,
@@ -101,18 +101,18 @@ def _commit(
 
 
 def _when_kept(node: GroupContext, request: Request, entity: Any, answers: Answers, status: ProduceStatus) -> Response:
-    response, version = LaterResponse(request), request.version
+    response, version = Deferred(request), request.version
 
     def complete(code: int) -> None:
         failed = _commit_failed(node, version, entity, error_for_code(code)()) if code else answers
-        response.give(_respond_commit(request, failed))
+        response.complete(_respond_commit(request, failed))
 
     if node.coordination.is_clustered:
         node.coordination.groups.when_committed(entity.group_id, complete)
     else:
         waiting = DelayedProduce(node.config.offsets_commit_timeout_ms, [status], lambda s: complete(s[0].error_code))
         node.produce_purgatory.try_complete_else_watch(waiting, [status.partition.key], node.clock.now_ms())
-    return response.returned()
+    return response.result()
 
 
 def _respond_commit(request: Request, answers: Answers) -> Response:
@@ -227,17 +227,17 @@ def handle_offset_fetch(node: GroupContext, request: Request) -> Response:
     if not (is_stable and node.coordination.is_clustered):
         return [request.frame_response(response_body(version, found))]
     body = response_body(version, found)
-    response = LaterResponse(request)
+    response = Deferred(request)
 
     def done(failed: dict[str, int]) -> None:
         groups = [
             GroupRows(rows.group_id, (), failed[rows.group_id]) if rows.group_id in failed else rows for rows in found
         ]
-        response.give([request.frame_response(response_body(version, groups) if failed else body)])
+        response.complete([request.frame_response(response_body(version, groups) if failed else body)])
 
     told = dict.fromkeys(rows.group_id for rows in paced(found) if not rows.error_code)
     node.coordination.groups.when_all_committed(told, done)
-    return response.returned()
+    return response.result()
 
 
 class _Fetch:

@@ -15,7 +15,7 @@ from kafkatools.core.broker.metadata.controller.acls import (
     TRANSACTIONAL_ID,
     WRITE,
 )
-from kafkatools.core.broker.server.later_response import LaterResponse
+from kafkatools.core.broker.server.deferred import Deferred
 from kafkatools.core.broker.server.requests import Request, Response
 from kafkatools.core.errors import (
     ClusterAuthorizationFailed,
@@ -41,7 +41,7 @@ def handle_init_producer_id(node: TransactionContext, request: Request) -> Respo
     Not done: version 6 (KIP-939 is unstable in Apache Kafka 4.3, which does not list it either).
     """
     entity = request.decode()
-    response = LaterResponse(request)
+    response = Deferred(request)
 
     def answer(code: int, identity: ProducerIdentity) -> None:
         if code == ProducerFenced.code and request.version < FIRST_VERSION_OF_FENCING:
@@ -57,7 +57,7 @@ def handle_init_producer_id(node: TransactionContext, request: Request) -> Respo
             node.transactions.init_producer_id(entity.transactional_id, entity.transaction_timeout, expected, answer)
     except KafkaError as error:
         answer(error.code, NOBODY)
-    return response.returned()
+    return response.result()
 
 
 def _authorize(node: TransactionContext, request: Request, entity: Any) -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from kafkatools.core.broker.apis.contexts import QuorumContext
 from kafkatools.core.broker.metadata.controller.topics import METADATA_TOPIC
 from kafkatools.core.broker.server.apis import ensure_permitted
-from kafkatools.core.broker.server.later_response import LaterResponse
+from kafkatools.core.broker.server.deferred import Deferred
 from kafkatools.core.broker.server.requests import CloseConnection, Request, Response
 from kafkatools.core.errors import KafkaError, NotController, NotLeaderOrFollower, UnknownTopicOrPartition
 
@@ -43,9 +43,9 @@ def handle_raft_fetch(node: QuorumContext, request: Request) -> Response:
     raft, refusal = allowed_raft(node, request)
     if refusal is not None:
         return request.respond(refusal)
-    response = LaterResponse(request)
+    response = Deferred(request)
     raft.handle_fetch(request.decode(), node.clock.now_ms(), response.respond)
-    return response.returned()
+    return response.result()
 
 
 def handle_vote(node: QuorumContext, request: Request) -> Response:

@@ -18,7 +18,7 @@ from kafkatools.core.broker.replicas.share.delayed_share_fetch import DelayedSha
 from kafkatools.core.broker.replicas.share.fetch_read import ShareFetched
 from kafkatools.core.broker.replicas.share.partition import BATCH_OPTIMIZED, GAP, RENEW, Acknowledgement, Wish
 from kafkatools.core.broker.replicas.share.session import FINAL_EPOCH, INITIAL_EPOCH, ShareSession
-from kafkatools.core.broker.server.later_response import LaterResponse
+from kafkatools.core.broker.server.deferred import Deferred
 from kafkatools.core.broker.server.requests import Part, Request, Response
 from kafkatools.core.errors import (
     InvalidRequest,
@@ -66,14 +66,14 @@ def handle_share_fetch(node: ShareContext, request: Request) -> Response:
     if session is None:
         kept += [(None, each) for each in node.share_partitions.close_session((group_id, member_id))]
         answer.give({})
-        return answer.returned()
+        return answer.result()
     mode = entity.share_acquire_mode if has_modes else BATCH_OPTIMIZED
     wish = Wish(member_id, entity.max_records, max(entity.batch_size, 1), mode)
     if is_renewal and entity.max_records <= 0:
         answer.give({})
-        return answer.returned()
+        return answer.result()
     _fetch(node, entity, session, wish, answer)
-    return answer.returned()
+    return answer.result()
 
 
 def _session(
@@ -122,20 +122,20 @@ class _Answer:
         self.group_id = group_id
         self._outcomes = outcomes
         self._kept = kept
-        self._later = LaterResponse(request)
+        self._later = Deferred(request)
 
     def give(self, fetched: Mapping[ShareKey, ShareFetched]) -> None:
         """These are the records."""
         lock_ms = self._node.groups.share.settings.lock_duration_ms(self.group_id)
 
         def tell() -> None:
-            self._later.give(_respond(self._node, self.request, DONE, lock_ms, fetched, self._outcomes))
+            self._later.complete(_respond(self._node, self.request, DONE, lock_ms, fetched, self._outcomes))
 
         tell_when_kept(self._node, self._kept, self._outcomes, tell)
 
-    def returned(self) -> Response:
+    def result(self) -> Response:
         """What the handler returns."""
-        return self._later.returned()
+        return self._later.result()
 
 
 def _fetch(node: ShareContext, entity: Any, session: ShareSession, wish: Wish, answer: _Answer) -> None:
@@ -261,9 +261,9 @@ def handle_share_acknowledge(node: ShareContext, request: Request) -> Response:
     outcomes = acknowledge(node, request, member_id, (wanted, is_renewal), kept)
     if entity.share_session_epoch == FINAL_EPOCH:
         kept += [(None, each) for each in node.share_partitions.close_session(key)]
-    later = LaterResponse(request)
+    later = Deferred(request)
     tell_when_kept(node, kept, outcomes, lambda: later.respond(_fields(node, request, key[0], DONE, outcomes)))
-    return later.returned()
+    return later.result()
 
 
 def tell_when_kept(

@@ -15,7 +15,7 @@ from kafkatools.core.broker.metadata.controller.acls import DELETE, DESCRIBE, GR
 from kafkatools.core.broker.metadata.controller.configs import outcome_fields
 from kafkatools.core.broker.metadata.image import NO_LEADER, TopicState
 from kafkatools.core.broker.replicas.partition import LATEST_TIMESTAMP
-from kafkatools.core.broker.server.later_response import LaterResponse
+from kafkatools.core.broker.server.deferred import Deferred
 from kafkatools.core.broker.server.requests import Request, Response
 from kafkatools.core.errors import KafkaError, TopicAuthorizationFailed, UnknownTopicOrPartition, error_for_code
 from kafkatools.core.protocol.api_versions import ApiKey
@@ -28,11 +28,11 @@ def handle_describe_share_group_offsets(node: ShareContext, request: Request) ->
     """DescribeShareGroupOffsets: where share groups begin to read, and their lag (KIP-1226). One answer for each
     group."""
     entity = request.decode()
-    later = LaterResponse(request)
+    later = Deferred(request)
     places: Places = []
     groups = [_group(node, request, group, places) for group in entity.groups]
     _fill(node, places, lambda: later.respond({"groups": groups}))
-    return later.returned()
+    return later.result()
 
 
 Places = list[tuple[ShareKey, dict[str, Any]]]
@@ -171,7 +171,7 @@ def _latest(node: ShareContext, key: ShareKey, answer: Callable[[int | None], No
 def handle_alter_share_group_offsets(node: ShareContext, request: Request) -> Response:
     """AlterShareGroupOffsets: where an empty share group is to begin (KIP-932). One answer for each partition."""
     entity = request.decode()
-    later = LaterResponse(request)
+    later = Deferred(request)
     try:
         ensure_enabled(node)
         node.authorize_or_raise(request, READ, GROUP, entity.group_id)
@@ -188,7 +188,7 @@ def handle_alter_share_group_offsets(node: ShareContext, request: Request) -> Re
         node.groups.share_offsets.alter(entity.group_id, offsets, done)
     except KafkaError as error:
         later.respond(failed(error))
-    return later.returned()
+    return later.result()
 
 
 def failed(error: KafkaError) -> dict[str, Any]:
@@ -196,9 +196,7 @@ def failed(error: KafkaError) -> dict[str, Any]:
     return {"error_code": coordinator_error_code(error), "error_message": str(error), "responses": []}
 
 
-def tell_when_committed(
-    node: ShareContext, group_id: str, later: LaterResponse, responses: list[dict[str, Any]]
-) -> None:
+def tell_when_committed(node: ShareContext, group_id: str, later: Deferred, responses: list[dict[str, Any]]) -> None:
     """Answer when what was written of the group is committed."""
 
     def committed(code: int) -> None:
@@ -246,7 +244,7 @@ def _altered_topic(node: ShareContext, topic: Any, refused: dict[tuple[str, int]
 def handle_delete_share_group_offsets(node: ShareContext, request: Request) -> Response:
     """DeleteShareGroupOffsets: an empty share group forgets topics (KIP-932). One answer for each topic."""
     entity = request.decode()
-    later = LaterResponse(request)
+    later = Deferred(request)
     try:
         ensure_enabled(node)
         node.authorize_or_raise(request, DELETE, GROUP, entity.group_id)
@@ -271,7 +269,7 @@ def handle_delete_share_group_offsets(node: ShareContext, request: Request) -> R
         node.groups.share_offsets.delete(entity.group_id, wanted, done)
     except KafkaError as error:
         later.respond(failed(error))
-    return later.returned()
+    return later.result()
 
 
 def _forgotten_topic(node: ShareContext, name: str, error: KafkaError | None) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from kafkatools.core.broker.coordinators.groups.requests import MemberIdentity
 from kafkatools.core.broker.coordinators.transactions.coordinator import ProducerIdentity
 from kafkatools.core.broker.coordinators.transactions.verification import Operation, ensure_in_transaction
 from kafkatools.core.broker.metadata.controller.acls import GROUP, READ, TOPIC, TRANSACTIONAL_ID, WRITE
-from kafkatools.core.broker.server.later_response import LaterResponse
+from kafkatools.core.broker.server.deferred import Deferred
 from kafkatools.core.broker.server.requests import Request, Response
 from kafkatools.core.errors import (
     CoordinatorLoadInProgress,
@@ -46,7 +46,7 @@ def handle_add_offsets_to_txn(node: TransactionContext, request: Request) -> Res
     """AddOffsetsToTxn: the partition of `__consumer_offsets` that holds a group becomes part of the transaction.
     Clients of transaction version 2 do without: TxnOffsetCommit adds it. One error code."""
     entity = request.decode()
-    response = LaterResponse(request)
+    response = Deferred(request)
 
     def answer(code: int) -> None:
         if code == ProducerFenced.code and request.version < FIRST_VERSION_OF_FENCING:
@@ -61,7 +61,7 @@ def handle_add_offsets_to_txn(node: TransactionContext, request: Request) -> Res
         node.transactions.add_partitions(entity.transactional_id, producer, [place], CLIENT_VERSION, answer)
     except KafkaError as error:
         answer(error.code)
-    return response.returned()
+    return response.result()
 
 
 def handle_txn_offset_commit(node: TransactionContext, request: Request) -> Response:
@@ -72,7 +72,7 @@ def handle_txn_offset_commit(node: TransactionContext, request: Request) -> Resp
     AddOffsetsToTxn. One error code per partition.
     """
     entity = request.decode()
-    response = LaterResponse(request)
+    response = Deferred(request)
     codes: Codes = {}
 
     def answer(code: int) -> None:
@@ -93,7 +93,7 @@ def handle_txn_offset_commit(node: TransactionContext, request: Request) -> Resp
             answer(0)
     except KafkaError as error:
         answer(coordinator_error_code(error))
-    return response.returned()
+    return response.result()
 
 
 def _commit(

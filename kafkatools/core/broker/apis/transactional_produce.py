@@ -17,6 +17,7 @@ from kafkatools.core.broker.coordinators.transactions.transaction import TopicPa
 from kafkatools.core.broker.coordinators.transactions.verification import Operation, client_code
 from kafkatools.core.broker.metadata.controller.acls import TRANSACTIONAL_ID, WRITE
 from kafkatools.core.broker.replicas.partition import Partition
+from kafkatools.core.broker.server.deferred import Deferred
 from kafkatools.core.broker.server.requests import DELAYED, CloseConnection, Request, Response
 from kafkatools.core.errors import (
     ConcurrentTransactions,
@@ -103,45 +104,27 @@ def _verified(
     data: appends.ProduceData,
     transaction: tuple[str, ProducerIdentity, list[TopicPartition], Operation],
 ) -> Response:
+    """Append when the partitions are part of the transaction: while the handler runs, or later from a copy."""
     transactional_id, producer, wanted, operation = transaction
-    finish = _Finish(node, request, data)
-    node.coordination.add_partitions.ask(
-        transactional_id, producer, wanted, lambda codes: finish(_refused(codes, operation)), adds=operation.adds
-    )
-    return finish.returned()
+    deferred = Deferred(request)
 
-
-class _Finish:
-    """Appends when the partitions are part of the transaction: while the handler runs, or later from a copy."""
-
-    def __init__(self, node: ProduceContext, request: Request, data: appends.ProduceData) -> None:
-        self._node = node
-        self._request = request
-        self._data = data
-        self._response: Response | None = None
-        self._is_delayed = False
-
-    def __call__(self, refused: Refused) -> None:
-        if not self._is_delayed:
-            self._response = appends.append_all(self._node, self._request, self._data, refused)
-            return
+    def finish(codes: Mapping[TopicPartition, int]) -> None:
         try:
-            response = appends.append_all(self._node, self._request, self._data, refused)
+            response = appends.append_all(node, request, data, _refused(codes, operation))
         except CloseConnection:
-            self._request.connection.close()
+            if not deferred.is_delayed:
+                raise
+            request.connection.close()
             return
-        if response is not DELAYED:
-            self._request.complete(response)
+        if response is not DELAYED or not deferred.is_delayed:
+            deferred.complete(response)
 
-    def returned(self) -> Response:
-        """What the handler returns."""
-        if self._response is not None:
-            return self._response
-        self._is_delayed = True
-        request = self._request
+    node.coordination.add_partitions.ask(transactional_id, producer, wanted, finish, adds=operation.adds)
+    result = deferred.result()
+    if deferred.is_delayed:
         request.frame = memoryview(bytearray(request.frame))
-        self._data = appends.parse(request.frame, request.body_offset, request.version)
-        return DELAYED
+        data = appends.parse(request.frame, request.body_offset, request.version)
+    return result
 
 
 def _refused(codes: Mapping[TopicPartition, int], operation: Operation) -> Refused:

@@ -26,7 +26,7 @@ from kafkatools.core.broker.metadata.controller.acls import (
 from kafkatools.core.broker.metadata.image import INTERNAL_TOPICS
 from kafkatools.core.broker.replicas.delayed_produce import ProduceStatus
 from kafkatools.core.broker.replicas.replica_manager import error_code_of
-from kafkatools.core.broker.server.later_response import LaterResponse
+from kafkatools.core.broker.server.deferred import Deferred
 from kafkatools.core.broker.server.requests import Request, Response
 from kafkatools.core.errors import (
     ClusterAuthorizationFailed,
@@ -79,7 +79,7 @@ def handle_add_partitions_to_txn(node: TransactionContext, request: Request) -> 
 
 
 def _handle_client(node: TransactionContext, request: Request, entity: Any) -> Response:
-    response = LaterResponse(request)
+    response = Deferred(request)
     producer = ProducerIdentity(entity.v3_and_below_producer_id, entity.v3_and_below_producer_epoch)
     wanted = _places(entity.v3_and_below_topics)
 
@@ -87,13 +87,13 @@ def _handle_client(node: TransactionContext, request: Request, entity: Any) -> R
         response.respond({"results_by_topic_v3_and_below": _topics(codes)})
 
     _add(node, request, (entity.v3_and_below_transactional_id, producer), wanted, answer)
-    return response.returned()
+    return response.result()
 
 
 def _handle_broker(node: TransactionContext, request: Request, entity: Any) -> Response:
     if not node.authorize(request, CLUSTER_ACTION, CLUSTER, CLUSTER_NAME):
         return request.respond({"error_code": ClusterAuthorizationFailed.code, "results_by_transaction": []})
-    response = LaterResponse(request)
+    response = Deferred(request)
     transactions = list(entity.transactions)
     results: dict[int, dict[str, Any]] = {}
 
@@ -112,7 +112,7 @@ def _handle_broker(node: TransactionContext, request: Request, entity: Any) -> R
             _add(node, request, (each.transactional_id, producer), wanted, partial(note, index))
     if not transactions:
         response.respond({"error_code": 0, "results_by_transaction": []})
-    return response.returned()
+    return response.result()
 
 
 def _add(
@@ -170,7 +170,7 @@ def handle_end_txn(node: TransactionContext, request: Request) -> Response:
     error code, and the next identity.
     """
     entity = request.decode()
-    response = LaterResponse(request)
+    response = Deferred(request)
 
     def answer(code: int, identity: ProducerIdentity) -> None:
         if code == ProducerFenced.code and request.version < FIRST_END_TXN_VERSION_OF_FENCING:
@@ -181,11 +181,11 @@ def handle_end_txn(node: TransactionContext, request: Request) -> Response:
         node.authorize_or_raise(request, WRITE, TRANSACTIONAL_ID, entity.transactional_id)
     except KafkaError as error:
         answer(error.code, NOBODY)
-        return response.returned()
+        return response.result()
     client_version = EPOCH_BUMP if request.version >= FIRST_VERSION_OF_EPOCH_BUMP else PLAIN
     wanted = EndRequest(entity.producer_id, entity.producer_epoch, entity.committed, client_version)
     node.transactions.end_transaction(entity.transactional_id, wanted, answer)
-    return response.returned()
+    return response.result()
 
 
 def handle_write_txn_markers(node: TransactionContext, request: Request) -> Response:
@@ -198,7 +198,7 @@ def handle_write_txn_markers(node: TransactionContext, request: Request) -> Resp
     is_allowed = node.authorize(request, CLUSTER_ACTION, CLUSTER, CLUSTER_NAME) or node.authorize(
         request, ALTER, CLUSTER, CLUSTER_NAME
     )
-    response = LaterResponse(request)
+    response = Deferred(request)
     waiting: Waiting = []
     markers = [_marker_result(node, request, each, waiting, is_allowed=is_allowed) for each in entity.markers]
 
@@ -208,7 +208,7 @@ def handle_write_txn_markers(node: TransactionContext, request: Request) -> Resp
         response.respond({"markers": markers})
 
     node.coordination.durability.when_durable([status for _, status in waiting], done)
-    return response.returned()
+    return response.result()
 
 
 def _marker_result(

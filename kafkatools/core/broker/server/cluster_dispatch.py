@@ -7,9 +7,9 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from kafkatools.core.broker.server.apis import CONTROLLER_APIS, FORWARDED, AnsweredBy, Api, Handler
+from kafkatools.core.broker.server.deferred import Deferred
 from kafkatools.core.broker.server.dispatch import Dispatcher, Served
 from kafkatools.core.broker.server.forwarding import ControllerMember, forward, run_on_controller
-from kafkatools.core.broker.server.later_response import LaterResponse
 from kafkatools.core.broker.server.requests import CloseConnection, Request, Response
 from kafkatools.core.errors import KafkaError, NotController
 
@@ -60,15 +60,15 @@ def _when_committed(
 ) -> Response:
     """The answer to work for the active controller, when what it wrote is committed; `refused` gives the answer when
     this node is not it, else the connection ends: the client looks for another."""
-    later = LaterResponse(request)
+    later = Deferred(request)
 
     def give_up() -> None:
         if refused is not None:
-            later.give(refused(NotController()))
+            later.complete(refused(NotController()))
         elif later.is_delayed:
             request.connection.close()
         else:
             raise CloseConnection("this controller is not active")
 
-    run_on_controller(node, request.api_key, work, later.give, give_up, give_up)
-    return later.returned()
+    run_on_controller(node, request.api_key, work, later.complete, give_up, give_up)
+    return later.result()

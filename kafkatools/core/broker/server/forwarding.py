@@ -21,7 +21,7 @@ from kafkatools.core.broker.metadata.image import BROKER_LOGGER_RESOURCE
 from kafkatools.core.broker.server.apis import BROKER_APIS, AnsweredBy, Authorizes
 from kafkatools.core.broker.server.client_presence import is_present
 from kafkatools.core.broker.server.controller_link import Fate
-from kafkatools.core.broker.server.later_response import LaterResponse
+from kafkatools.core.broker.server.deferred import Deferred
 from kafkatools.core.broker.server.requests import CloseConnection, Request, Response
 from kafkatools.core.errors import (
     KafkaError,
@@ -165,7 +165,7 @@ class Forwarded:
         api = BROKER_APIS[request.api_key]
         self._is_read = api.answered_by is AnsweredBy.FORWARDED_READ
         self._handler = api.load()
-        self._later = LaterResponse(request)
+        self._later = Deferred(request)
 
     def begin(self) -> Response:
         """The response, or DELAYED."""
@@ -174,14 +174,14 @@ class Forwarded:
         if request.api_key == ApiKey.INCREMENTAL_ALTER_CONFIGS and _is_of_loggers(request):
             return self._handler(self._node, request)
         self._run()
-        return self._later.returned()
+        return self._later.result()
 
     def _run(self) -> None:
         node = self._node
         request = self._request
         give_up = self._send if self._is_read else self._note_unknown
         run_on_controller(
-            node, request.api_key, lambda: self._handler(node, request), self._later.give, self._send, give_up
+            node, request.api_key, lambda: self._handler(node, request), self._later.complete, self._send, give_up
         )
 
     def _wait_ms(self) -> int:
@@ -208,21 +208,21 @@ class Forwarded:
 
     def _note_unknown(self) -> None:
         words = "Whether the change was made is not known: the controller did not commit it before another was elected"
-        self._later.give(self._refusal(RequestTimedOut(words)))
+        self._later.complete(self._refusal(RequestTimedOut(words)))
 
     def _ended(self, answer: Any | None) -> None:
         """An Envelope response, or a `Fate`."""
         if answer is None or answer is Fate.NOT_SENT:
             error = RequestTimedOut(f"The request timed out: {self._node.why_no_controller()}")
-            self._later.give(self._refusal(error))
+            self._later.complete(self._refusal(error))
         elif answer is Fate.UNKNOWN:
             words = f"Whether the change was made is not known: {self._node.why_no_answer()}"
-            self._later.give(self._refusal(RequestTimedOut(words)))
+            self._later.complete(self._refusal(RequestTimedOut(words)))
         elif answer is Fate.ABANDONED or int(answer.error_code) or answer.response_data is None:
             self._request.connection.close()
         else:
             data = bytes(answer.response_data)
-            self._later.give([len(data).to_bytes(4, "big") + data])
+            self._later.complete([len(data).to_bytes(4, "big") + data])
 
     def _refusal(self, error: KafkaError) -> Response:
         view = Refusing(self._node, error)

@@ -28,7 +28,7 @@ from kafkatools.core.broker.coordinators.groups.share.settings import ShareGroup
 from kafkatools.core.broker.coordinators.host import Host
 from kafkatools.core.broker.coordinators.shards import Shards
 from kafkatools.core.broker.metadata.image import GROUP_RESOURCE
-from kafkatools.core.broker.server.later_response import LaterResponse
+from kafkatools.core.broker.server.deferred import Deferred
 from kafkatools.core.broker.server.requests import Request, Response
 
 if TYPE_CHECKING:
@@ -203,46 +203,32 @@ class GroupAnswers(Protocol):
         """The partitions of its topic."""
 
 
-class Reply:
-    """The answer of one request: given while its handler runs, or later; not before what was written of its group is
-    committed. `refuse` gives the fields that only say why not."""
-
-    def __init__(self, coordination: GroupAnswers, request: Request, group_id: str, refuse: Refuse) -> None:
-        self._groups = coordination.group_coordinator
-        self._shards = coordination.groups
-        self._group_id = group_id
-        self._refuse = refuse
-        self._fields: Fields | None = None
-        self._later = LaterResponse(request)
-
-    def __call__(self, fields: Fields) -> None:
-        self._fields = fields
-        if self._later.is_delayed:
-            self._groups.later(lambda: self._send(fields))
-
-    def _send(self, fields: Fields) -> None:
-        if fields["error_code"]:
-            self._later.respond(fields)
-            return
-        self._shards.when_committed(
-            self._group_id, lambda code: self._later.respond(self._refuse(code) if code else fields)
-        )
-
-    def response(self) -> Response:
-        """What the handler returns."""
-        self._groups.send_answers()
-        if self._fields is not None:
-            self._send(self._fields)
-        return self._later.returned()
-
-
 def answered(
     coordination: GroupAnswers, request: Request, group_id: str, ask: Callable[[Answer], None], refuse: Refuse
 ) -> Response:
-    """Let the coordinator decide and return its answer, or DELAYED."""
-    reply = Reply(coordination, request, group_id, refuse)
-    ask(reply)
-    return reply.response()
+    """Let the coordinator decide and return its answer, or DELAYED. No answer leaves before what was written of the
+    group is committed; `refuse` gives the fields that only say why not."""
+    groups, shards = coordination.group_coordinator, coordination.groups
+    deferred = Deferred(request)
+    decided: list[Fields] = []
+
+    def send(fields: Fields) -> None:
+        if fields["error_code"]:
+            deferred.respond(fields)
+        else:
+            shards.when_committed(group_id, lambda code: deferred.respond(refuse(code) if code else fields))
+
+    def answer(fields: Fields) -> None:
+        if deferred.is_delayed:
+            groups.later(lambda: send(fields))
+        else:
+            decided.append(fields)
+
+    ask(answer)
+    groups.send_answers()
+    if decided:
+        send(decided[-1])
+    return deferred.result()
 
 
 def told(coordination: GroupAnswers, request: Request, group_id: str, fields: Fields, refuse: Refuse) -> Response:

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 from kafkatools.core.broker.coordinators.share_state.coordinator import ShareCoordinator
 from kafkatools.core.broker.coordinators.share_state.share_state import ShareKey, name_of
 from kafkatools.core.broker.replicas.delayed_produce import ProduceStatus
-from kafkatools.core.broker.server.later_response import LaterResponse
+from kafkatools.core.broker.server.deferred import Deferred
 from kafkatools.core.broker.server.requests import Request, Response
 from kafkatools.core.errors import ClusterAuthorizationFailed, InvalidRequest, KafkaError
 
@@ -54,7 +54,7 @@ def answer(is_allowed: bool, coordinator: Coordinator, request: Request, do: Do,
             outcome["partition"] = partition.partition
             partitions.append(outcome)
         results.append({"topic_id": topic.topic_id, "partitions": partitions})
-    later = LaterResponse(request)
+    later = Deferred(request)
 
     def committed(failed: dict[str, int]) -> None:
         for name, code in failed.items():
@@ -62,4 +62,4 @@ def answer(is_allowed: bool, coordinator: Coordinator, request: Request, do: Do,
         later.respond({"results": results})
 
     coordinator.when_states_committed(outcomes, statuses, committed)
-    return later.returned()
+    return later.result()

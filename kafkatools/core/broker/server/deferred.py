@@ -1,0 +1,43 @@
+"""A response that a handler may complete now or later."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kafkatools.core.broker.server.requests import DELAYED, Request, Response
+
+
+class Deferred:
+    """The response to one request. The handler returns `result()`: the response itself, or DELAYED.
+
+    Rules: whoever holds it completes it, exactly once, between two turns of the node: on the listener's thread, or on
+    the thread of the handler's slices while the handler runs.
+    """
+
+    def __init__(self, request: Request) -> None:
+        self._request = request
+        self._response: Response | None = None
+        self._is_complete = False
+        self.is_delayed = False  # whether the handler has returned without the response
+
+    def complete(self, response: Response) -> None:
+        """This is the response. Raises RuntimeError for a second one: the client would take it for the response to its
+        next request."""
+        if self._is_complete:
+            raise RuntimeError(f"api key {self._request.api_key}: a second response to one request")
+        self._is_complete = True
+        if self.is_delayed:
+            self._request.complete(response)
+        else:
+            self._response = response
+
+    def respond(self, fields: dict[str, Any]) -> None:
+        """Complete it with the fields of the newest version."""
+        self.complete(self._request.respond(fields))
+
+    def result(self) -> Response:
+        """What the handler returns, when it is done."""
+        if self._response is not None:
+            return self._response
+        self.is_delayed = True
+        return DELAYED
