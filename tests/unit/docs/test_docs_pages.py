@@ -53,6 +53,35 @@ def test_links_between_pages_lead_somewhere(page: pathlib.Path) -> None:
     assert [link for link in links if not (page.parent / link).exists()] == []
 
 
+ROOT = DOCS.parent
+FOLDERS = {path.name for path in (ROOT / "kafkatools").iterdir() if path.is_dir()}
+TEXTS = [*sorted(DOCS.rglob("*.md")), ROOT / "README.md", ROOT / "CONTRIBUTING.md"]
+
+
+def _is_path_of_the_code(name: str) -> bool:
+    """Whether a page means a file or folder of this repository, not one of its reader."""
+    if not re.fullmatch(r"[\w./-]+", name) or name.startswith(("/", ".")):
+        return False
+    first, slash, _ = name.partition("/")
+    return bool(slash) and first in {*FOLDERS, "kafkatools", "tests", "docs"}
+
+
+def _exists(name: str) -> bool:
+    return any((place / name).exists() for place in (ROOT, ROOT / "kafkatools"))
+
+
+@pytest.mark.parametrize("page", TEXTS, ids=lambda page: str(page.relative_to(ROOT)))
+def test_paths_of_the_code_exist(page: pathlib.Path) -> None:
+    names = re.findall(r"`([^`\n]+)`", page.read_text(encoding="utf-8"))
+    assert [name for name in names if _is_path_of_the_code(name) and not _exists(name)] == []
+
+
+def test_the_guide_is_no_inventory() -> None:
+    text = (DOCS / "design.md").read_text(encoding="utf-8")
+    assert len(text.split()) <= 4000
+    assert [line for line in text.splitlines() if len(line.split()) > 60] == []
+
+
 def _columns(page: str) -> list[tuple[int, int, str]]:
     rows = re.findall(r"^\| (\d+) \| (\d+) \| (\w+) \|", (DOCS / "formats" / page).read_text(encoding="utf-8"), re.M)
     return [(int(at), int(size), kind) for at, size, kind in rows]
