@@ -15,9 +15,9 @@ from kafkatools.core.admin.client import AdminClient, error_of
 from kafkatools.core.admin.coordinators import CoordinatorRequest, ask_coordinators, one_key_each
 from kafkatools.core.errors import DecodeError, KafkaError
 from kafkatools.core.group.metadata import OffsetAndMetadata
+from kafkatools.core.net.body_reader import BodyReader
 from kafkatools.core.net.requests import Answer
 from kafkatools.core.protocol.api_versions import ApiKey
-from kafkatools.core.protocol.varints import read_unsigned_varint, skip_tagged_fields
 
 TopicPartition = tuple[str, int]
 
@@ -79,92 +79,58 @@ def read_offset_fetch(body: memoryview, version: int, group_id: str) -> dict[str
     if version >= 3:
         reader.position += 4
     if version >= _FIRST_FETCH_OF_MANY:
-        found = dict(reader.group() for _ in range(reader.length()))
-        reader.end_of_entity()
+        found = dict(reader.group() for _ in range(reader.array_length(1)))
+        reader.skip_tags()
         return found
     offsets = reader.offsets()
     error = error_of(reader.int16())
     return {group_id: error or offsets}
 
 
-class _Reader:
-    """A cursor over the body of an OffsetFetch response."""
+class _Reader(BodyReader):
+    __slots__ = ("layout",)
+    name = "OffsetFetch response"
 
     def __init__(self, body: memoryview, version: int) -> None:
-        self.body = body
-        self.position = 0
-        self.version = version
-        self.is_flexible = version >= _FIRST_FLEXIBLE_FETCH
+        super().__init__(body, 0, flexible=version >= _FIRST_FLEXIBLE_FETCH)
         self.layout = _PARTITION if version >= _FIRST_FETCH_WITH_EPOCH else _PARTITION_V4
 
-    def _unpack(self, layout: struct.Struct) -> tuple[int, ...]:
-        start = self.position
-        self.position = start + layout.size
-        if self.position > len(self.body):
-            raise DecodeError("An OffsetFetch response ends inside a field")
-        return layout.unpack_from(self.body, start)
-
     def int16(self) -> int:
-        return self._unpack(_INT16)[0]
+        return self.unpack(_INT16)[0]
 
-    def length(self) -> int:
-        """The number of items of an array."""
-        if not self.is_flexible:
-            count = self._unpack(_INT32)[0]
-        else:
-            number, self.position = read_unsigned_varint(self.body, self.position)
-            count = number - 1
-        if count > len(self.body) - self.position:
-            raise DecodeError(f"An OffsetFetch response announces {count} items, more than it has bytes")
-        return count
-
-    def text(self) -> str | None:
-        if self.is_flexible:
-            number, self.position = read_unsigned_varint(self.body, self.position)
-            size = number - 1
-        else:
-            size = self.int16()
-        if size < 0:
-            return None
-        start = self.position
-        self.position = start + size
-        if self.position > len(self.body):
-            raise DecodeError("An OffsetFetch response ends inside a string")
+    def string(self) -> str | None:
+        size = self.length(_INT16)
         try:
-            return str(self.body[start : self.position], "utf-8")
+            return None if size < 0 else str(self.slice(size), "utf-8")
         except UnicodeDecodeError:
-            raise DecodeError("An OffsetFetch response holds a string that is not UTF-8") from None
-
-    def end_of_entity(self) -> None:
-        if self.is_flexible:
-            self.position = skip_tagged_fields(self.body, self.position)
+            raise DecodeError("OffsetFetch response holds a string that is not UTF-8") from None
 
     def group(self) -> tuple[str, GroupOffsets | KafkaError]:
         """A group of versions 8 and 9."""
-        group_id = self.text() or ""
+        group_id = self.string() or ""
         offsets = self.offsets()
         error = error_of(self.int16())
-        self.end_of_entity()
+        self.skip_tags()
         return group_id, error or offsets
 
     def offsets(self) -> GroupOffsets:
         """The topics of one group; a partition without a commit (offset -1) is left out."""
         found = GroupOffsets({}, {})
-        for _ in range(self.length()):
-            topic = self.text() or ""
-            count = self.length()
+        for _ in range(self.array_length(1)):
+            topic = self.string() or ""
+            count = self.array_length(1)
             if not self._plain_partitions(topic, count, found):
                 for _ in range(count):
                     self._partition(topic, found)
-            self.end_of_entity()
+            self.skip_tags()
         return found
 
     def _plain_partitions(self, topic: str, count: int, found: GroupOffsets) -> bool:
         """Reads all partitions at once when they are plain; False, and nothing read, when they are not."""
         size = count * _PLAIN.size
-        if not self.is_flexible or size > len(self.body) - self.position:
+        if not self.flexible or size > len(self.buffer) - self.position:
             return False
-        rows = list(_PLAIN.iter_unpack(self.body[self.position : self.position + size]))
+        rows = list(_PLAIN.iter_unpack(self.buffer[self.position : self.position + size]))
         if any(row[3:] != (1, 0, 0) for row in rows):
             return False
         found.offsets.update({(topic, row[0]): OffsetAndMetadata(row[1], row[2]) for row in rows if row[1] >= 0})
@@ -172,10 +138,10 @@ class _Reader:
         return True
 
     def _partition(self, topic: str, found: GroupOffsets) -> None:
-        index, offset, *epoch = self._unpack(self.layout)
-        metadata = self.text() or ""
+        index, offset, *epoch = self.unpack(self.layout)
+        metadata = self.string() or ""
         error = error_of(self.int16())
-        self.end_of_entity()
+        self.skip_tags()
         if error is not None:
             found.errors[topic, index] = error
         elif offset >= 0:

@@ -13,7 +13,7 @@ import uuid
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from kafkatools.core.errors import DecodeError
+from kafkatools.core.net.body_reader import BodyReader
 from kafkatools.core.protocol.api_versions import ApiKey
 from kafkatools.core.protocol.varints import unsigned_varint
 
@@ -116,77 +116,14 @@ class FetchResponse:
         self.node_endpoints: tuple[NodeEndpoint, ...] = ()
 
 
-class _Reader:
-    """A cursor over a response; `flexible` chooses compact lengths and tagged fields (KIP-482)."""
-
-    __slots__ = ("buffer", "end", "flexible", "position")
-
-    def __init__(self, buffer: memoryview, position: int, flexible: bool) -> None:
-        self.buffer = buffer
-        self.position = position
-        self.end = len(buffer)
-        self.flexible = flexible
-
-    def unpack(self, layout: struct.Struct) -> tuple[int, ...]:
-        """Reads fixed fields."""
-        start = self.position
-        self.position = start + layout.size
-        if self.position > self.end:
-            raise DecodeError("Fetch response ends inside a field")
-        return layout.unpack_from(self.buffer, start)
-
-    def uvarint(self) -> int:
-        """Reads an unsigned varint of at most 5 bytes."""
-        value = shift = 0
-        while True:
-            if self.position >= self.end or shift > 28:
-                raise DecodeError("Fetch response holds a bad varint")
-            byte = self.buffer[self.position]
-            self.position += 1
-            value |= (byte & 0x7F) << shift
-            if byte < 0x80:
-                return value
-            shift += 7
-
-    def length(self, layout: struct.Struct) -> int:
-        """Reads a length that may be null (-1)."""
-        return self.uvarint() - 1 if self.flexible else self.unpack(layout)[0]
-
-    def array_length(self, minimum_item_bytes: int) -> int:
-        """Reads the count of an array (-1 = null) and checks that so many items can follow."""
-        count = self.length(_INT32)
-        if count * minimum_item_bytes > self.end - self.position:
-            raise DecodeError(f"Fetch response announces {count} items in {self.end - self.position} bytes")
-        return count
-
-    def slice(self, size: int) -> memoryview:
-        """The next `size` bytes, not copied."""
-        start = self.position
-        if size < 0 or start + size > self.end:
-            raise DecodeError(f"Fetch response announces {size} bytes where {self.end - start} are left")
-        self.position = start + size
-        return self.buffer[start : start + size]
-
-    def string(self) -> str | None:
-        """Reads a nullable string."""
-        size = self.length(_INT16)
-        return None if size < 0 else str(self.slice(size), "utf-8", "replace")
+class _Reader(BodyReader):
+    __slots__ = ()
+    name = "Fetch response"
 
     def records(self) -> memoryview | None:
         """Reads nullable records as a slice."""
         size = self.length(_INT32)
         return None if size < 0 else self.slice(size)
-
-    def uuid(self) -> uuid.UUID:
-        """Reads a topic id."""
-        return uuid.UUID(bytes=bytes(self.slice(16)))
-
-    def skip_tags(self) -> None:
-        """Passes the tagged fields of a structure that has none we know."""
-        if self.flexible:
-            for _ in range(self.uvarint()):
-                self.uvarint()
-                self.slice(self.uvarint())
 
 
 def decode_fetch_response(buffer: memoryview, version: int, position: int = 0) -> FetchResponse:
@@ -195,7 +132,7 @@ def decode_fetch_response(buffer: memoryview, version: int, position: int = 0) -
     Topics have a name before version 13 and an id from then on. Raises DecodeError for bytes that cannot be a
     response.
     """
-    reader = _Reader(buffer, position, version >= FLEXIBLE_VERSION)
+    reader = _Reader(buffer, position, flexible=version >= FLEXIBLE_VERSION)
     throttle_time_ms = reader.unpack(_INT32)[0]
     error_code = session_id = 0
     if version >= SESSION_VERSION:
@@ -242,7 +179,7 @@ def _read_partition(reader: _Reader, version: int, topic: str, topic_id: uuid.UU
 def _read_partition_tags(reader: _Reader, data: FetchedPartition) -> None:
     for _ in range(reader.uvarint()):
         tag = reader.uvarint()
-        field = _Reader(reader.slice(reader.uvarint()), 0, True)
+        field = _Reader(reader.slice(reader.uvarint()), 0, flexible=True)
         if tag == 0:
             data.diverging_epoch = EpochEndOffset(field.unpack(_INT32)[0], field.unpack(_INT64)[0])
         elif tag == 1:
@@ -256,7 +193,7 @@ def _read_response_tags(reader: _Reader) -> tuple[NodeEndpoint, ...]:
     endpoints: list[NodeEndpoint] = []
     for _ in range(reader.uvarint()):
         tag = reader.uvarint()
-        field = _Reader(reader.slice(reader.uvarint()), 0, True)
+        field = _Reader(reader.slice(reader.uvarint()), 0, flexible=True)
         if tag == 0:
             for _ in range(field.array_length(11)):
                 node_id, host = field.unpack(_INT32)[0], field.string() or ""

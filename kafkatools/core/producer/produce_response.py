@@ -17,9 +17,10 @@ from __future__ import annotations
 import struct
 import uuid
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from kafkatools.core.errors import DecodeError, error_for_code
+from kafkatools.core.errors import error_for_code
+from kafkatools.core.net.body_reader import BodyReader
 from kafkatools.core.producer.futures import TopicPartition
 from kafkatools.core.producer.produce_request import FIRST_FLEXIBLE_VERSION, FIRST_TOPIC_ID_VERSION
 from kafkatools.core.producer.transaction_manager import ProduceOutcome
@@ -51,65 +52,23 @@ class ProduceResponse(NamedTuple):
     endpoints: tuple[NodeEndpoint, ...]
 
 
-class _Cursor:
-    """Reads a body from its start to its end."""
+class _Cursor(BodyReader):
+    __slots__ = ("version",)
+    name = "Produce response"
 
     def __init__(self, body: memoryview, version: int) -> None:
-        self.body = body
-        self.position = 0
+        super().__init__(body, 0, flexible=version >= FIRST_FLEXIBLE_VERSION)
         self.version = version
-        self.is_flexible = version >= FIRST_FLEXIBLE_VERSION
-
-    def unpack(self, layout: struct.Struct) -> tuple[Any, ...]:
-        start = self.position
-        self.position += layout.size
-        if self.position > len(self.body):
-            raise DecodeError(f"a Produce response of {len(self.body)} bytes ends inside a field")
-        return layout.unpack_from(self.body, start)
-
-    def varint(self) -> int:
-        value = shift = 0
-        while True:
-            if self.position >= len(self.body) or shift > 28:
-                raise DecodeError("a Produce response ends inside a length")
-            byte = self.body[self.position]
-            self.position += 1
-            value |= (byte & 0x7F) << shift
-            if byte < 0x80:
-                return value
-            shift += 7
-
-    def take(self, size: int) -> bytes:
-        if size < 0 or size > len(self.body) - self.position:
-            raise DecodeError(f"{size} bytes do not fit what is left of a Produce response")
-        self.position += size
-        return bytes(self.body[self.position - size : self.position])
-
-    def count(self) -> int:
-        """How many items an array has; each takes a byte at least."""
-        size: int = self.varint() - 1 if self.is_flexible else self.unpack(_INT32)[0]
-        if size > len(self.body) - self.position:
-            raise DecodeError(f"an array of {size} does not fit what is left of a Produce response")
-        return max(size, 0)
-
-    def text(self) -> str | None:
-        size: int = self.varint() - 1 if self.is_flexible else self.unpack(_INT16)[0]
-        return None if size < 0 else self.take(size).decode("utf-8", "replace")
 
     def topic(self, names: Mapping[uuid.UUID, str]) -> str | None:
         """A topic's name; None for an id that nobody knows."""
-        if self.version >= FIRST_TOPIC_ID_VERSION:
-            return names.get(uuid.UUID(bytes=self.take(16)))
-        return self.text()
+        return names.get(self.uuid()) if self.version >= FIRST_TOPIC_ID_VERSION else self.string()
 
-    def tags(self) -> dict[int, bytes]:
-        if not self.is_flexible:
+    def tags(self) -> dict[int, memoryview]:
+        """The tagged fields of a structure."""
+        if not self.flexible:
             return {}
-        tags = {}
-        for _ in range(self.varint()):
-            tag = self.varint()
-            tags[tag] = self.take(self.varint())
-        return tags
+        return {self.uvarint(): self.slice(self.uvarint()) for _ in range(self.uvarint())}
 
 
 def read_produce_response(
@@ -119,9 +78,9 @@ def read_produce_response(
     DecodeError."""
     cursor = _Cursor(memoryview(body), version)
     outcomes: dict[TopicPartition, ProduceOutcome] = {}
-    for _ in range(cursor.count()):
+    for _ in range(cursor.array_length(1)):
         name = cursor.topic(topic_names)
-        for _ in range(cursor.count()):
+        for _ in range(cursor.array_length(1)):
             index, outcome = _read_partition(cursor)
             if name is not None:
                 outcomes[TopicPartition(name, index)] = outcome
@@ -137,14 +96,12 @@ def _read_partition(cursor: _Cursor) -> tuple[int, ProduceOutcome]:
     record_errors: list[tuple[int, str | None]] = []
     message = None
     if cursor.version >= 8:
-        for _ in range(cursor.count()):
-            record_errors.append((cursor.unpack(_INT32)[0], cursor.text()))
+        for _ in range(cursor.array_length(1)):
+            record_errors.append((cursor.unpack(_INT32)[0], cursor.string()))
             cursor.tags()
-        message = cursor.text()
+        message = cursor.string()
     leader = cursor.tags().get(CURRENT_LEADER_TAG)
-    leader_id, leader_epoch = (
-        (-1, -1) if leader is None else _Cursor(memoryview(leader), cursor.version).unpack(_LEADER)
-    )
+    leader_id, leader_epoch = (-1, -1) if leader is None else _Cursor(leader, cursor.version).unpack(_LEADER)
     error = None if code == 0 else error_for_code(code)
     outcome = ProduceOutcome(
         error, base_offset, log_append_time, log_start_offset, message, tuple(record_errors), leader_id, leader_epoch
@@ -152,13 +109,13 @@ def _read_partition(cursor: _Cursor) -> tuple[int, ProduceOutcome]:
     return index, outcome
 
 
-def _read_endpoints(data: bytes, version: int) -> tuple[NodeEndpoint, ...]:
-    cursor = _Cursor(memoryview(data), version)
+def _read_endpoints(data: memoryview, version: int) -> tuple[NodeEndpoint, ...]:
+    cursor = _Cursor(data, version)
     endpoints = []
-    for _ in range(cursor.count()):
+    for _ in range(cursor.array_length(1)):
         node_id = cursor.unpack(_INT32)[0]
-        host = cursor.text() or ""
+        host = cursor.string() or ""
         port = cursor.unpack(_INT32)[0]
-        endpoints.append(NodeEndpoint(node_id, host, port, cursor.text()))
+        endpoints.append(NodeEndpoint(node_id, host, port, cursor.string()))
         cursor.tags()
     return tuple(endpoints)

@@ -1,0 +1,82 @@
+"""Reading the body of a message by hand, where the many partitions of a response make generated classes too slow."""
+
+from __future__ import annotations
+
+import struct
+import uuid
+from typing import ClassVar
+
+from kafkatools.core.errors import DecodeError
+
+_INT16 = struct.Struct(">h")
+_INT32 = struct.Struct(">i")
+
+
+class BodyReader:
+    """A cursor over a body; `flexible` chooses compact lengths and tagged fields (KIP-482). A subclass gives the
+    name of the message for errors. Methods raise DecodeError for what does not fit the bytes that are left."""
+
+    __slots__ = ("buffer", "end", "flexible", "position")
+    name: ClassVar[str]
+
+    def __init__(self, buffer: memoryview, position: int, *, flexible: bool) -> None:
+        self.buffer = buffer
+        self.position = position
+        self.end = len(buffer)
+        self.flexible = flexible
+
+    def unpack(self, layout: struct.Struct) -> tuple[int, ...]:
+        """Reads fixed fields."""
+        start = self.position
+        self.position = start + layout.size
+        if self.position > self.end:
+            raise DecodeError(f"{self.name} ends inside a field")
+        return layout.unpack_from(self.buffer, start)
+
+    def uvarint(self) -> int:
+        """Reads an unsigned varint of at most 5 bytes."""
+        value = shift = 0
+        while True:
+            if self.position >= self.end or shift > 28:
+                raise DecodeError(f"{self.name} holds a bad varint")
+            byte = self.buffer[self.position]
+            self.position += 1
+            value |= (byte & 0x7F) << shift
+            if byte < 0x80:
+                return value
+            shift += 7
+
+    def length(self, layout: struct.Struct) -> int:
+        """Reads a length that may be null (-1)."""
+        return self.uvarint() - 1 if self.flexible else self.unpack(layout)[0]
+
+    def array_length(self, minimum_item_bytes: int) -> int:
+        """Reads the count of an array (-1 = null) and checks that so many items can follow."""
+        count = self.length(_INT32)
+        if count * minimum_item_bytes > self.end - self.position:
+            raise DecodeError(f"{self.name} announces {count} items in {self.end - self.position} bytes")
+        return count
+
+    def slice(self, size: int) -> memoryview:
+        """The next `size` bytes, not copied."""
+        start = self.position
+        if size < 0 or start + size > self.end:
+            raise DecodeError(f"{self.name} announces {size} bytes where {self.end - start} are left")
+        self.position = start + size
+        return self.buffer[start : start + size]
+
+    def string(self) -> str | None:
+        """Reads a nullable string."""
+        size = self.length(_INT16)
+        return None if size < 0 else str(self.slice(size), "utf-8", "replace")
+
+    def uuid(self) -> uuid.UUID:
+        """Reads a topic id."""
+        return uuid.UUID(bytes=bytes(self.slice(16)))
+
+    def skip_tags(self) -> None:
+        """Passes the tagged fields of a structure that has none we know."""
+        if self.flexible:
+            for _ in range(self.uvarint()):
+                self.uvarint()
+                self.slice(self.uvarint())
