@@ -154,13 +154,13 @@ class Console:
         does)."""
         draw(self.stdout, text)
 
-    def print_json(self, row: Mapping[str, Any]) -> None:
+    def print_json(self, row: Mapping[str, object]) -> None:
         """An object as a line to stdout (--json)."""
         from kafkatools.output import json_line
 
         self.print(json_line(row))
 
-    def error(self, line: str, kind: str = "FAILED", **more: Any) -> None:
+    def error(self, line: str, kind: str = "FAILED", **more: object) -> None:
         """A line about a failure to stderr, at once, after what stdout holds; with --json as an object of this kind,
         with the keys of `more`. A closed stderr is no reason to fail."""
         if self.is_json:
@@ -180,7 +180,7 @@ class Console:
         """Print text with colours and cursor movements to stderr, as `draw` does to stdout."""
         self._tell_by(lambda: draw(self.stderr, _redacted(text)))
 
-    def note(self, line: str, row: Mapping[str, Any] | None = None) -> None:
+    def note(self, line: str, row: Mapping[str, object] | None = None) -> None:
         """A line to stderr that is no failure: what will be done, a warning. With --json the row, or {"note": ...}."""
         if self.is_json:
             from kafkatools.output import json_line

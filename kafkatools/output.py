@@ -34,7 +34,7 @@ def json_bytes(data: bytes | memoryview | None) -> str | dict[str, str] | None:
         return {"b64": binascii.b2a_base64(data, newline=False).decode("ascii")}
 
 
-def json_line(row: Mapping[str, Any]) -> str:
+def json_line(row: Mapping[str, object]) -> str:
     """One object as one line without its newline; bytes inside are turned by json_bytes."""
     return _dumps()(_plain(row))
 
@@ -51,7 +51,7 @@ def _plain(value: Any) -> Any:
     return value
 
 
-def json_error(kind: str, message: str, **more: Any) -> str:
+def json_error(kind: str, message: str, **more: object) -> str:
     """The line that stands for an error on stderr: {"error": {"kind": ..., "message": ...}}."""
     return json_line({"error": {"kind": kind, "message": message, **more}})
 

@@ -293,7 +293,7 @@ class ConsumerPerformance:
     def _print_json(self, event: str, start_ms: int, end_ms: int, figures: Figures) -> None:
         from kafkatools.tools.perf.metrics import finite
 
-        values: dict[str, Any] = {"event": event, "start_time": start_ms, "end_time": end_ms, **figures._asdict()}
+        values: dict[str, object] = {"event": event, "start_time": start_ms, "end_time": end_ms, **figures._asdict()}
         self._console.print_json(finite(values))
 
     def _print_metrics(self, end: _Reading, assigned: int) -> None:

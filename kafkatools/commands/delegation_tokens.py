@@ -9,7 +9,7 @@ import base64
 import binascii
 from collections.abc import Iterable
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kafkatools.exit_status import CommandError, ExitStatus, UsageError
 from kafkatools.options import (
@@ -146,7 +146,7 @@ def _foresee(
     from kafkatools.core.admin.delegation_tokens import describe_delegation_tokens
 
     tokens = describe_delegation_tokens(admin)
-    row: dict[str, Any]
+    row: dict[str, object]
     if args.create:
         owner, period_ms = owners[0] if owners else None, args.max_life_time_period
         period = f"{period_ms} ms" if period_ms >= 0 else "as the broker says"

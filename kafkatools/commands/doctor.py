@@ -7,7 +7,7 @@ where most of the trouble is. Exit status: 0 when everything answers, 3 when som
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kafkatools.exit_status import ExitStatus
 from kafkatools.options import BOOTSTRAP_SERVER, Args, Command, client_settings, command_config
@@ -29,7 +29,7 @@ def run(console: Console, args: Args) -> ExitStatus:
     """Tries everything and says what it came to."""
     from kafkatools.core.config import ADMIN, Config
 
-    settings: dict[str, Any] = {"default.api.timeout.ms": str(_TIMEOUT_MS), "request.timeout.ms": str(_TIMEOUT_MS)}
+    settings = {"default.api.timeout.ms": str(_TIMEOUT_MS), "request.timeout.ms": str(_TIMEOUT_MS)}
     settings |= client_settings(args)
     settings["bootstrap.servers"] = console.connect(args)
     examination = _Examination(console, Config(ADMIN, settings, allow_unknown=True), bool(args.json))
@@ -47,7 +47,7 @@ class _Examination:
         self._findings: list[str] = []
         self._versions: dict[str, object] = {}
 
-    def run(self, settings: dict[str, Any]) -> None:
+    def run(self, settings: dict[str, str]) -> None:
         from kafkatools.core.net.addresses import parse_bootstrap_servers
 
         servers = parse_bootstrap_servers(settings["bootstrap.servers"])
@@ -87,11 +87,11 @@ class _Examination:
             self._console.print(f"  {one.name:<12}{word:<8}{one.took_ms:>5} ms  {text}".rstrip())
         self._console.flush()
 
-    def _print_json(self, fields: dict[str, Any]) -> None:
+    def _print_json(self, fields: dict[str, object]) -> None:
 
         self._console.print_json(fields)
 
-    def _ask(self, server: HostPort, settings: dict[str, Any]) -> ClusterDescription | None:
+    def _ask(self, server: HostPort, settings: dict[str, str]) -> ClusterDescription | None:
         """The cluster, from one server that answers."""
         from kafkatools.core.admin.client import AdminClient
         from kafkatools.core.admin.cluster import describe_cluster

@@ -7,13 +7,14 @@ end of the poll that brought the record. The record that comes back has to be th
 from __future__ import annotations
 
 import random
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kafkatools.exit_status import CommandError, ExitStatus, UsageError
 from kafkatools.options import BOOTSTRAP_SERVER, Args, Command, Option, client_settings, java_int
 
 if TYPE_CHECKING:
     from kafkatools.console import Console
+    from kafkatools.core.config import Table
     from kafkatools.core.consumer.consumer import Consumer
     from kafkatools.core.consumer.consumer_records import ConsumerRecords
     from kafkatools.core.producer.producer import Producer
@@ -70,9 +71,7 @@ class EndToEndLatency:
         self._console = console
         self._args = args
         self._topic: str = args.topic
-        self._settings: dict[str, Any] = {
-            name: value for name, value in client_settings(args).items() if name not in _OBJECTS
-        }
+        self._settings = {name: value for name, value in client_settings(args).items() if name not in _OBJECTS}
         self._settings["bootstrap.servers"] = console.connect(args)
         self._random = random.Random(0)
 
@@ -98,7 +97,7 @@ class EndToEndLatency:
         self._report(latencies_ns)
         return ExitStatus.OK
 
-    def _of(self, table: Any, values: dict[str, str]) -> dict[str, Any]:
+    def _of(self, table: Table, values: dict[str, str]) -> dict[str, str]:
         """The settings of the file that a client has (it serves two kinds), and the tool's own."""
         found = {name: value for name, value in self._settings.items() if name in table or table.is_prefixed(name)}
         return {**found, **values}

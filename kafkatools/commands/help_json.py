@@ -5,7 +5,7 @@ What it prints is made from the option tables, as the help and the completions a
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kafkatools.exit_status import ExitStatus, UsageError
 from kafkatools.options import Args, Command, Option
@@ -39,7 +39,7 @@ def _aliases_of(name: str) -> list[str]:
     return [alias for alias, stands_for in ALIASES.items() if stands_for == name]
 
 
-def described(command: Command, aliases: list[str]) -> dict[str, Any]:
+def described(command: Command, aliases: list[str]) -> dict[str, object]:
     """One command with its options, in the order of its help, and its subcommands."""
     from kafkatools.options.table import all_options
 
@@ -55,7 +55,7 @@ def described(command: Command, aliases: list[str]) -> dict[str, Any]:
     }
 
 
-def _option(option: Option) -> dict[str, Any]:
+def _option(option: Option) -> dict[str, object]:
     takes_value = "no" if not option.value else "optional" if option.optional_value else "required"
     return {
         "name": option.name,

@@ -7,7 +7,7 @@ error and a topic that is nowhere are named on stderr, and the exit status is 1;
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kafkatools.core.java.exceptions import exception_class
 from kafkatools.core.java.hash_order import hash_order
@@ -95,7 +95,7 @@ def _as_json(dirs: Dirs, topics: frozenset[str]) -> str:
     return json.dumps({"brokers": brokers, "version": 1}, separators=(",", ":"), ensure_ascii=False)
 
 
-def _kafka_row(log_dir: LogDir, topics: frozenset[str]) -> dict[str, Any]:
+def _kafka_row(log_dir: LogDir, topics: frozenset[str]) -> dict[str, object]:
     partitions = [
         {
             "partition": f"{replica.topic}-{replica.partition}",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kafkatools.exit_status import CommandError, ExitStatus, UsageError
 from kafkatools.options import BOOTSTRAP_SERVER, Args, Command, Option, command_config, java_int, read_properties
@@ -116,7 +116,7 @@ def _show_status(console: Console, args: Args, quorum: MetadataQuorum, cluster_i
         console.print(f"{label + ':':<24}{value}")
 
 
-def _node_row(replica: QuorumReplica, endpoints: Sequence[Endpoint]) -> dict[str, Any]:
+def _node_row(replica: QuorumReplica, endpoints: Sequence[Endpoint]) -> dict[str, object]:
     shown = None if replica.directory_id is None else id_text(replica.directory_id)
     return {"id": replica.id, "directory_id": shown, "endpoints": [_url(each) for each in endpoints]}
 
@@ -168,7 +168,7 @@ def _show_replication(console: Console, args: Args, quorum: MetadataQuorum) -> N
         console.print("".join(f"{cell:<{width}}\t" for cell, width in zip(line, widths, strict=True)))
 
 
-def _replica_row(replica: QuorumReplica, status: str, leader: QuorumReplica) -> dict[str, Any]:
+def _replica_row(replica: QuorumReplica, status: str, leader: QuorumReplica) -> dict[str, object]:
     fetched, caught_up = replica.last_fetch_timestamp, replica.last_caught_up_timestamp
     return {
         "id": replica.id,

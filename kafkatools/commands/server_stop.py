@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kafkatools.exit_status import CommandError, ExitStatus
 from kafkatools.options import Args, Command, Option
 
 if TYPE_CHECKING:
     from kafkatools.console import Console
+    from kafkatools.sandbox.messages import RunInfo
 
 
 def run(console: Console, args: Args) -> ExitStatus:
@@ -28,7 +29,7 @@ def run(console: Console, args: Args) -> ExitStatus:
     return ExitStatus.OK
 
 
-def _running(folder: str) -> list[dict[str, Any]]:
+def _running(folder: str) -> list[RunInfo]:
     import os
 
     from kafkatools.sandbox.run_files import read_run_file

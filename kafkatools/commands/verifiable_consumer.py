@@ -8,7 +8,7 @@ records of which offsets each poll brought, what was committed. Offsets are comm
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kafkatools.exit_status import ExitStatus, UsageError
 from kafkatools.options import (
@@ -139,11 +139,11 @@ class VerifiableConsumer:
             return ExitStatus.INTERRUPTED
         return ExitStatus.FAILED if self._failed_commits else ExitStatus.OK
 
-    def tell(self, name: str, **fields: Any) -> None:
+    def tell(self, name: str, **fields: object) -> None:
         """Writes an event at once."""
         self._tell_all([(name, fields)])
 
-    def _tell_all(self, events: Iterable[tuple[str, Mapping[str, Any]]]) -> None:
+    def _tell_all(self, events: Iterable[tuple[str, Mapping[str, object]]]) -> None:
         from kafkatools.tools.verifiable.events import event
 
         wall_ms = self._console.clock.wall_ms()
@@ -195,7 +195,7 @@ class VerifiableConsumer:
     def _take(self, records: ConsumerRecords) -> dict[TopicPartition, int]:
         """Tells of records; the offsets behind them. What is beyond the limit is left out."""
         offsets: dict[TopicPartition, int] = {}
-        summaries: list[dict[str, Any]] = []
+        summaries: list[dict[str, object]] = []
         for part, items in _by_partition(records.columns()).items():
             left = self._limit - self._consumed if self._limit >= 0 else records.count
             count = min(left, sum(item.columns.count for item in items))
@@ -231,7 +231,7 @@ class VerifiableConsumer:
             self.tell("offsets_committed", offsets=rows, success=True)
 
 
-def _place(part: TopicPartition) -> dict[str, Any]:
+def _place(part: TopicPartition) -> dict[str, object]:
     return {"topic": part.topic, "partition": part.partition}
 
 
@@ -251,7 +251,7 @@ def _offset_at(items: Sequence[FetchedColumns], index: int) -> int:
     raise IndexError(index)
 
 
-def _record_fields(part: TopicPartition, items: Sequence[FetchedColumns], count: int) -> Iterator[dict[str, Any]]:
+def _record_fields(part: TopicPartition, items: Sequence[FetchedColumns], count: int) -> Iterator[dict[str, object]]:
     from itertools import islice
 
     for record in islice((record for item in items for record in item.columns.records()), count):

@@ -10,7 +10,7 @@ from __future__ import annotations
 import queue
 import threading
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from kafkatools.exit_status import ExitStatus, UsageError
 from kafkatools.options import (
@@ -182,7 +182,7 @@ class VerifiableProducer:
 
     # -- telling --
 
-    def _tell(self, name: str, **fields: Any) -> None:
+    def _tell(self, name: str, **fields: object) -> None:
         from kafkatools.tools.verifiable.events import event
 
         self._console.print(event(name, self._clock.wall_ms(), **fields))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kafkatools.exit_status import UsageError
 from kafkatools.options.properties import read_properties
@@ -11,6 +11,7 @@ from kafkatools.options.table import JSON, Option, attribute_name
 
 if TYPE_CHECKING:
     from kafkatools.core.config import Table
+    from kafkatools.options.parser import Args
 
 __all__ = [
     "BOOTSTRAP_SERVER",
@@ -61,7 +62,7 @@ def property_pairs(texts: Iterable[str], option: str) -> dict[str, str]:
     return pairs
 
 
-def client_settings(args: Any, file_option: str = "command_config") -> dict[str, str]:
+def client_settings(args: Args, file_option: str = "command_config") -> dict[str, str]:
     """The settings of a client: the profile's, then those of --command-config as they stand in the file.
 
     A file may be for all clients of a cluster: only what none of them knows is warned about.
@@ -88,12 +89,12 @@ def _warn_of_unknown(name: str, path: str) -> None:
     logging.getLogger("kafkatools.settings").warning("%s: %s is not a setting of a client%s", path, name, hint)
 
 
-def profile_settings(args: Any) -> dict[str, str]:
+def profile_settings(args: Args) -> dict[str, str]:
     """What the profile sets for its cluster's clients; empty without one."""
     return dict(args.profile.settings) if args.profile is not None else {}
 
 
-def properties_file(args: Any, file_option: str) -> dict[str, str]:
+def properties_file(args: Args, file_option: str) -> dict[str, str]:
     """The settings in the file that an option names; empty without the option."""
     path = getattr(args, file_option)
     return read_properties(path) if path else {}
@@ -105,13 +106,13 @@ REGISTRY_PREFIXES = ("basic.auth.", "schema.registry.")
 _CODECS = ("key.serializer", "value.serializer", "key.deserializer", "value.deserializer")
 
 
-def settings_for(table: Table, args: Any, file_option: str, warn: Callable[[str], None]) -> dict[str, Any]:
+def settings_for(table: Table, args: Args, file_option: str, warn: Callable[[str], None]) -> dict[str, str]:
     """The settings of a producer or consumer: the profile's, over them those of the file that an option names.
 
     A profile is for all clients of its cluster: what this one does not know is meant for another. The like in a file is
     warned about and left out, as Kafka's clients do; (de)serializers, which are Java's classes, are left out unsaid.
     """
-    found: dict[str, Any] = {name: value for name, value in profile_settings(args).items() if name not in _CODECS}
+    found = {name: value for name, value in profile_settings(args).items() if name not in _CODECS}
     found = {name: value for name, value in found.items() if name in table or table.is_prefixed(name)}
     for name, value in properties_file(args, file_option).items():
         if name in _CODECS:

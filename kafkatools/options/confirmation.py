@@ -2,12 +2,30 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, BinaryIO, Protocol
 
 from kafkatools.exit_status import CommandError
 
+if TYPE_CHECKING:
+    from kafkatools.options.parser import Args
 
-def agrees_to_remove(console: Any, args: Any, question: str, unasked: str) -> bool:
+
+class _Asking(Protocol):
+    """The part of Console that asks a question and reads the answer."""
+
+    stdin: BinaryIO
+
+    def print(self, line: str) -> None:
+        """Write a line to stdout."""
+
+    def note(self, line: str) -> None:
+        """Write a line to stderr."""
+
+    def flush(self) -> None:
+        """Write what is buffered."""
+
+
+def agrees_to_remove(console: _Asking, args: Args, question: str, unasked: str) -> bool:
     """Asks on stdout (with --json on stderr) and reads the answer; y is yes. `unasked` is the option that does without:
     CommandError names it when there is no answer to read."""
     if args.json:

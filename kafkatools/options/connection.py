@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Protocol
 
 from kafkatools.exit_status import UsageError
 from kafkatools.options.common import client_settings
@@ -11,6 +11,7 @@ from kafkatools.options.table import Option
 
 if TYPE_CHECKING:
     from kafkatools.core.admin.client import AdminClient
+    from kafkatools.core.clock import Clock
 
 BOOTSTRAP_CONTROLLER = Option(
     "--bootstrap-controller", "Controllers to start from, instead of brokers.", value="HOST:PORT,..."
@@ -18,7 +19,18 @@ BOOTSTRAP_CONTROLLER = Option(
 BOTH = "Only one of --bootstrap-server or --bootstrap-controller can be specified"
 
 
-def connect_admin(console: Any, args: Args, *file_options: str) -> AdminClient:
+class _Connecting(Protocol):
+    """The part of Console that finds the cluster."""
+
+    @property
+    def clock(self) -> Clock:
+        """The clock of the process."""
+
+    def connect(self, args: Args) -> str:
+        """The brokers to start from."""
+
+
+def connect_admin(console: _Connecting, args: Args, *file_options: str) -> AdminClient:
     """The client of a command line; `file_options`: options that may name its settings, the first given wins."""
     file_option = next((name for name in file_options if args.given(name)), "command_config")
     settings = client_settings(args, file_option)

@@ -90,7 +90,7 @@ class Args:
 
     def note(self, option: Option, text: str | None) -> None:
         """Notes one occurrence of an option; the value is converted. ValueError when it cannot be."""
-        value: Any = True
+        value: object = True
         if option.value:
             value = option.implied if text is None else option.type(text)
         self._given.append(option.long)

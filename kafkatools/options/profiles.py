@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, BinaryIO, NamedTuple, NotRequired, Protocol, TypedDict, cast
 
 from kafkatools.exit_status import CommandError, UsageError
 from kafkatools.options.secret_files import warn_if_others_can_read, warn_if_others_can_read_keys
@@ -34,6 +34,30 @@ if TYPE_CHECKING:
 PROJECT_FILE = ".kt.toml"
 _PROFILE_KEYS = ("bootstrap_servers", "command_config", "protected", "cluster", "settings")
 _FILE_KEYS = ("default", "profiles")
+
+
+class _FileContent(TypedDict):
+    """A file of profiles. The tables of `profiles` are checked when one of them is taken."""
+
+    default: NotRequired[str]
+    profiles: NotRequired[dict[str, object]]
+
+
+class _Asking(Protocol):
+    """The part of Console that asks on a terminal."""
+
+    stdin: BinaryIO
+
+    @property
+    def is_input_terminal(self) -> bool:
+        """Whether stdin is a terminal."""
+
+    @property
+    def is_error_terminal(self) -> bool:
+        """Whether stderr is a terminal."""
+
+    def note(self, line: str) -> None:
+        """Write a line to stderr."""
 
 
 class Profile(NamedTuple):
@@ -81,7 +105,7 @@ def profile_for(args: Args, asked: str | None, environ: Mapping[str, str]) -> Pr
     return None if profile is None or (profile.is_default and names_brokers) else profile
 
 
-def ensure_confirmed(console: Any, command: Command, args: Args, profile: Profile, confirmed: str | None) -> None:
+def ensure_confirmed(console: _Asking, command: Command, args: Args, profile: Profile, confirmed: str | None) -> None:
     """Asks for the cluster's name before a command destroys something of a protected one; `confirmed` is --confirm's.
 
     UsageError when nobody can be asked, CommandError when the answer is another name. Nothing has happened then.
@@ -124,7 +148,7 @@ def _project_file(directory: str) -> str | None:
         directory = parent
 
 
-def _files(environ: Mapping[str, str], directory: str) -> dict[str, dict[str, Any]]:
+def _files(environ: Mapping[str, str], directory: str) -> dict[str, _FileContent]:
     """What the files say, the project's first."""
     project, user = _project_file(directory), _user_file(environ)
     if project is not None and os.path.exists(user) and os.path.samefile(project, user):
@@ -141,17 +165,17 @@ def profile_names(environ: Mapping[str, str], directory: str) -> list[str]:
     return sorted(_names(files))
 
 
-def _names(files: Mapping[str, dict[str, Any]]) -> list[str]:
+def _names(files: Mapping[str, _FileContent]) -> list[str]:
     return [name for content in files.values() for name in content.get("profiles", {})]
 
 
-def _unknown(name: str, files: Mapping[str, dict[str, Any]], user_file: str) -> str:
+def _unknown(name: str, files: Mapping[str, _FileContent], user_file: str) -> str:
     known = _names(files)
     others = f"there are {', '.join(known)}" if known else f"define it in {user_file} or in {PROJECT_FILE}"
     return f"There is no profile '{name}'; {others}"
 
 
-def _read(path: str) -> dict[str, Any]:
+def _read(path: str) -> _FileContent:
     import tomllib
 
     try:
@@ -164,10 +188,10 @@ def _read(path: str) -> dict[str, Any]:
     _ensure_known(content, _FILE_KEYS, path, "")
     _ensure_type(content, "default", str, path, "")
     _ensure_type(content, "profiles", dict, path, "")
-    return content
+    return cast("_FileContent", content)
 
 
-def _profile(name: str, path: str, table: Any, environ: Mapping[str, str], is_default: bool) -> Profile:
+def _profile(name: str, path: str, table: object, environ: Mapping[str, str], is_default: bool) -> Profile:
     prefix = f"profiles.{name}."
     if not isinstance(table, dict):
         raise UsageError(f"{path}: profiles.{name} is a table of settings")
@@ -195,7 +219,7 @@ def _profile(name: str, path: str, table: Any, environ: Mapping[str, str], is_de
     )  # fmt: skip
 
 
-def _setting(value: Any, path: str, key: str, environ: Mapping[str, str]) -> str:
+def _setting(value: object, path: str, key: str, environ: Mapping[str, str]) -> str:
     """A setting as text; `{ env = "NAME" }` is what the environment holds."""
     if isinstance(value, bool):
         return "true" if value else "false"
@@ -208,7 +232,7 @@ def _setting(value: Any, path: str, key: str, environ: Mapping[str, str]) -> str
     raise UsageError(f'{path}: {key} is a text, a number, true or false, or {{ env = "NAME" }}')
 
 
-def _ensure_known(table: Mapping[str, Any], known: tuple[str, ...], path: str, prefix: str) -> None:
+def _ensure_known(table: Mapping[str, object], known: tuple[str, ...], path: str, prefix: str) -> None:
     for key in table:
         if key not in known:
             raise UsageError(f"{path}: there is no key {prefix}{key} (known: {', '.join(known)})")
@@ -217,6 +241,6 @@ def _ensure_known(table: Mapping[str, Any], known: tuple[str, ...], path: str, p
 _TYPE_WORDS = {str: "a text", bool: "true or false", dict: "a table"}
 
 
-def _ensure_type(table: Mapping[str, Any], key: str, kind: type, path: str, prefix: str) -> None:
+def _ensure_type(table: Mapping[str, object], key: str, kind: type, path: str, prefix: str) -> None:
     if key in table and not isinstance(table[key], kind):
         raise UsageError(f"{path}: {prefix}{key} is {_TYPE_WORDS[kind]}")

@@ -52,12 +52,12 @@ class Option(NamedTuple):
     name: str
     about: str
     value: str = ""
-    type: Callable[[str], Any] = str
+    type: Callable[[str], object] = str
     optional_value: bool = False
-    implied: Any = None
+    implied: object = None
     repeatable: bool = False
     required: bool = False
-    default: Any = None
+    default: object = None
     choices: tuple[str, ...] = ()
     aliases: tuple[str, ...] = ()
     replacement: str = ""

@@ -10,7 +10,7 @@ import os
 import stat
 from fnmatch import fnmatchcase
 from functools import cache
-from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, cast
+from typing import TYPE_CHECKING, BinaryIO, NamedTuple, cast
 from urllib.parse import unquote, urlsplit
 
 from kafkatools.core.log.dump.segment_file import WINDOW_BYTES, SegmentFile
@@ -18,6 +18,8 @@ from kafkatools.pipeline.errors import PipelineError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from fsspec import AbstractFileSystem
 
 DIRECTORY = "directory"
 FILE = "file"
@@ -237,7 +239,7 @@ def unreadable(url: str, error: Exception) -> PipelineError:
     return PipelineError(f"{url} cannot be read: {first_line}")
 
 
-def _remote(url: str) -> tuple[Any, str]:
+def _remote(url: str) -> tuple[AbstractFileSystem, str]:
     try:
         from fsspec.core import url_to_fs
     except ImportError:
@@ -254,7 +256,7 @@ def _remote(url: str) -> tuple[Any, str]:
 
 
 @cache
-def _archive(scheme: str, tail: str) -> Any:
+def _archive(scheme: str, tail: str) -> AbstractFileSystem:
     """What is within a file of another system: kept, for it closes that file when it is let go."""
     from fsspec.core import url_to_fs
 

@@ -15,7 +15,7 @@ import shutil
 import signal
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kafkatools.sandbox import layout as layouts
 from kafkatools.sandbox.layout import ClusterLayout, NodePlace
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     import subprocess
 
     from kafkatools.core.clock import Clock
+    from kafkatools.sandbox.messages import NodeRequest
 
 RUNNING, PAUSED, DEAD = "running", "paused", "dead"
 START_TIMEOUT_MS = 60_000
@@ -252,7 +253,7 @@ class SandboxCluster:
 
     # -- how ---------------------------------------------------------------------------------------------------------
     def _spawn(self, place: NodePlace, wait_for: Sequence[int]) -> Child:
-        request = {
+        request: NodeRequest = {
             "run_file": _run_path(self.home, place.node_id),
             "layout": self.layout.to_json(),
             "node": place.node_id,
@@ -349,7 +350,7 @@ def open_cluster(home: str, clock: Clock) -> SandboxCluster | None:
     """The sandbox of several nodes that a home has, whether its nodes live or not; None when it has none."""
     try:
         with open(_cluster_path(home), encoding="utf-8") as file:
-            found: dict[str, Any] = json.load(file)
+            found = json.load(file)
         return SandboxCluster(home, ClusterLayout.from_json(found), clock)
     except (FileNotFoundError, ValueError, KeyError, TypeError):
         return None

@@ -15,9 +15,12 @@ import random
 import socket
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypedDict, cast
 
 from kafkatools.sandbox.spawn import DEFAULT_PORT, HOST, SandboxError, write_json
+
+if TYPE_CHECKING:
+    from kafkatools.sandbox.messages import LayoutContent
 
 MOST_NODES = 9
 PORT_STEP = 10
@@ -94,9 +97,9 @@ class ClusterLayout:
         """`controller.quorum.voters`."""
         return ",".join(f"{place.node_id}@{place.controller_address}" for place in self.places)
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> LayoutContent:
         """What is kept in the file of the running sandbox."""
-        return asdict(self)
+        return cast("LayoutContent", asdict(self))
 
     @classmethod
     def from_json(cls, found: Mapping[str, Any]) -> ClusterLayout:
@@ -247,7 +250,14 @@ def _other_size(root: str, formatted: int, size: int) -> SandboxError:
     )
 
 
-def _read_marker(root: str) -> dict[str, Any] | None:
+class _Marker(TypedDict):
+    """For which cluster, of how many nodes, a directory was formatted."""
+
+    cluster_id: str
+    nodes: int
+
+
+def _read_marker(root: str) -> _Marker | None:
     path = os.path.join(root, MARKER)
     try:
         with open(path, encoding="utf-8") as file:

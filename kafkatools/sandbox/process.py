@@ -21,7 +21,7 @@ import signal
 from collections.abc import Callable, Mapping
 from datetime import datetime
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kafkatools.core.broker.server.connection_limits import raise_descriptor_limit
 from kafkatools.sandbox.run_files import RunFile, read_run_file
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from kafkatools.core.broker.cluster_node import ClusterNode
     from kafkatools.core.broker.node import Node
     from kafkatools.core.clock import Clock
+    from kafkatools.sandbox.messages import NodeRequest
 
 STDIN, STDOUT, STDERR = 0, 1, 2
 STOPPED, FAILED = 0, 1
@@ -38,7 +39,7 @@ IDLE_CHECK_MS = 1000
 _LOCK_TRIES, _LOCK_PAUSE_MS = 25, 20
 
 
-def main(request: Mapping[str, Any], clock: Clock) -> int:
+def main(request: NodeRequest, clock: Clock) -> int:
     """Run the node that the request describes until it is stopped. Returns the exit status, 1 when it could not start,
     go on or stop cleanly."""
     os.umask(0o077)
@@ -108,7 +109,7 @@ def _run_file(path: str, clock: Clock) -> RunFile | None:
 class Watch:
     """Looks once a second whether the node is still wanted."""
 
-    def __init__(self, request: Mapping[str, Any], clock: Clock) -> None:
+    def __init__(self, request: NodeRequest, clock: Clock) -> None:
         self._clock = clock
         self._idle_ms: int = request["idle_ms"]
         self._parent: int | None = request.get("parent")
@@ -224,11 +225,11 @@ _DEFAULTS = {"group.initial.rebalance.delay.ms": "0"}
 """As in the server.properties that Apache Kafka ships for development: the first member of a group does not wait."""
 
 
-def _start(request: Mapping[str, Any], clock: Clock) -> Node:
+def _start(request: NodeRequest, clock: Clock) -> Node:
     return _start_one(request, clock) if request.get("wait_for") is None else _start_node(request, clock)
 
 
-def _start_node(request: Mapping[str, Any], clock: Clock) -> Node:
+def _start_node(request: NodeRequest, clock: Clock) -> Node:
     """One of several."""
     from kafkatools.core import config as tables
     from kafkatools.core.broker.opening import open_node
@@ -257,7 +258,7 @@ def _listening(start: Callable[[], None]) -> None:
         raise
 
 
-def _start_one(request: Mapping[str, Any], clock: Clock) -> Node:
+def _start_one(request: NodeRequest, clock: Clock) -> Node:
     from kafkatools.core.broker.node import Node, single_node_config
 
     os.makedirs(request["directory"], mode=0o700, exist_ok=True)
@@ -288,7 +289,7 @@ def log_line(clock: Clock, line: str) -> None:
         os.write(STDERR, f"[{datetime.fromtimestamp(seconds)},{milliseconds:03d}] {line}\n".encode())
 
 
-def _answer(content: Mapping[str, Any], *, is_last: bool = True) -> None:
+def _answer(content: Mapping[str, object], *, is_last: bool = True) -> None:
     """A line to whoever started this process; after the last one stdout goes nowhere."""
     try:
         os.write(STDOUT, json.dumps(content).encode() + b"\n")
@@ -300,10 +301,10 @@ def _answer(content: Mapping[str, Any], *, is_last: bool = True) -> None:
         os.close(null)
 
 
-def _request() -> Any:
+def _request() -> NodeRequest:
     """Read the request from stdin, then replace stdin by /dev/null."""
     with open(STDIN, "rb", closefd=False) as stdin:
-        request = json.load(stdin)
+        request: NodeRequest = json.load(stdin)
     null = os.open(os.devnull, os.O_RDONLY)
     os.dup2(null, STDIN)
     os.close(null)

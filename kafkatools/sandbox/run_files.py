@@ -11,7 +11,10 @@ import fcntl
 import json
 import os
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from kafkatools.sandbox.messages import RunInfo
 
 
 class RunFile:
@@ -27,7 +30,7 @@ class RunFile:
             os.close(self._descriptor)
             raise
 
-    def write(self, content: Mapping[str, Any]) -> None:
+    def write(self, content: Mapping[str, object]) -> None:
         """Replace the content."""
         os.ftruncate(self._descriptor, 0)
         os.pwrite(self._descriptor, json.dumps(content).encode(), 0)
@@ -39,7 +42,7 @@ class RunFile:
         os.close(self._descriptor)
 
 
-def read_run_file(path: str) -> dict[str, Any] | None:
+def read_run_file(path: str) -> RunInfo | None:
     """The content while its broker lives, else None; the file that a killed broker left counts for nothing."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
@@ -55,9 +58,9 @@ def read_run_file(path: str) -> dict[str, Any] | None:
         os.close(descriptor)
 
 
-def _content(descriptor: int) -> dict[str, Any] | None:
+def _content(descriptor: int) -> RunInfo | None:
     try:
-        found = json.loads(os.pread(descriptor, 1 << 16, 0))
+        found: RunInfo = json.loads(os.pread(descriptor, 1 << 16, 0))
     except ValueError:
         return None  # its broker is about to write it
     return found if isinstance(found, dict) else None

@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kafkatools.sandbox.run_files import read_run_file
 from kafkatools.sandbox.spawn import DEFAULT_IDLE_MS as DEFAULT_IDLE_MS
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from kafkatools.core.clock import Clock
     from kafkatools.sandbox.cluster import ClusterOptions, SandboxCluster
+    from kafkatools.sandbox.messages import NodeRequest, RunInfo
 
 STOP_TIMEOUT_MS = 30_000
 
@@ -70,7 +71,7 @@ def status(home: str) -> SandboxInfo | None:
     return None if cluster is None else _cluster_info(cluster)
 
 
-def _info(found: Mapping[str, Any], *, started: bool) -> SandboxInfo:
+def _info(found: RunInfo, *, started: bool) -> SandboxInfo:
     return SandboxInfo(found["bootstrap"], found["pid"], started, found["directory"], found["idle_ms"])
 
 
@@ -146,7 +147,7 @@ def ensure_cluster(home: str, options: ClusterOptions, clock: Clock) -> tuple[Sa
 def spawn(home: str, options: SandboxOptions) -> tuple[subprocess.Popen[bytes], SandboxInfo]:
     """Start the process of a sandbox of one and wait for the line in which it says that it listens. Raises SandboxError
     with the reason when it does not."""
-    request = {
+    request: NodeRequest = {
         "run_file": _run_path(home),
         "port": options.port,
         "directory": os.path.abspath(options.directory or os.path.join(folder(home), "data")),

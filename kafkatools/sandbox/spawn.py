@@ -12,7 +12,7 @@ import fcntl
 import json
 import os
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kafkatools.core import atomic_file
 from kafkatools.core.errors import KafkaError
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     import subprocess
 
     from kafkatools.core.clock import Clock
+    from kafkatools.sandbox.messages import NodeRequest, RunInfo
 
 DEFAULT_PORT = 29092
 DEFAULT_IDLE_MS = 30 * 60_000
@@ -60,7 +61,7 @@ def start_lock(home: str) -> Iterator[None]:
         os.close(lock)
 
 
-def write_json(path: str, content: Mapping[str, Any]) -> None:
+def write_json(path: str, content: Mapping[str, object]) -> None:
     """Replaces a small private file at once."""
     make_private(os.path.dirname(path))
     atomic_file.replace(path, json.dumps(content).encode(), mode=0o600)
@@ -69,11 +70,12 @@ def write_json(path: str, content: Mapping[str, Any]) -> None:
 class Child:
     """A process that was started here, until it has said what was waited for."""
 
-    def __init__(self, request: Mapping[str, Any], log_path: str, name: str = "the sandbox") -> None:
+    def __init__(self, request: NodeRequest, log_path: str, name: str = "the sandbox") -> None:
         import subprocess
         import sys
 
-        settings = request.get("settings") or request.get("layout", {}).get("settings") or {}
+        layout = request.get("layout")
+        settings = request.get("settings") or (layout["settings"] if layout is not None else {})
         remember(*secrets_of(settings))  # the error of a failed start may contain one
         self.name = name
         self._log_path = log_path
@@ -95,7 +97,7 @@ class Child:
         with contextlib.suppress(BrokenPipeError), self.process.stdin as stdin:  # `answer` reports why it ended
             stdin.write(json.dumps(request).encode())
 
-    def answer(self, clock: Clock | None = None, timeout_ms: int | None = None) -> dict[str, Any] | None:
+    def answer(self, clock: Clock | None = None, timeout_ms: int | None = None) -> RunInfo | None:
         """Its next line; None when it says nothing in that time. Raises SandboxError, with the reason it gave, when it
         has ended."""
         deadline = None if clock is None or timeout_ms is None else clock.now_ms() + timeout_ms
@@ -110,14 +112,15 @@ class Child:
             self._heard += some
         line, _, self._heard = self._heard.partition(b"\n")
         try:
-            found: dict[str, Any] = json.loads(line)
+            found = json.loads(line)
         except ValueError:
             self.kill()
             raise SandboxError(f"{self.name} did not start, see {self._log_path}") from None
         if "error" in found:
             self.process.wait()
             raise SandboxError(f"{self.name} did not start: {found['error']}")
-        return found
+        info: RunInfo = found
+        return info
 
     def _has_more(self, timeout_ms: int) -> bool:
         import select

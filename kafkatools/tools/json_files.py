@@ -4,10 +4,13 @@ messages included). What is no JSON is named with line and column in a hint.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeVar
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, TypeVar
 
 from kafkatools.exit_status import CommandError
+
+if TYPE_CHECKING:
+    from kafkatools.core.json_values import JsonObject, JsonValue
 
 T = TypeVar("T")
 
@@ -15,7 +18,7 @@ _INT_BITS = 31
 _LONG_BITS = 63
 
 
-def read_json(path: str, not_json: str, unreadable: str = "Unable to read file {path}") -> Any:
+def read_json(path: str, not_json: str, unreadable: str = "Unable to read file {path}") -> JsonValue:
     """The value in a file; CommandError in the tool's words when it cannot be read or is no JSON."""
     import json
 
@@ -26,12 +29,13 @@ def read_json(path: str, not_json: str, unreadable: str = "Unable to read file {
         reason = error.strerror or "" if isinstance(error, OSError) else "it is not UTF-8"
         raise CommandError(unreadable.format(path=path), hint=reason) from None
     try:
-        return json.loads(text)
+        value: JsonValue = json.loads(text)
+        return value
     except json.JSONDecodeError as error:
         raise CommandError(not_json, hint=f"{path}, line {error.lineno}, column {error.colno}: {error.msg}") from None
 
 
-def json_in_file(path: str, convert: Callable[[Any], T], value: Any) -> T:
+def json_in_file(path: str, convert: Callable[[JsonValue], T], value: JsonValue) -> T:
     """The value converted by one of the functions below; what is wrong with it is told with the file's name behind."""
     try:
         return convert(value)
@@ -39,7 +43,7 @@ def json_in_file(path: str, convert: Callable[[Any], T], value: Any) -> T:
         raise CommandError(str(error), hint=path) from None
 
 
-def json_entries(path: str, field: str, items: Any, convert: Callable[[Any], T]) -> list[T]:
+def json_entries(path: str, field: str, items: JsonValue, convert: Callable[[JsonValue], T]) -> list[T]:
     """The entries of a file's list likewise; what is wrong with one is told with its place, counted from 1."""
     found = []
     for number, item in enumerate(json_in_file(path, json_array, items), 1):
@@ -50,21 +54,21 @@ def json_entries(path: str, field: str, items: Any, convert: Callable[[Any], T])
     return found
 
 
-def json_object(value: Any) -> Mapping[str, Any]:
+def json_object(value: JsonValue) -> JsonObject:
     """The value as an object."""
     if not isinstance(value, dict):
         raise CommandError(f"Expected JSON object, received {_shown(value)}")
     return value
 
 
-def json_array(value: Any) -> Sequence[Any]:
+def json_array(value: JsonValue) -> Sequence[JsonValue]:
     """The value as an array."""
     if not isinstance(value, list):
         raise CommandError(f"Expected JSON array, received {_shown(value)}")
     return value
 
 
-def json_field(value: Any, name: str, convert: Callable[[Any], Any]) -> Any:
+def json_field(value: JsonValue, name: str, convert: Callable[[JsonValue], T]) -> T:
     """A field of an object that has to be there, converted by one of the functions below."""
     fields = json_object(value)
     if name not in fields:
@@ -72,34 +76,34 @@ def json_field(value: Any, name: str, convert: Callable[[Any], Any]) -> Any:
     return convert(fields[name])
 
 
-def json_string(value: Any) -> str:
+def json_string(value: JsonValue) -> str:
     """A text."""
     if not isinstance(value, str):
         raise _unexpected("String", value)
     return value
 
 
-def json_int(value: Any) -> int:
+def json_int(value: JsonValue) -> int:
     """A number of 32 bits."""
     return _number(value, "Integer", _INT_BITS)
 
 
-def json_long(value: Any) -> int:
+def json_long(value: JsonValue) -> int:
     """A number of 64 bits."""
     return _number(value, "Long", _LONG_BITS)
 
 
-def _number(value: Any, name: str, bits: int) -> int:
+def _number(value: JsonValue, name: str, bits: int) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or not -(1 << bits) <= value < 1 << bits:
         raise _unexpected(name, value)
     return value
 
 
-def _unexpected(name: str, value: Any) -> CommandError:
+def _unexpected(name: str, value: JsonValue) -> CommandError:
     return CommandError(f"Expected `{name}` value, received {_shown(value)}")
 
 
-def _shown(value: Any) -> str:
+def _shown(value: JsonValue) -> str:
     import json
 
     return json.dumps(value, separators=(",", ":"), ensure_ascii=False)

@@ -8,10 +8,13 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Callable, Iterable
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from kafkatools.core import atomic_file
 from kafkatools.exit_status import CommandError, UsageError
+
+if TYPE_CHECKING:
+    from kafkatools.core.json_values import JsonValue
 
 T = TypeVar("T")
 
@@ -74,7 +77,7 @@ def _name(temporary: str, path: str) -> None:
         os.unlink(temporary)
 
 
-def read_changes(path: str, read: Callable[[Any], T]) -> list[T]:
+def read_changes(path: str, read: Callable[[JsonValue], T]) -> list[T]:
     """What `read` makes of each line of JSON, empty lines left out; its ValueError or UsageError is a mistake in the
     line. Raises CommandError that names the line, OSError."""
     import json

@@ -32,7 +32,7 @@ class Change(NamedTuple):
     acl: Acl
 
 
-def row(acl: Acl, **more: Any) -> str:
+def row(acl: Acl, **more: object) -> str:
     """An ACL as a line of JSON, with further keys in front."""
     from kafkatools.output import json_line
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from kafkatools.commands.configs.describe import entity_words, own_source, quota_filter, resource_type
 from kafkatools.commands.configs.entities import (
@@ -60,7 +60,7 @@ class Difference(NamedTuple):
     before: Setting
     new: Value | None
 
-    def row(self) -> dict[str, Any]:
+    def row(self) -> dict[str, object]:
         """For JSON; what is hidden is null."""
         hidden = self.before.is_hidden
         return {"name": self.name, "old": self.before.value, "new": None if hidden else self.new, "sensitive": hidden}
@@ -111,7 +111,7 @@ def change(console: Console, args: Args, admin: AdminClient, entities: Entities,
     return ExitStatus.OK
 
 
-def report(console: Console, args: Args, entities: Entities, **more: Any) -> None:
+def report(console: Console, args: Args, entities: Entities, **more: object) -> None:
     """That an entity was changed, in Kafka's words, or as a row with further keys."""
     kind, name = entities.kind, entities.names[0]
     if args.json:
@@ -208,7 +208,7 @@ def show(console: Console, args: Args, plans: Iterable[Plan]) -> None:
         console.note("Nothing would change.")
 
 
-def _rows(plan: Plan) -> list[dict[str, Any]]:
+def _rows(plan: Plan) -> list[dict[str, object]]:
     return [each.row() for each in plan.differences]
 
 
@@ -228,7 +228,7 @@ def _write_undo(args: Args, plans: Iterable[Plan]) -> None:
     write_undo_file(args.undo_file, lines)
 
 
-def _inverse(plan: Plan) -> dict[str, Any]:
+def _inverse(plan: Plan) -> dict[str, object]:
     for each in plan.differences:
         if each.before.is_hidden and each.before.is_set:
             raise CommandError(

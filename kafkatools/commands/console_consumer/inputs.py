@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from kafkatools.exit_status import UsageError
 from kafkatools.options import (
@@ -116,7 +116,7 @@ def _visible(text: bytes) -> bytes:
     return visible(text.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")
 
 
-def settings(console: Console, args: Args) -> dict[str, Any]:
+def settings(console: Console, args: Args) -> dict[str, str]:
     """Consumer settings: the file, then single ones, then options (ConsoleConsumerOptions.buildConsumerProps)."""
     from kafkatools.core.config import CONSUMER
 

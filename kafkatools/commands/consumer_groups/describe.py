@@ -74,7 +74,7 @@ def _show_members_or_state(session: Session, description: GroupDescription) -> N
         session.console.print(line)
 
 
-def _members_or_state_json(args: Args, description: GroupDescription) -> dict[str, Any]:
+def _members_or_state_json(args: Args, description: GroupDescription) -> dict[str, object]:
     from kafkatools.tools.groups.view import member_json
 
     head = {"group": description.group_id, "type": description.type, "state": description.state}
@@ -214,7 +214,7 @@ def _show_offsets(session: Session, view: GroupView, wanted: Wanted) -> None:
             session.console.print(line)
 
 
-def offsets_json(view: GroupView) -> dict[str, Any]:
+def offsets_json(view: GroupView) -> dict[str, object]:
     """A group with its partitions in JSON."""
     from kafkatools.tools.groups.view import group_json, partition_json
 

@@ -35,7 +35,7 @@ class Session(NamedTuple):
     admin: AdminClient
     failed: str = FAILED
 
-    def complain(self, message: str, kind: str = "FAILED", **more: Any) -> None:
+    def complain(self, message: str, kind: str = "FAILED", **more: object) -> None:
         """A failure that does not end the run: one line on stderr."""
         self.console.error(message, kind, **more)
 
@@ -58,7 +58,7 @@ class Session(NamedTuple):
         by_name = {listing.group_id: listing for listing in found.groups}
         return [by_name[name] for name in hash_order(by_name)], not found.errors
 
-    def print_json(self, row: dict[str, Any]) -> None:
+    def print_json(self, row: dict[str, object]) -> None:
         """One line of --json. There are only texts and numbers in it, and no bytes to look for."""
         import json
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from kafkatools.tools.monitor.assessment import (
     Health,
@@ -140,7 +140,7 @@ def _lag(view: ClusterView) -> Table:
 
 
 def _quorum(view: ClusterView) -> Table:
-    found: dict[str, Any] | None = quorum_json(view.quorum)
+    found = quorum_json(view.quorum)
     rows = []
     for replica in found["replicas"] if found is not None else ():
         is_leader = found is not None and replica["id"] == found["leader"]

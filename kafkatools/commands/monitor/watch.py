@@ -8,9 +8,9 @@ with exit status 1 when something was not told.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kafkatools.exit_status import CommandError, ExitStatus
 from kafkatools.options import client_settings
@@ -67,7 +67,7 @@ def _collector(console: Console, args: Args, wanted: Wanted) -> Iterator[Cluster
     from kafkatools.core.admin.client import AdminClient
     from kafkatools.tools.monitor.collector import ClusterCollector
 
-    settings: dict[str, Any] = client_settings(args)
+    settings: Mapping[str, object] = client_settings(args)
     bootstrap = console.connect(args)
     least, most = _PATIENCE_MS
     patience_ms = most if wanted.is_once else min(most, max(least, wanted.interval_ms))

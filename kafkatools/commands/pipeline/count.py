@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kafkatools.commands.pipeline.job_source import (
     SOURCE_OPTIONS,
@@ -33,7 +33,7 @@ def run(console: Console, args: Args) -> ExitStatus:
     with damage_reports() as reports:
         source = given_source(console, args, args.operand, reports)
         columns: Sequence[str]
-        rows: Sequence[Sequence[Any]]
+        rows: Sequence[Sequence[object]]
         if args.exact or source.is_log:
             with session(console, args) as spark, spark_progress(console, spark, "Counting"):
                 table = _table(spark, source, is_exact=args.exact, with_keys=not args.no_keys)
@@ -46,7 +46,7 @@ def run(console: Console, args: Args) -> ExitStatus:
         return tell_damages(console, reports)
 
 
-def _by_offsets(source: GivenSource) -> tuple[Sequence[str], Sequence[Sequence[Any]]]:
+def _by_offsets(source: GivenSource) -> tuple[Sequence[str], Sequence[Sequence[object]]]:
     """Without Spark."""
     from kafkatools.pipeline.jobs.count import OFFSET_COLUMNS, count_offsets
     from kafkatools.pipeline.jobs.offsets import offsets_of_topics
@@ -77,12 +77,12 @@ def _from_headers(spark: SparkSession, source: GivenSource) -> DataFrame:
     return spark.createDataFrame(rows, counts.schema)
 
 
-def _sums(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
+def _sums(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
     parts = [f"{len(rows)} partitions"]
     for name in _SUMS:
         if name in columns:
             values = [row[columns.index(name)] for row in rows]
-            known = [value for value in values if value is not None]
+            known = [value for value in values if isinstance(value, int)]
             if known:
                 parts.append(f"{name} {sum(known)}")
     return ", ".join(parts)

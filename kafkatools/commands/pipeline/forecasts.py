@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kafkatools.commands.pipeline.job_source import SOURCE_OPTIONS, GivenSource, given_log, print_table
 from kafkatools.commands.pipeline.spark import cluster_of, session, spark_progress, usage
@@ -14,7 +14,9 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from kafkatools.console import Console
+    from kafkatools.pipeline.jobs.compaction_rules import Compaction
     from kafkatools.pipeline.jobs.forecast import LogSegments
+    from kafkatools.pipeline.jobs.retention_rules import Retention
     from kafkatools.pipeline.sources.log.files import LogFile
 
 _BATCHES = ("file", "position", "maxTimestamp")
@@ -86,7 +88,7 @@ def _settings(console: Console, args: Args, files: list[LogFile]) -> dict[str, M
     return {topic: {entry.name: entry.value or "" for entry in config.entries} for (_, topic), config in found.items()}
 
 
-def _retention(args: Args, settings: Mapping[str, Mapping[str, str]]) -> dict[str, Any]:
+def _retention(args: Args, settings: Mapping[str, Mapping[str, str]]) -> dict[str, Retention]:
     """By topic, "" for all others; what the command line says goes before what the cluster says."""
     from kafkatools.pipeline.jobs.retention_rules import Retention
 
@@ -100,7 +102,7 @@ def _retention(args: Args, settings: Mapping[str, Mapping[str, str]]) -> dict[st
     return {"": of({})} | {name: of(topic) for name, topic in settings.items()}
 
 
-def _compaction(args: Args, settings: Mapping[str, Mapping[str, str]]) -> dict[str, Any]:
+def _compaction(args: Args, settings: Mapping[str, Mapping[str, str]]) -> dict[str, Compaction]:
     from kafkatools.pipeline.jobs.compaction_rules import Compaction
 
     ratio_text = args.min_cleanable_dirty_ratio

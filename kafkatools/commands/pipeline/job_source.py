@@ -11,7 +11,7 @@ import re
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from kafkatools.commands.pipeline.show import counted
 from kafkatools.commands.pipeline.spark import SPARK_OPTIONS, cluster_of, usage
@@ -152,7 +152,7 @@ def print_table(console: Console, kind: str, table: DataFrame, limit: int | None
     return len(rows)
 
 
-def print_rows(console: Console, kind: str, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> int:
+def print_rows(console: Console, kind: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> int:
     """The same of rows that are here; how many."""
     names = [snake_case(name) for name in columns]
     number = 0
@@ -172,7 +172,7 @@ def print_rows(console: Console, kind: str, columns: Sequence[str], rows: Iterab
     return len(cells)
 
 
-def _json_value(value: Any) -> Any:
+def _json_value(value: object) -> object:
     import datetime
 
     from kafkatools.commands.pipeline.show import plain
@@ -180,5 +180,5 @@ def _json_value(value: Any) -> Any:
     if isinstance(value, datetime.datetime):
         return round(value.timestamp() * 1000)
     if hasattr(value, "asDict"):
-        return {snake_case(name): _json_value(item) for name, item in zip(value.__fields__, value, strict=True)}
+        return {snake_case(name): _json_value(item) for name, item in value.asDict().items()}
     return plain(value)

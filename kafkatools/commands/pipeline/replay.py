@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kafkatools.commands.pipeline.job_source import (
     SOURCE_OPTIONS,
@@ -19,7 +19,7 @@ from kafkatools.options import Args, Command, Option, java_int
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, DataFrameWriter
 
     from kafkatools.console import Console
     from kafkatools.pipeline.jobs.replay import ReplayPlan
@@ -124,7 +124,7 @@ def _send(fates: DataFrame, plan: ReplayPlan, cluster: Cluster, rate: float | No
     rows = to_send(fates, plan)
     if rate is not None:
         rows = at_rate(rows, rate)
-    writer: Any = rows.write.format("kt").mode("append").options(**cluster.options())
+    writer: DataFrameWriter = rows.write.format("kt").mode("append").options(**cluster.options())
     writer.save()
 
 

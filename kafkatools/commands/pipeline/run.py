@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Literal, cast
 
 from kafkatools.commands.pipeline.spark import (
     REGISTRY_USER,
@@ -31,6 +30,7 @@ if TYPE_CHECKING:
     from kafkatools.console import Console
     from kafkatools.pipeline.run.batch import RunResult
     from kafkatools.pipeline.run.spec import Pipeline
+    from kafkatools.pipeline.types import PipelineValues
     from kafkatools.pipeline.uris import Cluster
     from kafkatools.progress import Progress
 
@@ -39,6 +39,8 @@ _TEXTS = (
     "sql-file", "transform", "to", "mode", "checkpoint", "trigger", "manifest", "report-path", "to-bootstrap-server",
     "to-command-config",
 )  # fmt: skip
+_FLAGS = ("stream", "strict", "resume")
+_TABLES: tuple[Literal["from-option", "to-option"], ...] = ("from-option", "to-option")
 _FORMATS = ("binary", "string", "json", "avro", "protobuf")
 
 OPTIONS = (
@@ -156,19 +158,18 @@ def _run(console: Console, spark: SparkSession, pipeline: Pipeline, progress: Pr
     return run_batch(spark, pipeline, show)
 
 
-def _values(args: Args) -> dict[str, Any]:
+def _values(args: Args) -> PipelineValues:
     """The keys of the file, if there is one, and over them what options say."""
-    values: dict[str, Any] = {}
+    values: PipelineValues = {}
     if args.operand is not None:
         from kafkatools.pipeline.run.spec import read_toml
 
         with usage():
             values = read_toml(args.operand)
-    values |= {name: getattr(args, name.replace("-", "_")) for name in _TEXTS if args.given(name)}
-    for name in ("stream", "strict", "resume"):
-        if args.given(name):
-            values[name] = True
-    for name in ("from-option", "to-option"):
+    given = {name: getattr(args, name.replace("-", "_")) for name in _TEXTS if args.given(name)}
+    given |= {name: True for name in _FLAGS if args.given(name)}
+    values |= cast("PipelineValues", given)
+    for name in _TABLES:
         values[name] = values.get(name, {}) | property_pairs(getattr(args, name.replace("-", "_")), name)
     if args.partition_by:
         values["partition-by"] = args.partition_by
@@ -177,7 +178,7 @@ def _values(args: Args) -> dict[str, Any]:
     return values
 
 
-def _with_credentials(args: Args, values: dict[str, Any]) -> dict[str, Any]:
+def _with_credentials(args: Args, values: PipelineValues) -> PipelineValues:
     """The registry's user and password from the file of --command-config or the profile, when the URL has none."""
     url = values.get("schema-registry")
     if url and "@" not in url:
@@ -191,7 +192,7 @@ def _with_credentials(args: Args, values: dict[str, Any]) -> dict[str, Any]:
     return values
 
 
-def _clusters(console: Console, args: Args, values: Mapping[str, Any]) -> dict[str, Cluster | None]:
+def _clusters(console: Console, args: Args, values: PipelineValues) -> dict[str, Cluster | None]:
     """The cluster of each source by its name, and of the sink by "", for those that are topics."""
     tables = values.get("sources") or {"input": values}
     found: dict[str, Cluster | None] = {}
@@ -208,9 +209,7 @@ def _clusters(console: Console, args: Args, values: Mapping[str, Any]) -> dict[s
     return found
 
 
-def _cluster(
-    console: Console, args: Args, values: Mapping[str, Any], table: Mapping[str, Any], topics: list[str]
-) -> Cluster:
+def _cluster(console: Console, args: Args, values: PipelineValues, table: PipelineValues, topics: list[str]) -> Cluster:
     """A table's own cluster, the command line's, or the file's."""
     servers: str | None = table.get("bootstrap-server") if table is not values else None
     if servers is None and not args.given("bootstrap-server"):

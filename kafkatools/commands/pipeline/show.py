@@ -10,7 +10,7 @@ import datetime
 import decimal
 from collections.abc import Mapping, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kafkatools.output import json_bytes, json_line, visible
 
@@ -44,7 +44,7 @@ def show_rows(console: Console, table: DataFrame) -> int:
 
 
 def _print_table(
-    console: Console, columns: Sequence[str], rows: Sequence[Sequence[Any]], widths: list[int] | None
+    console: Console, columns: Sequence[str], rows: Sequence[Sequence[object]], widths: list[int] | None
 ) -> list[int]:
     cells = [[text(cell) for cell in row] for row in rows]
     if console.is_terminal:
@@ -57,7 +57,7 @@ def _print_table(
     return widths
 
 
-def text(value: Any) -> str:
+def text(value: object) -> str:
     """A cell of the table: bytes as text where they are, null as null, what has parts as JSON."""
     if value is None:
         return "null"
@@ -69,10 +69,10 @@ def text(value: Any) -> str:
     return str(made)
 
 
-def plain(value: Any) -> Any:
+def plain(value: object) -> object:
     """A value of a row as JSON has it: rows are objects, times are ISO 8601, decimals are texts."""
     if hasattr(value, "asDict"):
-        return {name: plain(item) for name, item in zip(value.__fields__, value, strict=True)}
+        return {name: plain(item) for name, item in value.asDict().items()}
     if isinstance(value, (bytes, bytearray)):
         return json_bytes(bytes(value))
     if isinstance(value, Mapping):
@@ -86,7 +86,7 @@ def plain(value: Any) -> Any:
     return value if value is None or isinstance(value, (bool, int, float, str)) else _other(value)
 
 
-def _other(value: Any) -> str:
+def _other(value: object) -> str:
     return format(value, "f") if isinstance(value, decimal.Decimal) else str(value)
 
 
@@ -107,7 +107,7 @@ def tell_result(console: Console, pipeline: Pipeline, result: RunResult) -> None
         console.note(line)
 
 
-def result_row(pipeline: Pipeline, result: RunResult) -> dict[str, Any]:
+def result_row(pipeline: Pipeline, result: RunResult) -> dict[str, object]:
     """The object of --json."""
     sources = [
         {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kafkatools.exit_status import CommandError, ExitStatus, UsageError
 from kafkatools.options import Args, Command, Option, client_settings, property_pairs
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from kafkatools.console import Console
+    from kafkatools.pipeline.types import PipelineValues
     from kafkatools.pipeline.uris import Cluster
     from kafkatools.progress import Progress
 
@@ -87,7 +88,7 @@ def failures() -> Iterator[None]:
 
 
 @contextmanager
-def session(console: Console, args: Args, values: Mapping[str, Any] | None = None) -> Iterator[SparkSession]:
+def session(console: Console, args: Args, values: PipelineValues | None = None) -> Iterator[SparkSession]:
     """A session for this run; a process that had one before keeps it. `values`: master and conf where no option says.
 
     Ctrl-C ends what Spark is doing.

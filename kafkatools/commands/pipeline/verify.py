@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kafkatools.commands.pipeline.spark import SPARK_OPTIONS, cluster_of, failures, session, spark_progress
 from kafkatools.exit_status import ExitStatus, UsageError
@@ -12,6 +11,7 @@ from kafkatools.options import BOOTSTRAP_SERVER, Args, Command, command_config
 if TYPE_CHECKING:
     from kafkatools.console import Console
     from kafkatools.pipeline.run.manifest import Difference
+    from kafkatools.pipeline.types import ManifestContent
     from kafkatools.pipeline.uris import Cluster
 
 
@@ -35,12 +35,12 @@ def run(console: Console, args: Args) -> ExitStatus:
     return _tell(console, content, differences)
 
 
-def _clusters(console: Console, args: Args, content: Mapping[str, Any]) -> dict[str, Cluster | None]:
+def _clusters(console: Console, args: Args, content: ManifestContent) -> dict[str, Cluster | None]:
     names = [one["name"] for one in content["sources"] if one["uri"].startswith("topic:")]
     return dict.fromkeys(names, cluster_of(console, args)) if names else {}
 
 
-def _tell(console: Console, content: Mapping[str, Any], differences: list[Difference]) -> ExitStatus:
+def _tell(console: Console, content: ManifestContent, differences: list[Difference]) -> ExitStatus:
     if console.is_json:
         from kafkatools.output import json_line
 
@@ -55,7 +55,7 @@ def _tell(console: Console, content: Mapping[str, Any], differences: list[Differ
     return ExitStatus.FINDINGS if differences else ExitStatus.OK
 
 
-def _summary(content: Mapping[str, Any]) -> str:
+def _summary(content: ManifestContent) -> str:
     records = sum(one["records"] or 0 for one in content["sources"])
     files = content["sink"]["files"]
     written = content["sink"]["uri"] if files is None else f"{len(files)} files of {content['sink']['uri']}"

@@ -16,17 +16,17 @@ _UNITS = ("B", "KB", "MB", "GB", "TB", "PB")
 _BROKER_HEADERS = ("BROKER", "RACK", "REPLICAS", "LEADERS", "BYTES", "TO RECEIVE", "TO SEND")
 
 
-def plan_assignment(moves: Iterable[Move]) -> dict[str, Any]:
+def plan_assignment(moves: Iterable[Move]) -> dict[str, object]:
     """The replicas after the moves."""
     return plan_fields({(move.topic, move.partition): move.after for move in moves}, {})
 
 
-def current_assignment(moves: Iterable[Move]) -> dict[str, Any]:
+def current_assignment(moves: Iterable[Move]) -> dict[str, object]:
     """The replicas before the moves, to go back."""
     return plan_fields({(move.topic, move.partition): move.before for move in moves}, {})
 
 
-def json_text(value: Mapping[str, Any]) -> str:
+def json_text(value: Mapping[str, object]) -> str:
     """One line, as Kafka's tool prints it."""
     return json.dumps(value, separators=(",", ":"), ensure_ascii=False) + "\n"
 
@@ -70,7 +70,7 @@ def _change(before: object, after: object) -> str:
     return f"{before} -> {after}" if before != after else str(before)
 
 
-def json_rows(plan: ReassignmentPlan) -> Iterator[dict[str, Any]]:
+def json_rows(plan: ReassignmentPlan) -> Iterator[dict[str, object]]:
     """A line for each partition that changes, one for each that is left out, one for each broker, and a summary that
     holds both files."""
     for move in plan.moves:

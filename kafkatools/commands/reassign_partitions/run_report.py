@@ -68,7 +68,7 @@ class JsonReport:
     def progress(self, progress: Progress, rate: int | None) -> None:
         """{"type": "progress", ...}"""
         speed = self._speed.note(self._console.clock.now_ms(), progress.moved_bytes)
-        row: dict[str, Any] = {"type": "progress", "time": self._console.clock.wall_ms(), **progress._asdict()}
+        row: dict[str, object] = {"type": "progress", "time": self._console.clock.wall_ms(), **progress._asdict()}
         row["bytes_per_second"] = None if speed is None else round(speed)
         self._print(row | {"seconds_left": seconds_left(progress, speed), "throttle": rate})
 
@@ -89,7 +89,7 @@ class JsonReport:
     def close(self) -> None:
         """Nothing to do."""
 
-    def _print(self, row: dict[str, Any]) -> None:
+    def _print(self, row: dict[str, object]) -> None:
 
         self._console.print_json(row)
         self._console.flush()

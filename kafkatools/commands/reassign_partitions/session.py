@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from kafkatools.exit_status import ExitStatus
 from kafkatools.options.connection import connect_admin
@@ -27,12 +27,12 @@ class Session(NamedTuple):
         if not self.args.json:
             self.console.print(text)
 
-    def print_json(self, row: Mapping[str, Any]) -> None:
+    def print_json(self, row: Mapping[str, object]) -> None:
         """One line of --json."""
         if self.args.json:
             self.console.print_json(row)
 
-    def complain(self, message: str, kind: str = "FAILED", **more: Any) -> ExitStatus:
+    def complain(self, message: str, kind: str = "FAILED", **more: object) -> ExitStatus:
         """A failure, on stderr; with --json as one object. The exit status that it means."""
         self.console.error(message, kind, **more)
         return ExitStatus.FAILED

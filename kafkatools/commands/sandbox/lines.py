@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from kafkatools.console import Console
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from kafkatools.sandbox.single import SandboxInfo
 
 
-def show(console: Console, args: Args, line: str, row: dict[str, Any]) -> None:
+def show(console: Console, args: Args, line: str, row: dict[str, object]) -> None:
     """The line, or what stands for it."""
     if args.json:
         console.print_json(row)
@@ -18,7 +18,7 @@ def show(console: Console, args: Args, line: str, row: dict[str, Any]) -> None:
         console.print(line)
 
 
-def row_of(info: SandboxInfo, state: str) -> dict[str, Any]:
+def row_of(info: SandboxInfo, state: str) -> dict[str, object]:
     """A sandbox."""
     return {
         "state": state,

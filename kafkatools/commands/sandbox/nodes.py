@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kafkatools.commands.sandbox.lines import show
 from kafkatools.exit_status import CommandError, ExitStatus, UsageError
@@ -111,7 +111,7 @@ def _done(console: Console, args: Args, cluster: SandboxCluster, node_id: int, l
     return ExitStatus.OK
 
 
-def cluster_row(cluster: SandboxCluster, state: str) -> dict[str, Any]:
+def cluster_row(cluster: SandboxCluster, state: str) -> dict[str, object]:
     """The sandbox as a whole."""
     return {
         "state": state,
@@ -123,7 +123,7 @@ def cluster_row(cluster: SandboxCluster, state: str) -> dict[str, Any]:
     }
 
 
-def _row(node: NodeState, roles: Roles | None) -> dict[str, Any]:
+def _row(node: NodeState, roles: Roles | None) -> dict[str, object]:
     return {
         "node": node.node_id,
         "pid": node.pid,

@@ -231,7 +231,7 @@ class View:
         """One object a topic; with a report filter only topics that have such partitions."""
         if self._reports and not partitions:
             return
-        row: dict[str, Any] = {
+        row: dict[str, object] = {
             "topic": topic.name,
             "topic_id": topic.topic_id,
             "internal": topic.name in INTERNAL_TOPICS,
@@ -243,7 +243,7 @@ class View:
             row["partitions"] = [self._partition_row(topic.name, one) for one in partitions]
         console.print_json(row)
 
-    def _partition_row(self, topic: str, partition: PartitionDescription) -> dict[str, Any]:
+    def _partition_row(self, topic: str, partition: PartitionDescription) -> dict[str, object]:
         moving = self._reassignments.get((topic, partition.partition))
         return {
             "partition": partition.partition,

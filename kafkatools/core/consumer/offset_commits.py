@@ -385,7 +385,7 @@ class OffsetCommits:
         return found[0]
 
 
-def _commit_fields(member: ConsumerGroupMetadata, offsets: Offsets, version: int) -> dict[str, Any]:
+def _commit_fields(member: ConsumerGroupMetadata, offsets: Offsets, version: int) -> dict[str, object]:
     return offset_requests.commit_fields(member, offsets, version)
 
 

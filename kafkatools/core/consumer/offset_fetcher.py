@@ -41,7 +41,7 @@ class NodeRequest(NamedTuple):
 
     node: int
     api_key: int
-    fields: Mapping[str, Any]
+    fields: Mapping[str, object]
     partitions: tuple[TopicPartition, ...]
 
 
@@ -98,7 +98,7 @@ class OffsetFetcher:
         parts: Iterable[TopicPartition],
         timestamps: Mapping[TopicPartition, int],
         leaders: Mapping[TopicPartition, LeaderAndEpoch],
-    ) -> dict[str, Any]:
+    ) -> dict[str, object]:
         topics: dict[str, list[dict[str, int]]] = {}
         for part in parts:
             item = {

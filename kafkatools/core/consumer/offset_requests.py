@@ -65,11 +65,11 @@ class Fetched(NamedTuple):
     error: KafkaError | None = None
 
 
-def commit_fields(member: ConsumerGroupMetadata, offsets: Offsets, version: int) -> dict[str, Any]:
+def commit_fields(member: ConsumerGroupMetadata, offsets: Offsets, version: int) -> dict[str, object]:
     """The fields of OffsetCommit; the epoch of an offset is left out where the version has none."""
-    topics: dict[str, list[dict[str, Any]]] = {}
+    topics: dict[str, list[dict[str, object]]] = {}
     for part, offset in offsets.items():
-        item: dict[str, Any] = {
+        item: dict[str, object] = {
             "partition_index": part.partition,
             "committed_offset": offset.offset,
             "committed_metadata": offset.metadata,
@@ -77,7 +77,7 @@ def commit_fields(member: ConsumerGroupMetadata, offsets: Offsets, version: int)
         if version >= _COMMIT_WITH_EPOCH:
             item["committed_leader_epoch"] = offset.leader_epoch
         topics.setdefault(part.topic, []).append(item)
-    fields: dict[str, Any] = {
+    fields: dict[str, object] = {
         "group_id": member.group_id,
         "generation_id_or_member_epoch": member.generation_id,
         "member_id": member.member_id,
@@ -119,11 +119,11 @@ def fetch_fields(member: ConsumerGroupMetadata | None, group_id: str, parts: Ite
         topics.setdefault(part.topic, []).append(part.partition)
     listed = [{"name": name, "partition_indexes": indexes} for name, indexes in topics.items()]
 
-    def fields(version: int) -> dict[str, Any]:
+    def fields(version: int) -> dict[str, object]:
         stable = {"require_stable": True} if version >= _FETCH_WITH_STABLE else {}
         if version < _FETCH_IN_GROUPS:
             return {"group_id": group_id, "topics": listed, **stable}
-        group: dict[str, Any] = {"group_id": group_id, "topics": listed}
+        group: dict[str, object] = {"group_id": group_id, "topics": listed}
         if version >= _FETCH_WITH_MEMBER and member is not None and member.member_id:
             group |= {"member_id": member.member_id, "member_epoch": member.generation_id}
         return {"groups": [group], **stable}

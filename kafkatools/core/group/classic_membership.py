@@ -208,7 +208,7 @@ class ClassicMembership:
             ("reason", self._reason, _FIRST_JOIN_WITH_REASON),
         )
 
-        def fields_of(version: int) -> Mapping[str, Any]:
+        def fields_of(version: int) -> Mapping[str, object]:
             given = {name: value for name, value, first in extra if version >= first}
             if settings.group_instance_id is not None:
                 given["group_instance_id"] = (
@@ -277,7 +277,7 @@ class ClassicMembership:
         self.joined = None
         self._is_waiting = True
         sent = self.generation
-        fields: dict[str, Any] = {
+        fields: dict[str, object] = {
             "group_id": self.settings.group_id,
             "generation_id": sent.generation_id,
             "member_id": sent.member_id,
@@ -289,7 +289,7 @@ class ClassicMembership:
             ("protocol_name", sent.protocol_name, _FIRST_SYNC_WITH_PROTOCOL),
         )
 
-        def fields_of(version: int) -> Mapping[str, Any]:
+        def fields_of(version: int) -> Mapping[str, object]:
             return {**fields, **{name: value for name, value, first in extra if version >= first}}
 
         return GroupRequest(
@@ -364,7 +364,7 @@ class ClassicMembership:
             is_background=True,
         )
 
-    def _with_instance(self, fields: Mapping[str, Any], version: int) -> Mapping[str, Any]:
+    def _with_instance(self, fields: Mapping[str, object], version: int) -> Mapping[str, object]:
         if version < _FIRST_WITH_INSTANCES:
             return fields
         return {**fields, "group_instance_id": self.settings.group_instance_id}
@@ -421,9 +421,9 @@ class ClassicMembership:
         self.joined, self.assignment = None, None
         if not is_member or not self.lookup.is_known or (settings.group_instance_id is not None and not even_static):
             return None
-        member: dict[str, Any] = {"member_id": left.member_id, "group_instance_id": settings.group_instance_id}
+        member: dict[str, object] = {"member_id": left.member_id, "group_instance_id": settings.group_instance_id}
 
-        def fields_of(version: int) -> Mapping[str, Any]:
+        def fields_of(version: int) -> Mapping[str, object]:
             if version < _FIRST_LEAVE_WITH_MEMBERS:
                 return {"group_id": settings.group_id, "member_id": left.member_id}
             extra = {"reason": reason[:_MAX_REASON]} if version >= _FIRST_LEAVE_WITH_REASON else {}

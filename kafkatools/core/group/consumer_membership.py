@@ -91,7 +91,7 @@ class ConsumerMembership:
         self.life = 0
         self._topics: frozenset[str] = frozenset()
         self._pattern: str | None = None
-        self._sent: dict[str, Any] = {}
+        self._sent: dict[str, object] = {}
         heartbeat.use_backoff(ExponentialBackoff(settings.retry_backoff_ms, settings.retry_backoff_max_ms))
 
     # --- what is known
@@ -169,10 +169,10 @@ class ConsumerMembership:
             is_background=True,
         )
 
-    def _changed_fields(self) -> dict[str, Any]:
+    def _changed_fields(self) -> dict[str, object]:
         """What always goes, and what the broker does not know yet."""
         settings = self.settings
-        wanted: dict[str, Any] = {
+        wanted: dict[str, object] = {
             "rebalance_timeout": settings.max_poll_interval_ms,
             "rack_id": settings.rack_id,
             "server_assignor": settings.remote_assignor,
@@ -298,7 +298,7 @@ class ConsumerMembership:
         return request
 
 
-def _topic_partitions(assigned: Assigned) -> list[dict[str, Any]]:
+def _topic_partitions(assigned: Assigned) -> list[dict[str, object]]:
     return [{"topic_id": topic, "partitions": list(indexes)} for topic, indexes in sorted(assigned.items())]
 
 

@@ -75,7 +75,7 @@ class CoordinatorLookup:
         """How long until the next request may go."""
         return max(0, self._retry_ms - now_ms)
 
-    def request_fields(self, version: int) -> dict[str, Any]:
+    def request_fields(self, version: int) -> dict[str, object]:
         """The fields of the request. Raises UnsupportedVersion where the version knows groups only."""
         if version >= FIRST_VERSION_WITH_BATCHES:
             return {"key_type": int(self.kind), "coordinator_keys": [self.key]}

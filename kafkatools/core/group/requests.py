@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from kafkatools.core.config import CONSUMER
 from kafkatools.core.errors import KafkaError
 
-Fields = Mapping[str, Any] | Callable[[int], Mapping[str, Any]]
+Fields = Mapping[str, object] | Callable[[int], Mapping[str, object]]
 
 
 class GroupRequest(NamedTuple):

@@ -98,7 +98,7 @@ def _decode(name: str, data: bytes | memoryview, newest: int, what: str) -> Any:
         raise DecodeError(f"A member's {what} cannot be read: {error}") from error
 
 
-def _by_topic(partitions: Iterable[Partition]) -> list[Mapping[str, Any]]:
+def _by_topic(partitions: Iterable[Partition]) -> list[Mapping[str, object]]:
     topics: dict[str, list[int]] = {}
     for topic, index in partitions:
         topics.setdefault(topic, []).append(index)

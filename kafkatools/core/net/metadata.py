@@ -256,7 +256,7 @@ class Metadata:
                 return 0
             return max(0, self._last_refresh_ms + self._backoff.backoff_ms(tries - 1) - now_ms)
 
-    def next_request(self, now_ms: int) -> tuple[dict[str, Any], int, bool]:
+    def next_request(self, now_ms: int) -> tuple[dict[str, object], int, bool]:
         """The fields of the next Metadata request, its request version, and whether it is partial."""
         with self._lock:
             is_partial = not self._needs_full_update and self._needs_partial_update

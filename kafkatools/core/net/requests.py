@@ -29,7 +29,7 @@ from kafkatools.core.protocol.api_versions import NEVER
 UNREACHABLE_PATIENCE_MS = 3000
 _HOPELESS = (NotKafka, NameResolutionFailed, AuthenticationFailed, UnsupportedVersion)
 
-Fields = Mapping[str, Any] | Callable[[int], Mapping[str, Any]]
+Fields = Mapping[str, object] | Callable[[int], Mapping[str, object]]
 
 
 class Question(NamedTuple):

@@ -19,7 +19,7 @@ from __future__ import annotations
 import os
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import Protocol
 
 from kafkatools.core.errors import ConfigError
 from kafkatools.core.records import kernel
@@ -150,13 +150,12 @@ PARTITIONERS: dict[str, Callable[[], Partitioner]] = {
 _PACKAGE = "org.apache.kafka.clients.producer."
 
 
-def partitioner_for(partitioner: Any) -> Partitioner | None:
+def partitioner_for(partitioner: Partitioner | str | None) -> Partitioner | None:
     """The partitioner that partitioner.class names, or an object that was passed in; None means the built-in one."""
     if partitioner is None or partitioner == "":
         return None
     if not isinstance(partitioner, str):
-        chosen: Partitioner = partitioner
-        return chosen
+        return partitioner
     make = PARTITIONERS.get(partitioner.removeprefix(_PACKAGE))
     if make is None:
         raise ConfigError(

@@ -52,6 +52,7 @@ from kafkatools.core.records.columns import RowColumns
 if TYPE_CHECKING:
     from kafkatools.core.group.metadata import ConsumerGroupMetadata, OffsetAndMetadata
     from kafkatools.core.prepared_transaction import PreparedTransaction
+    from kafkatools.core.producer.partitioners import Partitioner
     from kafkatools.core.producer.producer_metadata import ClusterSnapshot
     from kafkatools.core.producer.transaction_requests import TransactionalResult
     from kafkatools.core.producer.transactions import TransactionalManager
@@ -82,7 +83,7 @@ class Producer:
         config: Settings | None = None,
         clock: Clock | None = None,
         interceptors: Sequence[ProducerInterceptor] = (),
-        partitioner: Any = None,
+        partitioner: Partitioner | str | None = None,
         parts: ProducerParts | None = None,
         start_thread: bool = True,
         *,

@@ -194,7 +194,7 @@ class TransactionDriver:
             self._manager.fail(error)
 
 
-def _build(api_key: int, version: int, fields: dict[str, Any]) -> Any:
+def _build(api_key: int, version: int, fields: dict[str, object]) -> Any:
     from kafkatools.core.protocol.messages import build, request_type
 
     return build(request_type(api_key, version), fields)

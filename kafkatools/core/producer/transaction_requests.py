@@ -201,7 +201,7 @@ class TxnRequest(ABC):
         return self.manager.transactional_id
 
     @abstractmethod
-    def fields(self, version: int) -> dict[str, Any]:
+    def fields(self, version: int) -> dict[str, object]:
         """What is sent, by the identity of the moment."""
 
     def handle(self, response: Any, now_ms: int) -> None:
@@ -284,9 +284,9 @@ class InitProducerId(TxnRequest):
         self.is_epoch_bump = is_epoch_bump
         self.min_version = FIRST_INIT_PRODUCER_ID_WITH_BUMP if is_epoch_bump else 0
 
-    def fields(self, version: int) -> dict[str, Any]:
+    def fields(self, version: int) -> dict[str, object]:
         manager = self.manager
-        known: dict[str, Any] = {}
+        known: dict[str, object] = {}
         if self.is_epoch_bump:
             known = {"producer_id": manager.identity.producer_id, "producer_epoch": manager.identity.epoch}
         elif version >= FIRST_INIT_PRODUCER_ID_WITH_BUMP:
@@ -314,7 +314,7 @@ class AddPartitionsToTxn(TxnRequest):
         super().__init__(manager)
         self.partitions = partitions
 
-    def fields(self, version: int) -> dict[str, Any]:
+    def fields(self, version: int) -> dict[str, object]:
         topics: dict[str, list[int]] = {}
         for partition in sorted(self.partitions):
             topics.setdefault(partition.topic, []).append(partition.partition)
@@ -387,7 +387,7 @@ class AddOffsetsToTxn(TxnRequest):
         self.offsets = offsets
         self.group = group
 
-    def fields(self, version: int) -> dict[str, Any]:
+    def fields(self, version: int) -> dict[str, object]:
         return {
             "transactional_id": self.manager.transactional_id,
             "producer_id": self.manager.identity.producer_id,
@@ -428,8 +428,8 @@ class TxnOffsetCommit(TxnRequest):
     def coordinator_key(self) -> str:
         return self.group.group_id
 
-    def fields(self, version: int) -> dict[str, Any]:
-        topics: dict[str, list[dict[str, Any]]] = {}
+    def fields(self, version: int) -> dict[str, object]:
+        topics: dict[str, list[dict[str, object]]] = {}
         for partition, committed in sorted(self.pending.items()):
             offset = {
                 "partition_index": partition.partition,
@@ -448,7 +448,7 @@ class TxnOffsetCommit(TxnRequest):
             "topics": [{"name": name, "partitions": offsets} for name, offsets in topics.items()],
         }
 
-    def _member(self, version: int) -> dict[str, Any]:
+    def _member(self, version: int) -> dict[str, object]:
         group = self.group
         if version >= FIRST_OFFSET_COMMIT_WITH_GROUP_METADATA:
             return {
@@ -505,7 +505,7 @@ class EndTxn(TxnRequest):
         self.is_commit = is_commit
         self.max_version = None if is_v2 else LAST_END_TXN_BEFORE_V2
 
-    def fields(self, version: int) -> dict[str, Any]:
+    def fields(self, version: int) -> dict[str, object]:
         return {
             "transactional_id": self.manager.transactional_id,
             "producer_id": self.manager.identity.producer_id,

@@ -24,7 +24,11 @@ _TIMESTAMPS = ("timestamp-millis", "timestamp-micros")
 _LOCAL_TIMESTAMPS = ("local-timestamp-millis", "local-timestamp-micros")
 _NUMBERS = ("int", "long", "float", "double")
 
-Named = Mapping[str, Any]
+Schema = Any
+"""A schema as JSON has it and as fastavro parses it: the name of a type, a union, or the description of a type."""
+
+Shape = Callable[[Any], object]
+"""Makes of one value of fastavro's what Arrow takes."""
 
 
 def ensure_installed() -> None:
@@ -50,12 +54,12 @@ class AvroSchema:
     def __init__(self, registered: RegisteredSchema, where: str) -> None:
         from fastavro.schema import SchemaParseException, UnknownType, parse_schema
 
-        self._named: dict[str, Any] = {}
+        self._named: dict[str, dict[str, Schema]] = {}
         try:
             for _, reference in registered.references:
                 self._add(reference)
             text = _without_logical(json.loads(registered.text))
-            self.parsed: Any = parse_schema(text, named_schemas=self._named)
+            self.parsed: Schema = parse_schema(text, named_schemas=self._named)
         except UnknownType as error:
             raise PipelineError(f"{where} is no Avro schema: there is no type {error.name}") from None
         except (ValueError, SchemaParseException) as error:
@@ -72,12 +76,12 @@ class AvroSchema:
         """The type of the column."""
         return _Types(self._named).of(self.parsed, ())
 
-    def shaper(self) -> Callable[[Any], Any] | None:
+    def shaper(self) -> Shape | None:
         """What makes of fastavro's values those that Arrow takes; None when they are the same."""
         return _Types(self._named).shaper(self.parsed)
 
 
-def _without_logical(schema: Any) -> Any:
+def _without_logical(schema: Schema) -> Schema:
     """The schema without logical types that Spark has no type for."""
     if isinstance(schema, list):
         return [_without_logical(one) for one in schema]
@@ -93,10 +97,10 @@ def _without_logical(schema: Any) -> Any:
 class _Types:
     """Walks a parsed schema."""
 
-    def __init__(self, named: Named) -> None:
+    def __init__(self, named: Mapping[str, dict[str, Schema]]) -> None:
         self._named = named
 
-    def of(self, schema: Any, inside: tuple[str, ...]) -> DataType:
+    def of(self, schema: Schema, inside: tuple[str, ...]) -> DataType:
         from pyspark.sql import types as T
 
         if isinstance(schema, list):
@@ -116,7 +120,7 @@ class _Types:
             return T.MapType(T.StringType(), self.of(schema["values"], inside))
         return self._logical(schema) or self._plain(kind)
 
-    def _resolved(self, schema: Any) -> dict[str, Any]:
+    def _resolved(self, schema: Schema) -> dict[str, Schema]:
         """A name as what it stands for; {"type": {...}} as what is inside."""
         if isinstance(schema, str):
             schema = self._named.get(schema, {"type": schema})
@@ -124,10 +128,10 @@ class _Types:
             schema = schema["type"]
         if isinstance(schema["type"], str) and schema["type"] in self._named:
             return self._resolved(schema["type"])
-        found: dict[str, Any] = schema
+        found: dict[str, Schema] = schema
         return found
 
-    def _logical(self, schema: Mapping[str, Any]) -> DataType | None:
+    def _logical(self, schema: Mapping[str, Schema]) -> DataType | None:
         from pyspark.sql import types as T
 
         logical = schema.get("logicalType")
@@ -151,10 +155,10 @@ class _Types:
         }  # fmt: skip
         return types[kind]
 
-    def _members(self, union: list[Any]) -> list[Any]:
+    def _members(self, union: list[Schema]) -> list[Schema]:
         return [one for one in union if self._resolved(one)["type"] != "null"]
 
-    def _union(self, union: list[Any], inside: tuple[str, ...]) -> DataType:
+    def _union(self, union: list[Schema], inside: tuple[str, ...]) -> DataType:
         from pyspark.sql import types as T
 
         members = self._members(union)
@@ -169,7 +173,7 @@ class _Types:
 
     # -- values --
 
-    def shaper(self, schema: Any) -> Callable[[Any], Any] | None:
+    def shaper(self, schema: Schema) -> Shape | None:
         """What turns a value into Arrow's; None: it is that already. Unions of several types are texts, uuids too."""
         if isinstance(schema, list):
             members = self._members(schema)
@@ -192,15 +196,15 @@ class _Types:
         return str if schema.get("logicalType") == "uuid" else None
 
 
-def _nullable(shape: Callable[[Any], Any] | None) -> Callable[[Any], Any] | None:
+def _nullable(shape: Shape | None) -> Shape | None:
     return None if shape is None else lambda value: None if value is None else shape(value)
 
 
-def _as_text(value: Any) -> str | None:
+def _as_text(value: object) -> str | None:
     return value if value is None or isinstance(value, str) else json.dumps(value, default=_json_default)
 
 
-def _json_default(value: Any) -> Any:
+def _json_default(value: object) -> str:
     return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
 
 
@@ -211,14 +215,14 @@ class AvroDecoder:
         self._reader = reader
         self._registry = registry
 
-    def start(self) -> Callable[[bytes], Any]:
+    def start(self) -> Callable[[bytes], object]:
         """The function that decodes; ValueError for what cannot be decoded."""
         ensure_installed()
         reader = AvroSchema(self._reader, "the schema")
         shape = reader.shaper()
-        writers: dict[int, Any] = {}
+        writers: dict[int, Schema] = {}
 
-        def decode(data: bytes) -> Any:
+        def decode(data: bytes) -> object:
             if self._registry is None:
                 value = _decode_local(data, reader.parsed)
             else:
@@ -227,7 +231,7 @@ class AvroDecoder:
 
         return decode
 
-    def _writer(self, data: bytes, known: dict[int, Any]) -> Any:
+    def _writer(self, data: bytes, known: dict[int, Schema]) -> Schema:
         number = schema_id(data)
         if number is None:
             raise ValueError("it does not begin with a schema's id")
@@ -240,7 +244,7 @@ class AvroDecoder:
         return known[number]
 
 
-def _decode_local(data: bytes, schema: Any) -> Any:
+def _decode_local(data: bytes, schema: Schema) -> object:
     """Avro's bytes alone, or behind the wire format's five."""
     try:
         return _decode_exactly(data, 0, schema, None)
@@ -250,7 +254,7 @@ def _decode_local(data: bytes, schema: Any) -> Any:
         return _decode_exactly(data, HEADER_SIZE, schema, None)
 
 
-def _decode_exactly(data: bytes, start: int, writer: Any, reader: Any) -> Any:
+def _decode_exactly(data: bytes, start: int, writer: Schema, reader: Schema) -> object:
     from fastavro import schemaless_reader
 
     stream = io.BytesIO(data)

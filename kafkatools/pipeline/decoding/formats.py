@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from kafkatools.pipeline.decoding.schema_registry import RegisteredSchema, SchemaRegistry, schema_id
 from kafkatools.pipeline.errors import PipelineError
@@ -18,6 +18,7 @@ from kafkatools.pipeline.run.session import plain_error
 from kafkatools.pipeline.run.spec import Decoding
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql import Column, DataFrame, SparkSession
     from pyspark.sql.types import DataType, StructType
 
@@ -34,7 +35,7 @@ Sample = Callable[[str], "list[bytes]"]
 class Decoder(Protocol):
     """What goes to the executors."""
 
-    def start(self) -> Callable[[bytes], Any]:
+    def start(self) -> Callable[[bytes], object]:
         """The function that decodes one value; ValueError for what cannot be decoded."""
 
 
@@ -216,12 +217,12 @@ def _by_library(table: DataFrame, plan: Plan) -> DataFrame:
 class _ArrowStep:
     """Record batches in, the same with one column decoded out."""
 
-    def __init__(self, decoder: Decoder, place: int, schema: Any) -> None:
+    def __init__(self, decoder: Decoder, place: int, schema: pa.Schema) -> None:
         self._decoder = decoder
         self._place = place
         self._schema = schema
 
-    def __call__(self, batches: Iterator[Any]) -> Iterator[Any]:
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         import pyarrow as pa
 
         decode = self._decoder.start()
@@ -243,7 +244,7 @@ class _ArrowStep:
             yield pa.RecordBatch.from_arrays([*made, pa.array(bad, pa.bool_())], schema=self._schema)
 
 
-def _as_arrow(values: list[Any], bad: list[bool], wanted: Any) -> Any:
+def _as_arrow(values: list[object], bad: list[bool], wanted: pa.DataType) -> pa.Array:
     """The column; a value that its type cannot hold is bad, too."""
     import pyarrow as pa
 

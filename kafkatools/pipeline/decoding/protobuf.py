@@ -14,13 +14,18 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from kafkatools.pipeline.decoding.schema_registry import HEADER_SIZE, RegisteredSchema, schema_id
 from kafkatools.pipeline.errors import PipelineError
 
 if TYPE_CHECKING:
+    from types import ModuleType
+
+    from google.protobuf.descriptor import Descriptor, FieldDescriptor, FileDescriptor
+    from google.protobuf.descriptor_pool import DescriptorPool
+    from google.protobuf.message import Message
     from pyspark.sql.types import DataType
 
 _WRAPPERS = frozenset(
@@ -145,11 +150,11 @@ class ProtobufMessage:
             last = pool.FindFileByName(files[-1].name)
         except (TypeError, KeyError) as error:
             raise PipelineError(f"{where}: {error}") from None
-        self.descriptor: Any = self._find(pool, last, name, where)
-        self.message_class: Any = message_factory.GetMessageClass(self.descriptor)
+        self.descriptor: Descriptor = self._find(pool, last, name, where)
+        self.message_class: type[Message] = message_factory.GetMessageClass(self.descriptor)
 
     @staticmethod
-    def _find(pool: Any, file: Any, name: str | None, where: str) -> Any:
+    def _find(pool: DescriptorPool, file: FileDescriptor, name: str | None, where: str) -> Descriptor:
         if name is None:
             if not file.message_types_by_name:
                 raise PipelineError(f"{where} has no message")
@@ -167,7 +172,7 @@ class ProtobufMessage:
         the messages, others do.
         """
         found: list[int] = []
-        descriptor = self.descriptor
+        descriptor: Descriptor | None = self.descriptor
         while descriptor is not None:
             outer = descriptor.containing_type
             among = descriptor.file.message_types_by_name.values() if outer is None else outer.nested_types
@@ -181,7 +186,7 @@ class ProtobufMessage:
         return _message_type(self.descriptor, ())
 
 
-def _add_known(pool: Any, present: set[str]) -> None:
+def _add_known(pool: DescriptorPool, present: set[str]) -> None:
     """Google's own types, which come with the library."""
     from google.protobuf import (
         any_pb2,
@@ -194,7 +199,7 @@ def _add_known(pool: Any, present: set[str]) -> None:
     )
     from google.protobuf.descriptor_pb2 import FileDescriptorProto
 
-    modules: tuple[Any, ...] = (
+    modules: tuple[ModuleType, ...] = (
         any_pb2, duration_pb2, empty_pb2, field_mask_pb2, struct_pb2, timestamp_pb2, wrappers_pb2,
     )  # fmt: skip
     for module in modules:
@@ -205,7 +210,7 @@ def _add_known(pool: Any, present: set[str]) -> None:
 # -- Types --
 
 
-def _message_type(descriptor: Any, inside: tuple[str, ...]) -> DataType:
+def _message_type(descriptor: Descriptor, inside: tuple[str, ...]) -> DataType:
     from pyspark.sql import types as T
 
     if descriptor.full_name == _TIMESTAMP:
@@ -218,17 +223,16 @@ def _message_type(descriptor: Any, inside: tuple[str, ...]) -> DataType:
     return T.StructType([T.StructField(field.name, _field_type(field, inside)) for field in descriptor.fields])
 
 
-def _field_type(field: Any, inside: tuple[str, ...]) -> DataType:
+def _field_type(field: FieldDescriptor, inside: tuple[str, ...]) -> DataType:
     from pyspark.sql import types as T
 
-    if _is_map(field):
-        entry = field.message_type.fields_by_name
+    if (entry := _map_entry(field)) is not None:
         return T.MapType(_single_type(entry["key"], inside), _single_type(entry["value"], inside))
     single = _single_type(field, inside)
     return T.ArrayType(single) if _is_repeated(field) else single
 
 
-def _single_type(field: Any, inside: tuple[str, ...]) -> DataType:
+def _single_type(field: FieldDescriptor, inside: tuple[str, ...]) -> DataType:
     from google.protobuf.descriptor import FieldDescriptor as F
     from pyspark.sql import types as T
 
@@ -242,29 +246,30 @@ def _single_type(field: Any, inside: tuple[str, ...]) -> DataType:
     return T.BinaryType() if field.type == F.TYPE_BYTES else types[field.cpp_type]
 
 
-def _is_repeated(field: Any) -> bool:
+def _is_repeated(field: FieldDescriptor) -> bool:
     known = getattr(field, "is_repeated", None)
-    return bool(field.label == field.LABEL_REPEATED if known is None else known)
+    return bool(getattr(field, "label", None) == field.LABEL_REPEATED if known is None else known)
 
 
-def _is_map(field: Any) -> bool:
-    return field.message_type is not None and bool(field.message_type.GetOptions().map_entry)
+def _map_entry(field: FieldDescriptor) -> Mapping[str, FieldDescriptor] | None:
+    """The fields `key` and `value` of a map; None for any other field."""
+    message = field.message_type
+    return message.fields_by_name if message is not None and message.GetOptions().map_entry else None
 
 
 # -- Values --
 
 
-def _shaper(field: Any) -> Callable[[Any], Any]:
+def _shaper(field: FieldDescriptor) -> Callable[[Any], object]:
     """What makes of a field's value Arrow's."""
-    if _is_map(field):
-        entry = field.message_type.fields_by_name
+    if (entry := _map_entry(field)) is not None:
         key, value = _single_shaper(entry["key"]), _single_shaper(entry["value"])
         return lambda found: [(key(one), value(item)) for one, item in found.items()]
     single = _single_shaper(field)
     return (lambda found: [single(one) for one in found]) if _is_repeated(field) else single
 
 
-def _single_shaper(field: Any) -> Callable[[Any], Any]:
+def _single_shaper(field: FieldDescriptor) -> Callable[[Any], object]:
     from decimal import Decimal
 
     if field.message_type is not None:
@@ -275,11 +280,11 @@ def _single_shaper(field: Any) -> Callable[[Any], Any]:
     return Decimal if field.cpp_type == field.CPPTYPE_UINT64 else _same
 
 
-def _same(value: Any) -> Any:
+def _same(value: object) -> object:
     return value
 
 
-def message_shaper(descriptor: Any) -> Callable[[Any], Any]:
+def message_shaper(descriptor: Descriptor) -> Callable[[Any], object]:
     """What makes a dict of a message, or the value of a wrapper or Timestamp."""
     if descriptor.full_name == _TIMESTAMP:
         return lambda message: message.seconds * 1_000_000 + message.nanos // 1000
@@ -290,7 +295,7 @@ def message_shaper(descriptor: Any) -> Callable[[Any], Any]:
         (field.name, _shaper(field), field.has_presence and not _is_repeated(field)) for field in descriptor.fields
     ]
 
-    def shaped(message: Any) -> dict[str, Any]:
+    def shaped(message: Message) -> dict[str, object]:
         return {
             name: None if tells and not message.HasField(name) else shape(getattr(message, name))
             for name, shape, tells in fields
@@ -307,7 +312,7 @@ class ProtobufDecoder:
         self._message = message
         self._is_framed = is_framed
 
-    def start(self) -> Callable[[bytes], Any]:
+    def start(self) -> Callable[[bytes], object]:
         """The function that decodes; ValueError for what cannot be decoded."""
         ensure_installed()
         from google.protobuf.message import DecodeError
@@ -316,7 +321,7 @@ class ProtobufDecoder:
         parse, shape = message.message_class.FromString, message_shaper(message.descriptor)
         paths = [message.path(), message.path(counts_entries=True)]
 
-        def decode(data: bytes) -> Any:
+        def decode(data: bytes) -> object:
             start = 0
             if self._is_framed:
                 if schema_id(data) is None:

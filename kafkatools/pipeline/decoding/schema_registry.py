@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import base64
 import json
-from typing import Any, NamedTuple
+from typing import NamedTuple, NotRequired, TypedDict
 from urllib.error import HTTPError, URLError
 from urllib.parse import quote
 from urllib.request import Request, urlopen
@@ -30,13 +30,30 @@ class RegisteredSchema(NamedTuple):
     references: tuple[tuple[str, RegisteredSchema], ...] = ()
 
 
+class _Reference(TypedDict):
+    """A schema that another one names."""
+
+    name: str
+    subject: str
+    version: int
+
+
+class _Answer(TypedDict):
+    """A schema, as Confluent's registry answers."""
+
+    id: int
+    schema: str
+    schemaType: NotRequired[str]
+    references: NotRequired[list[_Reference]]
+
+
 class SchemaRegistry:
     """One registry; it can be pickled, and asks when it is asked."""
 
     def __init__(self, url: str, credentials: tuple[str, str] | None = None) -> None:
         self.url = url
         self._credentials = credentials
-        self._known: dict[str, dict[str, Any] | None] = {}
+        self._known: dict[str, _Answer | None] = {}
 
     def __repr__(self) -> str:
         return f"SchemaRegistry({self.url})"
@@ -55,7 +72,7 @@ class SchemaRegistry:
         answer = self._get(f"/subjects/{quote(subject, safe='')}/versions/latest")
         return None if answer is None else int(answer["id"])
 
-    def _schema(self, answer: dict[str, Any], query: str) -> RegisteredSchema:
+    def _schema(self, answer: _Answer, query: str) -> RegisteredSchema:
         references = []
         for one in answer.get("references") or ():
             path = f"/subjects/{quote(one['subject'], safe='')}/versions/{one['version']}{query}"
@@ -65,12 +82,12 @@ class SchemaRegistry:
             references.append((str(one["name"]), self._schema(found, query)))
         return RegisteredSchema(answer["schema"], answer.get("schemaType") or "AVRO", tuple(references))
 
-    def _get(self, path: str) -> dict[str, Any] | None:
+    def _get(self, path: str) -> _Answer | None:
         if path not in self._known:
             self._known[path] = self._ask(path)
         return self._known[path]
 
-    def _ask(self, path: str) -> dict[str, Any] | None:
+    def _ask(self, path: str) -> _Answer | None:
         request = Request(self.url + path, headers={"Accept": "application/vnd.schemaregistry.v1+json"})
         if self._credentials is not None:
             token = base64.b64encode(":".join(self._credentials).encode()).decode()
@@ -78,7 +95,7 @@ class SchemaRegistry:
         for attempt in range(1, _ATTEMPTS + 1):
             try:
                 with urlopen(request, timeout=_TIMEOUT_S) as answer:
-                    found: dict[str, Any] = json.load(answer)
+                    found: _Answer = json.load(answer)
                     return found
             except HTTPError as error:
                 if error.code == 404:

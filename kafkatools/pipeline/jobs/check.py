@@ -24,6 +24,7 @@ from kafkatools.core.log.format.filenames import (
 from kafkatools.pipeline.errors import PipelineError
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
     from kafkatools.pipeline.jobs.check_files import Problem, SegmentFacts
@@ -121,7 +122,7 @@ class _FileTask:
         self._groups = groups
         self._deep = deep
 
-    def __call__(self, batches: Iterator[Any]) -> Iterator[Any]:
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for number in batch.column(0).to_pylist():
                 for file in self._groups[number]:
@@ -159,7 +160,7 @@ def _check_checkpoint(path: str) -> list[Problem]:
     return []
 
 
-def _rows(file: CheckedFile, problems: Sequence[Problem], facts: SegmentFacts | None) -> Any:
+def _rows(file: CheckedFile, problems: Sequence[Problem], facts: SegmentFacts | None) -> pa.RecordBatch:
     told = json.dumps({} if facts is None else asdict(facts))
     rows = [(file.directory, *_cells(each), None) for each in problems]
     if not file.is_alone:
@@ -167,12 +168,12 @@ def _rows(file: CheckedFile, problems: Sequence[Problem], facts: SegmentFacts | 
     return _record_batch(rows, _FOUND_SCHEMA)
 
 
-def _cells(problem: Problem) -> tuple[Any, ...]:
+def _cells(problem: Problem) -> tuple[object, ...]:
     file, kind, position, text, lost, severity = astuple(problem)
     return file, kind, (position if position >= 0 else None), severity, text, lost or None
 
 
-def _record_batch(rows: Sequence[tuple[Any, ...]], schema: str) -> Any:
+def _record_batch(rows: Sequence[tuple[object, ...]], schema: str) -> pa.RecordBatch:
     import pyarrow
 
     kinds = {"string": pyarrow.string(), "bigint": pyarrow.int64()}
@@ -182,7 +183,7 @@ def _record_batch(rows: Sequence[tuple[Any, ...]], schema: str) -> Any:
     return pyarrow.RecordBatch.from_arrays(arrays, names=[name for name, _ in fields])
 
 
-def _whole_partition(table: Any) -> Any:
+def _whole_partition(table: pa.Table) -> pa.Table:
     """Runs once for each directory: its findings as they are, and those of all its files together."""
     import pyarrow
     import pyarrow.compute

@@ -12,7 +12,7 @@ import json
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kafkatools.core.topic_partition import TopicPartition
 from kafkatools.pipeline.errors import PipelineError
@@ -163,7 +163,7 @@ class _State:
             os.makedirs(local, exist_ok=True)
         return state
 
-    def _identity(self) -> dict[str, Any]:
+    def _identity(self) -> dict[str, object]:
         export = self._export
         shape = {"format": export.sink.kind, "partition_by": list(export.partition_by), "text": export.is_text}
         given = {name.lower(): value for name, value in export.options.items()}

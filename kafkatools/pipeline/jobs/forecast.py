@@ -17,6 +17,7 @@ from kafkatools.pipeline.jobs.compaction_rules import CleanableRange, Compaction
 from kafkatools.pipeline.jobs.retention_rules import Retention, SegmentSize, forecast_retention
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql import Column, DataFrame, SparkSession
 
     from kafkatools.core.topic_partition import TopicPartition
@@ -215,7 +216,7 @@ class _SegmentFinder:
         self._segments = {tuple(log.partition): list(log.segments) for log in logs}
         self._ranges = {tuple(partition): found for partition, found in ranges.items()}
 
-    def __call__(self, batches: Iterator[Any]) -> Iterator[Any]:
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         import numpy as np
         import pyarrow
         import pyarrow.compute

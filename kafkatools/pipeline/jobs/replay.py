@@ -10,11 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kafkatools.pipeline.errors import PipelineError
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql import Column, DataFrame
 
 ORIGIN_HEADERS = ("kafka_dlt-original-topic", "__connect.errors.topic")
@@ -124,7 +125,7 @@ class Throttle:
     def __init__(self, records_a_second: float) -> None:
         self._rate = records_a_second
 
-    def __call__(self, batches: Iterator[Any]) -> Iterator[Any]:
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         from kafkatools.core.clock import SystemClock
 
         clock = SystemClock()

@@ -14,7 +14,7 @@ import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from kafkatools.pipeline import uris
 from kafkatools.pipeline.decoding import formats as decoding
@@ -29,8 +29,11 @@ from kafkatools.pipeline.sources.schema import METADATA_COLUMNS, RECORD_COLUMNS
 from kafkatools.pipeline.storage import local_path
 
 if TYPE_CHECKING:
+    from py4j.java_gateway import JavaObject
     from pyspark.sql import Column, DataFrame, Observation, SparkSession
     from pyspark.sql.types import StructType
+
+    from kafkatools.pipeline.types import PartitionContent, SourceFileContent
 
 Show = Callable[["DataFrame"], int]
 """Prints all rows of a table; how many there were."""
@@ -54,11 +57,11 @@ class SourceResult:
     name: str
     uri: str
     records: int | None = None
-    partitions: list[dict[str, Any]] = field(default_factory=list)
-    damages: list[dict[str, Any]] = field(default_factory=list)
+    partitions: list[PartitionContent] = field(default_factory=list)
+    damages: list[dict[str, object]] = field(default_factory=list)
     bad_keys: int | None = None
     bad_values: int | None = None
-    files: list[dict[str, Any]] | None = None
+    files: list[SourceFileContent] | None = None
 
 
 @dataclass
@@ -155,13 +158,13 @@ class Told:
         self._spark = spark
         self._printed = printed
 
-    def of(self, observation: Observation) -> Mapping[str, Any] | None:
+    def of(self, observation: Observation) -> Mapping[str, int | None] | None:
         """The metrics by name; None when nobody knows."""
         if self._printed is None:
             return observation.get
         if is_connected(self._spark):
             return None
-        seen: Any = self._printed._jdf.queryExecution().observedMetrics()
+        seen: JavaObject = self._printed._jdf.queryExecution().observedMetrics()
         name = observation._name
         if not seen.contains(name):
             return None
@@ -337,31 +340,51 @@ def read_reported(source: Source, reports: str) -> SourceResult:
     return SourceResult(source.name, str(source.uri), records, partition_rows(found), damages)
 
 
-def partition_rows(reports: Iterable[SplitReport]) -> list[dict[str, Any]]:
+def partition_rows(reports: Iterable[SplitReport]) -> list[PartitionContent]:
     """Reports of splits as a row a partition, in order. What was read is the batches from `start_offset` to before
     `end_offset`, where the next run goes on."""
-    rows: dict[tuple[str, int], dict[str, Any]] = {}
+    sums: dict[tuple[str, int], _PartitionSum] = {}
     for report in reports:
-        row = rows.setdefault(
-            (report.topic, report.partition),
-            {"topic": report.topic, "partition": report.partition, "first_offset": None, "last_offset": None,
-             "start_offset": None, "end_offset": 0, "records": 0, "batches": 0, "checksum": 0, "files": set()},
-        )  # fmt: skip
+        sums.setdefault((report.topic, report.partition), _PartitionSum()).add(report)
+    return [sums[topic, partition].content(topic, partition) for topic, partition in sorted(sums)]
+
+
+@dataclass
+class _PartitionSum:
+    """What was read of one partition, while its splits' reports are added up."""
+
+    first_offset: int | None = None
+    last_offset: int | None = None
+    start_offset: int | None = None
+    end_offset: int = 0
+    records: int = 0
+    batches: int = 0
+    checksum: int = 0
+    files: set[str] = field(default_factory=set)
+
+    def add(self, report: SplitReport) -> None:
+        """Add what one split read."""
         if report.records:
-            first, last = row["first_offset"], row["last_offset"]
-            row["first_offset"] = report.first_offset if first is None else min(first, report.first_offset)
-            row["last_offset"] = report.last_offset if last is None else max(last, report.last_offset)
+            first, last = self.first_offset, self.last_offset
+            self.first_offset = report.first_offset if first is None else min(first, report.first_offset)
+            self.last_offset = report.last_offset if last is None else max(last, report.last_offset)
         if report.start_offset >= 0:
-            start = row["start_offset"]
-            row["start_offset"] = report.start_offset if start is None else min(start, report.start_offset)
-        row["end_offset"] = max(row["end_offset"], report.end_offset)
-        row["records"] += report.records
-        row["batches"] += report.batches
-        row["checksum"] = (row["checksum"] + report.checksum) & _MASK
-        row["files"] |= {report.file} if report.file else set()
-    return [
-        row | {"checksum": f"{row['checksum']:016x}", "files": sorted(row["files"])} for _, row in sorted(rows.items())
-    ]
+            start = self.start_offset
+            self.start_offset = report.start_offset if start is None else min(start, report.start_offset)
+        self.end_offset = max(self.end_offset, report.end_offset)
+        self.records += report.records
+        self.batches += report.batches
+        self.checksum = (self.checksum + report.checksum) & _MASK
+        if report.file:
+            self.files.add(report.file)
+
+    def content(self, topic: str, partition: int) -> PartitionContent:
+        """The partition's row of a manifest."""
+        return {
+            "topic": topic, "partition": partition, "first_offset": self.first_offset, "last_offset": self.last_offset,
+            "start_offset": self.start_offset, "end_offset": self.end_offset, "records": self.records,
+            "batches": self.batches, "checksum": f"{self.checksum:016x}", "files": sorted(self.files),
+        }  # fmt: skip
 
 
 # -- Query --
@@ -438,7 +461,7 @@ def _transformed(spec: str, tables: Mapping[str, DataFrame]) -> DataFrame:
     return made
 
 
-def load_function(spec: str) -> Callable[..., Any]:
+def load_function(spec: str) -> Callable[..., object]:
     """`module:function`; the module may lie in the working directory. Its code goes to the executors with it."""
     import sys
     from importlib import import_module
@@ -459,7 +482,7 @@ def load_function(spec: str) -> Callable[..., Any]:
     from pyspark import cloudpickle
 
     cloudpickle.register_pickle_by_value(module)  # type: ignore[no-untyped-call]
-    made: Callable[..., Any] = function
+    made: Callable[..., object] = function
     return made
 
 

@@ -10,20 +10,32 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from kafkatools.core import atomic_file
 from kafkatools.pipeline.errors import PipelineError
 from kafkatools.pipeline.run.spec import ISOLATION_OPTIONS, Decoding, Pipeline, Sink, Source
 from kafkatools.pipeline.uris import Cluster, parse_sink, parse_source
 
+if TYPE_CHECKING:
+    from kafkatools.pipeline.types import (
+        Journal,
+        ManifestContent,
+        PartitionContent,
+        PipelineIdentity,
+        SinkFileContent,
+        SourceContent,
+        SourceFileContent,
+    )
+
 VERSION = 1
 _MASK = (1 << 64) - 1
 _KEYS = ("manifest", "pipeline", "sources", "sink")
 
 
-_WORDS = {
+_COUNTS: tuple[Literal["records", "bad_keys", "bad_values"], ...] = ("records", "bad_keys", "bad_values")
+_WORDS: dict[Literal["first_offset", "last_offset", "records", "checksum"], str] = {
     "first_offset": "begins with offset {}",
     "last_offset": "ends with offset {}",
     "records": "has {} records",
@@ -46,11 +58,11 @@ class Difference(NamedTuple):
 # -- The file --
 
 
-def read_manifest(path: str) -> dict[str, Any] | None:
+def read_manifest(path: str) -> ManifestContent | None:
     """What a manifest says; None when there is none. PipelineError for what is no manifest."""
     try:
         with open(path, encoding="utf-8") as file:
-            content = json.load(file)
+            content: ManifestContent = json.load(file)
     except FileNotFoundError:
         return None
     except OSError as error:
@@ -64,7 +76,7 @@ def read_manifest(path: str) -> dict[str, Any] | None:
     return content
 
 
-def write_whole(path: str, content: Mapping[str, Any]) -> None:
+def write_whole(path: str, content: Mapping[str, object]) -> None:
     """Replace the file durably. Raises PipelineError when that cannot be done."""
     try:
         atomic_file.replace_durably(path, (json.dumps(content, indent=1) + "\n").encode())
@@ -86,11 +98,11 @@ def journal_path(path: str) -> str:
     return f"{path}.journal"
 
 
-def read_journal(path: str) -> dict[str, Any] | None:
+def read_journal(path: str) -> Journal | None:
     """The journal beside a manifest; None when there is none."""
     try:
         with open(journal_path(path), encoding="utf-8") as file:
-            content: dict[str, Any] = json.load(file)
+            content: Journal = json.load(file)
             return content
     except FileNotFoundError:
         return None
@@ -106,7 +118,7 @@ def delete_journal(path: str) -> None:
 # -- Its content --
 
 
-def identity(pipeline: Pipeline) -> dict[str, Any]:
+def identity(pipeline: Pipeline) -> PipelineIdentity:
     """What makes a pipeline the same as another, as far as its results go."""
     return {
         "sources": [
@@ -130,7 +142,7 @@ def identity(pipeline: Pipeline) -> dict[str, Any]:
     }
 
 
-def pipeline_of(content: Mapping[str, Any], clusters: Mapping[str, Cluster | None]) -> Pipeline:
+def pipeline_of(content: ManifestContent, clusters: Mapping[str, Cluster | None]) -> Pipeline:
     """The pipeline that a manifest is of, as far as it says; `clusters` by the sources' names."""
     about = content["pipeline"]
     sources = tuple(
@@ -150,14 +162,14 @@ def _public(options: Mapping[str, str]) -> dict[str, str]:
     }
 
 
-def _decoding(decoding: Decoding | None) -> dict[str, Any] | None:
+def _decoding(decoding: Decoding | None) -> dict[str, str | None] | None:
     if decoding is None:
         return None
     return {"format": decoding.format, "schema": decoding.schema, "message": decoding.message,
             "registry": decoding.registry}  # fmt: skip
 
 
-def ensure_same(path: str, content: Mapping[str, Any], pipeline: Pipeline) -> None:
+def ensure_same(path: str, content: ManifestContent, pipeline: Pipeline) -> None:
     """PipelineError when the manifest is of another pipeline; it says in what."""
     before, now = content["pipeline"], identity(pipeline)
     for key, value in now.items():
@@ -165,32 +177,36 @@ def ensure_same(path: str, content: Mapping[str, Any], pipeline: Pipeline) -> No
             raise PipelineError(f"{path} is the manifest of another pipeline: its {key} was {before.get(key)!r}")
 
 
-def merged_partitions(before: Iterable[Mapping[str, Any]], now: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+def merged_partitions(before: Iterable[PartitionContent], now: Iterable[PartitionContent]) -> list[PartitionContent]:
     """The partitions of two runs of which the second went on where the first ended."""
-    rows: dict[tuple[str, int], dict[str, Any]] = {(one["topic"], one["partition"]): dict(one) for one in before}
+    rows: dict[tuple[str, int], PartitionContent] = {(one["topic"], one["partition"]): one.copy() for one in before}
     for one in now:
         place = one["topic"], one["partition"]
         old = rows.get(place)
         if old is None:
-            rows[place] = dict(one)
+            rows[place] = one.copy()
             continue
         old["first_offset"] = one["first_offset"] if old["first_offset"] is None else old["first_offset"]
         old["last_offset"] = old["last_offset"] if one["last_offset"] is None else one["last_offset"]
         old["start_offset"] = one["start_offset"] if old["start_offset"] is None else old["start_offset"]
         old["end_offset"] = max(old["end_offset"], one["end_offset"])
-        is_counted = old["records"] is not None and one["records"] is not None
-        old["records"] = old["records"] + one["records"] if is_counted else None
-        old["batches"] = old["batches"] + one["batches"] if is_counted else None
-        old["checksum"] = _checksum_sum(old["checksum"], one["checksum"]) if is_counted else None
+        old["records"] = _sum(old["records"], one["records"])
+        old["batches"] = _sum(old["batches"], one["batches"])
+        old["checksum"] = _checksum_sum(old["checksum"], one["checksum"])
         old["files"] = sorted({*old["files"], *one["files"]})
     return [row for _, row in sorted(rows.items())]
 
 
-def _checksum_sum(one: str, other: str) -> str:
-    return f"{(int(one, 16) + int(other, 16)) & _MASK:016x}"
+def _sum(one: int | None, other: int | None) -> int | None:
+    """None where either was not counted."""
+    return None if one is None or other is None else one + other
 
 
-def merged(before: Mapping[str, Any], now: dict[str, Any]) -> dict[str, Any]:
+def _checksum_sum(one: str | None, other: str | None) -> str | None:
+    return None if one is None or other is None else f"{(int(one, 16) + int(other, 16)) & _MASK:016x}"
+
+
+def merged(before: ManifestContent, now: ManifestContent) -> ManifestContent:
     """The manifest of a run that went on where another had ended."""
     old_sources = {one["name"]: one for one in before["sources"]}
     for source in now["sources"]:
@@ -199,7 +215,7 @@ def merged(before: Mapping[str, Any], now: dict[str, Any]) -> dict[str, Any]:
             continue
         source["partitions"] = merged_partitions(old["partitions"], source["partitions"])
         source["damages"] = old["damages"] + source["damages"]
-        for key in ("records", "bad_keys", "bad_values"):
+        for key in _COUNTS:
             source[key] = None if old[key] is None and source[key] is None else (old[key] or 0) + (source[key] or 0)
         source["files"] = source["files"] if source["files"] is not None else old["files"]
     sink, old_sink = now["sink"], before["sink"]
@@ -213,7 +229,7 @@ def merged(before: Mapping[str, Any], now: dict[str, Any]) -> dict[str, Any]:
 # -- Offsets --
 
 
-def range_options(source: Mapping[str, Any]) -> dict[str, str]:
+def range_options(source: SourceContent) -> dict[str, str]:
     """Options that read exactly what a source of a manifest says was read."""
     partitions = [one for one in source["partitions"] if one["first_offset"] is not None]
     return {
@@ -224,21 +240,23 @@ def range_options(source: Mapping[str, Any]) -> dict[str, str]:
     }
 
 
-def _by_topic(partitions: Iterable[Mapping[str, Any]]) -> dict[str, list[int]]:
+def _by_topic(partitions: Iterable[PartitionContent]) -> dict[str, list[int]]:
     found: dict[str, list[int]] = {}
     for one in partitions:
         found.setdefault(one["topic"], []).append(one["partition"])
     return found
 
 
-def _offsets(partitions: Iterable[Mapping[str, Any]], offset: Any) -> dict[str, dict[str, int]]:
-    found: dict[str, dict[str, int]] = {}
+def _offsets(
+    partitions: Iterable[PartitionContent], offset: Callable[[PartitionContent], int | None]
+) -> dict[str, dict[str, int | None]]:
+    found: dict[str, dict[str, int | None]] = {}
     for one in partitions:
         found.setdefault(one["topic"], {})[str(one["partition"])] = offset(one)
     return found
 
 
-def next_offsets(source: Mapping[str, Any], present: Iterable[tuple[str, int]]) -> str:
+def next_offsets(source: SourceContent, present: Iterable[tuple[str, int]]) -> str:
     """startingOffsets for a run that goes on: where the manifest ends, and the beginning of partitions that are new."""
     ends = {(one["topic"], one["partition"]): one["end_offset"] for one in source["partitions"]}
     found: dict[str, dict[str, int]] = {}
@@ -268,7 +286,7 @@ def present_partitions(source: Source) -> list[tuple[str, int]]:
 
 
 def partition_differences(
-    uri: str, wanted: Iterable[Mapping[str, Any]], found: Iterable[Mapping[str, Any]]
+    uri: str, wanted: Iterable[PartitionContent], found: Iterable[PartitionContent]
 ) -> list[Difference]:
     """What of partitions is not as it was."""
     by_place = {(one["topic"], one["partition"]): one for one in found}
@@ -289,7 +307,7 @@ def partition_differences(
 
 
 def file_differences(
-    uri: str, wanted: Iterable[Mapping[str, Any]], found: Mapping[str, tuple[int, int | None]]
+    uri: str, wanted: Iterable[SinkFileContent | SourceFileContent], found: Mapping[str, tuple[int, int | None]]
 ) -> list[Difference]:
     """What of files is not as it was; `found` has size and rows by path (rows None: nobody counted)."""
     differences = []

@@ -12,8 +12,8 @@ import hashlib
 import os
 import platform
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import unquote, urlsplit
 
 from kafkatools import __version__
@@ -38,6 +38,15 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from kafkatools.core.clock import Clock
+    from kafkatools.pipeline.types import (
+        Journal,
+        ManifestContent,
+        PipelineIdentity,
+        SinkContent,
+        SinkFileContent,
+        SourceContent,
+        SourceFileContent,
+    )
 
 _WHOLE_LINES = ("json", "text")
 
@@ -46,8 +55,8 @@ class Recording(NamedTuple):
     """What the manifest of a run needs besides its result. `before` is the manifest that it goes on from."""
 
     path: str
-    identity: Mapping[str, Any]
-    before: Mapping[str, Any] | None
+    identity: PipelineIdentity
+    before: ManifestContent | None
     clock: Clock
     started_ms: int
 
@@ -75,7 +84,7 @@ def run_recorded(spark: SparkSession, pipeline: Pipeline, show: Show, clock: Clo
         return _run_marked(spark, pipeline, mode, show, recording)
 
 
-def _rest(pipeline: Pipeline, before: Mapping[str, Any]) -> Pipeline:
+def _rest(pipeline: Pipeline, before: ManifestContent) -> Pipeline:
     """The same pipeline over what came since; its rows are added."""
     if pipeline.sink.mode not in (None, "append"):
         return pipeline
@@ -87,13 +96,13 @@ def _rest(pipeline: Pipeline, before: Mapping[str, Any]) -> Pipeline:
     return replace(pipeline, sources=sources, sink=replace(pipeline.sink, mode="append"))
 
 
-def _resumed(source: Source, old: Mapping[str, Any]) -> dict[str, str]:
+def _resumed(source: Source, old: SourceContent) -> dict[str, str]:
     """The source's options, and where it starts instead of where it started."""
     kept = {name: value for name, value in source.options.items() if not name.lower().startswith("starting")}
     return {**kept, "startingOffsets": records.next_offsets(old, records.present_partitions(source))}
 
 
-def _ensure_same_files(spark: SparkSession, pipeline: Pipeline, before: Mapping[str, Any]) -> None:
+def _ensure_same_files(spark: SparkSession, pipeline: Pipeline, before: ManifestContent) -> None:
     """PipelineError when the files of a file source are others than they were."""
     old = {one["name"]: one for one in before["sources"]}
     for source in pipeline.sources:
@@ -102,7 +111,7 @@ def _ensure_same_files(spark: SparkSession, pipeline: Pipeline, before: Mapping[
             raise PipelineError(f"{changed}: run without --resume")
 
 
-def _source_files(spark: SparkSession, source: Source) -> list[dict[str, Any]] | None:
+def _source_files(spark: SparkSession, source: Source) -> list[SourceFileContent] | None:
     if not source.uri.is_file:
         return None
     files = Directory(spark, uris.path_of(source.uri)).files()
@@ -129,7 +138,7 @@ def _run_staged(spark: SparkSession, pipeline: Pipeline, mode: str, show: Show, 
     staged = directory.files(staging)
     result = replace(result, files=staged)
     rows = file_rows(spark, pipeline, place, [file.path for file in staged])
-    journal = {
+    journal: Journal = {
         "directory": directory.path,
         "staging": staging,
         "delete": [file.path for file in directory.files()] if mode == "overwrite" else [],
@@ -145,7 +154,7 @@ def _staging_name(manifest: str) -> str:
     return f"_kt-{hashlib.sha256(os.path.abspath(manifest).encode()).hexdigest()[:16]}"
 
 
-def _finish(directory: Directory, manifest: str, journal: Mapping[str, Any]) -> None:
+def _finish(directory: Directory, manifest: str, journal: Journal) -> None:
     """Everything behind the journal; it can be done again and again."""
     directory.delete(journal["delete"])
     directory.move(journal["staging"], journal["move"])
@@ -242,10 +251,10 @@ def _content(
     mode: str,
     recording: Recording,
     rows: Mapping[str, int],
-) -> dict[str, Any]:
+) -> ManifestContent:
     """The manifest of a run, and of those that it went on from."""
     by_name = {source.name: source for source in pipeline.sources}
-    content = {
+    content: ManifestContent = {
         "manifest": records.VERSION,
         "kafkatools": __version__,
         "spark": spark.version,
@@ -265,13 +274,20 @@ def _content(
     return records.merged(recording.before, content) if recording.before is not None and mode == "append" else content
 
 
-def _source_content(spark: SparkSession, source: Source, result: SourceResult) -> dict[str, Any]:
-    content = asdict(result)
-    content["files"] = _source_files(spark, source)
-    return content
+def _source_content(spark: SparkSession, source: Source, result: SourceResult) -> SourceContent:
+    return {
+        "name": result.name,
+        "uri": result.uri,
+        "records": result.records,
+        "partitions": result.partitions,
+        "damages": result.damages,
+        "bad_keys": result.bad_keys,
+        "bad_values": result.bad_values,
+        "files": _source_files(spark, source),
+    }
 
 
-def _file_content(file: SinkFile, rows: Mapping[str, int]) -> dict[str, Any]:
+def _file_content(file: SinkFile, rows: Mapping[str, int]) -> SinkFileContent:
     return {"path": file.path, "size": file.size_bytes, "rows": rows.get(file.path, 0)}
 
 
@@ -304,7 +320,7 @@ def file_rows(spark: SparkSession, pipeline: Pipeline, directory: str, files: li
 
 
 def verify_manifest(
-    spark: SparkSession, content: Mapping[str, Any], pipeline: Pipeline, reports: str
+    spark: SparkSession, content: ManifestContent, pipeline: Pipeline, reports: str
 ) -> list[Difference]:
     """Reads again what a manifest says was read, looks at what was written: all differences.
 
@@ -322,7 +338,7 @@ def verify_manifest(
         return found + _verify_sink(spark, content["sink"], pipeline)
 
 
-def _verify_records(spark: SparkSession, one: Mapping[str, Any], source: Source, reports: str) -> list[Difference]:
+def _verify_records(spark: SparkSession, one: SourceContent, source: Source, reports: str) -> list[Difference]:
     if not any(row["first_offset"] is not None for row in one["partitions"]):
         return []
     target = f"{reports}/{source.name}"
@@ -334,14 +350,14 @@ def _verify_records(spark: SparkSession, one: Mapping[str, Any], source: Source,
     return records.partition_differences(one["uri"], one["partitions"], partition_rows(read_reports(target)))
 
 
-def _verify_files(spark: SparkSession, one: Mapping[str, Any], source: Source) -> list[Difference]:
+def _verify_files(spark: SparkSession, one: SourceContent, source: Source) -> list[Difference]:
     files = _source_files(spark, source)
     if one["files"] is None or files is None:
         return []
     return records.file_differences(one["uri"], one["files"], {row["path"]: (row["size"], None) for row in files})
 
 
-def _verify_sink(spark: SparkSession, sink: Mapping[str, Any], pipeline: Pipeline) -> list[Difference]:
+def _verify_sink(spark: SparkSession, sink: SinkContent, pipeline: Pipeline) -> list[Difference]:
     if sink["files"] is None:
         return []
     directory = Directory(spark, uris.path_of(pipeline.sink.uri))

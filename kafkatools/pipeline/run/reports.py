@@ -11,7 +11,6 @@ import os
 import zlib
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -73,7 +72,7 @@ class SplitReport:
         place = zlib.crc32(self.file.encode())
         return f"{self.topic}-{self.partition}-{place:08x}-{self.start_position:012d}-{self.end_position:012d}{_SUFFIX}"
 
-    def add_batches(self, base_offsets: npt.NDArray[Any], checksums: npt.NDArray[Any]) -> None:
+    def add_batches(self, base_offsets: npt.NDArray[np.int64], checksums: npt.NDArray[np.int64]) -> None:
         """Counts batches and mixes them into the checksum."""
         self.batches += len(base_offsets)
         self.checksum = (self.checksum + mix_of_batches(base_offsets, checksums)) & _MASK
@@ -84,7 +83,7 @@ class SplitReport:
         self.end_offset = max(self.end_offset, end_offset)
 
 
-def mix_of_batches(base_offsets: npt.NDArray[Any], checksums: npt.NDArray[Any]) -> int:
+def mix_of_batches(base_offsets: npt.NDArray[np.int64], checksums: npt.NDArray[np.int64]) -> int:
     """The sum modulo 2^64 of a mix (SplitMix64's) of each batch's base offset and CRC: it depends neither on the order
     nor on how the batches were split.
     """

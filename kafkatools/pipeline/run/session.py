@@ -25,6 +25,7 @@ from typing import IO, TYPE_CHECKING, Any
 from kafkatools.pipeline.errors import PipelineError
 
 if TYPE_CHECKING:
+    from py4j.java_gateway import JVMView
     from pyspark import SparkConf
     from pyspark.sql import SparkSession
 
@@ -156,7 +157,7 @@ def is_connected(spark: SparkSession) -> bool:
 
 def activate(spark: SparkSession) -> None:
     """Makes a session of several the one in which Spark looks for sources by name, on this thread."""
-    jvm: Any = spark._jvm
+    jvm: JVMView = spark._jvm
     type(spark)._get_j_spark_session_class(jvm).setActiveSession(spark._jsparkSession)
 
 
@@ -199,7 +200,7 @@ def _launch(conf: SparkConf, said: IO[bytes] | None) -> None:
     from pyspark.java_gateway import launch_gateway
 
     if SparkContext._gateway is None:
-        streams: dict[str, Any] = {"stdout": 2} if said is None else {"stdout": said, "stderr": said}
+        streams: dict[str, int | IO[bytes]] = {"stdout": 2} if said is None else {"stdout": said, "stderr": said}
         gateway = launch_gateway(_without_secrets(conf), streams)  # type: ignore[no-untyped-call]
         SparkContext._ensure_initialized(gateway=gateway, conf=conf)
 

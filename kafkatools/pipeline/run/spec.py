@@ -14,10 +14,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple, cast
 
 from kafkatools.pipeline.errors import PipelineError
 from kafkatools.pipeline.uris import LOG, MODES, TOPIC, Cluster, Uri, parse_sink, parse_source
+
+if TYPE_CHECKING:
+    from kafkatools.pipeline.types import PipelineValues
 
 INPUT = "input"
 AVAILABLE_NOW = "available-now"
@@ -38,6 +41,12 @@ _TABLES = ("from-option", "to-option", "conf")
 _LISTS = ("partition-by",)
 KEYS = (*_TEXTS, *_FLAGS, *_TABLES, *_LISTS, "sources")
 """Everything that a file may say."""
+
+
+_Part = Literal["key", "value"]
+_PARTS: tuple[_Part, ...] = ("key", "value")
+_SCHEMAS: dict[_Part, Literal["key-schema", "value-schema"]] = {"key": "key-schema", "value": "value-schema"}
+_MESSAGES: dict[_Part, Literal["key-message", "value-message"]] = {"key": "key-message", "value": "value-message"}
 
 
 class Decoding(NamedTuple):
@@ -99,7 +108,7 @@ class Pipeline:
     report_path: str | None = None
 
 
-def read_toml(path: str) -> dict[str, Any]:
+def read_toml(path: str) -> PipelineValues:
     """What a file says, its keys and types checked. PipelineError names the file and the key."""
     import tomllib
 
@@ -120,10 +129,10 @@ def read_toml(path: str) -> dict[str, Any]:
                 known = ", ".join((*_SOURCE_TEXTS, "from-option"))
                 raise PipelineError(f"{path}: there is no key sources.{name}.{key} (known: {known})")
             _check_key(path, key, value, f"sources.{name}.")
-    return content
+    return cast("PipelineValues", content)
 
 
-def _check_key(path: str, key: str, value: Any, prefix: str = "") -> None:
+def _check_key(path: str, key: str, value: object, prefix: str = "") -> None:
     if key not in KEYS:
         raise PipelineError(f"{path}: there is no key {key} (known: {', '.join(KEYS)})")
     if key in _FLAGS:
@@ -138,7 +147,7 @@ def _check_key(path: str, key: str, value: Any, prefix: str = "") -> None:
         raise PipelineError(f"{path}: {prefix}{key} is {wanted}")
 
 
-def pipeline_from(values: Mapping[str, Any], clusters: Mapping[str, Cluster | None]) -> Pipeline:
+def pipeline_from(values: PipelineValues, clusters: Mapping[str, Cluster | None]) -> Pipeline:
     """The pipeline that the keys describe. `clusters`: of sources by their name, "" is the sink's."""
     _check_values(values)
     tables = values.get("sources") or {INPUT: values}
@@ -167,7 +176,7 @@ def pipeline_from(values: Mapping[str, Any], clusters: Mapping[str, Cluster | No
     )
 
 
-def _check_values(values: Mapping[str, Any]) -> None:
+def _check_values(values: PipelineValues) -> None:
     """What has to be there, and what does not go together."""
     if bool(values.get("from")) == bool(values.get("sources")):
         raise PipelineError("A pipeline has one source: --from URI, or [sources.NAME] tables in a file")
@@ -186,7 +195,7 @@ def _check_values(values: Mapping[str, Any]) -> None:
     _check_streaming(values)
 
 
-def _check_sources(values: Mapping[str, Any]) -> None:
+def _check_sources(values: PipelineValues) -> None:
     """What is said of the one source means nothing where there are tables of them."""
     of_cluster = ("bootstrap-server", "command-config")
     for key in (*_SOURCE_TEXTS, "from-option"):
@@ -194,7 +203,7 @@ def _check_sources(values: Mapping[str, Any]) -> None:
             raise PipelineError(f"--{key} goes with --from; with [sources.NAME] tables it stands in each of them")
 
 
-def _check_streaming(values: Mapping[str, Any]) -> None:
+def _check_streaming(values: PipelineValues) -> None:
     if not values.get("stream"):
         for key in ("checkpoint", "trigger"):
             if values.get(key) is not None:
@@ -203,19 +212,20 @@ def _check_streaming(values: Mapping[str, Any]) -> None:
         raise PipelineError("--stream needs --checkpoint DIR: where it writes how far it is")
 
 
-def _source(name: str, table: Mapping[str, Any], cluster: Cluster | None, sink: Uri) -> Source:
+def _source(name: str, table: PipelineValues, cluster: Cluster | None, sink: Uri) -> Source:
     if not table.get("from"):
         raise PipelineError(f"sources.{name} has no from")
     uri = parse_source(table["from"])
     options = _texts(table.get("from-option", {}))
-    decodings = {part: _decoding(part, table, uri) for part in ("key", "value")}
+    decodings = {part: _decoding(part, table, uri) for part in _PARTS}
     if uri.is_kafka and sink.kind == TOPIC and "includeheaders" not in {one.lower() for one in options}:
         options["includeHeaders"] = "true"
     return Source(name, uri, options, decodings["key"], decodings["value"], cluster if uri.kind == TOPIC else None)
 
 
-def _decoding(part: str, table: Mapping[str, Any], uri: Uri) -> Decoding | None:
+def _decoding(part: _Part, table: PipelineValues, uri: Uri) -> Decoding | None:
     form = table.get(part)
+    schema, message = table.get(_SCHEMAS[part]), table.get(_MESSAGES[part])
     extras = [key for key in (f"{part}-schema", f"{part}-message") if table.get(key)]
     if form is None or form == "binary":
         if extras:
@@ -226,11 +236,11 @@ def _decoding(part: str, table: Mapping[str, Any], uri: Uri) -> Decoding | None:
     if not uri.is_kafka:
         raise PipelineError(f"--{part} {form} is for {TOPIC}: and {LOG}:, whose rows have bytes; {uri} has columns")
     registry, credentials = _registry(table.get("schema-registry"))
-    if form in ("avro", "protobuf") and not registry and not table.get(f"{part}-schema"):
+    if form in ("avro", "protobuf") and not registry and not schema:
         raise PipelineError(f"--{part} {form} needs --{part}-schema FILE or --schema-registry URL")
     if form == "string" and extras:
         raise PipelineError(f"--{extras[0]} goes with --{part} json, avro or protobuf")
-    return Decoding(form, table.get(f"{part}-schema"), table.get(f"{part}-message"), registry, credentials)
+    return Decoding(form, schema, message, registry, credentials)
 
 
 def _registry(url: str | None) -> tuple[str | None, tuple[str, str] | None]:
@@ -253,7 +263,7 @@ def _registry(url: str | None) -> tuple[str | None, tuple[str, str] | None]:
     return plain, (unquote(parts.username), unquote(parts.password or ""))
 
 
-def _sql(values: Mapping[str, Any]) -> str | None:
+def _sql(values: PipelineValues) -> str | None:
     path = values.get("sql-file")
     if not path:
         text = values.get("sql")
@@ -284,7 +294,7 @@ def _trigger(text: str) -> str:
     return text
 
 
-def _texts(table: Mapping[str, Any]) -> dict[str, str]:
+def _texts(table: Mapping[str, object]) -> dict[str, str]:
     """Spark's options are texts; TOML has true and numbers, too."""
     return {
         key: ("true" if value else "false") if isinstance(value, bool) else str(value) for key, value in table.items()

@@ -9,8 +9,8 @@ the readers' reports too. Stopping (Ctrl-C) ends after what the sink has; it is 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, NotRequired, TypedDict
 from urllib.parse import unquote, urlsplit
 
 from kafkatools.pipeline import uris
@@ -34,8 +34,12 @@ from kafkatools.pipeline.sources.live import offsets as live_offsets
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.listener import StreamingQueryProgress
     from pyspark.sql.streaming.query import StreamingQuery
     from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+    from kafkatools.core.json_values import JsonValue
+    from kafkatools.pipeline.types import PartitionContent
 
 _SINK_METRICS = "kt_sink"
 _POLL_S = 0.5
@@ -181,6 +185,23 @@ def _follow(
             told(counts.read)
 
 
+class _SourceProgress(TypedDict):
+    """One source of a batch, as Spark's StreamingQueryProgress names it."""
+
+    numInputRows: int
+    startOffset: NotRequired[JsonValue]
+    endOffset: NotRequired[JsonValue]
+
+
+class _BatchProgress(TypedDict):
+    """One batch, as Spark's StreamingQueryProgress names it."""
+
+    batchId: int
+    numInputRows: int
+    observedMetrics: NotRequired[Mapping[str, Mapping[str, int | None] | None] | None]
+    sources: Sequence[_SourceProgress]
+
+
 class _Counts:
     """What Spark's progress adds up to; a batch counts once."""
 
@@ -200,7 +221,7 @@ class _Counts:
                 self._seen.add(batch["batchId"])
                 self._add(batch)
 
-    def _add(self, batch: Mapping[str, Any]) -> None:
+    def _add(self, batch: _BatchProgress) -> None:
         self.read += int(batch["numInputRows"])
         for name, row in (batch.get("observedMetrics") or {}).items():
             into = self.metrics.setdefault(name, {})
@@ -215,22 +236,24 @@ class _Counts:
             self.offsets[at] = (self.offsets[at][0], _offsets(source.get("endOffset")))
 
 
-def _as_dict(progress: Any) -> dict[str, Any]:
-    made: dict[str, Any] = json.loads(progress.json)
+def _as_dict(progress: StreamingQueryProgress) -> _BatchProgress:
+    made: _BatchProgress = json.loads(progress.json)
     return made
 
 
-def _metrics(row: Any) -> Iterator[tuple[str, Any]]:
+def _metrics(row: Mapping[str, int | None] | None) -> Iterator[tuple[str, int | None]]:
     return iter(row.items()) if isinstance(row, dict) else iter(())
 
 
-def _offsets(value: Any) -> dict[str, dict[str, int]]:
+def _offsets(value: JsonValue) -> dict[str, dict[str, int]]:
     """Kafka's offsets as Spark tells them; empty for what has others."""
     if isinstance(value, str):
         try:
             value = json.loads(value)
         except ValueError:
             return {}
+    if not isinstance(value, dict):
+        return {}
     try:
         return live_offsets.to_json(live_offsets.from_json(value))  # without what a first batch tells besides
     except PipelineError:
@@ -250,7 +273,9 @@ def _source_result(pipeline: Pipeline, source: Source, reports: str, counts: _Co
     return result
 
 
-def _progressed(starts: Mapping[str, Mapping[str, int]], ends: Mapping[str, Mapping[str, int]]) -> list[dict[str, Any]]:
+def _progressed(
+    starts: Mapping[str, Mapping[str, int]], ends: Mapping[str, Mapping[str, int]]
+) -> list[PartitionContent]:
     """Partitions by Spark's offsets alone: neither counts nor checksums are known of each."""
     return [
         {"topic": topic, "partition": int(partition), "first_offset": starts.get(topic, {}).get(partition),

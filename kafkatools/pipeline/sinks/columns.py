@@ -9,13 +9,14 @@ record cannot take are passed over, any other is refused, because its content wo
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kafkatools.core.records.columns import RowColumns
 from kafkatools.pipeline.errors import PipelineError
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql.types import StructType
 
 _TEXT = ("string", "binary")
@@ -73,18 +74,18 @@ def check_columns(schema: StructType, topic: str | None) -> None:
         )
 
 
-def _listed(names: Any) -> str:
+def _listed(names: Iterable[str]) -> str:
     return ", ".join(f"`{name}`" for name in names)
 
 
-def split_by_target(batch: Any, topic: str | None) -> Iterator[tuple[Target, Any]]:
+def split_by_target(batch: pa.RecordBatch, topic: str | None) -> Iterator[tuple[Target, pa.RecordBatch]]:
     """The rows of a batch by where they go, rows of one target in their order. Raises PipelineError for a row without
     a topic."""
     import pyarrow.compute as pc
 
     names = batch.schema.names
-    topics: Any = None
-    partitions: Any = None
+    topics: pa.Array = None  # None: all rows have one topic
+    partitions: pa.Array = None  # None: no row has a partition
     if topic is None:
         topics = batch.column(names.index("topic")).dictionary_encode()
         if topics.null_count:
@@ -112,12 +113,12 @@ def split_by_target(batch: Any, topic: str | None) -> Iterator[tuple[Target, Any
         start = stop
 
 
-def _codes(topics: Any, partitions: Any) -> Any:
+def _codes(topics: pa.Array | None, partitions: pa.Array | None) -> pa.Array:
     """Topic and partition of each row as one number: the partition is one more than its own, 0 for null."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    numbers: Any = pa.scalar(0, pa.int64())
+    numbers: pa.Array = pa.scalar(0, pa.int64())
     if partitions is not None:
         lowest = pc.min(partitions).as_py()
         if lowest < 0:
@@ -128,7 +129,7 @@ def _codes(topics: Any, partitions: Any) -> Any:
     return pc.add(pc.multiply(topics.indices.cast(pa.int64()), _PARTITIONS), numbers)
 
 
-def row_columns(batch: Any, now_ms: int) -> Iterator[RowColumns]:
+def row_columns(batch: pa.RecordBatch, now_ms: int) -> Iterator[RowColumns]:
     """The rows as the producer takes them, in pieces whose bytes fit 32-bit places."""
     names = batch.schema.names
     value = batch.column(names.index("value"))
@@ -150,7 +151,7 @@ def row_columns(batch: Any, now_ms: int) -> Iterator[RowColumns]:
     yield RowColumns(b"".join((data, key_data)), positions, lengths, key_positions, key_lengths, timestamps)
 
 
-def _cells(column: Any, base: int) -> tuple[memoryview, array[int], array[int]]:
+def _cells(column: pa.Array, base: int) -> tuple[memoryview, array[int], array[int]]:
     """The bytes of a column, and where its cells begin, `base` on, and how long they are (-1 for null)."""
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -171,14 +172,14 @@ def _cells(column: Any, base: int) -> tuple[memoryview, array[int], array[int]]:
     return memoryview(data if data is not None else b"").cast("B")[first:last], positions, _ints(lengths)
 
 
-def _ints(column: Any) -> array[int]:
+def _ints(column: pa.Array) -> array[int]:
     """A column of 32-bit integers without nulls."""
     width = 4
     start = column.offset * width
     return array("i", bytes(memoryview(column.buffers()[1])[start : start + len(column) * width]))
 
 
-def _timestamps(column: Any, now_ms: int) -> array[int] | None:
+def _timestamps(column: pa.Array, now_ms: int) -> array[int] | None:
     """Milliseconds; a row without a timestamp has the time of now. Raises PipelineError for one before 1970."""
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -193,7 +194,7 @@ def _timestamps(column: Any, now_ms: int) -> array[int] | None:
     return array("q", bytes(memoryview(millis.buffers()[1])[start : start + width]))
 
 
-def has_headers(batch: Any) -> bool:
+def has_headers(batch: pa.RecordBatch) -> bool:
     """Whether any row has headers."""
     names = batch.schema.names
     if "headers" not in names:
@@ -211,7 +212,7 @@ class SinkRow(NamedTuple):
     headers: tuple[tuple[str, bytes | None], ...]
 
 
-def rows(batch: Any) -> Iterator[SinkRow]:
+def rows(batch: pa.RecordBatch) -> Iterator[SinkRow]:
     """The rows one by one. Raises PipelineError for a header without a name."""
     import pyarrow as pa
 
@@ -231,7 +232,7 @@ def rows(batch: Any) -> Iterator[SinkRow]:
         yield SinkRow(key, value, timestamp, tuple(_header(header) for header in headers or ()))
 
 
-def _header(header: Any) -> tuple[str, bytes | None]:
+def _header(header: Mapping[str, Any]) -> tuple[str, bytes | None]:
     if header is None or header["key"] is None:
         raise PipelineError("kt sink: a header of a row has no key (null)")
     return header["key"], header["value"]

@@ -11,13 +11,14 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator
 from threading import Event
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from kafkatools.pipeline.errors import PipelineError
 from kafkatools.pipeline.run.session import is_connected, plain_error
 from kafkatools.pipeline.storage import local_path
 
 if TYPE_CHECKING:
+    from py4j.java_gateway import JavaObject, JVMView
     from pyspark.sql import SparkSession
 
 
@@ -42,9 +43,9 @@ class Directory:
     def __init__(self, spark: SparkSession, path: str) -> None:
         self.path = path.rstrip("/") or "/"
         self._local = local_path(path) if is_connected(spark) else None
-        self._system: Any = None
+        self._system: JavaObject = None
         if not is_connected(spark):
-            self._jvm: Any = spark._jvm
+            self._jvm: JVMView = spark._jvm
             try:
                 self._system = self._hadoop(self.path).getFileSystem(spark._jsc.hadoopConfiguration())
             except Exception as error:
@@ -131,5 +132,5 @@ class Directory:
         """The empty file that says a directory is complete."""
         self._system.create(self._hadoop(f"{self.path}/_SUCCESS"), True).close()
 
-    def _hadoop(self, path: str) -> Any:
+    def _hadoop(self, path: str) -> JavaObject:
         return self._jvm.org.apache.hadoop.fs.Path(path)

@@ -16,7 +16,7 @@ import threading
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kafkatools.pipeline.errors import PipelineError
 from kafkatools.pipeline.sources.spark_api import (
@@ -26,6 +26,7 @@ from kafkatools.pipeline.sources.spark_api import (
 )
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql.types import StructType
 
     from kafkatools.core.prepared_transaction import PreparedTransaction
@@ -144,7 +145,7 @@ class BatchWriter(DataSourceArrowWriter):  # type: ignore[misc]  # PySpark's cla
         self.options = options
         self._run = uuid.uuid4().hex[:_RUN_CHARACTERS]
 
-    def write(self, iterator: Iterator[Any]) -> TaskWritten:
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> TaskWritten:
         """A task: all rows of a partition, acknowledged when it returns. Raises PipelineError."""
         if not self.options.exactly_once:
             return TaskWritten(write_rows(self.options, iterator))
@@ -192,7 +193,7 @@ class StreamWriter(DataSourceStreamArrowWriter):  # type: ignore[misc]  # as Bat
     def __init__(self, options: SinkOptions) -> None:
         self.options = options
 
-    def write(self, iterator: Iterator[Any]) -> TaskWritten:
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> TaskWritten:
         """A task of an epoch: its transaction is prepared when it returns. Raises PipelineError."""
         if not self.options.exactly_once:
             return TaskWritten(write_rows(self.options, iterator))
@@ -254,7 +255,7 @@ def write_transaction(
     options: SinkOptions,
     transactions: SinkTransactions,
     place: TaskPlace,
-    batches: Iterable[Any],
+    batches: Iterable[pa.RecordBatch],
     is_decided: Callable[[TaskPlace], bool] = lambda place: False,
 ) -> TaskWritten:
     """Sends all rows within a transaction and prepares it; nothing when the epoch is decided. Raises PipelineError."""
@@ -277,7 +278,7 @@ def write_transaction(
         return TaskWritten(rows.records, place, producer.prepare_transaction())
 
 
-def write_rows(options: SinkOptions, batches: Iterable[Any]) -> dict[str, int]:
+def write_rows(options: SinkOptions, batches: Iterable[pa.RecordBatch]) -> dict[str, int]:
     """Sends all rows and waits for them; the records by topic. Raises PipelineError."""
     with closing_producer(options.producer) as producer:
         rows = RowSender(producer, options.topic)
@@ -319,7 +320,7 @@ class RowSender:
         self._failure: tuple[str, int, Exception] | None = None
         self.records: dict[str, int] = {}
 
-    def send(self, batch: Any) -> None:
+    def send(self, batch: pa.RecordBatch) -> None:
         """Queues a batch. Raises PipelineError when a record failed, this one's or an earlier one's."""
         from kafkatools.pipeline.sinks.columns import has_headers, row_columns, split_by_target
 
@@ -338,7 +339,7 @@ class RowSender:
         self._producer.flush()
         self._raise_failure()
 
-    def _send_singly(self, target: Target, batch: Any) -> None:
+    def _send_singly(self, target: Target, batch: pa.RecordBatch) -> None:
         from kafkatools.core.producer.producer_record import ProducerRecord
         from kafkatools.pipeline.sinks.columns import rows
 

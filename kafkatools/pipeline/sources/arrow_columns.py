@@ -11,7 +11,7 @@ import sys
 from array import array
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Generic, Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +22,8 @@ from kafkatools.pipeline.errors import PipelineError
 
 Buffer = bytes | bytearray | memoryview
 Longs = npt.NDArray[np.int64]
+Items = npt.NDArray[np.signedinteger]
+B = TypeVar("B", bytearray, "array[int]", npt.NDArray[np.signedinteger])
 
 LARGEST_COLUMN = 0x7FFFFFFF
 TRANSACTION_STATES = ("open", "committed", "aborted")
@@ -65,7 +67,7 @@ class Column(Protocol):
     def add(self, chunk: Chunk) -> None:
         """Takes the records of a chunk."""
 
-    def take(self, rows: int) -> Any:
+    def take(self, rows: int) -> pa.Array:
         """The finished pyarrow.Array of that many rows; the next one begins."""
 
     @property
@@ -73,14 +75,14 @@ class Column(Protocol):
         """Bytes of variable length so far."""
 
 
-class Spares:
+class Spares(Generic[B]):
     """Buffers that were handed out, to be used again when they have come back; the tasks of a process share them."""
 
-    def __init__(self, make: Callable[[int], Any]) -> None:
-        self._make = make
-        self._given: list[Any] = []
+    def __init__(self, make: Callable[[int], B]) -> None:
+        self._make: Callable[[int], B] = make
+        self._given: list[B] = []
 
-    def take(self, least: int) -> Any:
+    def take(self, least: int) -> B:
         """One of at least `least` items, with anything in it."""
         given = self._given
         for index in range(len(given)):
@@ -89,9 +91,9 @@ class Spares:
                 return given.pop(index)
         return self._make(least)
 
-    def give(self, buffer: Any) -> None:
+    def give(self, buffer: B) -> None:
         """What was handed out; only the last few are remembered, and none that is very large."""
-        if memoryview(buffer).nbytes > _LARGEST_SPARE:
+        if memoryview(buffer).nbytes > _LARGEST_SPARE:  # type: ignore[arg-type]  # numpy types __buffer__ from 3.12 on
             return
         self._given.append(buffer)
         del self._given[:-_SPARES]
@@ -103,10 +105,10 @@ def _new_ints(count: int) -> array[int]:
 
 _INTS = Spares(_new_ints)
 _BYTES = Spares(bytearray)
-_BY_TYPE: dict[str, Spares] = {}
+_BY_TYPE: dict[str, Spares[Items]] = {}
 
 
-def _numbers(dtype: str) -> Spares:
+def _numbers(dtype: str) -> Spares[Items]:
     if dtype not in _BY_TYPE:
         _BY_TYPE[dtype] = Spares(lambda rows: np.empty(rows, dtype))
     return _BY_TYPE[dtype]
@@ -117,11 +119,11 @@ class Numbers:
 
     size_bytes = 0
 
-    def __init__(self, arrow_type: Any, dtype: str, of_chunk: Callable[[Chunk], npt.NDArray[Any]]) -> None:
+    def __init__(self, arrow_type: pa.DataType, dtype: str, of_chunk: Callable[[Chunk], Items]) -> None:
         self._type = arrow_type
         self._of_chunk = of_chunk
         self._spares = _numbers(dtype)
-        self._items: npt.NDArray[Any] = self._spares.take(_FIRST_ROWS)
+        self._items: Items = self._spares.take(_FIRST_ROWS)
         self._rows = 0
 
     def add(self, chunk: Chunk) -> None:
@@ -134,29 +136,29 @@ class Numbers:
         self._items[self._rows : end] = self._of_chunk(chunk)
         self._rows = end
 
-    def take(self, rows: int) -> Any:
+    def take(self, rows: int) -> pa.Array:
         """The finished column."""
         taken = self._finish(self._items, rows)
         self._spares.give(self._items)
         self._items, self._rows = self._spares.take(_FIRST_ROWS), 0
         return taken
 
-    def _finish(self, items: npt.NDArray[Any], rows: int) -> Any:
+    def _finish(self, items: Items, rows: int) -> pa.Array:
         return pa.Array.from_buffers(self._type, rows, [None, pa.py_buffer(items)])
 
 
 class Transactions(Numbers):
     """The state of each record's transaction as text, null outside of any."""
 
-    def __init__(self, arrow_type: Any) -> None:
+    def __init__(self, arrow_type: pa.DataType) -> None:
         super().__init__(arrow_type, "i1", _states)
 
-    def _finish(self, items: npt.NDArray[Any], rows: int) -> Any:
+    def _finish(self, items: Items, rows: int) -> pa.Array:
         states = items[:rows]
         return pa.array(TRANSACTION_STATES, self._type).take(pa.array(states, mask=states < 0))
 
 
-def _states(chunk: Chunk) -> npt.NDArray[Any]:
+def _states(chunk: Chunk) -> Items:
     codes = [-1] * len(chunk.counts)
     if chunk.transactions is not None:
         codes = [-1 if state is None else TRANSACTION_STATES.index(state) for state in chunk.transactions]
@@ -168,7 +170,7 @@ class Constant:
 
     size_bytes = 0
 
-    def __init__(self, arrow_type: Any, value: object) -> None:
+    def __init__(self, arrow_type: pa.DataType, value: object) -> None:
         self._type = arrow_type
         self._value = value
         self._made = pa.array([], arrow_type)
@@ -176,7 +178,7 @@ class Constant:
     def add(self, chunk: Chunk) -> None:
         """Nothing is kept."""
 
-    def take(self, rows: int) -> Any:
+    def take(self, rows: int) -> pa.Array:
         """The column."""
         if len(self._made) < rows:
             self._made = pa.repeat(pa.scalar(self._value, self._type), max(rows, _FIRST_ROWS))
@@ -186,7 +188,7 @@ class Constant:
 class Cells:
     """A column of keys or of values."""
 
-    def __init__(self, arrow_type: Any, column: int) -> None:
+    def __init__(self, arrow_type: pa.DataType, column: int) -> None:
         self._type = arrow_type
         self._column = column
         self._begin()
@@ -231,7 +233,7 @@ class Cells:
         larger[:size] = memoryview(self._bytes)[:size]
         self._bytes = larger
 
-    def take(self, rows: int) -> Any:
+    def take(self, rows: int) -> pa.Array:
         """The finished column."""
         nulls, size = self._state[kernel.COLUMN_NULLS], self._state[kernel.COLUMN_BYTES]
         buffers = [
@@ -245,14 +247,14 @@ class Cells:
         self._begin()
         return taken
 
-    def _checked(self, buffers: list[Any], rows: int) -> list[Any]:
+    def _checked(self, buffers: list[pa.Buffer], rows: int) -> list[pa.Buffer]:
         return buffers
 
 
 class Names(Cells):
     """Names of headers: what is not UTF-8 gets replacement characters, as in Java."""
 
-    def _checked(self, buffers: list[Any], rows: int) -> list[Any]:
+    def _checked(self, buffers: list[pa.Buffer], rows: int) -> list[pa.Buffer]:
         data = buffers[2]
         if not len(data) or int(np.frombuffer(data, np.uint8).max()) < 0x80:
             return buffers
@@ -265,7 +267,7 @@ class Names(Cells):
 class Headers:
     """Lists of names and values; null where a record has none, as in Spark's Kafka source."""
 
-    def __init__(self, arrow_type: Any) -> None:
+    def __init__(self, arrow_type: pa.DataType) -> None:
         self._type = arrow_type
         entry = arrow_type.value_type
         self._names = Names(entry.field(0).type, kernel.PLACE_KEY)
@@ -307,7 +309,7 @@ class Headers:
         count = chunk.places[row * kernel.PLACE_WIDTH + 7]
         self._listed = array("q", bytes(8 * kernel.PLACE_WIDTH * max(count, 2 * _HEADER_PLACES)))
 
-    def take(self, rows: int) -> Any:
+    def take(self, rows: int) -> pa.Array:
         """The finished column."""
         nulls, total = self._state[kernel.COLUMN_NULLS], self._state[kernel.COLUMN_BYTES]
         entries = pa.StructArray.from_arrays(
@@ -322,17 +324,17 @@ class Headers:
 # -- what a column is made of --
 
 
-def _offsets(chunk: Chunk) -> npt.NDArray[Any]:
+def _offsets(chunk: Chunk) -> Items:
     return chunk.view[:, kernel.PLACE_OFFSET]
 
 
-def micros(milliseconds: npt.NDArray[Any]) -> npt.NDArray[Any]:
+def micros(milliseconds: Items) -> Items:
     """Timestamps as Spark counts them; those beyond its range are its first and last."""
-    within: npt.NDArray[Any] = np.clip(milliseconds, -_FURTHEST_MS, _FURTHEST_MS) * _MICROS
+    within: Items = np.clip(milliseconds, -_FURTHEST_MS, _FURTHEST_MS) * _MICROS
     return within
 
 
-def _timestamps(chunk: Chunk) -> npt.NDArray[Any]:
+def _timestamps(chunk: Chunk) -> Items:
     return micros(chunk.view[:, kernel.PLACE_TIMESTAMP])
 
 
@@ -342,23 +344,23 @@ def timestamp_types(batches: Longs) -> Longs:
     return types
 
 
-def _timestamp_types(chunk: Chunk) -> npt.NDArray[Any]:
+def _timestamp_types(chunk: Chunk) -> Items:
     return np.repeat(timestamp_types(chunk.batches), chunk.counts)
 
 
-def _sequences(chunk: Chunk) -> npt.NDArray[Any]:
+def _sequences(chunk: Chunk) -> Items:
     first = chunk.of_batch(12)
     sequences = (first + (_offsets(chunk) - chunk.of_batch(1))) % _SEQUENCES
     return np.where(first < 0, -1, sequences)
 
 
-def _positions(chunk: Chunk) -> npt.NDArray[Any]:
+def _positions(chunk: Chunk) -> Items:
     return np.repeat(chunk.positions, chunk.counts)
 
 
-def new_column(name: str, arrow_type: Any, topic: str, partition: int) -> Column:
+def new_column(name: str, arrow_type: pa.DataType, topic: str, partition: int) -> Column:
     """An empty column of records by its name."""
-    numbers: dict[str, tuple[str, Callable[[Chunk], npt.NDArray[Any]]]] = {
+    numbers: dict[str, tuple[str, Callable[[Chunk], Items]]] = {
         "offset": ("i8", _offsets),
         "timestamp": ("i8", _timestamps),
         "timestamptype": ("i4", _timestamp_types),

@@ -10,10 +10,9 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from kafkatools.core.errors import KafkaError
@@ -80,7 +79,7 @@ class ArrowRows:
             column.size_bytes >= self._target_bytes for column in self._columns
         )
 
-    def take(self) -> Any:
+    def take(self) -> pa.RecordBatch:
         """The rows so far as a pyarrow.RecordBatch; the next one begins."""
         rows, self._rows = self._rows, 0
         return pa.RecordBatch.from_arrays([column.take(rows) for column in self._columns], schema=self._schema)
@@ -204,7 +203,7 @@ class ArrowRows:
         chunk.counts = np.bincount(owners, minlength=len(chunk.counts)).astype(np.int32)
 
 
-def _unread(buffer: Buffer, headers: npt.NDArray[Any], run: array[int], is_compressed: bool) -> Unread:
+def _unread(buffer: Buffer, headers: Longs, run: array[int], is_compressed: bool) -> Unread:
     """What stopped the kernel at a batch, in Kafka's words."""
     row, reason, position = run[kernel.RUN_ROW], run[kernel.RUN_REASON], run[kernel.RUN_POSITION]
     start, size, count = int(headers[row, 0]), int(headers[row, 2]), int(headers[row, 13])

@@ -21,6 +21,7 @@ from kafkatools.pipeline.errors import PipelineError
 from kafkatools.pipeline.sources.record_bounds import EPOCH, RecordBounds, compare
 
 if TYPE_CHECKING:
+    from py4j.java_gateway import JavaObject
     from pyspark.errors import PySparkException
     from pyspark.sql import DataFrame, SparkSession
 
@@ -159,15 +160,15 @@ def _plain_plans(spark: SparkSession) -> Iterator[None]:
                 spark.conf.set(name, text)
 
 
-def _optimized(frame: DataFrame) -> Any:
+def _optimized(frame: DataFrame) -> JavaObject:
     """The optimized plan, of a stream too. Made apart from the frame, which would keep it with these settings."""
     session: Any = frame.sparkSession
-    java_frame: Any = frame._jdf
+    java_frame: JavaObject = frame._jdf
     optimizer = session._jsparkSession.sessionState().optimizer()
     return optimizer.execute(java_frame.queryExecution().analyzed())
 
 
-def _needs(plan: Any, *, with_bounds: bool) -> tuple[Needs, frozenset[str]]:
+def _needs(plan: JavaObject, *, with_bounds: bool) -> tuple[Needs, frozenset[str]]:
     """What a plan needs, and the names of all columns of its sources."""
     leaves: list[_Leaf] = []
     _walk(plan, _ids(plan.output()), None, leaves)
@@ -185,10 +186,10 @@ class _Leaf:
 
     columns: list[str]
     used: list[str]
-    condition: Any
+    condition: JavaObject
 
 
-def _walk(node: Any, required: set[int], parent: Any, leaves: list[_Leaf]) -> None:
+def _walk(node: JavaObject, required: set[int], parent: JavaObject, leaves: list[_Leaf]) -> None:
     """Collects the readings below a node of whose output the attributes `required` are used."""
     name = node.getClass().getSimpleName()
     for subquery in _items(node.subqueries()):
@@ -204,24 +205,24 @@ def _walk(node: Any, required: set[int], parent: Any, leaves: list[_Leaf]) -> No
         _walk(child, _ids(child.output()) if through is None else through, node, leaves)
 
 
-def _source_of(node: Any, name: str) -> str:
+def _source_of(node: JavaObject, name: str) -> str:
     """The name of the source that a leaf reads."""
     if name == "DataSourceV2ScanRelation":
         return str(node.relation().table().name())
     return str(node.sourceName()) if name == "StreamingRelationV2" else ""
 
 
-def _items(sequence: Any) -> Iterator[Any]:
+def _items(sequence: JavaObject) -> Iterator[JavaObject]:
     """A Scala Seq."""
     for index in range(sequence.size()):
         yield sequence.apply(index)
 
 
-def _ids(attributes: Any) -> set[int]:
+def _ids(attributes: JavaObject) -> set[int]:
     return {each.exprId().id() for each in _items(attributes)}
 
 
-def plan_text(plan: Any) -> str:
+def plan_text(plan: JavaObject) -> str:
     """A plan as text that is the same for the same plan: numbers in the order they appear, sources with what is used
     of their columns only, nothing of what merely picks columns right above them, but those of the result."""
     result = ", ".join(f"{each.name()}#{each.exprId().id()}" for each in _items(plan.output()))
@@ -258,7 +259,7 @@ def _without_picking(text: str) -> str:
 # -- Filters --
 
 
-def _bounds_of(condition: Any) -> RecordBounds:
+def _bounds_of(condition: JavaObject) -> RecordBounds:
     """What a condition says of the records, as far as bounds can say it."""
     if condition.getClass().getSimpleName() == "And":
         return _bounds_of(condition.left()).within(_bounds_of(condition.right()))
@@ -267,7 +268,7 @@ def _bounds_of(condition: Any) -> RecordBounds:
     return taken[0] if taken is not None else RecordBounds()
 
 
-def _comparison(expression: Any) -> tuple[str, str, object] | None:
+def _comparison(expression: JavaObject) -> tuple[str, str, object] | None:
     """Column, operator and value of a comparison with constants."""
     operator = expression.getClass().getSimpleName()
     if operator == "In":
@@ -281,7 +282,9 @@ def _comparison(expression: Any) -> tuple[str, str, object] | None:
     return None if found is None else (found[0], operator, found[2][0])
 
 
-def _comparison_of(operator: str, column: Any, literals: Sequence[Any]) -> tuple[str, str, list[object]] | None:
+def _comparison_of(
+    operator: str, column: JavaObject, literals: Sequence[JavaObject]
+) -> tuple[str, str, list[object]] | None:
     if column.getClass().getSimpleName() != "AttributeReference":
         return None
     if any(each.getClass().getSimpleName() != "Literal" for each in literals):
@@ -289,7 +292,7 @@ def _comparison_of(operator: str, column: Any, literals: Sequence[Any]) -> tuple
     return str(column.name()), operator, [_value(each) for each in literals]
 
 
-def _value(literal: Any) -> object:
+def _value(literal: JavaObject) -> object:
     """A constant as Spark gives it to a filter."""
     value, kind = literal.value(), literal.dataType().simpleString()
     if value is None or kind in ("int", "bigint"):

@@ -5,9 +5,10 @@ What a version lacks is stood in for by something that nothing there ever calls 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from importlib import import_module
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pyspark.sql import datasource
 from pyspark.sql.datasource import (
@@ -21,6 +22,7 @@ from pyspark.sql.datasource import (
 )
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql.types import StructType
 
 __all__ = [
@@ -35,6 +37,7 @@ __all__ = [
     "DataSourceWriter",
     "InputPartition",
     "ReadAllAvailable",
+    "ReadLimit",
     "ReadMaxRows",
     "ReadMinRows",
     "SupportsTriggerAvailableNow",
@@ -48,35 +51,42 @@ HAS_FILTERS = hasattr(DataSourceReader, "pushFilters")
 HAS_READ_LIMITS = hasattr(DataSourceStreamReader, "getDefaultReadLimit")
 """`latestOffset` is told where the stream is and how much is wanted (4.2 and later)."""
 
-DataSourceArrowWriter: Any = getattr(datasource, "DataSourceArrowWriter", DataSourceWriter)
+
+if TYPE_CHECKING:
+    from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter
+    from pyspark.sql.streaming.datasource import (
+        ReadAllAvailable,
+        ReadLimit,
+        ReadMaxRows,
+        ReadMinRows,
+        SupportsTriggerAvailableNow,
+    )
+else:
+
+    class _Nothing:
+        """What a version does not have."""
+
+    def _stream_arrow_writer():
+        """PySpark 4.0 gives Arrow batches to whatever is a DataSourceArrowWriter, in a stream too."""
+        made = type("DataSourceStreamArrowWriter", (DataSourceStreamWriter, DataSourceArrowWriter), {})
+        return getattr(datasource, "DataSourceStreamArrowWriter", made)
+
+    DataSourceArrowWriter = getattr(datasource, "DataSourceArrowWriter", DataSourceWriter)
+    DataSourceStreamArrowWriter = _stream_arrow_writer()
+    _name = "pyspark.sql.streaming.datasource"
+    _limits = import_module(_name) if find_spec(_name) else None
+    SupportsTriggerAvailableNow = getattr(_limits, "SupportsTriggerAvailableNow", _Nothing)
+    ReadAllAvailable = getattr(_limits, "ReadAllAvailable", _Nothing)
+    ReadLimit = getattr(_limits, "ReadLimit", _Nothing)
+    ReadMaxRows = getattr(_limits, "ReadMaxRows", _Nothing)
+    ReadMinRows = getattr(_limits, "ReadMinRows", _Nothing)
 
 
-def _stream_arrow_writer() -> Any:
-    """PySpark 4.0 gives Arrow batches to whatever is a DataSourceArrowWriter, in a stream too."""
-    made = type("DataSourceStreamArrowWriter", (DataSourceStreamWriter, DataSourceArrowWriter), {})
-    return getattr(datasource, "DataSourceStreamArrowWriter", made)
-
-
-DataSourceStreamArrowWriter: Any = _stream_arrow_writer()
-
-_limits = import_module("pyspark.sql.streaming.datasource") if find_spec("pyspark.sql.streaming.datasource") else None
-
-
-class _Nothing:
-    """What a version does not have."""
-
-
-SupportsTriggerAvailableNow: Any = getattr(_limits, "SupportsTriggerAvailableNow", _Nothing)
-ReadAllAvailable: Any = getattr(_limits, "ReadAllAvailable", _Nothing)
-ReadMaxRows: Any = getattr(_limits, "ReadMaxRows", _Nothing)
-ReadMinRows: Any = getattr(_limits, "ReadMinRows", _Nothing)
-
-
-def arrow_schema(schema: StructType) -> Any:
+def arrow_schema(schema: StructType) -> pa.Schema:
     """The pyarrow.Schema that batches of a reader must have."""
     from pyspark.sql.pandas import types
 
-    convert: Any = types.to_arrow_schema
+    convert: Callable[..., pa.Schema] = types.to_arrow_schema
     try:
         return convert(schema, timezone="UTC")
     except TypeError:  # PySpark 4.0, which always writes UTC

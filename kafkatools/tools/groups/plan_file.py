@@ -218,7 +218,7 @@ def csv_line(group_id: str | None, key: TopicPartition, offset: int | None) -> s
     return f"{group}{csv_cell(key[0])},{key[1]},{NO_OFFSET if offset is None else offset}"
 
 
-def plan_json(group_id: str, key: TopicPartition, new: OffsetAndMetadata | None) -> dict[str, Any]:
+def plan_json(group_id: str, key: TopicPartition, new: OffsetAndMetadata | None) -> dict[str, object]:
     """A line of a plan in JSON."""
     return {
         "group": group_id,

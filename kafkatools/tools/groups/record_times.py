@@ -142,7 +142,7 @@ def _taken(search: _Search, fetched: _Fetched) -> KafkaError | None:
 
 
 def _fetch(admin: AdminClient, positions: Mapping[TopicPartition, int]) -> dict[TopicPartition, _Fetched | KafkaError]:
-    def build(partitions: list[TopicPartition], left_ms: int) -> dict[str, Any]:
+    def build(partitions: list[TopicPartition], left_ms: int) -> dict[str, object]:
         topics: dict[str, list[dict[str, int]]] = {}
         for topic, partition in partitions:
             entry = {

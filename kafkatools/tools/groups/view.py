@@ -7,7 +7,7 @@ for each leader. A group or partition that cannot be told has its error; the oth
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from kafkatools.core.admin.client import AdminClient
@@ -120,12 +120,12 @@ def _row(
     return PartitionRow(topic, partition, offset, epoch if epoch >= 0 else None, end, lag, member)
 
 
-def group_json(view: GroupView) -> dict[str, Any]:
+def group_json(view: GroupView) -> dict[str, object]:
     """What every JSON line of a group begins with."""
     return {"group": view.group_id, "type": view.description.type, "state": view.description.state}
 
 
-def partition_json(row: PartitionRow) -> dict[str, Any]:
+def partition_json(row: PartitionRow) -> dict[str, object]:
     """A partition in JSON."""
     member = row.member
     return {
@@ -143,7 +143,7 @@ def partition_json(row: PartitionRow) -> dict[str, Any]:
     }
 
 
-def member_json(member: MemberDescription) -> dict[str, Any]:
+def member_json(member: MemberDescription) -> dict[str, object]:
     """A member in JSON."""
     return {
         "consumer_id": member.member_id,
@@ -158,5 +158,5 @@ def member_json(member: MemberDescription) -> dict[str, Any]:
     }
 
 
-def _partitions_json(partitions: Iterable[TopicPartition]) -> list[dict[str, Any]]:
+def _partitions_json(partitions: Iterable[TopicPartition]) -> list[dict[str, object]]:
     return [{"topic": topic, "partition": partition} for topic, partition in sorted(partitions)]

@@ -9,7 +9,7 @@ write them one behind the other. Source: CoordinatorRecordMessageFormatter.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from kafkatools.core.errors import ConfigError, KafkaError, SerializationError
 
@@ -65,7 +65,7 @@ class InternalTopicFormatter:
         shown = self.json_object(key, value, offset)
         return None if shown is None else json_text(shown)
 
-    def json_object(self, key: bytes | None, value: bytes | None, offset: int) -> dict[str, Any] | None:
+    def json_object(self, key: bytes | None, value: bytes | None, offset: int) -> dict[str, object] | None:
         """The same as plain dicts and lists."""
         from kafkatools.core.protocol.schemas.errors import RecordFormatError, UnknownRecordType
         from kafkatools.core.protocol.schemas.json_form import to_json
@@ -80,7 +80,7 @@ class InternalTopicFormatter:
             raise SerializationError(f"Could not read record at offset {offset} due to: {error}") from error
         if key_entity.__api_key__ not in self._types:
             return None
-        shown: dict[str, Any] = {"key": {"type": key_entity.__api_key__, "data": to_json(key_entity)}, "value": None}
+        shown: dict[str, object] = {"key": {"type": key_entity.__api_key__, "data": to_json(key_entity)}, "value": None}
         if value_entity is not None:
             shown["value"] = {"version": value_entity.__version__, "data": to_json(value_entity)}
         return shown

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from kafkatools.core.consumer.completed_fetch import FetchedColumns
+    from kafkatools.tools.lines.formatters import OnError
 
 
 class JsonFormatter:
@@ -26,7 +27,7 @@ class JsonFormatter:
         self._value = named_deserializer(properties, "value.deserializer")
         self._header = named_deserializer(properties, "headers.deserializer")
 
-    def write(self, out: bytearray, fetched: FetchedColumns, on_error: Any) -> int:
+    def write(self, out: bytearray, fetched: FetchedColumns, on_error: OnError) -> int:
         """Appends the records' lines."""
         if self._internal is None and self._key is None and self._value is None and self._header is None:
             from kafkatools.core.records.json_cells import fetched_lines
@@ -37,7 +38,7 @@ class JsonFormatter:
                 return fetched.columns.count
         return self._write_singly(out, fetched, on_error)
 
-    def _write_singly(self, out: bytearray, fetched: FetchedColumns, on_error: Any) -> int:
+    def _write_singly(self, out: bytearray, fetched: FetchedColumns, on_error: OnError) -> int:
         from kafkatools.core.errors import KafkaError
         from kafkatools.output import json_line
 
@@ -53,11 +54,11 @@ class JsonFormatter:
                 out += b"\n"
         return fetched.columns.count
 
-    def _row(self, fetched: FetchedColumns, index: int) -> dict[str, Any] | None:
+    def _row(self, fetched: FetchedColumns, index: int) -> dict[str, object] | None:
         columns = fetched.columns
         key, value = columns.key(index), columns.value(index)
         if self._internal is None:
-            shown = {"key": _text(key, self._key), "value": _text(value, self._value)}
+            shown: dict[str, object] = {"key": _text(key, self._key), "value": _text(value, self._value)}
         else:
             decoded = self._internal.json_object(key, value, columns.offsets[index])
             if decoded is None:
@@ -74,6 +75,5 @@ class JsonFormatter:
         }
 
 
-def _text(data: bytes | None, deserialize: Any) -> bytes | None:
-    result: bytes | None = data if data is None or deserialize is None else deserialize(data)
-    return result
+def _text(data: bytes | None, deserialize: Callable[[bytes], bytes] | None) -> bytes | None:
+    return data if data is None or deserialize is None else deserialize(data)

@@ -7,18 +7,20 @@ one DescribeShareGroupOffsets. Only states, the numbers of members and offsets a
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from kafkatools.core.admin.client import AdminClient, error_of
 from kafkatools.core.admin.group_offsets import GroupOffsets, fetch_offsets, read_offset_fetch
 from kafkatools.core.admin.groups import CLASSIC, CONSUMER, SHARE, UNKNOWN
-from kafkatools.core.admin.share_groups import read_offsets
+from kafkatools.core.admin.share_groups import ShareOffsets, read_offsets
 from kafkatools.core.errors import KafkaError, UnsupportedVersion
 from kafkatools.core.net.requests import Answer, Question
 from kafkatools.core.protocol.api_versions import ApiKey
 from kafkatools.tools.monitor.view import GroupPartition, GroupView
 
 TopicPartition = tuple[str, int]
+_StateAndMembers = tuple[str, int]
+_Told = _StateAndMembers | GroupOffsets | ShareOffsets | KafkaError
 
 # OffsetFetch of many groups at once, by the names of topics.
 _FIRST_FETCH, _LAST_FETCH = 8, 9
@@ -65,7 +67,7 @@ class GroupQuestions:
         """The answers, in the order of the questions."""
         for (kind, node, names), answer in zip(self._kinds, answers, strict=True):
             if kind == "offsets" and isinstance(answer.error, UnsupportedVersion):
-                found: Mapping[str, Any] = fetch_offsets(admin, names, timeout_ms=timeout_ms)
+                found: Mapping[str, _Told] = fetch_offsets(admin, names, timeout_ms=timeout_ms)
             elif answer.error is not None:
                 self._complain(node, _WHAT[kind], answer.error)
                 continue
@@ -73,14 +75,15 @@ class GroupQuestions:
                 found = _READERS[kind](answer)
             self._keep(kind, node, found)
 
-    def _keep(self, kind: str, node: int, found: Mapping[str, Any]) -> None:
+    def _keep(self, kind: str, node: int, found: Mapping[str, _Told]) -> None:
         for group_id, told in found.items():
-            error = told if isinstance(told, KafkaError) else getattr(told, "error", None)
-            if error is not None:
-                self._complain(node, f"{_WHAT[kind]} {group_id}", error)
-            elif kind == "offsets":
+            if isinstance(told, GroupOffsets) and told.error is not None:
+                told = told.error
+            if isinstance(told, KafkaError):
+                self._complain(node, f"{_WHAT[kind]} {group_id}", told)
+            elif isinstance(told, GroupOffsets):
                 self._offsets[group_id] = {key: (at.offset, None) for key, at in told.offsets.items()}
-            elif kind == "share offsets":
+            elif isinstance(told, ShareOffsets):
                 known = told.offsets.items()
                 self._offsets[group_id] = {
                     key: (at.start_offset, at.lag) for key, at in known if at.start_offset is not None
@@ -127,7 +130,7 @@ def read_listing(answer: Answer) -> list[ListedGroup] | KafkaError:
     ]
 
 
-def _described(answer: Answer) -> dict[str, Any]:
+def _described(answer: Answer) -> dict[str, _StateAndMembers | KafkaError]:
     return {
         group.group_id: error_of(group.error_code, getattr(group, "error_message", None))
         or (group.group_state, len(group.members))
@@ -139,7 +142,7 @@ def _fetched(answer: Answer) -> dict[str, GroupOffsets | KafkaError]:
     return read_offset_fetch(answer.entity, answer.api_version, "")
 
 
-def _share_offsets(answer: Answer) -> dict[str, Any]:
+def _share_offsets(answer: Answer) -> dict[str, ShareOffsets | KafkaError]:
     return {
         group.group_id: error_of(group.error_code, group.error_message) or read_offsets(group)
         for group in answer.entity.groups
@@ -183,7 +186,7 @@ _QUESTIONS: dict[str, Callable[[int, list[str]], Question]] = {
     "offsets": _offsets_question,
     "share offsets": _share_question,
 }
-_READERS: dict[str, Callable[[Answer], Mapping[str, Any]]] = {
+_READERS: dict[str, Callable[[Answer], Mapping[str, _Told]]] = {
     "consumer": _described,
     "classic": _described,
     "share": _described,

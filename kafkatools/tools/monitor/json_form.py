@@ -4,7 +4,7 @@ docs/json/monitor.md."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypedDict
 
 if TYPE_CHECKING:
     from kafkatools.core.admin.log_dirs import LogDir
@@ -20,7 +20,56 @@ if TYPE_CHECKING:
     )
 
 
-def view_json(view: ClusterView, findings: Sequence[str], unknowns: Sequence[str]) -> dict[str, Any]:
+class LogDirRow(TypedDict):
+    """One log directory of a broker; sizes in bytes."""
+
+    path: str
+    replicas: int
+    bytes: int
+    total_bytes: int | None
+    usable_bytes: int | None
+    error: str | None
+
+
+class _BrokerHead(TypedDict):
+    id: int
+    host: str
+    port: int
+    rack: str | None
+    fenced: bool
+    answering: bool
+    log_bytes: int | None
+    log_dirs: list[LogDirRow] | None
+
+
+class BrokerRow(_BrokerHead):
+    """One broker; the numbers of replicas count those in view."""
+
+    leaders: int
+    replicas: int
+    in_sync: int
+
+
+class ReplicaRow(TypedDict):
+    """One replica of the metadata log; `caught_up_time` in ms since 1970."""
+
+    id: int
+    voter: bool
+    log_end_offset: int
+    lag: int
+    caught_up_time: int | None
+
+
+class QuorumRow(TypedDict):
+    """The metadata quorum."""
+
+    leader: int
+    epoch: int
+    high_watermark: int
+    replicas: list[ReplicaRow]
+
+
+def view_json(view: ClusterView, findings: Sequence[str], unknowns: Sequence[str]) -> dict[str, object]:
     """All of it."""
     return {
         **head_json(view),
@@ -36,7 +85,7 @@ def view_json(view: ClusterView, findings: Sequence[str], unknowns: Sequence[str
     }
 
 
-def head_json(view: ClusterView) -> dict[str, Any]:
+def head_json(view: ClusterView) -> dict[str, object]:
     """What it is, and the totals."""
     from kafkatools.tools.monitor.conditions import what_is_wrong
 
@@ -69,7 +118,7 @@ def head_json(view: ClusterView) -> dict[str, Any]:
     }
 
 
-def brokers_json(view: ClusterView) -> list[dict[str, Any]]:
+def brokers_json(view: ClusterView) -> list[BrokerRow]:
     """The brokers, with what each leads and holds of what is looked at."""
     leaders: dict[int, int] = {}
     replicas: dict[int, int] = {}
@@ -91,7 +140,7 @@ def brokers_json(view: ClusterView) -> list[dict[str, Any]]:
     ]
 
 
-def _broker_json(broker: BrokerView) -> dict[str, Any]:
+def _broker_json(broker: BrokerView) -> _BrokerHead:
     return {
         "id": broker.id,
         "host": broker.host,
@@ -104,7 +153,7 @@ def _broker_json(broker: BrokerView) -> dict[str, Any]:
     }
 
 
-def _log_dir_json(path: LogDir) -> dict[str, Any]:
+def _log_dir_json(path: LogDir) -> LogDirRow:
     return {
         "path": path.path,
         "replicas": len(path.replicas),
@@ -115,7 +164,7 @@ def _log_dir_json(path: LogDir) -> dict[str, Any]:
     }
 
 
-def topic_json(topic: TopicView) -> dict[str, Any]:
+def topic_json(topic: TopicView) -> dict[str, object]:
     """A topic, its partitions counted."""
     parts = topic.partitions
     return {
@@ -134,7 +183,7 @@ def topic_json(topic: TopicView) -> dict[str, Any]:
     }
 
 
-def partition_json(part: PartitionView) -> dict[str, Any]:
+def partition_json(part: PartitionView) -> dict[str, object]:
     """A partition."""
     return {
         "topic": part.topic,
@@ -157,7 +206,7 @@ def partition_json(part: PartitionView) -> dict[str, Any]:
     }
 
 
-def quorum_json(quorum: MetadataQuorum | None) -> dict[str, Any] | None:
+def quorum_json(quorum: MetadataQuorum | None) -> QuorumRow | None:
     """The quorum; null where there is none, or nobody told."""
     if quorum is None:
         return None
@@ -180,7 +229,7 @@ def quorum_json(quorum: MetadataQuorum | None) -> dict[str, Any] | None:
     }
 
 
-def group_json(group: GroupView) -> dict[str, Any]:
+def group_json(group: GroupView) -> dict[str, object]:
     """A group, with its lag and rate by topic."""
     consumed = group.consumed_by_topic or {}
     return {
@@ -201,7 +250,7 @@ def group_json(group: GroupView) -> dict[str, Any]:
     }
 
 
-def events_json(events: Iterable[Event]) -> list[dict[str, Any]]:
+def events_json(events: Iterable[Event]) -> list[dict[str, object]]:
     """Events, in their order."""
     return [
         {
@@ -217,7 +266,7 @@ def events_json(events: Iterable[Event]) -> list[dict[str, Any]]:
     ]
 
 
-def problems_json(problems: Iterable[Problem]) -> list[dict[str, Any]]:
+def problems_json(problems: Iterable[Problem]) -> list[dict[str, object]]:
     """What was not told."""
     return [
         {"broker": one.broker if one.broker >= 0 else None, "what": one.what, "error": one.error} for one in problems

@@ -105,8 +105,8 @@ def broker_questions(brokers: Iterable[int]) -> dict[str, Question]:
     return found
 
 
-def _cluster_fields(version: int) -> dict[str, Any]:
-    fields: dict[str, Any] = {"include_cluster_authorized_operations": False}
+def _cluster_fields(version: int) -> dict[str, object]:
+    fields: dict[str, object] = {"include_cluster_authorized_operations": False}
     if version >= 1:
         fields["endpoint_type"] = BROKERS
     if version >= 2:

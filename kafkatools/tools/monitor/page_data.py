@@ -20,7 +20,7 @@ _COLUMNS = 8
 _CHARTS = 3
 
 
-def page_data(board: Board, topic: str) -> dict[str, Any]:
+def page_data(board: Board, topic: str) -> dict[str, object]:
     """The object; `error` says why the view is not a new one, the rest is missing before the first view."""
     view, error = board.last
     if view is None:
@@ -54,14 +54,14 @@ def _point(point: Point) -> list[float | int | None]:
     return [point.time_ms, point.messages_in, point.bytes_in, point.lag, point.under_replicated]
 
 
-def _group(view: ClusterView, group: GroupView) -> dict[str, Any]:
+def _group(view: ClusterView, group: GroupView) -> dict[str, object]:
     from kafkatools.tools.monitor.assessment import catches_up_s
     from kafkatools.tools.monitor.json_form import group_json
 
     return {**group_json(group), "catches_up_s": catches_up_s(view, group)}
 
 
-def _topic(view: ClusterView, name: str, points: Sequence[Point]) -> dict[str, Any] | None:
+def _topic(view: ClusterView, name: str, points: Sequence[Point]) -> dict[str, object] | None:
     """The chosen topic: its partitions with the lag of the groups that are furthest behind, and both over time: lists
     of a time, messages per second, and the lags of the first groups."""
     chosen = next((topic for topic in view.topics if topic.name == name), None)

@@ -12,7 +12,7 @@ import fcntl
 import json
 import os
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple, TypedDict
 from urllib.parse import quote
 
 from kafkatools.core import atomic_file
@@ -78,7 +78,7 @@ class Journal:
         """Gives the lock back."""
         os.close(self._lock)
 
-    def _fields(self, record: Record) -> dict[str, Any]:
+    def _fields(self, record: Record) -> dict[str, object]:
         replicas = [
             {"topic": topic, "partition": number, "before": list(before), "after": list(after)}
             for (topic, number), (before, after) in record.replicas.items()
@@ -90,7 +90,7 @@ class Journal:
     def _read(self) -> Record | None:
         try:
             with open(self._path, encoding="utf-8") as file:
-                fields = json.load(file)
+                fields: _RecordFields = json.load(file)
             return _record(fields)
         except FileNotFoundError:
             return None
@@ -101,7 +101,34 @@ class Journal:
             ) from None
 
 
-def _record(fields: Mapping[str, Any]) -> Record:
+class _SettingFields(TypedDict):
+    """One throttle that was set, with the value that it replaced."""
+
+    kind: int
+    name: str
+    setting: str
+    before: str | None
+    values: list[str]
+
+
+class _ReplicaFields(TypedDict):
+    """The replicas of one partition before and after its move."""
+
+    topic: str
+    partition: int
+    before: list[int]
+    after: list[int]
+
+
+class _RecordFields(TypedDict):
+    """The journal's file."""
+
+    version: int
+    settings: list[_SettingFields]
+    replicas: list[_ReplicaFields]
+
+
+def _record(fields: _RecordFields) -> Record:
     if fields["version"] != _VERSION:
         raise ValueError(f"version {fields['version']}")
     settings = tuple(
@@ -115,5 +142,5 @@ def _record(fields: Mapping[str, Any]) -> Record:
     return Record(settings, replicas)
 
 
-def _ids(numbers: Sequence[Any]) -> tuple[int, ...]:
+def _ids(numbers: Sequence[int | str]) -> tuple[int, ...]:
     return tuple(int(number) for number in numbers)

@@ -317,13 +317,13 @@ class ReplicaVerifier:
         ]
 
     def _question(self, node: int, keys: Sequence[TopicPartition]) -> Question:
-        def fields(version: int) -> dict[str, Any]:
+        def fields(version: int) -> dict[str, object]:
             topics: dict[str, list[dict[str, int]]] = {}
             for name, partition in keys:
                 place = {"partition": partition, "fetch_offset": self.offsets[name, partition]}
                 topics.setdefault(name, []).append({**place, "partition_max_bytes": self._fetch_size})
             has_ids = version >= _FIRST_WITH_TOPIC_IDS
-            wanted: dict[str, Any] = {
+            wanted: dict[str, object] = {
                 "max_wait": self._max_wait_ms,
                 "min_bytes": 1,
                 "max_bytes": _MAX_BYTES,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kafkatools.exit_status import ExitStatus
 
@@ -114,7 +114,7 @@ def _show_members(session: Session, descriptions: Iterable[GroupDescription]) ->
             _print_members(session, description)
 
 
-def _member_json(member: MemberDescription) -> dict[str, Any]:
+def _member_json(member: MemberDescription) -> dict[str, object]:
     return {
         "consumer_id": member.member_id,
         "client_id": member.client_id,

@@ -76,7 +76,7 @@ def plain_decoder(
 
 
 def coordinator_decoder(
-    records: CoordinatorRecords, value_as_json: Callable[[Any], dict[str, Any]] = to_json
+    records: CoordinatorRecords, value_as_json: Callable[[Any], dict[str, object]] = to_json
 ) -> Decoder:
     """Records of a coordinator's topic."""
 
@@ -107,7 +107,7 @@ def offsets_decoder() -> Decoder:
     return coordinator_decoder(offsets.RECORDS, _group_value)
 
 
-def _group_value(entity: Any) -> dict[str, Any]:
+def _group_value(entity: Any) -> dict[str, object]:
     from kafkatools.core.protocol.schemas.consumer_protocol import (
         ConsumerProtocolAssignment,
         ConsumerProtocolSubscription,
@@ -122,7 +122,7 @@ def _group_value(entity: Any) -> dict[str, Any]:
     return json
 
 
-def _replace(shown: dict[str, Any], name: str, schema: Schema, data: bytes) -> None:
+def _replace(shown: dict[str, object], name: str, schema: Schema, data: bytes) -> None:
     version = int.from_bytes(data[:2], "big", signed=True)
     try:
         # a version from the future is read as the newest one that is known, as Kafka's own reader does

@@ -24,7 +24,7 @@ from kafkatools.core.log.dump.segment_file import SegmentFile
 from kafkatools.core.log.dump.segment_limits import SegmentLimits
 from kafkatools.core.log.dump.state_files import AbortedTransaction, ProducerEntry
 
-Row = Mapping[str, Any]
+Row = Mapping[str, object]
 
 
 def finding_row(finding: Finding) -> Row:
@@ -84,7 +84,7 @@ class JsonLines:
             self._write(self._record_row(header, record, decoder))
 
     def _record_row(self, header: Header, record: DumpedRecord, decoder: Decoder | None) -> Row:
-        row: dict[str, Any] = {"type": "record", "file": self._path, "offset": record.offset}
+        row: dict[str, object] = {"type": "record", "file": self._path, "offset": record.offset}
         row |= {"timestamp": record.timestamp, "timestamp_type": header.timestamp_type}
         if isinstance(header, V2Header):
             row["sequence"] = record.sequence
@@ -121,7 +121,7 @@ class JsonLines:
 
     def producer(self, path: str, entry: ProducerEntry) -> None:
         first_offset = entry.current_transaction_first_offset
-        row: dict[str, Any] = {
+        row: dict[str, object] = {
             "type": "producer",
             "file": path,
             "producer_id": entry.producer_id,
@@ -150,7 +150,7 @@ class JsonLines:
 
 
 def _batch_row(path: str, header: Header) -> Row:
-    row: dict[str, Any] = {"type": "batch", "file": path, "position": header.position, "size": header.size_bytes}
+    row: dict[str, object] = {"type": "batch", "file": path, "position": header.position, "size": header.size_bytes}
     row |= {"magic": header.magic, "codec": _codec_or_number(header.codec)}
     row |= {"crc": header.crc, "is_valid": header.is_valid, "last_offset": header.last_offset}
     row |= {"timestamp_type": header.timestamp_type, "max_timestamp": header.max_timestamp}

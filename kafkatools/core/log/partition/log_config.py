@@ -78,7 +78,7 @@ class LogConfig:
         return self.message_timestamp_type == "LogAppendTime"
 
     @classmethod
-    def from_values(cls, values: Mapping[str, Any]) -> "LogConfig":
+    def from_values(cls, values: Mapping[str, object]) -> "LogConfig":
         """From settings by their dotted names (text or already typed); names that are no business of a log are skipped.
 
         `internal.segment.bytes` stands for segment.bytes below its lower limit, as in Kafka's own tests.
@@ -90,7 +90,7 @@ class LogConfig:
             if attribute in known and value is not None:
                 given[attribute] = _typed(known[attribute], value)
         if "internal.segment.bytes" in values:
-            given["segment_bytes"] = int(values["internal.segment.bytes"])
+            given["segment_bytes"] = int(str(values["internal.segment.bytes"]))
         return cls(**given)
 
 

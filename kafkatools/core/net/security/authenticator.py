@@ -9,6 +9,7 @@ is final for the connection (AUTHENTICATION_FAILED); whoever waits for it is tol
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from kafkatools.core.clock import Clock
@@ -101,7 +102,7 @@ class Authenticator:
         fields = {"mechanism": self._login.mechanism}
         self._send(node, ApiKey.SASL_HANDSHAKE, fields, _MIN_HANDSHAKE_VERSION, now_ms)
 
-    def _send(self, node: int, api_key: ApiKey, fields: dict[str, Any], min_version: int, now_ms: int) -> None:
+    def _send(self, node: int, api_key: ApiKey, fields: Mapping[str, object], min_version: int, now_ms: int) -> None:
         from kafkatools.core.net.network_client import ClientRequest
 
         request = ClientRequest(

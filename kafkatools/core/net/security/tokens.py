@@ -13,7 +13,7 @@ import re
 import shlex
 import subprocess
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from kafkatools.core.clock import Clock
 from kafkatools.core.errors import AuthenticationFailed, ConfigError
@@ -126,7 +126,7 @@ def file_source(path: str, clock: Clock) -> TokenSource:
 
 def unsecured_source(options: Mapping[str, str], clock: Clock) -> TokenSource:
     """A token without a signature, for tests (OAuthBearerUnsecuredLoginCallbackHandler). Raises ConfigError."""
-    claims: dict[str, Any] = {}
+    claims: dict[str, object] = {}
     for name, value in options.items():
         if name.startswith(_STRING):
             claims[name.removeprefix(_STRING)] = value
@@ -157,6 +157,6 @@ def _number(name: str, value: str) -> float:
         raise ConfigError(f"{name} in sasl.jaas.config is not a number") from None
 
 
-def _encoded(value: Mapping[str, Any]) -> str:
+def _encoded(value: Mapping[str, object]) -> str:
     text = json.dumps(value, separators=(",", ":")).encode()
     return base64.urlsafe_b64encode(text).decode().rstrip("=")

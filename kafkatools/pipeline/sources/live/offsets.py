@@ -103,15 +103,19 @@ def new_records(start: Offsets, latest: Offsets) -> int:
 # --- Spark's JSON
 
 
-def to_json(offsets: Offsets) -> dict[str, Any]:
+JsonOffsets = Mapping[str, Mapping[str, Any]]
+"""Offsets by partition, by topic, as JSON has them: partitions are text. One key holds the offsets of a beginning."""
+
+
+def to_json(offsets: Offsets) -> dict[str, dict[str, int]]:
     """Offsets as a stream gives them to Spark; equal offsets give equal text."""
-    found: dict[str, Any] = {}
+    found: dict[str, dict[str, int]] = {}
     for topic, partition in sorted(offsets):
         found.setdefault(topic, {})[str(partition)] = offsets[TopicPartition(topic, partition)]
     return found
 
 
-def from_json(value: Mapping[str, Any]) -> dict[TopicPartition, int]:
+def from_json(value: JsonOffsets) -> dict[TopicPartition, int]:
     """Offsets as Spark gives them back."""
     try:
         return {
@@ -124,12 +128,12 @@ def from_json(value: Mapping[str, Any]) -> dict[TopicPartition, int]:
         raise PipelineError(f"The checkpoint is not one of this source: {value!r} are no offsets of topics") from None
 
 
-def with_beginning(end: Mapping[str, Any], began: Mapping[str, Any]) -> dict[str, Any]:
+def with_beginning(end: JsonOffsets, began: JsonOffsets) -> dict[str, Mapping[str, Any]]:
     """The end of a stream's first batch, which tells where that began."""
     return {**end, _BEGAN: dict(began)}
 
 
-def beginning_of(end: Mapping[str, Any]) -> dict[str, Any] | None:
+def beginning_of(end: JsonOffsets) -> dict[str, Mapping[str, int]] | None:
     """Where the stream began, if this is the end of its first batch."""
     began = end.get(_BEGAN)
     return None if began is None else dict(began)

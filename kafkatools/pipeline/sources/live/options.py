@@ -11,9 +11,9 @@ import difflib
 import json
 import logging
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from kafkatools.core import config as tables
 from kafkatools.core.config import Config
@@ -21,6 +21,9 @@ from kafkatools.core.errors import ConfigError
 from kafkatools.core.topic_partition import TopicPartition
 from kafkatools.pipeline.errors import PipelineError
 from kafkatools.pipeline.sources.record_bounds import RecordBounds
+
+if TYPE_CHECKING:
+    pass
 
 _log = logging.getLogger(__name__)
 
@@ -331,7 +334,7 @@ def _check_pattern(text: str) -> None:
 
 
 def _partitions(text: str) -> tuple[TopicPartition, ...]:
-    def read(value: Any) -> tuple[TopicPartition, ...]:
+    def read(value: Mapping[str, Sequence[int]]) -> tuple[TopicPartition, ...]:
         found = [TopicPartition(topic, part) for topic, parts in value.items() for part in parts]
         if not found or not all(type(part.partition) is int and 0 <= part.partition <= _MAX_INT for part in found):
             raise ValueError
@@ -341,7 +344,7 @@ def _partitions(text: str) -> tuple[TopicPartition, ...]:
 
 
 def _by_partition(option: str, text: str, example: str, least: int) -> dict[TopicPartition, int]:
-    def read(value: Any) -> dict[TopicPartition, int]:
+    def read(value: Mapping[str, Mapping[str, int]]) -> dict[TopicPartition, int]:
         found = {
             TopicPartition(topic, int(part)): number for topic, parts in value.items() for part, number in parts.items()
         }

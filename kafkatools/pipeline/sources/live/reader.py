@@ -15,13 +15,14 @@ import os
 import uuid
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from kafkatools.pipeline.errors import PipelineError
 from kafkatools.pipeline.run.reports import RECORDS, SplitReport, write_report
 from kafkatools.pipeline.sources.spark_api import InputPartition
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql.types import StructType
 
     from kafkatools.core.consumer.fetcher import FetchedBatches
@@ -90,7 +91,7 @@ class Task(NamedTuple):
     bounds: RecordBounds
 
 
-def read_split(split: LiveSplit, task: Task) -> Iterator[Any]:
+def read_split(split: LiveSplit, task: Task) -> Iterator[pa.RecordBatch]:
     """The rows of a range as pyarrow.RecordBatches. Raises PipelineError."""
     from kafkatools.core.consumer.range_reader import RangeLost
     from kafkatools.core.errors import KafkaError
@@ -115,7 +116,7 @@ def read_split(split: LiveSplit, task: Task) -> Iterator[Any]:
         write_report(task.options.report_path, report)
 
 
-def _read_range(split: LiveSplit, task: Task, report: SplitReport) -> Iterator[Any]:
+def _read_range(split: LiveSplit, task: Task, report: SplitReport) -> Iterator[pa.RecordBatch]:
     from kafkatools.pipeline.sources.arrow_rows import ArrowRows
 
     bounds = replace(
@@ -180,7 +181,7 @@ def _add(rows: ArrowRows, run: Run, has_positions: bool) -> None:
 
 
 # A worker runs task after task, one at a time: the consumers that are not in use, by their settings.
-_idle: dict[tuple[Any, ...], RangeReader] = {}
+_idle: dict[tuple[object, ...], RangeReader] = {}
 
 
 def close_idle() -> None:

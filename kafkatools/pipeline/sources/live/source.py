@@ -8,7 +8,7 @@ ends that are taken then are the ends of the batch. Rows are made by the executo
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kafkatools.pipeline.sources.live.options import is_set, read_options
 from kafkatools.pipeline.sources.live.reader import LiveSplit, Task, read_split, splits_of
@@ -16,9 +16,12 @@ from kafkatools.pipeline.sources.record_bounds import from_filters
 from kafkatools.pipeline.sources.spark_api import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql.datasource import Filter
     from pyspark.sql.types import StructType
 
     from kafkatools.pipeline.sources.live.options import SourceOptions
+    from kafkatools.pipeline.sources.spark_api import DataSourceArrowWriter, DataSourceStreamArrowWriter
 
 
 class KtDataSource(DataSource):
@@ -51,13 +54,13 @@ class KtDataSource(DataSource):
         check_schema(schema)
         return LiveStreamReader(schema, read_options(self.options, is_streaming=True))
 
-    def writer(self, schema: StructType, overwrite: bool) -> Any:
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
         """For `df.write`."""
         from kafkatools.pipeline.sinks.sink import batch_writer
 
         return batch_writer(self.options, schema, overwrite)
 
-    def streamWriter(self, schema: StructType, overwrite: bool) -> Any:  # noqa: N802 - PySpark's name
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamArrowWriter:  # noqa: N802 - PySpark's name
         """For `df.writeStream`."""
         from kafkatools.pipeline.sinks.sink import stream_writer
 
@@ -82,7 +85,7 @@ class LiveReader(DataSourceReader):
         finally:
             cluster.close()
 
-    def read(self, partition: InputPartition) -> Iterator[Any]:
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of a task as pyarrow.RecordBatches."""
         if isinstance(partition, LiveSplit):  # a query without any has one of PySpark's own
             yield from read_split(partition, Task(self._options, self._schema, self._bounds))
@@ -92,7 +95,7 @@ class FilteredLiveReader(LiveReader):
     """The same with `pushFilters`, which is not the rule: Spark keeps one reader for all scans of a DataFrame, and what
     the filters of one left out is missing in the others (see `log_source.FilteredLogReader`)."""
 
-    def pushFilters(self, filters: list[Any]) -> Iterable[Any]:  # noqa: N802 - PySpark's name
+    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802 - PySpark's name
         """Takes up what filters say of topic, partition, offset and timestamp."""
         bounds, left = from_filters(filters)
         self._bounds = self._bounds.within(bounds)

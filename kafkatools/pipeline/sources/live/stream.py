@@ -33,13 +33,13 @@ from kafkatools.pipeline.sources.spark_api import (
 )
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql.streaming.datasource import ReadLimit
     from pyspark.sql.types import StructType
 
     from kafkatools.pipeline.sources.live.cluster import LiveCluster
+    from kafkatools.pipeline.sources.live.offsets import JsonOffsets
     from kafkatools.pipeline.sources.live.options import SourceOptions
-
-
-Json = Mapping[str, Any]
 
 
 class LiveStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: ignore[misc]
@@ -53,19 +53,21 @@ class LiveStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # 
         self._clock = clock or SystemClock()
         self._cluster: LiveCluster = LiveCluster(options)
         self._ids: dict[TopicPartition, uuid.UUID | None] = {}
-        self._began: Json | None = None  # where the stream begins, asked for in this process: no batch is finished
-        self._position: Json | None = None  # where the stream is, as far as Spark's calls tell
+        self._began: JsonOffsets | None = (
+            None  # where the stream begins, asked for in this process: no batch is finished
+        )
+        self._position: JsonOffsets | None = None  # where the stream is, as far as Spark's calls tell
         self._target: dict[TopicPartition, int] | None = None  # the ends of Trigger.AvailableNow
         self._seen: dict[TopicPartition, int] = {}
         self._last_trigger_ms: int | None = None
 
     # --- what PySpark calls
 
-    def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - PySpark's name
+    def initialOffset(self) -> dict[str, Mapping[str, Any]]:  # noqa: N802 - PySpark's name
         """Where a new stream begins."""
         return dict(self._beginning())
 
-    def getDefaultReadLimit(self) -> Any:  # noqa: N802
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
         """What the options say of a trigger; a least number goes by our own rules as well."""
         if self._options.max_offsets_per_trigger is not None:
             return ReadMaxRows(self._options.max_offsets_per_trigger)
@@ -77,7 +79,9 @@ class LiveStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # 
         """What is there now is all that this run reads."""
         self._target = self._latest({})
 
-    def latestOffset(self, start: Json | None = None, limit: Any = None) -> dict[str, Any]:  # noqa: N802
+    def latestOffset(
+        self, start: JsonOffsets | None = None, limit: ReadLimit | None = None
+    ) -> dict[str, Mapping[str, Any]]:  # noqa: N802
         """How far the next trigger goes; `start` itself when there is nothing to do yet."""
         begin = self._position if start is None else start
         begin = self._beginning() if begin is None else begin
@@ -93,13 +97,13 @@ class LiveStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # 
         found = live_offsets.to_json(ends)
         if begin == self._began:
             return live_offsets.with_beginning(found, begin)
-        return found
+        return dict(found)
 
-    def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802
+    def reportLatestOffset(self) -> dict[str, dict[str, int]] | None:  # noqa: N802
         """The ends of the topics when they were last looked at."""
         return live_offsets.to_json(self._seen) if self._seen else None
 
-    def partitions(self, start: Json, end: Json) -> Sequence[InputPartition]:
+    def partitions(self, start: JsonOffsets, end: JsonOffsets) -> Sequence[InputPartition]:
         """The tasks of a trigger."""
         self._position = end
         if start == end:
@@ -110,12 +114,12 @@ class LiveStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # 
         ranges = self._ranges(live_offsets.from_json(start), live_offsets.from_json(end))
         return splits_of(ranges, self._options, self._schema, self._cluster)
 
-    def read(self, partition: InputPartition) -> Iterator[Any]:
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of a task as pyarrow.RecordBatches."""
         if isinstance(partition, LiveSplit):
             yield from read_split(partition, Task(self._options, self._schema, RecordBounds()))
 
-    def commit(self, end: Json) -> None:
+    def commit(self, end: JsonOffsets) -> None:
         """Nothing is kept anywhere but in the checkpoint."""
 
     def stop(self) -> None:
@@ -124,7 +128,7 @@ class LiveStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # 
 
     # --- where
 
-    def _beginning(self) -> Json:
+    def _beginning(self) -> JsonOffsets:
         if self._began is None:
             parts = self._cluster.partitions()
             starts = self._cluster.resolve(self._options.starting, parts, is_start=True)
@@ -154,7 +158,7 @@ class LiveStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # 
 
     # --- how much
 
-    def _limited(self, start: Offsets, latest: Offsets, limit: Any) -> Mapping[TopicPartition, int] | None:
+    def _limited(self, start: Offsets, latest: Offsets, limit: ReadLimit | None) -> Mapping[TopicPartition, int] | None:
         """Where a trigger ends; None when it waits for more."""
         if isinstance(limit, ReadAllAvailable):
             return latest

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -25,6 +25,7 @@ from kafkatools.pipeline.sources.log.splits import LogSplit, LogTask
 from kafkatools.pipeline.sources.record_bounds import MAX_LONG
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql.types import StructType
 
 RECORDS, BATCHES, ERRORS = "records", "batches", "errors"
@@ -43,11 +44,11 @@ class ReadOptions:
     report_path: str | None = None
 
 
-def read_task(task: LogTask, schema: StructType, options: ReadOptions) -> Iterator[Any]:
+def read_task(task: LogTask, schema: StructType, options: ReadOptions) -> Iterator[pa.RecordBatch]:
     """The rows of a task as pyarrow.RecordBatches. Raises PipelineError for a file that cannot be read, and with
     `is_strict` for damage.
     """
-    readers: dict[str, Callable[..., Iterator[Any]]] = {
+    readers: dict[str, Callable[..., Iterator[pa.RecordBatch]]] = {
         RECORDS: _SplitReader.records,
         BATCHES: _SplitReader.batches,
         ERRORS: _SplitReader.errors,
@@ -78,7 +79,7 @@ class _SplitReader:
 
     # -- tables --
 
-    def records(self) -> Iterator[Any]:
+    def records(self) -> Iterator[pa.RecordBatch]:
         """One row a record."""
         split = self._split
         rows = ArrowRows(self._schema, split.file.topic, split.file.partition, split.bounds)
@@ -96,7 +97,7 @@ class _SplitReader:
         self.report.records = rows.records
         self.report.first_offset, self.report.last_offset = rows.first_offset, rows.last_offset
 
-    def errors(self) -> Iterator[Any]:
+    def errors(self) -> Iterator[pa.RecordBatch]:
         """One row a damage."""
         from pyspark.sql.types import StructType
 
@@ -110,7 +111,7 @@ class _SplitReader:
         if self.report.damages:
             yield damage_rows(schema, file.topic, file.partition, self.report.damages)
 
-    def batches(self) -> Iterator[Any]:
+    def batches(self) -> Iterator[pa.RecordBatch]:
         """One row a batch."""
         from kafkatools.pipeline.sources.log.tables import BatchRows
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kafkatools.pipeline.sources import schema as columns
 from kafkatools.pipeline.sources.log.options import LogOptions, read_options
@@ -18,6 +18,8 @@ from kafkatools.pipeline.sources.spark_api import DataSource, DataSourceReader, 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    import pyarrow as pa
+    from pyspark.sql.datasource import Filter
     from pyspark.sql.types import StructType
 
     from kafkatools.core.topic_partition import TopicPartition
@@ -75,7 +77,7 @@ class LogReader(DataSourceReader):
         tasks = make_tasks(files, bounds, split_bytes=options.split_bytes, min_partitions=options.min_partitions or 1)
         return [_with_transactions(task, transactions) for task in tasks]
 
-    def read(self, partition: InputPartition) -> Iterator[Any]:
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of a task."""
         from kafkatools.pipeline.sources.log.reader import read_task
         from kafkatools.pipeline.sources.log.splits import LogTask
@@ -115,7 +117,7 @@ class FilteredLogReader(LogReader):
     query (a union, a join, the next action) left out is missing in the others. Filters of `kt pipeline` come as bounds.
     """
 
-    def pushFilters(self, filters: list[Any]) -> Iterable[Any]:  # noqa: N802 - PySpark's name
+    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802 - PySpark's name
         """Takes what can be said as bounds; the filters that Spark still has to apply."""
         if self._options.reading.table != "records":
             return filters

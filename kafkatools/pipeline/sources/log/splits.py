@@ -11,7 +11,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -104,7 +104,7 @@ def _overlaps(file: LogFile, bounds: RecordBounds) -> bool:
 # -- indexes --
 
 
-def read_index(file: LogFile) -> npt.NDArray[Any]:
+def read_index(file: LogFile) -> npt.NDArray[np.int64]:
     """The sound entries of a segment's `.index`: offsets, absolute, and positions; none when there is no index."""
     entries = _entries(file, INDEX_SUFFIX, _INDEX_ENTRY)
     found = np.empty((len(entries), 2), np.int64)
@@ -115,7 +115,7 @@ def read_index(file: LogFile) -> npt.NDArray[Any]:
     return found[: _leading(good)]
 
 
-def _entries(file: LogFile, suffix: str, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
+def _entries(file: LogFile, suffix: str, dtype: np.dtype[np.void]) -> npt.NDArray[np.void]:
     data = file.read_beside(suffix) or b""
     return np.frombuffer(data, dtype, len(data) // dtype.itemsize)
 
@@ -128,7 +128,7 @@ def _leading(good: npt.NDArray[np.bool_]) -> int:
     return int(bad[0]) if len(bad) else len(good)
 
 
-def narrow(file: LogFile, bounds: RecordBounds, index: npt.NDArray[Any]) -> LogSplit | None:
+def narrow(file: LogFile, bounds: RecordBounds, index: npt.NDArray[np.int64]) -> LogSplit | None:
     """The part of a segment that may hold what is wanted, as far as its indexes say; None for nothing."""
     start, end = 0, file.size_bytes
     first = bounds.start_offset
@@ -166,7 +166,7 @@ def _offset_before(file: LogFile, timestamp: int) -> int | None:
     return file.base_offset + int(offsets[at]) if at >= 0 else file.base_offset
 
 
-def _sound_start(file: LogFile, entry: npt.NDArray[Any]) -> int:
+def _sound_start(file: LogFile, entry: npt.NDArray[np.int64]) -> int:
     """The position of an entry whose batch is one and ends with its offset; 0 for any other."""
     offset, position = int(entry[0, 0]), int(entry[0, 1])
     with storage.open_segment(file.url) as segment:
@@ -191,7 +191,7 @@ def _begins_batch(segment: SegmentFile, position: int, offset: int | None) -> bo
 # -- cutting --
 
 
-def _cut(split: LogSplit, index: npt.NDArray[Any], size: int) -> Iterator[LogSplit]:
+def _cut(split: LogSplit, index: npt.NDArray[np.int64], size: int) -> Iterator[LogSplit]:
     """A stretch in pieces of about a size."""
     count = -(-split.size_bytes // size)
     goals = [split.start_position + split.size_bytes * number // count for number in range(1, count)]
@@ -200,7 +200,7 @@ def _cut(split: LogSplit, index: npt.NDArray[Any], size: int) -> Iterator[LogSpl
         yield replace(split, start_position=start, end_position=end)
 
 
-def _edges(split: LogSplit, index: npt.NDArray[Any], goals: list[int]) -> list[int]:
+def _edges(split: LogSplit, index: npt.NDArray[np.int64], goals: list[int]) -> list[int]:
     """Positions of batches at or behind the goals, rising, strictly within the stretch."""
     if not goals:
         return []
@@ -218,7 +218,7 @@ def _edges(split: LogSplit, index: npt.NDArray[Any], goals: list[int]) -> list[i
     return sorted(edge for edge in found if split.start_position < edge < split.end_position)
 
 
-def _indexed_edge(segment: SegmentFile, index: npt.NDArray[Any], goal: int) -> int:
+def _indexed_edge(segment: SegmentFile, index: npt.NDArray[np.int64], goal: int) -> int:
     at = int(np.searchsorted(index[:, 1], goal, "left"))
     for offset, position in index[at : at + _TRIES].tolist():
         if _begins_batch(segment, position, offset):

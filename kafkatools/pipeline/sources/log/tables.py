@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from kafkatools.pipeline.run.reports import Damage
+    from kafkatools.pipeline.sources.arrow_columns import Items
     from kafkatools.pipeline.sources.log.files import LogFile
     from kafkatools.pipeline.sources.log.sections import Section
 
@@ -27,7 +28,7 @@ _CODEC = 7
 _ROWS_AT_ONCE = 1 << 14
 
 
-def damage_rows(schema: StructType, topic: str, partition: int, damages: Sequence[Damage]) -> Any:
+def damage_rows(schema: StructType, topic: str, partition: int, damages: Sequence[Damage]) -> pa.RecordBatch:
     """One row a damage."""
     columns = {
         "topic": [topic] * len(damages),
@@ -72,7 +73,7 @@ class BatchRows:
         if states is not None:
             self._states += [states[row] for row in np.flatnonzero(kept).tolist()]
 
-    def take(self) -> Any:
+    def take(self) -> pa.RecordBatch:
         """What was gathered, as a pyarrow.RecordBatch."""
         headers, file = np.concatenate(self._headers), self._file
         makers = _MAKERS | {
@@ -87,7 +88,7 @@ class BatchRows:
         return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
 
 
-def _array(made: Any, arrow_type: Any) -> Any:
+def _array(made: Items | pa.Array, arrow_type: pa.DataType) -> pa.Array:
     if isinstance(made, np.ndarray):
         return pa.array(made).cast(arrow_type)
     return made.cast(arrow_type)
@@ -112,24 +113,24 @@ def _with_legacy(section: Section) -> Longs:
     return headers
 
 
-def _counts(headers: Longs) -> Any:
+def _counts(headers: Longs) -> pa.Array:
     return pa.array(headers[:, table.COUNT], mask=headers[:, table.COUNT] < 0)
 
 
-def _codecs(headers: Longs) -> Any:
+def _codecs(headers: Longs) -> pa.Array:
     codes = headers[:, table.ATTRIBUTES] & _CODEC
     return pa.array(CODECS).take(pa.array(codes, mask=codes >= len(CODECS)))
 
 
-def _has(mask: int) -> Callable[[Longs], Any]:
+def _has(mask: int) -> Callable[[Longs], Items | pa.Array]:
     return lambda headers: headers[:, table.ATTRIBUTES] & mask != 0
 
 
-def _column(index: int) -> Callable[[Longs], Any]:
+def _column(index: int) -> Callable[[Longs], Items | pa.Array]:
     return lambda headers: headers[:, index]
 
 
-_MAKERS: dict[str, Callable[[Longs], Any]] = {
+_MAKERS: dict[str, Callable[[Longs], Items | pa.Array]] = {
     "size": _column(table.SIZE),
     "baseoffset": _column(table.BASE_OFFSET),
     "lastoffset": lambda headers: headers[:, table.BASE_OFFSET] + headers[:, table.LAST_DELTA],
