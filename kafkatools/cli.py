@@ -11,7 +11,7 @@ from __future__ import annotations
 import signal
 from collections.abc import Callable, Sequence
 from types import FrameType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from kafkatools import KAFKA_VERSION, __version__
 from kafkatools.commands import ALIASES, COMMANDS, load
@@ -21,6 +21,8 @@ from kafkatools.options.profiles import ensure_confirmed, profile_for
 from kafkatools.options.table import Command, all_options
 
 if TYPE_CHECKING:
+    import logging
+
     from kafkatools.console import Console
 
 _HINTS = {
@@ -114,7 +116,7 @@ def run_command(command: Command, arguments: Sequence[str], console: Console, ch
 
 
 def _run(command: Command, args: Args, console: Console) -> ExitStatus:
-    run: Callable[[Any, Any], ExitStatus] | None = command.run
+    run: Callable[[Console, Args], ExitStatus] | None = command.run
     if run is None:
         raise UsageError(f"kt {command.name} needs a subcommand")
     return run(console, args)
@@ -133,7 +135,7 @@ def _quiet_logs(console: Console) -> None:
     logger.setLevel(logging.DEBUG if console.is_debug else logging.NOTSET)
 
 
-def _log_lines(console: Console) -> Any:
+def _log_lines(console: Console) -> logging.Handler:
     """A logging handler that writes to the console's stderr."""
     import contextlib
     import logging

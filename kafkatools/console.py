@@ -15,7 +15,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO, overload
 
 from kafkatools.exit_status import UsageError
 from kafkatools.terminal import TerminalStream, draw, on_terminal
@@ -322,7 +322,13 @@ def _buffered(descriptor: int) -> BinaryIO:
     return open(descriptor, "wb", buffering=_BUFFER_BYTES, closefd=False)
 
 
-def _redacted(value: Any) -> Any:
+@overload
+def _redacted(value: str) -> str: ...
+@overload
+def _redacted(value: Mapping[str, object]) -> dict[str, object]: ...
+@overload
+def _redacted(value: object) -> object: ...
+def _redacted(value: object) -> object:
     """Remove secrets from a value for stderr (core/secrets.py)."""
     if isinstance(value, str):
         from kafkatools.core.secrets import redacted_line

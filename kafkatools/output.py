@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
-from typing import Any
 
 
 @cache
-def _dumps() -> Callable[[Any], str]:
+def _dumps() -> Callable[[object], str]:
     import json  # not for a --help
 
     from kafkatools.core.control_characters import json_safe
@@ -39,7 +38,7 @@ def json_line(row: Mapping[str, object]) -> str:
     return _dumps()(_plain(row))
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> object:
     if isinstance(value, (bytes, bytearray, memoryview)):
         return json_bytes(bytes(value))
     if isinstance(value, Mapping):

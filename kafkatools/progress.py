@@ -10,13 +10,14 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import IO, TYPE_CHECKING, Any, BinaryIO, cast
+from typing import IO, TYPE_CHECKING, BinaryIO, cast
 
 from kafkatools.core.control_characters import visible
 from kafkatools.terminal import DrawnText
 
 if TYPE_CHECKING:
     from rich.progress import Progress as RichProgress
+    from rich.progress import ProgressColumn
 
 _FIRST_S = 0.7
 _EACH_S = 0.2
@@ -120,7 +121,10 @@ class TerminalProgress(Progress):
 
         file = cast(IO[str], DrawnText(self._stream))
         console = RichConsole(file=file, force_terminal=True, width=self._width, no_color=not self._has_colour)
-        columns: list[Any] = [TextColumn("{task.description}", markup=False), BarColumn(bar_width=_BAR_WIDTH)]
+        columns: list[ProgressColumn] = [
+            TextColumn("{task.description}", markup=False),
+            BarColumn(bar_width=_BAR_WIDTH),
+        ]
         if self.total is None:
             columns.append(TimeElapsedColumn())
         else:

@@ -11,7 +11,6 @@ import signal
 import threading
 from collections.abc import Callable
 from types import FrameType
-from typing import Any
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
@@ -21,7 +20,7 @@ class StopSignals:
 
     def __init__(self, wake: Callable[[], None] | None = None) -> None:
         self._wake = wake
-        self._before: dict[int, Any] = {}
+        self._before: dict[int, Callable[[int, FrameType | None], object] | int | None] = {}
         self.came = False
 
     def __enter__(self) -> StopSignals:

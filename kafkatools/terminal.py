@@ -9,7 +9,10 @@ from __future__ import annotations
 import codecs
 import io
 from collections.abc import Callable
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
 
 
 class TerminalStream(io.BufferedIOBase):
@@ -25,10 +28,11 @@ class TerminalStream(io.BufferedIOBase):
         self._stream = stream
         self._decoder = codecs.getincrementaldecoder("utf-8")("surrogateescape")
 
-    def write(self, data: Any) -> int:
+    def write(self, data: Buffer) -> int:
         """Write text with its control characters escaped."""
-        self._put(self._decoder.decode(bytes(data)), self._text)
-        return len(data)
+        written = bytes(data)
+        self._put(self._decoder.decode(written), self._text)
+        return len(written)
 
     def draw(self, text: str) -> int:
         """Write text in which colours and cursor movements take effect."""

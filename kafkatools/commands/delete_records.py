@@ -7,7 +7,7 @@ does not exist is said at once. --dry-run asks where the partitions begin and en
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from kafkatools.exit_status import CommandError, ExitStatus
 from kafkatools.options import ALWAYS, BOOTSTRAP_SERVER, Args, Command, Option, client_settings, command_config
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from kafkatools.core.admin.client import AdminClient
     from kafkatools.core.admin.topics import DeletedRecords
     from kafkatools.core.errors import KafkaError
+    from kafkatools.core.json_values import JsonValue
 
 TopicPartition = tuple[str, int]
 _NOT_JSON = "The input string is not a valid JSON"
@@ -186,7 +187,7 @@ def _offsets(path: str) -> dict[TopicPartition, int]:
     return offsets
 
 
-def _offset(item: Any) -> tuple[TopicPartition, int]:
+def _offset(item: JsonValue) -> tuple[TopicPartition, int]:
     key = (json_field(item, "topic", json_string), json_field(item, "partition", json_int))
     return key, json_field(item, "offset", json_long)
 

@@ -6,7 +6,7 @@ It only reads. Damage is told on stderr, the dump goes on behind it, and the exi
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kafkatools.exit_status import ExitStatus, UsageError
 from kafkatools.options import Command, Option, java_int
@@ -16,8 +16,11 @@ if TYPE_CHECKING:
 
     from kafkatools.console import Console
     from kafkatools.core.log.dump.damage import Finding
+    from kafkatools.core.log.dump.decoders import Decoder
     from kafkatools.core.log.dump.file_dump import Lines
+    from kafkatools.core.log.dump.json_lines import Row
     from kafkatools.core.log.dump.options import DumpOptions
+    from kafkatools.options.parser import Args
 
 _STRING_DECODER = "org.apache.kafka.tools.api.StringDecoder"
 _DECODER_OPTIONS = (
@@ -75,13 +78,13 @@ OPTIONS = (
 )
 
 
-def run(console: Console, args: Any) -> ExitStatus:
+def run(console: Console, args: Args) -> ExitStatus:
     """Dump every file; the worst of what happened is the exit status."""
     options = _dump_options(args)
     return _Run(console, options, as_json=args.json).every(_names(args.files))
 
 
-def _dump_options(args: Any) -> DumpOptions:
+def _dump_options(args: Args) -> DumpOptions:
     from kafkatools.core.log.dump.options import DumpOptions
 
     if args.max_bytes < 0:
@@ -104,10 +107,10 @@ def _dump_options(args: Any) -> DumpOptions:
     )
 
 
-def _decoder(args: Any) -> Callable[[], Any]:
+def _decoder(args: Args) -> Callable[[], Decoder]:
     """What makes the decoder; it complains only when a log is dumped, as Kafka's tool does."""
 
-    def make() -> Any:
+    def make() -> Decoder:
         from kafkatools.core.log.dump import decoders
 
         for name in _DECODER_OPTIONS:
@@ -142,7 +145,7 @@ class _Run:
         self._as_json = as_json
         self._has_findings = False
         self._has_failed = False
-        self._encode: Callable[[Any], str] | None = None
+        self._encode: Callable[[Row], str] | None = None
         self._stops = options.stop_at_damage
         self._dump = FileDump(options, self._lines(options), self._report)
 
@@ -156,7 +159,7 @@ class _Run:
 
         return TextLines(options, self._console.stdout.write, visible if self._console.is_terminal else None)
 
-    def _write_row(self, row: Any) -> None:
+    def _write_row(self, row: Row) -> None:
         if self._encode is None:
             import json
 

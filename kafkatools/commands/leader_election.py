@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import collections
 from collections.abc import Collection, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from kafkatools.core.java.hash_order import hash_order
 from kafkatools.core.java.hashes import partition_hash
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from kafkatools.core.admin.client import AdminClient
     from kafkatools.core.admin.topics import PartitionDescription
     from kafkatools.core.errors import KafkaError
+    from kafkatools.core.json_values import JsonValue
 
 TopicPartition = tuple[str, int]
 _TYPES = ("PREFERRED", "UNCLEAN")
@@ -116,7 +117,7 @@ def _from_file(path: str) -> list[TopicPartition]:
     return found
 
 
-def _partition(item: Any) -> TopicPartition:
+def _partition(item: JsonValue) -> TopicPartition:
     return json_field(item, "topic", json_string), json_field(item, "partition", json_int)
 
 

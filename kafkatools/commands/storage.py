@@ -7,7 +7,7 @@ server.properties, and Kafka's words. Settings of the properties file that forma
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -55,7 +55,7 @@ class _OnlyOne:
     def __init__(self, *spellings: str) -> None:
         self._spellings = {spelling.split("/")[0].lstrip("-"): spelling for spelling in spellings}
 
-    def broken(self, given: Any) -> str | None:
+    def broken(self, given: Collection[str]) -> str | None:
         """argparse4j's message when two of the options are given."""
         found = [spelling for name, spelling in self._spellings.items() if name in given]
         return f"argument {found[1]}: not allowed with argument {found[0]}" if len(found) > 1 else None

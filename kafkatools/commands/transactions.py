@@ -8,7 +8,7 @@ fence it for nothing.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kafkatools.exit_status import CommandError, ExitStatus, UsageError
 from kafkatools.options import (
@@ -57,7 +57,9 @@ def _failure(what: str, error: KafkaError) -> CommandError:
     return CommandError(f"{what}: {error}{'' if str(error).endswith('.') else '.'} {_MORE}")
 
 
-def _show(console: Console, args: Args, columns: Sequence[str], keys: Sequence[str], rows: Iterable[Any]) -> None:
+def _show(
+    console: Console, args: Args, columns: Sequence[str], keys: Sequence[str], rows: Iterable[Sequence[object]]
+) -> None:
     """Kafka's table (prettyPrintTable), or an object a row. `None` is shown as None and null."""
     found = [tuple(row) for row in rows]
     if args.json:
@@ -70,7 +72,7 @@ def _show(console: Console, args: Args, columns: Sequence[str], keys: Sequence[s
         console.print("".join(cell.ljust(width) + "\t" for cell, width in zip(line, widths, strict=True)))
 
 
-def _text(cell: Any) -> str:
+def _text(cell: object) -> str:
     """A cell; partitions are joined."""
     if isinstance(cell, list):
         return ",".join(f"{one['topic']}-{one['partition']}" for one in cell)
@@ -332,7 +334,7 @@ def _find_hanging(console: Console, args: Args, admin: AdminClient) -> ExitStatu
     return ExitStatus.FAILED if found.errors else ExitStatus.OK
 
 
-def _hanging_row(args: Args, one: OpenTransaction, now_ms: int) -> tuple[Any, ...]:
+def _hanging_row(args: Args, one: OpenTransaction, now_ms: int) -> tuple[object, ...]:
     producer = one.producer
     age_ms = now_ms - producer.last_timestamp
     return (

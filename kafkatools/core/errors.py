@@ -783,7 +783,7 @@ class PartialFailure(KafkaError, name="PARTIAL_FAILURE"):
     that succeeded. The first error is the `__cause__`.
     """
 
-    def __init__(self, message: str, results: Any, errors: Mapping[Any, Exception]) -> None:
+    def __init__(self, message: str, results: object, errors: Mapping[Any, Exception]) -> None:
         super().__init__(message)
         self.results = results
         self.errors = dict(errors)

@@ -8,7 +8,7 @@ is asked. What failed is named, the others are done. A file of changes is lines 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from kafkatools.commands.acls.wanted import Entry, Pattern, Wanted
 from kafkatools.exit_status import ExitStatus
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from kafkatools.core.admin.acls import Acl, AclFilter
     from kafkatools.core.admin.client import AdminClient
     from kafkatools.core.errors import KafkaError
+    from kafkatools.core.json_values import JsonValue
 
 _ADD, _REMOVE = "add", "remove"
 _DONE = {_ADD: "added", _REMOVE: "removed"}
@@ -206,7 +207,7 @@ def read_file(path: str) -> list[Change]:
     return read_changes(path, _change)
 
 
-def _change(given: Any) -> Change:
+def _change(given: JsonValue) -> Change:
     """One line. Raises ValueError."""
     from kafkatools.core.admin import acls
 

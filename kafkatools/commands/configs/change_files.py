@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING
 
 from kafkatools.commands.configs.alter import IP_QUOTAS, USER_QUOTAS
 from kafkatools.commands.configs.changes import QUOTA_KINDS, Value, Wanted, words_of
@@ -25,6 +25,9 @@ from kafkatools.commands.configs.entities import (
 from kafkatools.options import java_int
 from kafkatools.tools.undo_files import read_changes
 
+if TYPE_CHECKING:
+    from kafkatools.core.json_values import JsonValue
+
 _KEYS = ("entity", "set", "delete")
 
 
@@ -32,7 +35,7 @@ def read_file(path: str) -> list[tuple[Entities, Wanted]]:
     """What a file asks for, entity by entity. Raises CommandError."""
     found: dict[Entities, Wanted] = {}
 
-    def take(given: Any) -> None:
+    def take(given: JsonValue) -> None:
         entities, wanted = _change(given)
         if entities in found:
             raise ValueError(f"{words_of(entities)} stands in a line before this one")
@@ -42,7 +45,7 @@ def read_file(path: str) -> list[tuple[Entities, Wanted]]:
     return list(found.items())
 
 
-def _change(given: Any) -> tuple[Entities, Wanted]:
+def _change(given: JsonValue) -> tuple[Entities, Wanted]:
     """One line. Raises ValueError or UsageError."""
     if not isinstance(given, dict):
         raise ValueError("an object is wanted")
@@ -70,7 +73,7 @@ def _change(given: Any) -> tuple[Entities, Wanted]:
     return entities, [*wanted, *((name, _value(entities, name, value)) for name, value in values.items())]
 
 
-def _value(entities: Entities, name: str, value: Any) -> Value:
+def _value(entities: Entities, name: str, value: JsonValue) -> Value:
     if entities.kind not in QUOTA_KINDS:
         if not isinstance(value, str):
             raise ValueError(f"the value of {name} is no text")
@@ -80,7 +83,7 @@ def _value(entities: Entities, name: str, value: Any) -> Value:
     return float(value)
 
 
-def _entities(given: Any) -> Entities:
+def _entities(given: JsonValue) -> Entities:
     types = entity_types_by_word()
     if not isinstance(given, Mapping) or not given:
         raise ValueError("entity is no object of kinds and names")
@@ -96,7 +99,7 @@ def _entities(given: Any) -> Entities:
             continue
         if not isinstance(name, str) or not name:
             raise ValueError(f"the name of the {word} is no text")
-    entities = Entities(tuple(types[word] for word in words), tuple(given[word] or "" for word in words))
+    entities = Entities(tuple(types[word] for word in words), tuple(str(given[word] or "") for word in words))
     if entities.kind == TOPICS:
         check_topic_name(entities.names[0])
     if entities.kind in (BROKERS, BROKER_LOGGERS) and entities.names[0]:

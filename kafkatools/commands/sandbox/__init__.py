@@ -3,7 +3,8 @@ several to rehearse with. Kafka has no such tool."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from kafkatools.commands.sandbox import nodes
 from kafkatools.commands.sandbox.lines import row_of, show
@@ -159,7 +160,9 @@ _WIPE_OPTIONS = (
 )
 
 
-def _on_node(name: str, summary: str, run: Any, options: tuple[Option, ...] = ()) -> Command:
+def _on_node(
+    name: str, summary: str, run: Callable[[Console, Args], ExitStatus], options: tuple[Option, ...] = ()
+) -> Command:
     return Command(name, summary, options, run, ARGPARSE4J, operand="NODE", needs_arguments=False)
 
 

@@ -15,7 +15,7 @@ import logging
 from array import array
 from collections.abc import Callable
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from kafkatools.core.consumer.errors import CorruptBatch, FetchFailed
 from kafkatools.core.consumer.fetch_messages import FetchedPartition
@@ -36,6 +36,9 @@ from kafkatools.core.records.layout import (
     TIMESTAMP_TYPE_BIT,
     TRANSACTIONAL_BIT,
 )
+
+if TYPE_CHECKING:
+    from kafkatools.core.records.convert import AnyBatch
 
 _log = logging.getLogger(__name__)
 
@@ -93,7 +96,7 @@ class CompletedFetch:
         self._column_start = 0
         self._columns_next_offset = fetch_offset
         self._error: KafkaError | None = None
-        self._damage: tuple[Any, KafkaError] | None = None  # inside a batch, behind the records in `_columns`
+        self._damage: tuple[AnyBatch, KafkaError] | None = None  # inside a batch, behind the records in `_columns`
         self._aborted = [(item.first_offset, item.producer_id) for item in data.aborted_transactions or ()]
         heapq.heapify(self._aborted)
         self._aborted_producers: set[int] = set()
@@ -147,10 +150,10 @@ class CompletedFetch:
             raise self._error
         while self._columns is None:
             if self._damage is not None:
-                batch, error = self._damage
+                damaged, error = self._damage
                 self._damage = None
-                if self.next_fetch_offset < batch.next_offset:
-                    self._damaged(batch, error, is_inside=True)
+                if self.next_fetch_offset < damaged.next_offset:
+                    self._damaged(damaged, error, is_inside=True)
                 else:
                     _log.warning("%s has bytes behind the last record of its batch: %s", self.partition, error)
             if self._can_join and self._load_run():
@@ -204,7 +207,7 @@ class CompletedFetch:
                 return row
         return rows
 
-    def _next_batch(self) -> Any:
+    def _next_batch(self) -> AnyBatch | None:
         """The next whole batch; None at the end. Bytes that cannot be a batch are damage."""
         while True:
             try:
@@ -223,7 +226,7 @@ class CompletedFetch:
         self._damaged(batch if fits else None, error)
         self._end = self._end + batch.size_bytes if fits else len(self._records)
 
-    def _load(self, batch: Any) -> None:
+    def _load(self, batch: AnyBatch) -> None:
         """Puts a batch's records from the position on into `_columns`; None stays when it has none to show."""
         try:
             if self._options.check_crcs:
@@ -252,14 +255,14 @@ class CompletedFetch:
         else:
             self._columns, self._column_start, self._columns_next_offset = columns, start, next_offset
 
-    def _decode(self, batch: Any) -> tuple[RecordColumns, KafkaError | None]:
+    def _decode(self, batch: AnyBatch) -> tuple[RecordColumns, KafkaError | None]:
         """The records in front of the first that cannot be read, and what is wrong with that one."""
         limit = self._options.max_decompressed_bytes
         if isinstance(batch, RecordBatch):
             return batch.try_columns() if limit is None else batch.try_columns(max_output_bytes=limit)
         return (batch.columns() if limit is None else batch.columns(max_output_bytes=limit)), None
 
-    def _is_passed_over(self, batch: Any) -> bool:
+    def _is_passed_over(self, batch: AnyBatch) -> bool:
         """Whether no record of the batch is for the user: control batches, and aborted ones under read_committed."""
         if self._options.isolation_level == READ_COMMITTED and batch.has_producer_id:
             self._open_aborted_up_to(batch.last_offset)
@@ -275,7 +278,7 @@ class CompletedFetch:
         while self._aborted and self._aborted[0][0] <= offset:
             self._aborted_producers.add(heapq.heappop(self._aborted)[1])
 
-    def _damaged(self, batch: Any, error: KafkaError, is_inside: bool = False) -> None:
+    def _damaged(self, batch: AnyBatch | None, error: KafkaError, is_inside: bool = False) -> None:
         """Keeps the damage as this fetch's error, or reports it and moves past when that is the policy.
 
         `is_inside`: the records of the batch in front of the position are sound and were handed out.
@@ -291,7 +294,7 @@ class CompletedFetch:
         self._options.skip_corrupt(corrupt)
         self.next_fetch_offset = corrupt.next_offset
 
-    def _stated_offsets(self, batch: Any) -> tuple[int, int]:
+    def _stated_offsets(self, batch: AnyBatch) -> tuple[int, int]:
         """The offsets a damaged batch states, as far as they can be true: those bytes may be what is damaged."""
         position, end = self.next_fetch_offset, self.data.high_watermark
         try:
@@ -353,7 +356,7 @@ def _first_at(columns: RecordColumns, offset: int) -> int:
     return low
 
 
-def _is_abort_marker(batch: Any) -> bool:
+def _is_abort_marker(batch: AnyBatch) -> bool:
     from kafkatools.core.records.control import ControlRecordType, parse_control_type
 
     key = batch.columns().key(0) if batch.record_count else None

@@ -9,10 +9,13 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
-from typing import Any, Final
+from typing import TYPE_CHECKING, Final
 
 from kafkatools.core.errors import ConfigError, SerializationError
 from kafkatools.core.java.text import java_double, java_float
+
+if TYPE_CHECKING:
+    from uuid import UUID
 
 Deserializer = Callable[[bytes], bytes]
 
@@ -80,7 +83,7 @@ def deserializer(name: str) -> Deserializer:
     return _BUILT_IN[_simple_name(name)]
 
 
-def object_deserializer(name: str) -> Callable[[bytes], Any]:
+def object_deserializer(name: str) -> Callable[[bytes], object]:
     """The same list, giving str, int, float, bool, uuid.UUID or bytes. Raises ConfigError likewise."""
     simple = _simple_name(name)
     made = _OBJECTS.get(simple)
@@ -95,10 +98,10 @@ def _simple_name(name: str) -> str:
     return simple
 
 
-def _checked(check: Deserializer, make: Callable[[bytes], Any]) -> Callable[[bytes], Any]:
+def _checked(check: Deserializer, make: Callable[[bytes], object]) -> Callable[[bytes], object]:
     """Refuses what the deserializer of that name refuses, in its words."""
 
-    def deserialize(data: bytes) -> Any:
+    def deserialize(data: bytes) -> object:
         text = check(data)
         return make(data) if make is not _from_text else text.decode()
 
@@ -109,18 +112,18 @@ def _from_text(data: bytes) -> str:
     return data.decode()
 
 
-def _unpacked(layout: str) -> Callable[[bytes], Any]:
+def _unpacked(layout: str) -> Callable[[bytes], object]:
     packed = struct.Struct(layout)
     return lambda data: packed.unpack(data)[0]
 
 
-def _uuid_object(data: bytes) -> Any:
+def _uuid_object(data: bytes) -> UUID:
     import uuid
 
     return uuid.UUID(data.decode())
 
 
-_OBJECTS: Final[dict[str, Callable[[bytes], Any]]] = {
+_OBJECTS: Final[dict[str, Callable[[bytes], object]]] = {
     "StringDeserializer": _from_text,
     "LongDeserializer": _unpacked(">q"),
     "IntegerDeserializer": _unpacked(">i"),

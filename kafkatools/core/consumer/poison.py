@@ -13,7 +13,7 @@ import enum
 import logging
 from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from kafkatools.core.consumer.consumer_records import ConsumerRecord, records_of
 from kafkatools.core.consumer.deserializers import object_deserializer
@@ -32,12 +32,12 @@ Headers = tuple[tuple[str, bytes | None], ...]
 class DeserializerObject(Protocol):
     """A deserializer that wants to know where the bytes come from."""
 
-    def deserialize(self, topic: str, data: bytes, headers: Headers) -> Any:
+    def deserialize(self, topic: str, data: bytes, headers: Headers) -> object:
         """The object of these bytes."""
 
 
-AnyDeserializer = Callable[[bytes], Any] | DeserializerObject
-_Uniform = Callable[[str, bytes, Headers], Any]
+AnyDeserializer = Callable[[bytes], object] | DeserializerObject
+_Uniform = Callable[[str, bytes, Headers], object]
 
 
 class PoisonPolicy(enum.Enum):
@@ -127,7 +127,7 @@ class RecordDecoder:
         key = self._apply(self._key, record, record.key, is_key=True)
         return record._replace(key=key, value=self._apply(self._value, record, record.value, is_key=False))
 
-    def _apply(self, deserialize: _Uniform | None, record: ConsumerRecord, data: bytes | None, is_key: bool) -> Any:
+    def _apply(self, deserialize: _Uniform | None, record: ConsumerRecord, data: bytes | None, is_key: bool) -> object:
         if data is None or deserialize is None:
             return data
         try:

@@ -8,7 +8,7 @@ a poll, a seek, the end. So a loop may be left in the middle, and nothing is los
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
 from kafkatools.core.consumer.consumer_records import ConsumerRecord, ConsumerRecords
 from kafkatools.core.consumer.ends import Ends
@@ -18,6 +18,7 @@ from kafkatools.core.errors import Timeout
 
 if TYPE_CHECKING:
     from kafkatools.core.consumer.consumer import Consumer
+    from kafkatools.core.consumer.single_thread import Lock
 
 _POLL_MS = 1000
 _POLL_NEAR_THE_END_MS = 50
@@ -151,7 +152,7 @@ class RecordLoops:
     _pending: PendingRecords
     _subscriptions: SubscriptionState
     _api_timeout_ms: int
-    _call_lock: Any
+    _call_lock: Lock
     _closed: bool
 
     def __iter__(self) -> Iterator[ConsumerRecord]:

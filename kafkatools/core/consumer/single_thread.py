@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
+from typing import Concatenate, ParamSpec, Protocol, TypeVar
 
 from kafkatools.core.errors import IllegalState
 
@@ -15,8 +15,18 @@ TWO_THREADS = "The consumer is not safe for use by several threads: another one 
 CLOSED = "This consumer has already been closed."
 
 
+class Lock(Protocol):
+    """A lock that its thread may take again, as threading.RLock."""
+
+    def acquire(self, blocking: bool = True) -> bool:
+        """Take it; False when another thread has it and `blocking` is off."""
+
+    def release(self) -> None:
+        """Give it back."""
+
+
 class _Guarded(Protocol):
-    _call_lock: Any
+    _call_lock: Lock
     _closed: bool
 
 

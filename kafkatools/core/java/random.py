@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import MutableSequence
-from typing import Any
+from typing import TypeVar
 
 _MULTIPLIER = 0x5DEECE66D
 _STATE = (1 << 48) - 1
+
+_T = TypeVar("_T")
 
 
 class JavaRandom:
@@ -29,7 +31,7 @@ class JavaRandom:
             drawn = self._next(31)
         return drawn % bound
 
-    def shuffle(self, items: MutableSequence[Any]) -> None:
+    def shuffle(self, items: MutableSequence[_T]) -> None:
         """Collections.shuffle."""
         for size in range(len(items), 1, -1):
             other = self.below(size)

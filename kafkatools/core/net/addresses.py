@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Iterable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from kafkatools.core.errors import ConfigError, NameResolutionFailed
 
@@ -25,7 +25,7 @@ class Address(NamedTuple):
     """What a socket connects to."""
 
     family: int
-    sockaddr: Any
+    sockaddr: tuple[str, int] | tuple[str, int, int, int] | tuple[int, bytes]
 
 
 def parse_bootstrap_servers(servers: str | Iterable[str]) -> list[HostPort]:

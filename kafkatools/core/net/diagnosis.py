@@ -7,7 +7,7 @@ any command would meet. Names are resolved first, by themselves; every address o
 from __future__ import annotations
 
 import ssl
-from typing import Any, NamedTuple
+from typing import NamedTuple, cast
 
 from kafkatools.core.clock import Clock
 from kafkatools.core.config import Config
@@ -150,7 +150,7 @@ def _certificate(secured: ssl.SSLSocket) -> str:
     cipher = secured.cipher()
     parts = [secured.version() or "", cipher[0] if cipher else ""]
     certificate = secured.getpeercert() or {}
-    subject: Any = certificate.get("subject", ())
+    subject = cast("tuple[tuple[tuple[str, str], ...], ...]", certificate.get("subject", ()))
     names = [value for fields in subject for key, value in fields if key == "commonName"]
     if names:
         parts.append(f"certificate of {names[0]}")

@@ -13,7 +13,7 @@ import threading
 from array import array
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, TypeVar, overload
+from typing import TYPE_CHECKING, Any, TypeVar, cast, overload
 
 from kafkatools.core import config as tables
 from kafkatools.core.clock import Clock, SystemClock
@@ -137,8 +137,8 @@ class Producer:
     def send(
         self,
         record: str,
-        value: Any = None,
-        key: Any = None,
+        value: object = None,
+        key: object = None,
         *,
         partition: int | None = None,
         timestamp: int | None = None,
@@ -147,7 +147,13 @@ class Producer:
     ) -> RecordFuture: ...
 
     def send(  # type: ignore[misc]  # in the first form the second argument is the callback, by place or by name
-        self, record: ProducerRecord | str, value: Any = None, key: Any = None, *, callback: Any = None, **place: Any
+        self,
+        record: ProducerRecord | str,
+        value: object = None,
+        key: object = None,
+        *,
+        callback: Any = None,
+        **place: Any,
     ) -> RecordFuture:
         """Queues a record, `send(ProducerRecord(...), callback)` or `send("topic", value, key, partition=...,
         timestamp=..., headers=...)`, and returns at once, unless metadata or memory has to be waited for (at most
@@ -243,8 +249,8 @@ class Producer:
     def send_many(
         self,
         topic: str,
-        values: Sequence[Any],
-        keys: Sequence[Any] | None = None,
+        values: Sequence[object],
+        keys: Sequence[object] | None = None,
         *,
         partition: int | None = None,
         callback: RowsCallback | None = None,
@@ -262,9 +268,9 @@ class Producer:
         return self.send_columns(topic, rows, partition, callback)
 
     @staticmethod
-    def _cells_of(topic: str, cells: Sequence[Any], serialize: Serializer) -> Sequence[bytes | None]:
+    def _cells_of(topic: str, cells: Sequence[object], serialize: Serializer) -> Sequence[bytes | None]:
         if serialize is serialize_bytes and all(type(cell) is bytes for cell in cells):
-            return cells
+            return cast("Sequence[bytes]", cells)
         return [serialize(topic, cell) for cell in cells]
 
     def send_columns(

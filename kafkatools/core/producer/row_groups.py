@@ -5,7 +5,6 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_right
 from collections.abc import Iterator
-from typing import Any
 
 from kafkatools.core.records import kernel
 from kafkatools.core.records.columns import RowColumns
@@ -56,8 +55,8 @@ def cells_of(rows: RowColumns) -> list[tuple[bytes | None, bytes | None]]:
     """(key, value) of each row."""
     buffer = rows.buffer
 
-    def cell(positions: Any, lengths: Any, row: int) -> bytes | None:
-        if positions is None or lengths[row] < 0:
+    def cell(positions: array[int] | None, lengths: array[int] | None, row: int) -> bytes | None:
+        if positions is None or lengths is None or lengths[row] < 0:
             return None
         return bytes(buffer[positions[row] : positions[row] + lengths[row]])
 

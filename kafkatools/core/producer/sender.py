@@ -39,10 +39,13 @@ from kafkatools.core.producer.transaction_manager import ProduceOutcome, Transac
 from kafkatools.core.protocol.api_versions import ApiKey
 
 if TYPE_CHECKING:
+    from uuid import UUID
+
     from kafkatools.core.net.network_client import NetworkClient
     from kafkatools.core.producer.broker_watch import BrokerWatch
     from kafkatools.core.producer.producer_metadata import ProducerMetadata
     from kafkatools.core.producer.transaction_driver import TransactionDriver
+    from kafkatools.core.records.columns import Buffer
 
 _log = logging.getLogger(__name__)
 
@@ -264,7 +267,7 @@ class Sender:
 
     def _send_produce_request(self, node: int, batches: list[ProducerBatch], now_ms: int) -> None:
         by_partition = {batch.topic_partition: batch for batch in batches}
-        topics: dict[str, list[tuple[int, Any]]] = {}
+        topics: dict[str, list[tuple[int, Buffer]]] = {}
         for batch in batches:
             topics.setdefault(batch.topic_partition.topic, []).append(
                 (batch.topic_partition.partition, batch.records())
@@ -303,7 +306,7 @@ class Sender:
     # -- what comes back --
 
     def _handle_produce_response(
-        self, response: ClientResponse, batches: dict[TopicPartition, ProducerBatch], names: dict[Any, str]
+        self, response: ClientResponse, batches: dict[TopicPartition, ProducerBatch], names: dict[UUID | None, str]
     ) -> None:
         now_ms = self._clock.now_ms()
         for batch in batches.values():
@@ -322,7 +325,7 @@ class Sender:
             self._complete_batch(batch, outcomes.get(partition, missing), now_ms)
 
     def _read_outcomes(
-        self, response: ClientResponse, names: dict[Any, str], now_ms: int
+        self, response: ClientResponse, names: dict[UUID | None, str], now_ms: int
     ) -> tuple[dict[TopicPartition, ProduceOutcome], ProduceOutcome]:
         """What the answer says, and what to take for a partition that it leaves out."""
         assert response.raw is not None

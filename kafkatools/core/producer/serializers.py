@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 from kafkatools.core.errors import ConfigError, SerializationError
 
-Serializer = Callable[[str, Any], "bytes | None"]
+Serializer = Callable[[str, object], "bytes | None"]
 
 
 class SerializerObject(Protocol):
@@ -28,7 +28,7 @@ AnySerializer = Callable[[Any], "bytes | None"] | SerializerObject
 _PACKAGE = "org.apache.kafka.common.serialization."
 
 
-def serialize_bytes(topic: str, value: Any) -> bytes | None:
+def serialize_bytes(topic: str, value: object) -> bytes | None:
     """bytes, bytearray or memoryview as they are (ByteArraySerializer)."""
     if value is None or type(value) is bytes:
         return value
@@ -37,7 +37,7 @@ def serialize_bytes(topic: str, value: Any) -> bytes | None:
     raise SerializationError(f"Can't convert value of class {type(value).__name__} to bytes for topic {topic}")
 
 
-def serialize_string(topic: str, value: Any) -> bytes | None:
+def serialize_string(topic: str, value: object) -> bytes | None:
     """str as UTF-8 (StringSerializer); what came in with surrogateescape goes out as the bytes it was."""
     if value is None:
         return None
@@ -49,7 +49,7 @@ def serialize_string(topic: str, value: Any) -> bytes | None:
 def _packer(name: str, layout: str) -> Serializer:
     pack = struct.Struct(layout).pack
 
-    def serialize(topic: str, value: Any) -> bytes | None:
+    def serialize(topic: str, value: object) -> bytes | None:
         if value is None:
             return None
         try:
@@ -60,15 +60,15 @@ def _packer(name: str, layout: str) -> Serializer:
     return serialize
 
 
-def _serialize_uuid(topic: str, value: Any) -> bytes | None:
+def _serialize_uuid(topic: str, value: object) -> bytes | None:
     return None if value is None else str(value).encode()
 
 
-def _serialize_boolean(topic: str, value: Any) -> bytes | None:
+def _serialize_boolean(topic: str, value: object) -> bytes | None:
     return None if value is None else b"\x01" if value else b"\x00"
 
 
-def _serialize_void(topic: str, value: Any) -> bytes | None:
+def _serialize_void(topic: str, value: object) -> bytes | None:
     if value is not None:
         raise SerializationError(f"Data should be null for topic {topic} with the void serializer")
     return None
@@ -112,7 +112,7 @@ def _uniform(serializer: AnySerializer) -> Serializer:
     if method is None and not callable(serializer):
         raise ConfigError(f"{serializer!r} is no serializer: a function of the value or an object with serialize")
 
-    def serialize(topic: str, value: Any) -> bytes | None:
+    def serialize(topic: str, value: object) -> bytes | None:
         if value is None:
             return None
         try:

@@ -13,7 +13,7 @@ import os
 from array import array
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -29,6 +29,11 @@ from kafkatools.core.log.dump.sound_stretch import SoundStretch
 from kafkatools.core.log.format.transaction_index import ENTRY_SIZE
 from kafkatools.core.records import kernel
 from kafkatools.core.records.control import ControlRecordType, parse_control_type
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from kafkatools.pipeline.sources.arrow_columns import Longs
 
 DAMAGE = "damage"
 WARNING = "warning"
@@ -120,18 +125,20 @@ def _problem(finding: Finding, kind: str) -> Problem:
 class _Watch:
     """`Lines` that shows nothing (file_dump.Lines): it notes what the other checks need."""
 
-    def __init__(self, facts: SegmentFacts, *, deep: bool, named: tuple[Any, Any] = (None, None)) -> None:
+    def __init__(
+        self, facts: SegmentFacts, *, deep: bool, named: tuple[Longs | None, Longs | None] = (None, None)
+    ) -> None:
         self.facts = facts
         self._named_positions, self._named_offsets = named
         self.miscounts: list[tuple[int, str]] = []
         self._deep = deep
-        self._positions: list[Any] = []
-        self._last_offsets: list[Any] = []
-        self._timestamps: list[Any] = []
+        self._positions: list[Longs] = []
+        self._last_offsets: list[Longs] = []
+        self._timestamps: list[Longs] = []
         self._open: set[int] = set()
         self._is_lost = False
 
-    def columns(self) -> tuple[Any, Any, Any]:
+    def columns(self) -> tuple[Longs, Longs, Longs]:
         """Position, last offset and largest timestamp of the batches that an index names, in the order of the file."""
         empty = [np.empty(0, np.int64)]
         parts = (self._positions, self._last_offsets, self._timestamps)
@@ -165,7 +172,7 @@ class _Watch:
             )
         self._note_end(int(base[0]), int(last[-1]), rows)
 
-    def _keep(self, positions: Any, last_offsets: Any, timestamps: Any) -> None:
+    def _keep(self, positions: Longs, last_offsets: Longs, timestamps: Longs) -> None:
         """Notes the batches that an index names: no more than it has entries, however many there are."""
         if self._named_positions is None:
             return
@@ -174,7 +181,7 @@ class _Watch:
         self._last_offsets.append(last_offsets[rows])
         self._timestamps.append(timestamps[rows])
 
-    def _note_counts(self, cells: Any, window_position: int) -> None:
+    def _note_counts(self, cells: Longs, window_position: int) -> None:
         counts, deltas = cells[:, 13], cells[:, 7]
         self.facts.misses_records |= bool((counts <= deltas).any())
         for row in np.flatnonzero((counts > deltas + 1) | (counts < 0)):
@@ -318,7 +325,7 @@ def _emptiness(path: str, kind: str, data: bytes, watch: _Watch) -> Iterator[Pro
         yield Problem(path, kind, -1, "the index of a large segment is empty", "reads search all of it", WARNING)
 
 
-def _entries(data: bytes, entry: Any, base_offset: int) -> Any:
+def _entries(data: bytes, entry: np.dtype[np.void], base_offset: int) -> npt.NDArray[np.void] | None:
     """The entries up to the first zero one, offsets made absolute; None when the size or what follows is odd."""
     if len(data) % entry.itemsize:
         return None
@@ -336,7 +343,7 @@ _OFFSET_ENTRY = np.dtype([("offset", ">i4"), ("position", ">i4")])
 _TIME_ENTRY = np.dtype([("timestamp", ">i8"), ("offset", ">i4")])
 
 
-def _named_by(indexes: Mapping[str, bytes | None], base_offset: int) -> tuple[Any, Any]:
+def _named_by(indexes: Mapping[str, bytes | None], base_offset: int) -> tuple[Longs | None, Longs | None]:
     """The positions and the offsets that the entries of the indexes name, sorted."""
     found = []
     for data, entry, column in zip(indexes.values(), (_OFFSET_ENTRY, _TIME_ENTRY), ("position", "offset"), strict=True):
@@ -345,11 +352,12 @@ def _named_by(indexes: Mapping[str, bytes | None], base_offset: int) -> tuple[An
     return found[0], found[1] + base_offset
 
 
-def _among(named: Any, values: Any) -> Any:
+def _among(named: Longs | None, values: Longs) -> npt.NDArray[np.bool_]:
     """Which of the values are in a sorted array."""
-    if not len(named):
+    if named is None or not len(named):
         return np.zeros(len(values), np.bool_)
-    return named[np.minimum(np.searchsorted(named, values), len(named) - 1)] == values
+    found: npt.NDArray[np.bool_] = named[np.minimum(np.searchsorted(named, values), len(named) - 1)] == values
+    return found
 
 
 def _offsets_fit(data: bytes, watch: _Watch) -> bool:

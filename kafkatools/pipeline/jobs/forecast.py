@@ -11,12 +11,14 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from kafkatools.pipeline.jobs.compaction_rules import CleanableRange, Compaction, cleanable_range
 from kafkatools.pipeline.jobs.retention_rules import Retention, SegmentSize, forecast_retention
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     import pyarrow as pa
     from pyspark.sql import Column, DataFrame, SparkSession
 
@@ -90,7 +92,7 @@ def retention_forecast(
     return spark.createDataFrame(rows, RETENTION_SCHEMA)
 
 
-def _moment(time_ms: int | None) -> Any:
+def _moment(time_ms: int | None) -> datetime | None:
     """A time for a column; None where there is none, or it is beyond what a timestamp can say."""
     from datetime import UTC, datetime
 

@@ -7,7 +7,7 @@ their size is that of keys and values, before compression, and the codec is not 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kafkatools.core.topic_partition import TopicPartition
 from kafkatools.pipeline.charts.profile_data import (
@@ -22,7 +22,7 @@ from kafkatools.pipeline.charts.profile_data import (
 )
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import Column, DataFrame
 
     from kafkatools.core.admin.client import AdminClient
     from kafkatools.pipeline.jobs.offsets import Ranges
@@ -151,7 +151,7 @@ def _shapes(table: DataFrame) -> tuple[list[CodecFigures], list[SizeBucket], lis
     """Codecs, sizes and counts of batches: powers of two, so that one small table tells all three."""
     from pyspark.sql import functions as f
 
-    def power(name: str) -> Any:
+    def power(name: str) -> Column:
         return f.when(f.col(name) > 0, f.length(f.bin(f.col(name).cast("bigint"))) - 1)
 
     rows = (

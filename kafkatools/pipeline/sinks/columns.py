@@ -224,7 +224,7 @@ def rows(batch: pa.RecordBatch) -> Iterator[SinkRow]:
         column = batch.column(names.index(name))
         return list((column.cast(pa.binary()) if name in ("key", "value") else column).to_pylist())
 
-    timestamps: list[Any] = [None] * batch.num_rows
+    timestamps: list[int | None] = [None] * batch.num_rows
     if "timestamp" in names:
         found = _timestamps(batch.column(names.index("timestamp")), -1)
         timestamps = timestamps if found is None else [None if ms == -1 else ms for ms in found]

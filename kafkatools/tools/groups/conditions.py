@@ -15,7 +15,7 @@ is gone, has no lag. Where the end of a log is not known, a condition is unknown
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from kafkatools.tools.comparisons import COMPARISONS
 from kafkatools.tools.groups.times import duration_text
@@ -30,10 +30,10 @@ class Condition(NamedTuple):
     text: str
     measure: str
     comparison: str
-    amount: Any
+    amount: int | str
     is_time: bool
 
-    def holds(self, value: Any) -> bool:
+    def holds(self, value: int | str | None) -> bool:
         """For a value that is known."""
         return value is not None and COMPARISONS[self.comparison](value, self.amount)
 
@@ -45,13 +45,15 @@ class Finding(NamedTuple):
     group_id: str
     topic: str | None
     partition: int | None
-    value: Any
+    value: int | str | None
 
     @property
     def message(self) -> str:
         """It in words."""
         where = f"group {self.group_id}" + (f", {self.topic}-{self.partition}" if self.topic is not None else "")
-        value = duration_text(self.value) if self.condition.is_time else self.value
+        value = self.value
+        if self.condition.is_time and isinstance(value, int):
+            value = duration_text(value)
         return f"{self.condition.text} holds for {where}: {self.condition.measure} is {value}"
 
 
@@ -65,7 +67,7 @@ def findings(conditions: list[Condition], view: GroupView) -> Iterator[Finding]:
     for condition in conditions:
         if condition.measure in ("lag", "behind"):
             for row in view.rows:
-                value = _of_partition(condition, row)
+                value: int | str | None = _of_partition(condition, row)
                 if condition.holds(value):
                     yield Finding(condition, view.group_id, row.topic, row.partition, value)
         else:
@@ -109,7 +111,7 @@ def _of_partition(condition: Condition, row: PartitionRow) -> int | None:
     return row.lag_ms if condition.is_time else row.lag
 
 
-def _of_group(condition: Condition, view: GroupView) -> Any:
+def _of_group(condition: Condition, view: GroupView) -> int | str:
     if condition.measure == "total":
         return sum(row.lag for row in view.rows if row.lag is not None)
     return len(view.description.members) if condition.measure == "members" else view.description.state

@@ -8,7 +8,7 @@ record is read from the log, so both are known for groups without members too; a
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from kafkatools.core.admin.client import AdminClient
@@ -44,7 +44,10 @@ def _place(row: PartitionRow) -> tuple[str, int, int]:
 
 
 def _timed(
-    row: PartitionRow, times: Mapping[Any, Any], newest: Mapping[TopicPartition, PartitionOffset], now_ms: int
+    row: PartitionRow,
+    times: Mapping[tuple[str, int, int], object],
+    newest: Mapping[TopicPartition, PartitionOffset],
+    now_ms: int,
 ) -> PartitionRow:
     if row.lag is None:
         return row

@@ -10,7 +10,7 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Collection, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from kafkatools.exit_status import CommandError
 
@@ -173,7 +173,7 @@ def _json_lines(text: str, only: str | None) -> Iterator[tuple[int, PlanLine | s
             yield number, str(bad)
 
 
-def _json_line(number: int, row: Any, only: str | None) -> PlanLine:
+def _json_line(number: int, row: object, only: str | None) -> PlanLine:
     if not isinstance(row, Mapping):
         raise _BadLine(": no JSON object")
     missing = [key for key in ("topic", "partition", "offset") if key not in row]

@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Callable, Mapping
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
 from kafkatools.core.consumer.completed_fetch import FetchedColumns
 from kafkatools.core.consumer.deserializers import Deserializer, deserializer
@@ -158,7 +158,7 @@ def log_text(columns: RecordColumns, index: int) -> str:
     return f"{timestamp}key:{key_text}value:{'null' if value is None else value.decode('utf-8', 'replace')}"
 
 
-def timestamp_type_name(columns: Any) -> str:
+def timestamp_type_name(columns: RecordColumns) -> str:
     """Kafka's name of the records' timestamp type: CreateTime, LogAppendTime or NoTimestampType (magic 0)."""
     names = {0: "CreateTime", 1: "LogAppendTime"}
     return names.get(int(columns.timestamp_type), "NoTimestampType")

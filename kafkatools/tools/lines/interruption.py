@@ -12,9 +12,8 @@ import signal
 import threading
 from collections.abc import Callable
 from types import FrameType
-from typing import Any
 
-_Handler = Any
+_Handler = Callable[[int, FrameType | None], object] | int | None
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _WRITE_SECONDS = 0.3
 

@@ -8,10 +8,13 @@ null.
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kafkatools.core.producer.producer_record import ProducerRecord
 from kafkatools.tools.lines.line_reader import MalformedLine
+
+if TYPE_CHECKING:
+    from kafkatools.core.json_values import JsonValue
 
 _KEYS = {"topic", "partition", "offset", "timestamp", "timestamp_type", "key", "value", "headers"}
 
@@ -40,7 +43,7 @@ def read_json_record(topic: str, line: bytes, number: int) -> ProducerRecord:
         raise MalformedLine(f"Line {number}: {error}") from None
 
 
-def bytes_of_json(value: Any) -> bytes | None:
+def bytes_of_json(value: JsonValue) -> bytes | None:
     """The bytes that JSON stands for; ValueError for anything else."""
     if value is None:
         return None
@@ -58,7 +61,7 @@ def _printable(text: str) -> str:
     return text.encode("utf-8", "backslashreplace").decode()
 
 
-def _integer(name: str, value: Any) -> int | None:
+def _integer(name: str, value: JsonValue) -> int | None:
     """A number that is not negative; null and -1 mean that there is none."""
     if value is None or value == -1:
         return None
@@ -67,7 +70,7 @@ def _integer(name: str, value: Any) -> int | None:
     raise ValueError(f"{name}: {value!r} is not a whole number")
 
 
-def _header(pair: Any) -> tuple[Any, bytes | None]:
+def _header(pair: JsonValue) -> tuple[Any, bytes | None]:
     if not isinstance(pair, list) or len(pair) != 2:
         raise ValueError("a header is [name, value]")
     name = pair[0] if isinstance(pair[0], str) else bytes_of_json(pair[0])

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from kafkatools.core.java.hash_order import hash_order
 from kafkatools.core.java.hashes import partition_hash
@@ -27,6 +27,7 @@ from kafkatools.tools.reassignment.listings import names
 
 if TYPE_CHECKING:
     from kafkatools.core.admin.reassignments import Replica
+    from kafkatools.core.json_values import JsonValue
 
 TopicPartition = tuple[str, int]
 T = TypeVar("T")
@@ -63,7 +64,7 @@ def read_topics(path: str) -> list[str]:
     return topics
 
 
-def _topic(item: Any) -> str:
+def _topic(item: JsonValue) -> str:
     return str(json_field(item, "topic", json_string))
 
 
@@ -85,7 +86,7 @@ def read_plan(path: str) -> Plan:
     return Plan(tuple(partitions), log_dirs)
 
 
-def _entries(path: str, field: str, convert: Callable[[Any], T]) -> list[T]:
+def _entries(path: str, field: str, convert: Callable[[JsonValue], T]) -> list[T]:
     data = json_in_file(path, json_object, read_json(path, _NOT_JSON))
     version = json_in_file(path, json_int, data.get("version", _VERSION))
     if version != _VERSION:
@@ -93,7 +94,7 @@ def _entries(path: str, field: str, convert: Callable[[Any], T]) -> list[T]:
     return json_entries(path, field, data.get(field, []), convert)
 
 
-def _partition(item: Any) -> tuple[TopicPartition, tuple[int, ...], list[str]]:
+def _partition(item: JsonValue) -> tuple[TopicPartition, tuple[int, ...], list[str]]:
     part = (json_field(item, "topic", json_string), json_field(item, "partition", json_int))
     replicas = json_field(item, "replicas", lambda value: [json_int(each) for each in json_array(value)])
     dirs = [ANY_LOG_DIR] * len(replicas)

@@ -11,7 +11,7 @@ the rest, and its partitions count as not compared.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kafkatools.core.admin.client import AdminClient, error_of
 from kafkatools.core.errors import CorruptRecord, KafkaError, OffsetOutOfRange
@@ -19,6 +19,12 @@ from kafkatools.core.net.requests import Question
 from kafkatools.core.protocol.api_versions import NEVER, ApiKey
 from kafkatools.core.protocol.uuids import uuid_from_text
 from kafkatools.core.records.batch import read_batches
+
+if TYPE_CHECKING:
+    from uuid import UUID
+
+    from kafkatools.core.records.columns import Record
+    from kafkatools.core.records.convert import AnyBatch
 
 TopicPartition = tuple[str, int]
 
@@ -143,7 +149,7 @@ def _compare_batches(key: TopicPartition, position: int, fetched: Sequence[Fetch
         position = first.next_offset
 
 
-def _between(key: TopicPartition, replica: int, first: Any, other: int, batch: Any) -> Difference | None:
+def _between(key: TopicPartition, replica: int, first: AnyBatch, other: int, batch: AnyBatch) -> Difference | None:
     if first.last_offset != batch.last_offset:
         return Difference(OFFSET, *key, first.base_offset, replica, other, first.last_offset, batch.last_offset)
     if _checksum(first) != _checksum(batch):
@@ -154,7 +160,7 @@ def _between(key: TopicPartition, replica: int, first: Any, other: int, batch: A
     return None
 
 
-def _checksum(batch: Any) -> int:
+def _checksum(batch: AnyBatch) -> int:
     return int(batch.crc) & 0xFFFFFFFF
 
 
@@ -164,10 +170,10 @@ def _damaged(key: TopicPartition, offset: int, one: Fetched, damage: KafkaError)
 
 def _compare_records(key: TopicPartition, position: int, fetched: Sequence[Fetched], limit: int) -> Comparison:
     """Record by record, those that all replicas have."""
-    tables: list[dict[int, Any]] = []
+    tables: list[dict[int, Record]] = []
     ends: list[int] = []
     for one in fetched:
-        table: dict[int, Any] = {}
+        table: dict[int, Record] = {}
         end = position
         try:
             for batch in read_batches(one.records):
@@ -343,7 +349,7 @@ class ReplicaVerifier:
         newest = NEVER if has_all_ids else _FIRST_WITH_TOPIC_IDS - 1
         return Question(node, ApiKey.FETCH, fields, _FIRST_FETCH, newest)
 
-    def _uuid(self, name: str) -> Any:
+    def _uuid(self, name: str) -> UUID | None:
         topic_id = self._topics[name].topic_id
         return None if topic_id is None else uuid_from_text(topic_id)
 

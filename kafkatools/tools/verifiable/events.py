@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from typing import Any
 
 from kafkatools.core.control_characters import json_safe
 from kafkatools.core.errors import KafkaError
@@ -14,7 +13,7 @@ _dumps = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), check_circu
 _ESCAPE = re.compile(r"(?<!\\)((?:\\\\)*)\\u([0-9a-f]{4})")
 
 
-def json_text(value: Any) -> str:
+def json_text(value: object) -> str:
     """Encode a value as JSON. Control characters are escaped with capital hexadecimal digits, as Jackson does it; those
     that Jackson leaves unescaped are escaped too."""
     text = json_safe(_dumps(value))

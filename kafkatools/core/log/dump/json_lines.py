@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from array import array
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING
 
 from kafkatools.core.log.dump.batch_headers import Header, LegacyHeader, V2Header, codec_name
 from kafkatools.core.log.dump.control_text import control_text
@@ -23,6 +23,9 @@ from kafkatools.core.log.dump.records import DumpedRecord, records_of
 from kafkatools.core.log.dump.segment_file import SegmentFile
 from kafkatools.core.log.dump.segment_limits import SegmentLimits
 from kafkatools.core.log.dump.state_files import AbortedTransaction, ProducerEntry
+
+if TYPE_CHECKING:
+    from kafkatools.core.json_values import JsonValue
 
 Row = Mapping[str, object]
 
@@ -177,11 +180,12 @@ def _codec_or_number(codec: int) -> str | int:
         return codec
 
 
-def _parsed(shown: str | None) -> Any:
+def _parsed(shown: str | None) -> JsonValue:
     """A decoder's JSON as JSON, other text as it is."""
     if shown is not None and shown.startswith("{"):
         try:
-            return json.loads(shown)
+            value: JsonValue = json.loads(shown)
+            return value
         except ValueError:
             return shown
     return shown

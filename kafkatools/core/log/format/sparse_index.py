@@ -11,7 +11,7 @@ rolled or closed, as in Kafka.
 import os
 from contextlib import suppress
 from struct import Struct
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from kafkatools.core.errors import KafkaError
 from kafkatools.core.log.files import FileSystem, LogFile
@@ -93,7 +93,7 @@ class SparseIndex(IndexFile):
                 return None
         return self._file
 
-    def _slot(self, number: int) -> tuple[Any, ...]:
+    def _slot(self, number: int) -> tuple[int, ...]:
         """The stored fields of one entry."""
         size = self.entry.size
         if number >= self._persisted_count:

@@ -94,7 +94,7 @@ class LogConfig:
         return cls(**given)
 
 
-def _typed(wanted: Any, value: Any) -> Any:
+def _typed(wanted: Any, value: Any) -> object:
     if wanted == frozenset[str]:
         parts = value.split(",") if isinstance(value, str) else value
         return frozenset(part.strip() for part in parts if part.strip())

@@ -8,7 +8,7 @@ ours unprotected where the system can keep it in memory.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from kafkatools.core.config import Config, Password
 from kafkatools.core.errors import ConfigError, KeyStoreUnreadable
@@ -186,5 +186,5 @@ def _text(store: _Store, data: bytes) -> str:
     return data.decode("utf-8", errors="replace")
 
 
-def _secret(value: Any) -> str | None:
+def _secret(value: Password | str | None) -> str | None:
     return value.value if isinstance(value, Password) else value

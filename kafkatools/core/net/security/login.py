@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 import threading
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from kafkatools.core import config as tables
 from kafkatools.core.clock import Clock
@@ -166,7 +166,7 @@ def _password_login(config: Config, mechanism: str, module: LoginModule) -> Stat
 
 def _refuse_foreign_classes(config: Config) -> None:
     for name in ("sasl.login.callback.handler.class", "sasl.client.callback.handler.class", "sasl.login.class"):
-        value: Any = config[name]
+        value: object = config[name]
         if value is not None and not str(value).startswith(_KAFKAS_OWN):
             raise ConfigError(
                 f"{name}: the Java class {value} cannot be used here (sasl.oauthbearer.token.command may help)"
@@ -244,5 +244,5 @@ def _endpoint_source(config: Config, options: Mapping[str, str], url: str, clock
     return endpoint_source(endpoint, tls, clock)
 
 
-def _text(value: Any) -> str | None:
+def _text(value: Password | str | None) -> str | None:
     return value.value if isinstance(value, Password) else value
