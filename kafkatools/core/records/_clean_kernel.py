@@ -12,7 +12,6 @@ Compiled, the loops over records run without the interpreter's lock.
 from __future__ import annotations
 
 from array import array
-from typing import Any
 
 try:
     import cython
@@ -41,6 +40,7 @@ if not cython.compiled:
     )
 
 Buffer = bytes | bytearray | memoryview
+Writable = bytearray | memoryview
 
 SLOT_WORDS = 3
 MINIMUM_BODY = 6
@@ -94,7 +94,7 @@ def _join(high: int, low: int) -> int:
     return (high << 32) | low
 
 
-def _word(data: Any, position: int, size: int) -> int:
+def _word(data: Buffer, position: int, size: int) -> int:
     """Up to eight bytes as a little-endian number."""
     if not cython.compiled:
         return int.from_bytes(data[position : position + size], "little")
@@ -121,7 +121,7 @@ def _round(v0: int, v1: int, v2: int, v3: int) -> tuple[int, int, int, int]:
     return v0, v1, v2, v3
 
 
-def _sip_hash(data: Any, start: int, size: int, k0: int, k1: int) -> tuple[int, int]:
+def _sip_hash(data: Buffer, start: int, size: int, k0: int, k1: int) -> tuple[int, int]:
     v0 = k0 ^ _join(0x736F6D65, 0x70736575)
     v1 = k1 ^ _join(0x646F7261, 0x6E646F6D) ^ 0xEE
     v2 = k0 ^ _join(0x6C796765, 0x6E657261)
@@ -168,7 +168,7 @@ def sip_hash(data: Buffer, start: int, size: int, k0: int, k1: int) -> tuple[int
 # -- the map --
 
 
-def _find(slots: Any, count: int, low: int, high: int) -> int:
+def _find(slots: memoryview, count: int, low: int, high: int) -> int:
     """The slot of a hash: the one that holds it, or the free one where it belongs; -1 when the map has neither."""
     index = low % count
     step = 1 + high % (count - 1)
@@ -184,7 +184,9 @@ def _find(slots: Any, count: int, low: int, high: int) -> int:
     return -1
 
 
-def _put_key(slots: Any, count: int, state: Any, data: Any, start: int, size: int, offset: int) -> bool:
+def _put_key(
+    slots: memoryview, count: int, state: array[int], data: Buffer, start: int, size: int, offset: int
+) -> bool:
     """Note the offset of a key; False when the map takes no key any more."""
     if state[0] >= state[1]:
         return False
@@ -201,7 +203,7 @@ def _put_key(slots: Any, count: int, state: Any, data: Any, start: int, size: in
     return True
 
 
-def _newest_offset(slots: Any, count: int, state: Any, data: Any, start: int, size: int) -> int:
+def _newest_offset(slots: memoryview, count: int, state: array[int], data: Buffer, start: int, size: int) -> int:
     """The offset that the map has for a key, -1 for none."""
     low, high = _sip_hash(data, start, size, _unsigned(state[5]), _unsigned(state[6]))
     slot = _find(slots, count, low, high)
@@ -210,7 +212,7 @@ def _newest_offset(slots: Any, count: int, state: Any, data: Any, start: int, si
     return _as_long(slots[slot + 2]) - 1
 
 
-def _ends_well(data: Any, position: int, stop: int) -> bool:
+def _ends_well(data: Buffer, position: int, stop: int) -> bool:
     """Whether a record ends where it says, seen from the length of its value on."""
     size, position = _varint(data, position, stop)
     position = _skip(position, size, stop)
@@ -221,7 +223,14 @@ def _ends_well(data: Any, position: int, stop: int) -> bool:
 
 
 def _put_keys(
-    source: Any, position: int, end: int, count: int, base_offset: int, slots: Any, slot_count: int, state: Any
+    source: Buffer,
+    position: int,
+    end: int,
+    count: int,
+    base_offset: int,
+    slots: memoryview,
+    slot_count: int,
+    state: array[int],
 ) -> int:
     row = 0
     after = position
@@ -280,9 +289,9 @@ def newest_offset(key: Buffer, table: memoryview, state: array[int]) -> int:
     return _newest_offset(_words(table), slot_count, numbers, source, 0, len(key))
 
 
-def _words(table: Any) -> Any:
+def _words(table: memoryview) -> memoryview:
     if cython.compiled:
-        return cython.address(table[0])
+        return cython.address(table[0])  # type: ignore[no-any-return]
     return table
 
 
@@ -290,17 +299,17 @@ def _words(table: Any) -> Any:
 
 
 def _mark_retained(  # noqa: PLR0913, C901 - plain numbers, in a loop without the interpreter
-    source: Any,
+    source: Buffer,
     position: int,
     end: int,
     count: int,
     base_offset: int,
     base_timestamp: int,
-    slots: Any,
+    slots: memoryview,
     slot_count: int,
-    state: Any,
-    keep: Any,
-    found: Any,
+    state: array[int],
+    keep: Writable,
+    found: array[int],
 ) -> int:
     row = 0
     after = position
@@ -377,7 +386,7 @@ def mark_retained(  # noqa: PLR0913
 
 
 def _copy_retained(
-    source: Any, position: int, end: int, count: int, keep: Any, shift: int, target: Any, room: int
+    source: Buffer, position: int, end: int, count: int, keep: Writable, shift: int, target: Writable, room: int
 ) -> int:
     row = 0
     after = position

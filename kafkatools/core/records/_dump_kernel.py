@@ -10,7 +10,6 @@ them, names or values that are not UTF-8) they refuse with -1, and the caller ta
 from __future__ import annotations
 
 from array import array
-from typing import Any
 
 try:
     import cython
@@ -22,13 +21,13 @@ except ImportError:
     cython = _Uncompiled()
 
 if not cython.compiled:
-    from kafkatools.core.records._kernel import _int_items, _long_items
+    from kafkatools.core.records._kernel import _in_c, _int_items, _long_items
 
     # what the .pxd brings from C; only compiled branches use it
-    memcpy: Any = None
-    strlen: Any = None
+    memcpy = strlen = _in_c
 
 Buffer = bytes | bytearray | memoryview
+Writable = bytearray | memoryview
 
 COMPILED: bool = cython.compiled
 
@@ -57,38 +56,38 @@ BATCH_LINE_BYTES = 640
 RECORD_LINE_BYTES = 320
 
 
-def _target(data: bytearray) -> Any:
+def _target(data: bytearray) -> Writable:
     if cython.compiled:
-        return cython.address(data[0])
+        return cython.address(data[0])  # type: ignore[no-any-return]
     return data
 
 
-def _source(data: Buffer) -> Any:
+def _source(data: Buffer) -> Buffer:
     if cython.compiled:
-        return cython.address(data[0])
+        return cython.address(data[0])  # type: ignore[no-any-return]
     return data
 
 
-def _text(target: Any, position: int, shown: bytes) -> int:
+def _text(target: Writable, position: int, shown: bytes) -> int:
     """Copies a literal; the position after it."""
     if cython.compiled:
         size: int = strlen(shown)
-        memcpy(target + position, shown, size)
+        memcpy(target + position, shown, size)  # type: ignore[operator]
     else:
         size = len(shown)
         target[position : position + size] = shown
     return position + size
 
 
-def _bytes(target: Any, position: int, source: Any, start: int, size: int) -> int:
+def _bytes(target: Writable, position: int, source: Buffer, start: int, size: int) -> int:
     if cython.compiled:
-        memcpy(target + position, source + start, size)
+        memcpy(target + position, source + start, size)  # type: ignore[operator]
     else:
         target[position : position + size] = source[start : start + size]
     return position + size
 
 
-def _number(target: Any, position: int, value: int) -> int:
+def _number(target: Writable, position: int, value: int) -> int:
     """A 64-bit integer in decimal; the position after it."""
     if not cython.compiled:
         shown = str(value).encode()
@@ -121,7 +120,7 @@ def _sequence(base: int, increment: int) -> int:
     return base + increment
 
 
-def _is_utf8(data: Any, start: int, size: int) -> bool:
+def _is_utf8(data: Buffer, start: int, size: int) -> bool:
     """Whether the bytes are UTF-8 as Java and Python read it."""
     if not cython.compiled:
         try:
@@ -140,7 +139,7 @@ def _is_utf8(data: Any, start: int, size: int) -> bool:
     return _has_only_sequences(data, start, stop)
 
 
-def _has_only_sequences(data: Any, at: int, stop: int) -> bool:
+def _has_only_sequences(data: Buffer, at: int, stop: int) -> bool:
     while at < stop:
         lead = data[at]
         at += 1
@@ -218,7 +217,7 @@ def format_batches(target: bytearray, table: array[int], first: int, stop: int, 
     return position
 
 
-def _batch_start(out: Any, position: int, items: Any, slot: int) -> int:
+def _batch_start(out: Writable, position: int, items: array[int], slot: int) -> int:
     attributes = items[slot + 6]
     position = _number(out, _text(out, position, b"baseOffset: "), items[slot + 1])
     position = _number(out, _text(out, position, b" lastOffset: "), items[slot + 1] + items[slot + 7])
@@ -237,7 +236,7 @@ def _batch_start(out: Any, position: int, items: Any, slot: int) -> int:
     return _text(out, position, b".empty")
 
 
-def _batch_end(out: Any, position: int, items: Any, slot: int, file_position: int) -> int:
+def _batch_end(out: Writable, position: int, items: array[int], slot: int, file_position: int) -> int:
     attributes = items[slot + 6]
     position = _number(out, _text(out, position, b" position: "), items[slot] + file_position)
     position = _timestamp(out, position, items[slot + 9], attributes & 8)
@@ -248,19 +247,19 @@ def _batch_end(out: Any, position: int, items: Any, slot: int, file_position: in
     return _text(out, position, b" isvalid: true\n")
 
 
-def _timestamp(out: Any, position: int, timestamp: int, is_append_time: int) -> int:
+def _timestamp(out: Writable, position: int, timestamp: int, is_append_time: int) -> int:
     if is_append_time:
         return _number(out, _text(out, position, b" LogAppendTime: "), timestamp)
     return _number(out, _text(out, position, b" CreateTime: "), timestamp)
 
 
-def _boolean(out: Any, position: int, value: int) -> int:
+def _boolean(out: Writable, position: int, value: int) -> int:
     if value:
         return _text(out, position, b"true")
     return _text(out, position, b"false")
 
 
-def _codec(out: Any, position: int, codec: int) -> int:
+def _codec(out: Writable, position: int, codec: int) -> int:
     if codec == 0:
         return _text(out, position, b"none")
     if codec == 1:
@@ -328,21 +327,21 @@ def _has_room(rows: int, columns: tuple[array[int], ...], data_size: int, target
     return 0 < rows <= shortest and data_size * 2 + rows * RECORD_LINE_BYTES <= target_size
 
 
-def _end_line(out: Any, position: int) -> int:
+def _end_line(out: Writable, position: int) -> int:
     if position < 0:
         return -1
     out[position] = 10
     return position + 1
 
 
-def _clear(counts: Any, rows: int) -> None:
+def _clear(counts: array[int], rows: int) -> None:
     row = 0
     while row < rows:
         counts[row] = 0
         row += 1
 
 
-def _note_gaps(offsets: Any, base_offset: int, keeper: Any, pairs: Any, room: int) -> bool:
+def _note_gaps(offsets: array[int], base_offset: int, keeper: array[int], pairs: array[int], room: int) -> bool:
     """Where an offset is not the successor of the one before, both go to `pairs`.
 
     False when there are too many, or an offset is out of its batch's range.
@@ -367,7 +366,7 @@ def _note_gaps(offsets: Any, base_offset: int, keeper: Any, pairs: Any, room: in
     return True
 
 
-def _key(out: Any, position: int, source: Any, start: int, length: int, has_prefix: int) -> int:
+def _key(out: Writable, position: int, source: Buffer, start: int, length: int, has_prefix: int) -> int:
     """The key if there is one; -1 when it is not text."""
     if length < 0:
         return position
@@ -377,7 +376,7 @@ def _key(out: Any, position: int, source: Any, start: int, length: int, has_pref
     return _bytes(out, position, source, start, length)
 
 
-def _value(out: Any, position: int, source: Any, start: int, length: int, has_prefix: int) -> int:
+def _value(out: Writable, position: int, source: Buffer, start: int, length: int, has_prefix: int) -> int:
     """The value if there is one; -1 when it is not text."""
     if position < 0 or length < 0:
         return position
@@ -387,7 +386,7 @@ def _value(out: Any, position: int, source: Any, start: int, length: int, has_pr
     return _bytes(out, position, source, start, length)
 
 
-def _header_names(out: Any, position: int, source: Any, at: int, count: int) -> int:
+def _header_names(out: Writable, position: int, source: Buffer, at: int, count: int) -> int:
     """The names of headers that decode_records found sound, separated by commas; -1 when one is not text."""
     position = _text(out, position, b" headerKeys: [")
     first = True
@@ -407,7 +406,7 @@ def _header_names(out: Any, position: int, source: Any, at: int, count: int) -> 
     return _text(out, position, b"]")
 
 
-def _size(source: Any, at: int) -> tuple[int, int]:
+def _size(source: Buffer, at: int) -> tuple[int, int]:
     """A zig-zag varint that is known to be sound, and the position after it."""
     shift = 0
     raw = 0

@@ -15,7 +15,6 @@ file's own: those of `_kernel.py` would be calls through a pointer, seven a reco
 from __future__ import annotations
 
 from array import array
-from typing import Any
 
 try:
     import cython
@@ -77,7 +76,7 @@ BATCH_WIDTH = 14
 BATCH_HEADER = 61
 
 
-def _number(data: Any, position: int, end: int) -> tuple[int, int]:
+def _number(data: Buffer, position: int, end: int) -> tuple[int, int]:
     """`_varint` of `_kernel`, here because a function of another module cannot be inlined: these loops would take a
     third longer."""
     if position < 0 or position >= end:
@@ -91,7 +90,7 @@ def _number(data: Any, position: int, end: int) -> tuple[int, int]:
     return _long_varint(data, position, end)
 
 
-def _wide_number(data: Any, position: int, end: int) -> tuple[int, int]:
+def _wide_number(data: Buffer, position: int, end: int) -> tuple[int, int]:
     """`_varlong`, likewise."""
     if position < 0 or position >= end:
         return 0, -1
@@ -119,7 +118,7 @@ def _wrapped(value: int) -> int:
 
 
 def _decode_batch(
-    data: Any, after: int, end: int, batches: Any, batch: int, places: Any, row: int, stop: int
+    data: Buffer, after: int, end: int, batches: array[int], batch: int, places: array[int], row: int, stop: int
 ) -> tuple[int, int]:
     """Records from `after` on into the rows up to `stop`; the row it came to, and where the record begins that was
     not taken (DefaultRecord.readFrom).
@@ -248,7 +247,7 @@ def gather_cells(
     return int(row)
 
 
-def _list_record(data: Any, position: int, count: int, end: int, places: Any, row: int) -> bool:
+def _list_record(data: Buffer, position: int, count: int, end: int, places: array[int], row: int) -> bool:
     """The places of one record's headers; whether they could be read."""
     slot = row * 8
     while count > 0:

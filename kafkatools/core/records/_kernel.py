@@ -18,7 +18,6 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Sequence
-from typing import Any
 
 try:
     import cython
@@ -31,10 +30,14 @@ except ImportError:
 
 if not cython.compiled:
     # what the .pxd brings from C; only compiled branches use it
-    clone: Any = None
-    memcpy: Any = None
+    def _in_c(*arguments: object) -> int:
+        """Stands for a function of C."""
+        raise NotImplementedError
+
+    clone = memcpy = _in_c
 
 Buffer = bytes | bytearray | memoryview
+Writable = bytearray | memoryview
 
 COMPILED: bool = cython.compiled
 
@@ -71,14 +74,14 @@ _INTS = array("i")
 def new_longs(count: int) -> array[int]:
     """An array of `count` 64-bit integers, to be filled by the caller: what it holds has no meaning yet."""
     if cython.compiled:
-        return clone(_LONGS, max(count, 0), False)  # type: ignore[no-any-return]
+        return clone(_LONGS, max(count, 0), False)  # type: ignore[return-value]
     return array("q", bytes(8 * max(count, 0)))
 
 
 def new_ints(count: int) -> array[int]:
     """An array of `count` 32-bit integers, to be filled by the caller."""
     if cython.compiled:
-        return clone(_INTS, max(count, 0), False)  # type: ignore[no-any-return]
+        return clone(_INTS, max(count, 0), False)  # type: ignore[return-value]
     return array("i", bytes(4 * max(count, 0)))
 
 
@@ -110,40 +113,40 @@ def _as_unsigned_long(value: int) -> int:
     return value & 0xFFFFFFFFFFFFFFFF
 
 
-def _items(data: Any) -> Any:
+def _items(data: Buffer) -> Buffer:
     """The bytes as the loops index them: a pointer when compiled."""
     if cython.compiled:
-        return cython.address(data[0])
+        return cython.address(data[0])  # type: ignore[no-any-return]
     return data
 
 
-def _slots(data: bytearray | memoryview) -> Any:
+def _slots(data: Writable) -> Writable:
     """The same for bytes that are written."""
     if cython.compiled:
-        return cython.address(data[0])
+        return cython.address(data[0])  # type: ignore[no-any-return]
     return data
 
 
-def _long_items(column: Any) -> Any:
+def _long_items(column: array[int] | None) -> array[int]:
     if column is None or column.itemsize != 8:
         raise TypeError("expected an array of 64-bit integers")
     if cython.compiled:
-        return column.data.as_longlongs
+        return column.data.as_longlongs  # type: ignore[attr-defined, no-any-return]
     return column
 
 
-def _int_items(column: Any) -> Any:
+def _int_items(column: array[int] | None) -> array[int]:
     if column is None or column.itemsize != 4:
         raise TypeError("expected an array of 32-bit integers")
     if cython.compiled:
-        return column.data.as_ints
+        return column.data.as_ints  # type: ignore[attr-defined, no-any-return]
     return column
 
 
-def _copy(target: Any, position: int, source: Any, start: int, size: int) -> None:
+def _copy(target: Writable, position: int, source: Buffer, start: int, size: int) -> None:
     """target[position:position + size] = source[start:start + size], both checked by the caller."""
     if cython.compiled:
-        memcpy(target + position, source + start, size)
+        memcpy(target + position, source + start, size)  # type: ignore[operator]
     else:
         target[position : position + size] = source[start : start + size]
 
@@ -151,7 +154,7 @@ def _copy(target: Any, position: int, source: Any, start: int, size: int) -> Non
 # -- varints (ByteUtils.readVarint, readVarlong, writeVarint, writeVarlong) --
 
 
-def _long_varint(data: Any, position: int, end: int) -> tuple[int, int]:
+def _long_varint(data: Buffer, position: int, end: int) -> tuple[int, int]:
     shift = 0
     raw = 0
     while position < end and shift < 35:
@@ -165,7 +168,7 @@ def _long_varint(data: Any, position: int, end: int) -> tuple[int, int]:
     return 0, -1
 
 
-def _varint(data: Any, position: int, end: int) -> tuple[int, int]:
+def _varint(data: Buffer, position: int, end: int) -> tuple[int, int]:
     """A zig-zag 32-bit integer and the position after it; -1 when it does not end before `end` or has more than 5
     bytes.
     """
@@ -180,7 +183,7 @@ def _varint(data: Any, position: int, end: int) -> tuple[int, int]:
     return _long_varint(data, position, end)
 
 
-def _long_varlong(data: Any, position: int, end: int) -> tuple[int, int]:
+def _long_varlong(data: Buffer, position: int, end: int) -> tuple[int, int]:
     shift = 0
     raw = 0
     while position < end and shift < 70:
@@ -194,7 +197,7 @@ def _long_varlong(data: Any, position: int, end: int) -> tuple[int, int]:
     return 0, -1
 
 
-def _varlong(data: Any, position: int, end: int) -> tuple[int, int]:
+def _varlong(data: Buffer, position: int, end: int) -> tuple[int, int]:
     """A zig-zag 64-bit integer and the position after it; -1 when it does not end before `end` or has more than 10
     bytes.
     """
@@ -226,7 +229,7 @@ def _size_of(value: int) -> int:
     return _size_of_unsigned(_zigzag(value))
 
 
-def _put(target: Any, position: int, value: int) -> int:
+def _put(target: Writable, position: int, value: int) -> int:
     """Writes a zig-zag varint; the caller has made room. The position after it."""
     raw = _zigzag(value)
     while raw >= 0x80:
@@ -275,7 +278,7 @@ def _skip(position: int, size: int, end: int) -> int:
     return position
 
 
-def _skip_headers(data: Any, position: int, count: int, end: int) -> int:
+def _skip_headers(data: Buffer, position: int, count: int, end: int) -> int:
     """The position after `count` headers, -1 when they are malformed. Every header takes two bytes at least."""
     if position < 0 or count < 0 or count > end - position:
         return -1
@@ -452,15 +455,15 @@ def append_record(
     return int(delta)
 
 
-def _append_cell(slots: Any, position: int, data: Buffer | None, length: int) -> int:
+def _append_cell(slots: Writable, position: int, data: Buffer | None, length: int) -> int:
     position = _put(slots, position, length)
-    if length > 0:
+    if data is not None and length > 0:
         _copy(slots, position, _items(data), 0, length)
         position += length
     return position
 
 
-def _write_cell(slots: Any, position: int, source: Any, start: int, length: int) -> int:
+def _write_cell(slots: Writable, position: int, source: Buffer, start: int, length: int) -> int:
     position = _put(slots, position, length)
     if length > 0:
         _copy(slots, position, source, start, length)

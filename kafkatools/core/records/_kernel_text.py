@@ -10,7 +10,7 @@ enough before anything is written to it.
 from __future__ import annotations
 
 from array import array
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 try:
     import cython
@@ -22,25 +22,31 @@ except ImportError:
     cython = _Uncompiled()
 
 if not cython.compiled:
+    from kafkatools.core.records._kernel import (
+        _as_int,
+        _as_unsigned_int,
+        _copy,
+        _in_c,
+        _int_items,
+        _is_inside,
+        _items,
+    )
+
     # what the .pxd brings from C; only compiled branches use it
-    PyByteArray_AS_STRING: Any = None
-    PyByteArray_Resize: Any = None
-    PyBytes_AS_STRING: Any = None
-    memchr: Any = None
-    memcmp: Any = None
-    memcpy: Any = None
-    from kafkatools.core.records._kernel import _as_int, _as_unsigned_int, _copy, _int_items, _is_inside, _items
+    PyByteArray_AS_STRING = PyByteArray_Resize = PyBytes_AS_STRING = memchr = memcmp = memcpy = _in_c
 
 if TYPE_CHECKING:
     from kafkatools.core.records.columns import RecordColumns
 
 Buffer = bytes | bytearray | memoryview
+Searchable = bytes | bytearray
+Writable = bytearray | memoryview
 
 
 def _resize(out: bytearray, size: int) -> int:
     """Makes a bytearray longer or shorter; what is new in it has no meaning yet."""
     if cython.compiled:
-        return PyByteArray_Resize(out, size)  # type: ignore[no-any-return]
+        return PyByteArray_Resize(out, size)
     if size > len(out):
         out.extend(bytes(size - len(out)))
     else:
@@ -48,17 +54,17 @@ def _resize(out: bytearray, size: int) -> int:
     return 0
 
 
-def _writable(out: bytearray) -> Any:
+def _writable(out: bytearray) -> Writable:
     """The bytes to write to: a pointer when compiled, good until the next `_resize`."""
     if cython.compiled:
-        return cython.cast("unsigned char*", PyByteArray_AS_STRING(out))
+        return cython.cast("unsigned char*", PyByteArray_AS_STRING(out))  # type: ignore[no-any-return]
     return out
 
 
-def _put_text(slots: Any, position: int, text: bytes) -> int:
+def _put_text(slots: Writable, position: int, text: bytes) -> int:
     size = len(text)
     if cython.compiled:
-        memcpy(slots + position, PyBytes_AS_STRING(text), size)
+        memcpy(slots + position, PyBytes_AS_STRING(text), size)  # type: ignore[operator]
     else:
         slots[position : position + size] = text
     return position + size
@@ -67,21 +73,21 @@ def _put_text(slots: Any, position: int, text: bytes) -> int:
 # -- lines to columns --
 
 
-def _searchable(data: Buffer) -> Any:
+def _searchable(data: Buffer) -> Searchable:
     """The bytes as `_find` takes them."""
     if cython.compiled:
-        return _items(data)
+        return _items(data)  # type: ignore[return-value]
     return bytes(data) if isinstance(data, memoryview) else data
 
 
-def _find(source: Any, byte: int, start: int, end: int) -> int:
+def _find(source: Searchable, byte: int, start: int, end: int) -> int:
     """Where a byte comes next; `end` when it does not."""
     if not cython.compiled:
         place: int = source.find(byte, start, end)
         return end if place < 0 else place
     if start >= end:
         return end
-    found = cython.cast("const unsigned char*", memchr(source + start, byte, end - start))
+    found = cython.cast("const unsigned char*", memchr(source + start, byte, end - start))  # type: ignore[operator]
     return end if found == cython.NULL else found - source
 
 
@@ -161,7 +167,7 @@ def split_keys(
     return stop
 
 
-def _find_text(source: Any, text: bytes, start: int, end: int) -> int:
+def _find_text(source: Searchable, text: bytes, start: int, end: int) -> int:
     """Where a text that is not empty begins inside start..end; -1 when it does not."""
     size = len(text)
     if size == 0:
@@ -173,7 +179,7 @@ def _find_text(source: Any, text: bytes, start: int, end: int) -> int:
         place = _find(source, letters[0], start, end)
         if end - place < size:
             return -1
-        if memcmp(source + place, letters, size) == 0:
+        if memcmp(source + place, letters, size) == 0:  # type: ignore[operator]
             return place
         start = place + 1
     return -1
@@ -242,7 +248,7 @@ def _row_count(columns: RecordColumns) -> int:
     )
 
 
-def _put_cell(slots: Any, position: int, source: Any, start: int, length: int, null_literal: bytes) -> int:
+def _put_cell(slots: Writable, position: int, source: Buffer, start: int, length: int, null_literal: bytes) -> int:
     if length < 0:
         return _put_text(slots, position, null_literal)
     _copy(slots, position, source, start, length)
@@ -252,7 +258,7 @@ def _put_cell(slots: Any, position: int, source: Any, start: int, length: int, n
 # -- murmur2 (Utils.murmur2) --
 
 
-def _murmur2(data: Any, position: int, length: int) -> int:
+def _murmur2(data: Buffer, position: int, length: int) -> int:
     h = _as_unsigned_int(-1756908916 ^ length)
     end = position + (length & ~3)
     while position < end:

@@ -8,7 +8,6 @@ The rules of `_kernel.py` hold here too.
 from __future__ import annotations
 
 from array import array
-from typing import Any
 
 try:
     import cython
@@ -39,7 +38,7 @@ UP_TO_MAGIC = 17
 SMALLEST_OVERHEAD = 14
 
 
-def _get_int(data: Any, position: int) -> int:
+def _get_int(data: Buffer, position: int) -> int:
     """A big-endian signed 32-bit integer."""
     if cython.compiled:
         return _as_int(
@@ -48,7 +47,7 @@ def _get_int(data: Any, position: int) -> int:
     return int.from_bytes(data[position : position + 4], "big", signed=True)
 
 
-def _get_long(data: Any, position: int) -> int:
+def _get_long(data: Buffer, position: int) -> int:
     """A big-endian signed 64-bit integer."""
     if cython.compiled:
         high = _get_int(data, position)
@@ -56,13 +55,13 @@ def _get_long(data: Any, position: int) -> int:
     return int.from_bytes(data[position : position + 8], "big", signed=True)
 
 
-def _get_short(data: Any, position: int) -> int:
+def _get_short(data: Buffer, position: int) -> int:
     if cython.compiled:
         return _get_int(data, position) >> 16
     return int.from_bytes(data[position : position + 2], "big", signed=True)
 
 
-def _get_magic(data: Any, position: int) -> int:
+def _get_magic(data: Buffer, position: int) -> int:
     value: int = data[position]
     return value - 256 if value > 127 else value
 
@@ -104,7 +103,7 @@ def scan_batches(data: Buffer, start: int, end: int, table: array[int], status: 
     return row
 
 
-def _read_header(data: Any, position: int, size: int, items: Any, slot: int) -> None:
+def _read_header(data: Buffer, position: int, size: int, items: array[int], slot: int) -> None:
     magic = _get_magic(data, position + 16)
     items[slot] = position
     items[slot + 1] = _get_long(data, position)
