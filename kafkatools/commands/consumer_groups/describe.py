@@ -7,7 +7,7 @@ shown. A partition of a topic that is gone keeps its row without an end, and doe
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from kafkatools.exit_status import ExitStatus
 

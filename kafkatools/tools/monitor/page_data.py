@@ -6,7 +6,7 @@ The page is read by people: what could be thousands of rows is cut, and says how
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from kafkatools.tools.monitor.board import Board, Point
