@@ -138,7 +138,7 @@ def batch_writer(options: Mapping[str, str], schema: StructType, overwrite: bool
     return BatchWriter(read)
 
 
-class BatchWriter(DataSourceArrowWriter):  # type: ignore[misc]  # PySpark's class is looked up by version
+class BatchWriter(DataSourceArrowWriter):
     """Writes the rows of a job: at least once, or with `exactlyOnce` all of them or none."""
 
     def __init__(self, options: SinkOptions) -> None:
@@ -187,7 +187,7 @@ def stream_writer(options: Mapping[str, str], schema: StructType, overwrite: boo
     return StreamWriter(read)
 
 
-class StreamWriter(DataSourceStreamArrowWriter):  # type: ignore[misc]  # as BatchWriter
+class StreamWriter(DataSourceStreamArrowWriter):
     """Writes the epochs of a stream."""
 
     def __init__(self, options: SinkOptions) -> None:

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from kafkatools.pipeline.sources.live.options import SourceOptions
 
 
-class LiveStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: ignore[misc]
+class LiveStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """A streaming query. Its copies in executors only read."""
 
     def __init__(self, schema: StructType, options: SourceOptions, clock: Clock | None = None) -> None:
