@@ -125,8 +125,8 @@ def settings_for(table: Table, args: Args, file_option: str, warn: Callable[[str
 
 
 def client_values(
-    table: Table, args: Any, older_file: str, pair_options: Iterable[str], note: Callable[[str], None]
-) -> dict[str, Any]:
+    table: Table, args: Args, older_file: str, pair_options: Iterable[str], note: Callable[[str], None]
+) -> dict[str, str]:
     """The settings of --command-config, or of the older option, and over them the pairs of other options. Raises
     UsageError for a pair that is no setting of the client."""
     file_option = attribute_name(older_file) if args.given(older_file) else "command_config"
@@ -140,7 +140,7 @@ def client_values(
     return values
 
 
-def note_deprecated(args: Any, note: Callable[[str], None], old: str, new: str = "command-config") -> None:
+def note_deprecated(args: Args, note: Callable[[str], None], old: str, new: str = "command-config") -> None:
     """Kafka's warning when an option with a newer name was given."""
     if args.given(old):
         note(f"Option --{old} has been deprecated and will be removed in a future version. Use --{new} instead.")

@@ -135,7 +135,9 @@ def check_executable(plan: Plan) -> None:
         raise CommandError(f"Partition replica lists may not contain duplicate entries: {listed}")
 
 
-def plan_fields(replicas: Mapping[TopicPartition, Collection[int]], log_dirs: Mapping[Replica, str]) -> dict[str, object]:
+def plan_fields(
+    replicas: Mapping[TopicPartition, Collection[int]], log_dirs: Mapping[Replica, str]
+) -> dict[str, object]:
     """A plan as it is written, by topic and partition; a directory that is not known is `any`."""
     return {
         "version": _VERSION,
