@@ -60,7 +60,7 @@ class _Cursor(BodyReader):
         super().__init__(body, 0, flexible=version >= FIRST_FLEXIBLE_VERSION)
         self.version = version
 
-    def topic(self, names: Mapping[uuid.UUID, str]) -> str | None:
+    def topic(self, names: Mapping[uuid.UUID | None, str]) -> str | None:
         """A topic's name; None for an id that nobody knows."""
         return names.get(self.uuid()) if self.version >= FIRST_TOPIC_ID_VERSION else self.string()
 
@@ -72,7 +72,7 @@ class _Cursor(BodyReader):
 
 
 def read_produce_response(
-    body: memoryview | bytes, version: int, topic_names: Mapping[uuid.UUID, str]
+    body: memoryview | bytes, version: int, topic_names: Mapping[uuid.UUID | None, str]
 ) -> ProduceResponse:
     """Reads a response body (without header); `topic_names` maps topic ids to names, for version 13. Raises
     DecodeError."""
