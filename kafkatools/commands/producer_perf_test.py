@@ -8,7 +8,7 @@ told on stderr and make the exit status 1. What is printed is printed by the mai
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection
+from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from kafkatools.exit_status import CommandError, ExitStatus, UsageError
@@ -31,20 +31,13 @@ from kafkatools.options import (
 if TYPE_CHECKING:
     from kafkatools.console import Console
     from kafkatools.core.config import Config
-    from kafkatools.core.java.text import Metric
-    from kafkatools.core.producer.futures import RowsRun
-    from kafkatools.core.producer.producer import Producer
-    from kafkatools.core.records.columns import RowColumns
-    from kafkatools.tools.perf.latency_stats import Figures, LatencyStats
+    from kafkatools.tools.perf.latency_stats import Figures
     from kafkatools.tools.perf.payloads import Payloads
+    from kafkatools.tools.perf.producer_run import ProducerEnd
 
 _PROGRAM = "kafka-producer-perf-test"
 _TRANSACTION_MS = 3000
-_CLOSE_MS = 5_000
-_TURN_MS = 100
 _PAYLOADS = ("record-size", "payload-file", "payload-monotonic")
-_HOPELESS = ("TIMEOUT", "INVALID_TOPIC_EXCEPTION", "TOPIC_AUTHORIZATION_FAILED", "NO_BROKERS_AVAILABLE")
-"""Errors of a record without a partition that the next one would meet too: topic or brokers are not there."""
 _NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?", re.ASCII)
 _TOGETHER = "--{option} and --{other} cannot be specified together."
 _RENAMED = (("producer-props", "command-property"), ("producer.config", "command-config"))
@@ -123,7 +116,19 @@ def run(console: Console, args: Args) -> ExitStatus:
         note_deprecated(args, console.note, old, new)
     payloads = _payloads(console, args)
     config = producer_config(console, args)
-    return ProducerPerformance(console, args, config, payloads).run()
+    from kafkatools.tools.perf.producer_run import ProducerLoad, ProducerRun
+
+    given = args.transaction_duration_ms
+    load = ProducerLoad(
+        args.topic,
+        args.num_records,
+        max(args.warmup_records, 0),
+        args.throughput,
+        args.reporting_interval,
+        _TRANSACTION_MS if given is None else given,
+    )
+    report = Report(console, args, config.client_id)
+    return report.end(ProducerRun(load, config, console.clock, payloads, report).run())
 
 
 def _check(args: Args) -> None:
@@ -206,202 +211,56 @@ def producer_config(console: Console, args: Args) -> Config:
     return Config(PRODUCER, values)
 
 
-class ProducerPerformance:
-    """One run: sends, counts, reports."""
+class Report:
+    """Prints a run: lines, or objects with --json."""
 
-    def __init__(self, console: Console, args: Args, config: Config, payloads: Payloads) -> None:
+    def __init__(self, console: Console, args: Args, client_id: str) -> None:
         self._console = console
         self._args = args
-        self._config = config
-        self._payloads = payloads
-        self._clock = console.clock
-        self._total: int = args.num_records
-        self._warmup: int = max(args.warmup_records, 0)
-        self._sent = 0
-        self._steady: LatencyStats | None = None
-        self._failures: dict[str, int] = {}
-        self._stopped: Exception | None = None
-        self._transaction_ms: int | None = None
-        self._transaction_start_ms: int | None = None
-        if config.transactional_id is not None:
-            given = args.transaction_duration_ms
-            self._transaction_ms = _TRANSACTION_MS if given is None else given
+        self._client_id = client_id
 
-    def run(self) -> ExitStatus:
-        """Sends everything, waits for every acknowledgement, reports; Ctrl-C reports what was done until then."""
-        from kafkatools.core.errors import KafkaError
-        from kafkatools.core.producer.first_contact import reason_not_to_start
-        from kafkatools.core.producer.producer import Producer
-
-        producer = Producer(self._config, self._clock)
-        is_interrupted = False
-        metrics: list[Metric] = []
-        self._start()
-        try:
-            try:
-                self._stopped = reason_not_to_start(producer)
-                if self._stopped is None:
-                    self._measure(producer)
-                metrics = self._metrics(producer)
-            except KafkaError as error:
-                self._stopped = error
-                self._abort(producer)
-            producer.close(_CLOSE_MS if self._stopped else None)
-        except KeyboardInterrupt:
-            is_interrupted = True
-            self._abort(producer)
-            producer.close(_CLOSE_MS)
-        finally:
-            producer.close(0)
-        self._report(metrics)
-        if is_interrupted:
-            return ExitStatus.INTERRUPTED
-        return ExitStatus.FAILED if self._failures or self._stopped else ExitStatus.OK
-
-    def _start(self) -> None:
-        from kafkatools.tools.perf.latency_stats import LatencyStats
-
-        if self._warmup and not self._args.json:
+    def started(self) -> None:
+        """What is special about the first records."""
+        warmup = max(self._args.warmup_records, 0)
+        if warmup and not self._args.json:
             self._console.print(
-                f"Warmup first {self._warmup} records. Steady state results will print after the complete test summary."
+                f"Warmup first {warmup} records. Steady state results will print after the complete test summary."
             )
             self._console.flush()
-        self._stats = LatencyStats(self._clock.now_ms(), self._args.reporting_interval)
 
-    # -- sending --
+    def window(self, figures: Figures) -> None:
+        """A line of progress."""
+        if self._args.json:
+            self._print_json("steady_state_progress" if figures.is_steady_state else "progress", figures)
+        else:
+            if figures.is_steady_state and figures.is_first:
+                self._console.print("In steady state.")
+            self._console.print(figures.window_line())
+        self._console.flush()
 
-    def _measure(self, producer: Producer) -> None:
-        from kafkatools.tools.perf.latency_stats import LatencyStats
-        from kafkatools.tools.perf.throughput_throttler import ThroughputThrottler
+    def error(self, line: str) -> None:
+        """On stderr."""
+        self._console.error(line)
 
-        if self._transaction_ms is not None:
-            producer.init_transactions()
-        clock = self._clock
-        start_ms = clock.now_ms()
-        self._stats = LatencyStats(start_ms, self._args.reporting_interval)
-        throttler = ThroughputThrottler(self._args.throughput, start_ms)
-        while self._sent < self._total and self._stopped is None:
-            now_ms = clock.now_ms()
-            allowed = throttler.allowance(self._sent, now_ms)
-            if not allowed:
-                self._pause(throttler.pause_ms(self._sent, now_ms))
-                continue
-            self._send(producer, min(allowed, self._left()), now_ms)
-            self._show_progress()
-        if self._transaction_start_ms is not None and self._stopped is None:
-            producer.commit_transaction()
-        self._flush(producer)
-
-    def _left(self) -> int:
-        """Records up to the end, or to the end of the warm-up."""
-        return (self._warmup if self._sent < self._warmup else self._total) - self._sent
-
-    def _send(self, producer: Producer, most: int, now_ms: int) -> None:
-        if self._transaction_ms is not None and self._transaction_start_ms is None:
-            producer.begin_transaction()
-            self._transaction_start_ms = now_ms
-        if self._warmup and self._sent == self._warmup and self._steady is None:
-            from kafkatools.tools.perf.latency_stats import LatencyStats
-
-            self._steady = LatencyStats(now_ms, self._args.reporting_interval, is_steady_state=True)
-            self._stats.is_silent = True
-        rows = self._payloads.rows(self._sent, most)
-        producer.send_columns(self._args.topic, rows, callback=self._callback(rows, now_ms))
-        self._sent += rows.count
-        begun_ms = self._transaction_start_ms
-        if self._transaction_ms is not None and begun_ms is not None and now_ms - begun_ms >= self._transaction_ms:
-            producer.commit_transaction()
-            self._transaction_start_ms = None
-
-    def _callback(self, rows: RowColumns, sent_ms: int) -> Callable[[RowsRun], None]:
-        """Counts runs of these rows; called by the sender's thread, by this one for rows that it could not queue."""
-        stats, steady, clock, lengths = self._stats, self._steady, self._clock, rows.value_lengths
-
-        def told(run: RowsRun) -> None:
-            if run.error is not None:
-                self._note_failure(run)
-                return
-            numbers = run.rows
-            count = len(numbers)
-            size = sum(lengths[numbers[0] : numbers[-1] + 1])
-            now_ms = clock.now_ms()
-            stats.record(count, size, now_ms - sent_ms, now_ms)
-            if steady is not None:
-                steady.record(count, size, now_ms - sent_ms, now_ms)
-
-        return told
-
-    def _note_failure(self, run: RowsRun) -> None:
-        """Notes why; what would fail in the same way with the next record ends the run."""
-        assert run.error is not None
-        message = str(run.error) or type(run.error).__name__
-        self._failures[message] = self._failures.get(message, 0) + len(run.rows)
-        if run.partition < 0 and getattr(run.error, "name", "") in _HOPELESS:
-            self._stopped = run.error
-
-    def _pause(self, duration_ms: int | None) -> None:
-        """Waits, for ever with None, and shows progress meanwhile."""
-        end_ms = None if duration_ms is None else self._clock.now_ms() + duration_ms
-        while True:
-            left_ms = _TURN_MS if end_ms is None else min(_TURN_MS, end_ms - self._clock.now_ms())
-            if left_ms <= 0:
-                return
-            self._clock.sleep_ms(left_ms)
-            self._show_progress()
-
-    def _flush(self, producer: Producer) -> None:
-        """Waits for every acknowledgement and shows progress meanwhile."""
-        import threading
-
-        flushing = threading.Thread(target=producer.flush, name="flush", daemon=True)
-        flushing.start()
-        while flushing.is_alive():
-            flushing.join(_TURN_MS / 1000)
-            self._show_progress()
-
-    def _abort(self, producer: Producer) -> None:
-        """Leaves no transaction open, if a broker answers within some seconds."""
-        from kafkatools.core.errors import KafkaError
-
-        if self._transaction_start_ms is None or producer.has_fatal_error:
-            return
-        try:
-            producer.abort_transaction(_CLOSE_MS)
-        except KafkaError as error:
-            self._console.error(f"The open transaction could not be aborted: {error}")
-
-    # -- reporting --
-
-    def _show_progress(self) -> None:
-        for stats in (self._stats, self._steady):
-            while stats is not None and stats.windows:
-                window = stats.windows.popleft()
-                if self._args.json:
-                    self._print_json("steady_state_progress" if window.is_steady_state else "progress", window)
-                else:
-                    if window.is_steady_state and window.is_first:
-                        self._console.print("In steady state.")
-                    self._console.print(window.window_line())
-                self._console.flush()
-
-    def _report(self, metrics: list[Metric]) -> None:
-        self._show_progress()
-        now_ms = self._clock.now_ms()
-        for stats in (self._stats, self._steady):
-            if stats is None:
-                continue
-            figures = stats.total(now_ms)
+    def end(self, end: ProducerEnd) -> ExitStatus:
+        """The totals, the metrics if they were asked for, and what failed; the exit status."""
+        for figures in end.totals:
             if self._args.json:
                 self._print_json("steady_state" if figures.is_steady_state else "total", figures)
             else:
                 self._console.print(figures.total_line())
-        self._print_metrics(metrics)
-        if self._stopped is not None and str(self._stopped) not in self._failures:
-            self._console.error(str(self._stopped), getattr(self._stopped, "name", "FAILED"))
-        for message, count in self._failures.items():
+        if self._args.print_metrics:
+            self._print_metrics(end.metrics)
+        if end.stopped is not None and str(end.stopped) not in end.failures:
+            self._console.error(str(end.stopped), getattr(end.stopped, "name", "FAILED"))
+        for message, count in end.failures.items():
             self._console.error(f"{count} {'record' if count == 1 else 'records'} failed: {message}")
-        if self._sent < self._total:
-            self._console.error(f"{self._total - self._sent} of {self._total} records were not sent")
+        total = self._args.num_records
+        if end.sent < total:
+            self._console.error(f"{total - end.sent} of {total} records were not sent")
+        if end.is_interrupted:
+            return ExitStatus.INTERRUPTED
+        return ExitStatus.FAILED if end.failures or end.stopped else ExitStatus.OK
 
     def _print_json(self, event: str, figures: Figures) -> None:
         from kafkatools.tools.perf.metrics import finite
@@ -421,20 +280,14 @@ class ProducerPerformance:
             values |= dict(zip(names, figures.percentiles, strict=True))
         self._console.print_json(finite(values))
 
-    def _metrics(self, producer: Producer) -> list[Metric]:
-        if not self._args.print_metrics:
-            return []
-        from kafkatools.core.java.text import Metric
-
-        tags = {"client-id": self._config.client_id}
-        return [Metric("producer-metrics", name, tags, float(value)) for name, value in producer.metrics().items()]
-
-    def _print_metrics(self, metrics: list[Metric]) -> None:
-        if not metrics:
+    def _print_metrics(self, values: Mapping[str, float]) -> None:
+        if not values:
             return
-        from kafkatools.core.java.text import metric_lines
+        from kafkatools.core.java.text import Metric, metric_lines
         from kafkatools.tools.perf.metrics import metric_rows
 
+        tags = {"client-id": self._client_id}
+        metrics = [Metric("producer-metrics", name, tags, value) for name, value in values.items()]
         if self._args.json:
             for row in metric_rows(metrics):
                 self._console.print_json(row)

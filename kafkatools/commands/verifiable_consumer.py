@@ -7,7 +7,6 @@ records of which offsets each poll brought, what was committed. Offsets are comm
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from kafkatools.exit_status import ExitStatus, UsageError
@@ -26,17 +25,8 @@ from kafkatools.options import (
 if TYPE_CHECKING:
     from kafkatools.console import Console
     from kafkatools.core.config import Config
-    from kafkatools.core.consumer.completed_fetch import FetchedColumns
-    from kafkatools.core.consumer.consumer import Consumer
-    from kafkatools.core.consumer.consumer_records import ConsumerRecords
-    from kafkatools.core.consumer.group_subscription import RebalanceListener
-    from kafkatools.core.consumer.subscription import TopicPartition
-    from kafkatools.stop_signals import StopSignals
 
 _PROGRAM = "verifiable-consumer"
-_FOREVER_MS = 1 << 40
-_LOOK_MS = 500
-_UNREACHABLE_MS = 5_000
 _PROTOCOLS = ("classic", "consumer")
 _RANGE = "org.apache.kafka.clients.consumer.RangeAssignor"
 
@@ -78,7 +68,10 @@ def run(console: Console, args: Args) -> ExitStatus:
     if args.group_protocol.lower() not in _PROTOCOLS:
         raise UsageError(f"--group-protocol is classic or consumer, not {args.group_protocol}")
     config = consumer_config(console, args)
-    return VerifiableConsumer(console, args, config).run()
+    from kafkatools.tools.verifiable.consumer import TopicToRead, VerifiableConsumer
+
+    topic = TopicToRead(args.topic, args.max_messages, commits=not args.enable_autocommit, is_verbose=args.verbose)
+    return VerifiableConsumer(topic, config, console.clock, console).run()
 
 
 def consumer_config(console: Console, args: Args) -> Config:
@@ -102,178 +95,6 @@ def consumer_config(console: Console, args: Args) -> Config:
     values["enable.auto.commit"] = "true" if args.enable_autocommit else "false"
     values["auto.offset.reset"] = args.reset_policy
     return Config(CONSUMER, values)
-
-
-class VerifiableConsumer:
-    """One run: reads, tells, commits."""
-
-    def __init__(self, console: Console, args: Args, config: Config) -> None:
-        self._console = console
-        self._config = config
-        self._topic: str = args.topic
-        self._limit: int = args.max_messages
-        self._commits = not args.enable_autocommit
-        self._is_verbose: bool = args.verbose
-        self._consumed = 0
-        self._failed_commits = 0
-        self._has_told_missing = False
-
-    def run(self) -> ExitStatus:
-        """Reads to the count, a signal or an error; the group is left in each case."""
-        from kafkatools.core.consumer.consumer import Consumer
-        from kafkatools.stop_signals import StopSignals
-
-        consumer = Consumer(self._config, self._console.clock)
-        with StopSignals(consumer.wakeup) as signals:
-            self.tell("startup_complete")
-            try:
-                self._read(consumer, signals)
-            finally:
-                if signals.came:
-                    self.tell("shutdown_requested")
-                consumer.close()
-                self.tell("shutdown_complete")
-                if not signals.came:
-                    self.tell("shutdown_requested")
-        if signals.came:
-            return ExitStatus.INTERRUPTED
-        return ExitStatus.FAILED if self._failed_commits else ExitStatus.OK
-
-    def tell(self, name: str, **fields: object) -> None:
-        """Writes an event at once."""
-        self._tell_all([(name, fields)])
-
-    def _tell_all(self, events: Iterable[tuple[str, Mapping[str, object]]]) -> None:
-        from kafkatools.tools.verifiable.events import event
-
-        wall_ms = self._console.clock.wall_ms()
-        for name, fields in events:
-            self._console.print(event(name, wall_ms, **fields))
-        self._console.flush()
-
-    # -- reading --
-
-    def _read(self, consumer: Consumer, signals: StopSignals) -> None:
-        from kafkatools.core.consumer.errors import WakeupError
-
-        consumer.subscribe([self._topic], _listener(self))
-        try:
-            while not signals.came and not 0 <= self._limit <= self._consumed:
-                records = consumer.poll(_FOREVER_MS) if consumer.assignment() else self._first_poll(consumer)
-                offsets = self._take(records)
-                if self._commits:
-                    self._commit(consumer, offsets)
-        except WakeupError:
-            return
-
-    def _first_poll(self, consumer: Consumer) -> ConsumerRecords:
-        """Polls until there is an assignment or a record. Raises why no broker can be reached, where Kafka's tool waits
-        for ever."""
-        clock, failing_since = self._console.clock, None
-        while True:
-            records = consumer.poll(_LOOK_MS)
-            if records.count:
-                return records
-            if consumer.assignment():
-                return consumer.poll(_FOREVER_MS)
-            self._tell_missing_topic(consumer)
-            problem = consumer.connection_problem()
-            if problem is None:
-                failing_since = None
-            elif failing_since is None:
-                failing_since = clock.now_ms()
-            elif clock.now_ms() - failing_since >= _UNREACHABLE_MS:
-                raise problem
-
-    def _tell_missing_topic(self, consumer: Consumer) -> None:
-        """Report once on stderr that the topic does not exist; the consumer waits for it."""
-        is_answered = consumer.metadata_version > 0
-        if is_answered and not self._has_told_missing and self._topic not in consumer.known_partitions():
-            self._has_told_missing = True
-            self._console.note(f"Topic {self._topic} does not exist yet: waiting for it")
-
-    def _take(self, records: ConsumerRecords) -> dict[TopicPartition, int]:
-        """Tells of records; the offsets behind them. What is beyond the limit is left out."""
-        offsets: dict[TopicPartition, int] = {}
-        summaries: list[dict[str, object]] = []
-        for part, items in _by_partition(records.columns()).items():
-            left = self._limit - self._consumed if self._limit >= 0 else records.count
-            count = min(left, sum(item.columns.count for item in items))
-            if count <= 0:
-                continue
-            self._consumed += count
-            last = _offset_at(items, count - 1)
-            offsets[part] = last + 1
-            summary = {"count": count, "minOffset": items[0].columns.offsets[0], "maxOffset": last}
-            summaries.append({**_place(part), **summary})
-            if self._is_verbose:
-                self._tell_all(("record_data", fields) for fields in _record_fields(part, items, count))
-        self.tell("records_consumed", count=records.count, partitions=summaries)
-        return offsets
-
-    def _commit(self, consumer: Consumer, offsets: Mapping[TopicPartition, int]) -> None:
-        """Commits and tells; a wake-up that comes in between lets the commit be done first."""
-        from kafkatools.core.consumer.errors import WakeupError
-        from kafkatools.core.errors import FencedInstanceId, KafkaError
-
-        rows = [{**_place(part), "offset": offset} for part, offset in offsets.items()]
-        try:
-            consumer.commit_sync(offsets)
-        except WakeupError:
-            self._commit(consumer, offsets)
-            raise
-        except FencedInstanceId:
-            raise
-        except KafkaError as error:
-            self._failed_commits += 1
-            self.tell("offsets_committed", offsets=rows, error=str(error), success=False)
-        else:
-            self.tell("offsets_committed", offsets=rows, success=True)
-
-
-def _place(part: TopicPartition) -> dict[str, object]:
-    return {"topic": part.topic, "partition": part.partition}
-
-
-def _by_partition(fetched: Sequence[FetchedColumns]) -> dict[TopicPartition, list[FetchedColumns]]:
-    found: dict[TopicPartition, list[FetchedColumns]] = {}
-    for item in fetched:
-        if item.columns.count:
-            found.setdefault(item.topic_partition, []).append(item)
-    return found
-
-
-def _offset_at(items: Sequence[FetchedColumns], index: int) -> int:
-    for item in items:
-        if index < item.columns.count:
-            return item.columns.offsets[index]
-        index -= item.columns.count
-    raise IndexError(index)
-
-
-def _record_fields(part: TopicPartition, items: Sequence[FetchedColumns], count: int) -> Iterator[dict[str, object]]:
-    from itertools import islice
-
-    for record in islice((record for item in items for record in item.columns.records()), count):
-        yield {"key": _text(record.key), "value": _text(record.value), **_place(part), "offset": record.offset}
-
-
-def _text(data: bytes | None) -> str | None:
-    return None if data is None else data.decode("utf-8", "replace")
-
-
-def _listener(told: VerifiableConsumer) -> RebalanceListener:
-    """Tells of partitions that come and go."""
-    from kafkatools.core.consumer.group_subscription import RebalanceListener
-
-    class Listener(RebalanceListener):
-        def on_partitions_revoked(self, partitions: Sequence[TopicPartition]) -> None:
-            told.tell("partitions_revoked", partitions=[_place(part) for part in partitions])
-
-        def on_partitions_assigned(self, partitions: Sequence[TopicPartition]) -> None:
-            told.tell("partitions_assigned", partitions=[_place(part) for part in partitions])
-
-    return Listener()
 
 
 COMMAND = Command(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from typing import Protocol
 
 from kafkatools.core.control_characters import json_safe
 from kafkatools.core.errors import KafkaError
@@ -11,6 +12,22 @@ from kafkatools.core.java.exceptions import exception_class
 
 _dumps = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), check_circular=False).encode
 _ESCAPE = re.compile(r"(?<!\\)((?:\\\\)*)\\u([0-9a-f]{4})")
+
+
+class EventSink(Protocol):
+    """Takes the events of a run, a line each, and what its user has to know besides."""
+
+    def print(self, line: str) -> None:
+        """Take one event."""
+
+    def write(self, data: bytes) -> None:
+        """Take events, each with a newline behind it."""
+
+    def flush(self) -> None:
+        """Hand the events on."""
+
+    def note(self, line: str) -> None:
+        """Take a remark that is no event."""
 
 
 def json_text(value: object) -> str:

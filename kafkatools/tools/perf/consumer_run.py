@@ -1,0 +1,225 @@
+"""A run of kt consumer-perf-test: a member of a group reads columns and counts them.
+
+The cost is one per fetch, not per record. Exactly as many records count as were asked for, and what a last fetch
+brought beyond them is not committed. The time until the first assignment, and of rebalances that took everything away,
+is measured apart from the time of fetching.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from kafkatools.core.java.text import ratio
+
+if TYPE_CHECKING:
+    from kafkatools.core.clock import Clock
+    from kafkatools.core.config import Config
+    from kafkatools.core.consumer.completed_fetch import FetchedColumns
+    from kafkatools.core.consumer.consumer import Consumer
+    from kafkatools.core.consumer.group_subscription import RebalanceListener
+    from kafkatools.core.consumer.subscription import TopicPartition
+
+_POLL_MS = 100
+_MIB = 1024 * 1024
+
+
+class ConsumerLoad(NamedTuple):
+    """What to read: names of topics, or a predicate and the `pattern` that it stands for. `reporting_interval_ms` None:
+    no intervals are reported."""
+
+    topics: list[str] | Callable[[str], bool]
+    pattern: str | None
+    records: int
+    timeout_ms: int
+    reporting_interval_ms: int | None
+
+
+class Reading(NamedTuple):
+    """What was read up to a moment."""
+
+    records: int
+    size_bytes: int
+    wall_ms: int
+    join_ms: int
+
+
+class Interval(NamedTuple):
+    """A span between two readings, and the reading at the start of the run."""
+
+    start: Reading
+    last: Reading
+    now: Reading
+
+
+class ConsumerEnd(NamedTuple):
+    """How a run ended: `assigned` partitions, `fetches` that brought records, and why nothing more came."""
+
+    start: Reading
+    end: Reading
+    assigned: int
+    fetches: int
+    problem: Exception | None
+    is_interrupted: bool
+
+
+class Figures(NamedTuple):
+    """Of a span of time; megabytes of 2^20 bytes."""
+
+    records: int
+    bytes: int
+    elapsed_ms: int
+    mb: float
+    mb_per_sec: float
+    records_per_sec: float
+    rebalance_ms: int
+    fetch_ms: int
+    fetch_mb_per_sec: float
+    fetch_records_per_sec: float
+
+
+def figures_between(start: Reading, end: Reading) -> Figures:
+    """The figures of the time between two readings."""
+    records, size = end.records - start.records, end.size_bytes - start.size_bytes
+    elapsed_ms, join_ms = end.wall_ms - start.wall_ms, end.join_ms - start.join_ms
+    fetch_ms, mb = elapsed_ms - join_ms, size / _MIB
+    return Figures(
+        records,
+        size,
+        elapsed_ms,
+        mb,
+        ratio(mb, elapsed_ms / 1000),
+        ratio(records, elapsed_ms / 1000),
+        join_ms,
+        fetch_ms,
+        ratio(mb, fetch_ms / 1000),
+        ratio(records, fetch_ms / 1000),
+    )
+
+
+class ConsumerRun:
+    """One run: reads and counts; `on_interval` is called for each interval in which records came."""
+
+    def __init__(
+        self, load: ConsumerLoad, config: Config, clock: Clock, on_interval: Callable[[Interval], None]
+    ) -> None:
+        self._load = load
+        self._config = config
+        self._clock = clock
+        self._on_interval = on_interval
+        self._records = self._bytes = self._fetches = 0
+        self._join_ms = 0
+        self._start = self._last = self._now()
+        self._problem: Exception | None = None
+
+    def run(self) -> ConsumerEnd:
+        """Read to the count or the timeout; Ctrl-C ends with what was read until then."""
+        from kafkatools.core.consumer.consumer import Consumer
+
+        is_interrupted = False
+        consumer = Consumer(self._config, self._clock)
+        try:
+            try:
+                self._read(consumer)
+            except KeyboardInterrupt:
+                is_interrupted = True
+            end = self._now()
+            assigned = len(consumer.assignment())
+        except BaseException:
+            consumer.close(0)
+            raise
+        consumer.close()
+        return ConsumerEnd(self._start, end, assigned, self._fetches, self._problem, is_interrupted)
+
+    def next_interval(self) -> Interval:
+        """The interval that ends now; the next one begins."""
+        interval = Interval(self._start, self._last, self._now())
+        self._last = interval.now
+        return interval
+
+    @property
+    def has_unreported(self) -> bool:
+        """Whether records came since the last interval, or no interval has ended yet."""
+        return self._records > self._last.records or self._last is self._start
+
+    def _now(self) -> Reading:
+        return Reading(self._records, self._bytes, self._clock.wall_ms(), self._join_ms)
+
+    def _read(self, consumer: Consumer) -> None:
+        consumer.subscribe(self._load.topics, _join_timer(self._clock, self._joined))
+        clock, timeout_ms = self._clock, self._load.timeout_ms
+        interval_ms = self._load.reporting_interval_ms
+        now_ms = last_arrival_ms = last_report_ms = clock.now_ms()
+        while self._records < self._load.records and now_ms - last_arrival_ms <= timeout_ms:
+            fetched = self._poll(consumer)
+            now_ms = clock.now_ms()
+            if fetched:
+                last_arrival_ms = now_ms
+                self._take(consumer, fetched)
+            if interval_ms is not None and fetched and now_ms - last_report_ms >= interval_ms:
+                self._on_interval(self.next_interval())
+                last_report_ms = now_ms
+        if self._records < self._load.records:
+            self._problem = consumer.connection_problem() or self._missing_topic(consumer)
+
+    def _poll(self, consumer: Consumer) -> list[FetchedColumns]:
+        """Poll records. Unreachable brokers are tried again until --timeout, as in Kafka's tool."""
+        from kafkatools.core.errors import KafkaError
+
+        try:
+            return consumer.poll_columns(_POLL_MS)
+        except KafkaError as error:
+            if consumer.metadata_version or not error.retriable:
+                raise
+            return []
+
+    def _missing_topic(self, consumer: Consumer) -> Exception | None:
+        """The error when none of the topics to read exists; None when one exists, or before the first metadata."""
+        from kafkatools.core.errors import UnknownTopicOrPartition
+
+        known = consumer.known_partitions()
+        topics = self._load.topics
+        is_there = any(map(topics, known)) if callable(topics) else any(topic in known for topic in topics)
+        if is_there or not consumer.metadata_version:
+            return None
+        if callable(topics):
+            return UnknownTopicOrPartition(f"No topic matches {self._load.pattern}")
+        return UnknownTopicOrPartition(f"Topic {', '.join(topics)} does not exist")
+
+    def _take(self, consumer: Consumer, fetched: Sequence[FetchedColumns]) -> None:
+        """Counts; what is beyond the count asked for is given back."""
+        self._fetches += 1
+        for item in fetched:
+            columns, left = item.columns, self._load.records - self._records
+            if columns.count > left:
+                consumer.seek(item.topic_partition, columns.offsets[left])
+                columns = columns.slice(0, left)
+            self._records += columns.count
+            for lengths in (columns.key_lengths, columns.value_lengths):
+                self._bytes += sum(lengths) + lengths.count(-1)
+
+    def _joined(self, elapsed_ms: int) -> None:
+        """Counts the time that it took to get partitions."""
+        self._join_ms += elapsed_ms
+
+
+def _join_timer(clock: Clock, joined: Callable[[int], None]) -> RebalanceListener:
+    """Times how long it takes to get partitions when there are none (ConsumerPerfRebListener)."""
+    from kafkatools.core.consumer.group_subscription import RebalanceListener
+
+    class JoinTimer(RebalanceListener):
+        def __init__(self) -> None:
+            self._start_ms = clock.now_ms()
+            self._assigned: set[TopicPartition] = set()
+
+        def on_partitions_revoked(self, partitions: Sequence[TopicPartition]) -> None:
+            self._assigned.difference_update(partitions)
+            if not self._assigned:
+                self._start_ms = clock.now_ms()
+
+        def on_partitions_assigned(self, partitions: Sequence[TopicPartition]) -> None:
+            if not self._assigned:
+                joined(clock.now_ms() - self._start_ms)
+            self._assigned.update(partitions)
+
+    return JoinTimer()

@@ -1,0 +1,217 @@
+"""A run of kt producer-perf-test: sends values as columns and measures when they are acknowledged.
+
+The latency of a record is the time from its hand-over to its acknowledgement. Records count when they are acknowledged.
+The report is called by the thread that runs it alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+from kafkatools.tools.perf.latency_stats import Figures, LatencyStats
+from kafkatools.tools.perf.throughput_throttler import ThroughputThrottler
+
+if TYPE_CHECKING:
+    from kafkatools.core.clock import Clock
+    from kafkatools.core.config import Config
+    from kafkatools.core.producer.futures import RowsRun
+    from kafkatools.core.producer.producer import Producer
+    from kafkatools.core.records.columns import RowColumns
+    from kafkatools.tools.perf.payloads import Payloads
+
+_CLOSE_MS = 5_000
+_TURN_MS = 100
+_HOPELESS = ("TIMEOUT", "INVALID_TOPIC_EXCEPTION", "TOPIC_AUTHORIZATION_FAILED", "NO_BROKERS_AVAILABLE")
+"""Errors of a record without a partition that the next one would meet too: topic or brokers are not there."""
+
+
+class ProducerLoad(NamedTuple):
+    """What to send. `warmup`: records in front of the steady state; `records_per_second`: -1 for no limit;
+    `transaction_ms`: how long a transaction lasts when the producer has a transactional id."""
+
+    topic: str
+    records: int
+    warmup: int
+    records_per_second: float
+    reporting_interval_ms: int
+    transaction_ms: int
+
+
+class ProducerEnd(NamedTuple):
+    """How a run ended: the figures of all records and of the steady state, the producer's metrics, what stopped it, and
+    how many records failed by message."""
+
+    totals: Sequence[Figures]
+    metrics: Mapping[str, float]
+    stopped: Exception | None
+    failures: Mapping[str, int]
+    sent: int
+    is_interrupted: bool
+
+
+class ProducerReport(Protocol):
+    """Takes what is known while a run goes on."""
+
+    def started(self) -> None:
+        """The producer is there, and nothing was sent yet."""
+
+    def window(self, figures: Figures) -> None:
+        """An interval has ended."""
+
+    def error(self, line: str) -> None:
+        """Something failed besides records."""
+
+
+class ProducerRun:
+    """One run: sends, counts, and hands its figures to the report."""
+
+    def __init__(
+        self, load: ProducerLoad, config: Config, clock: Clock, payloads: Payloads, report: ProducerReport
+    ) -> None:
+        self._load = load
+        self._config = config
+        self._payloads = payloads
+        self._clock = clock
+        self._report = report
+        self._sent = 0
+        self._stats = LatencyStats(clock.now_ms(), load.reporting_interval_ms)
+        self._steady: LatencyStats | None = None
+        self._failures: dict[str, int] = {}
+        self._stopped: Exception | None = None
+        self._transaction_ms = None if config.transactional_id is None else load.transaction_ms
+        self._transaction_start_ms: int | None = None
+
+    def run(self) -> ProducerEnd:
+        """Send everything and wait for every acknowledgement; Ctrl-C ends with what was done until then."""
+        from kafkatools.core.errors import KafkaError
+        from kafkatools.core.producer.first_contact import reason_not_to_start
+        from kafkatools.core.producer.producer import Producer
+
+        producer = Producer(self._config, self._clock)
+        is_interrupted = False
+        metrics: dict[str, float] = {}
+        self._report.started()
+        self._stats = LatencyStats(self._clock.now_ms(), self._load.reporting_interval_ms)
+        try:
+            try:
+                self._stopped = reason_not_to_start(producer)
+                if self._stopped is None:
+                    self._measure(producer)
+                metrics = {name: float(value) for name, value in producer.metrics().items()}
+            except KafkaError as error:
+                self._stopped = error
+                self._abort(producer)
+            producer.close(_CLOSE_MS if self._stopped else None)
+        except KeyboardInterrupt:
+            is_interrupted = True
+            self._abort(producer)
+            producer.close(_CLOSE_MS)
+        finally:
+            producer.close(0)
+        self._show_progress()
+        now_ms = self._clock.now_ms()
+        totals = [stats.total(now_ms) for stats in (self._stats, self._steady) if stats is not None]
+        return ProducerEnd(totals, metrics, self._stopped, self._failures, self._sent, is_interrupted)
+
+    # -- sending --
+
+    def _measure(self, producer: Producer) -> None:
+        if self._transaction_ms is not None:
+            producer.init_transactions()
+        clock = self._clock
+        start_ms = clock.now_ms()
+        self._stats = LatencyStats(start_ms, self._load.reporting_interval_ms)
+        throttler = ThroughputThrottler(self._load.records_per_second, start_ms)
+        while self._sent < self._load.records and self._stopped is None:
+            now_ms = clock.now_ms()
+            allowed = throttler.allowance(self._sent, now_ms)
+            if not allowed:
+                self._pause(throttler.pause_ms(self._sent, now_ms))
+                continue
+            self._send(producer, min(allowed, self._left()), now_ms)
+            self._show_progress()
+        if self._transaction_start_ms is not None and self._stopped is None:
+            producer.commit_transaction()
+        self._flush(producer)
+
+    def _left(self) -> int:
+        """Records up to the end, or to the end of the warm-up."""
+        return (self._load.warmup if self._sent < self._load.warmup else self._load.records) - self._sent
+
+    def _send(self, producer: Producer, most: int, now_ms: int) -> None:
+        if self._transaction_ms is not None and self._transaction_start_ms is None:
+            producer.begin_transaction()
+            self._transaction_start_ms = now_ms
+        if self._load.warmup and self._sent == self._load.warmup and self._steady is None:
+            self._steady = LatencyStats(now_ms, self._load.reporting_interval_ms, is_steady_state=True)
+            self._stats.is_silent = True
+        rows = self._payloads.rows(self._sent, most)
+        producer.send_columns(self._load.topic, rows, callback=self._callback(rows, now_ms))
+        self._sent += rows.count
+        begun_ms = self._transaction_start_ms
+        if self._transaction_ms is not None and begun_ms is not None and now_ms - begun_ms >= self._transaction_ms:
+            producer.commit_transaction()
+            self._transaction_start_ms = None
+
+    def _callback(self, rows: RowColumns, sent_ms: int) -> Callable[[RowsRun], None]:
+        """Counts runs of these rows; called by the sender's thread, by this one for rows that it could not queue."""
+        stats, steady, clock, lengths = self._stats, self._steady, self._clock, rows.value_lengths
+
+        def told(run: RowsRun) -> None:
+            if run.error is not None:
+                self._note_failure(run)
+                return
+            numbers = run.rows
+            count = len(numbers)
+            size = sum(lengths[numbers[0] : numbers[-1] + 1])
+            now_ms = clock.now_ms()
+            stats.record(count, size, now_ms - sent_ms, now_ms)
+            if steady is not None:
+                steady.record(count, size, now_ms - sent_ms, now_ms)
+
+        return told
+
+    def _note_failure(self, run: RowsRun) -> None:
+        """Notes why; what would fail in the same way with the next record ends the run."""
+        assert run.error is not None
+        message = str(run.error) or type(run.error).__name__
+        self._failures[message] = self._failures.get(message, 0) + len(run.rows)
+        if run.partition < 0 and getattr(run.error, "name", "") in _HOPELESS:
+            self._stopped = run.error
+
+    def _pause(self, duration_ms: int | None) -> None:
+        """Waits, for ever with None, and shows progress meanwhile."""
+        end_ms = None if duration_ms is None else self._clock.now_ms() + duration_ms
+        while True:
+            left_ms = _TURN_MS if end_ms is None else min(_TURN_MS, end_ms - self._clock.now_ms())
+            if left_ms <= 0:
+                return
+            self._clock.sleep_ms(left_ms)
+            self._show_progress()
+
+    def _flush(self, producer: Producer) -> None:
+        """Waits for every acknowledgement and shows progress meanwhile."""
+        import threading
+
+        flushing = threading.Thread(target=producer.flush, name="flush", daemon=True)
+        flushing.start()
+        while flushing.is_alive():
+            flushing.join(_TURN_MS / 1000)
+            self._show_progress()
+
+    def _abort(self, producer: Producer) -> None:
+        """Leaves no transaction open, if a broker answers within some seconds."""
+        from kafkatools.core.errors import KafkaError
+
+        if self._transaction_start_ms is None or producer.has_fatal_error:
+            return
+        try:
+            producer.abort_transaction(_CLOSE_MS)
+        except KafkaError as error:
+            self._report.error(f"The open transaction could not be aborted: {error}")
+
+    def _show_progress(self) -> None:
+        for stats in (self._stats, self._steady):
+            while stats is not None and stats.windows:
+                self._report.window(stats.windows.popleft())
