@@ -176,15 +176,12 @@ def _unknown(name: str, files: Mapping[str, _FileContent], user_file: str) -> st
 
 
 def _read(path: str) -> _FileContent:
-    import tomllib
+    from kafkatools.core import toml_files
 
     try:
-        with open(path, "rb") as file:
-            content = tomllib.load(file)
-    except OSError as error:
-        raise UsageError(f"{path}: {error.strerror}") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise UsageError(f"{path}: {error}") from None
+        content = toml_files.read_toml(path)
+    except ValueError as error:
+        raise UsageError(str(error)) from None
     _ensure_known(content, _FILE_KEYS, path, "")
     _ensure_type(content, "default", str, path, "")
     _ensure_type(content, "profiles", dict, path, "")

@@ -13,7 +13,7 @@ import uuid
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from kafkatools.core.net.body_reader import BodyReader
+from kafkatools.core.net.body_reader import BodyReader, NodeEndpoint
 from kafkatools.core.protocol.api_versions import ApiKey
 from kafkatools.core.protocol.varints import unsigned_varint
 
@@ -46,15 +46,6 @@ class CurrentLeader(NamedTuple):
 
     leader_id: int = -1
     leader_epoch: int = -1
-
-
-class NodeEndpoint(NamedTuple):
-    """The address of a node named in a `CurrentLeader`."""
-
-    node_id: int
-    host: str
-    port: int
-    rack: str | None
 
 
 class AbortedTransaction(NamedTuple):
@@ -196,10 +187,7 @@ def _read_response_tags(reader: _Reader) -> tuple[NodeEndpoint, ...]:
         field = _Reader(reader.slice(reader.uvarint()), 0, flexible=True)
         if tag == 0:
             for _ in range(field.array_length(11)):
-                node_id, host = field.unpack(_INT32)[0], field.string() or ""
-                port, rack = field.unpack(_INT32)[0], field.string()
-                endpoints.append(NodeEndpoint(node_id, host, port, rack))
-                field.skip_tags()
+                endpoints.append(field.endpoint())
     return tuple(endpoints)
 
 

@@ -22,7 +22,7 @@ from kafkatools.core.clock import Clock
 from kafkatools.core.config import Config
 from kafkatools.core.consumer import fetch_messages
 from kafkatools.core.consumer.errors import WakeupError
-from kafkatools.core.consumer.fetch_messages import CurrentLeader, FetchRequest, FetchResponse, NodeEndpoint
+from kafkatools.core.consumer.fetch_messages import CurrentLeader, FetchRequest, FetchResponse
 from kafkatools.core.consumer.subscription import LeaderAndEpoch, TopicPartition
 from kafkatools.core.errors import (
     AuthenticationFailed,
@@ -36,6 +36,7 @@ from kafkatools.core.errors import (
     UnknownTopicOrPartition,
 )
 from kafkatools.core.net.addresses import parse_bootstrap_servers
+from kafkatools.core.net.body_reader import NodeEndpoint
 from kafkatools.core.net.connection_states import ExponentialBackoff
 from kafkatools.core.net.metadata import ClusterView, Metadata, Node
 from kafkatools.core.net.network_client import ClientRequest, ClientResponse, NetworkClient

@@ -4,12 +4,21 @@ from __future__ import annotations
 
 import struct
 import uuid
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 from kafkatools.core.errors import DecodeError
 
 _INT16 = struct.Struct(">h")
 _INT32 = struct.Struct(">i")
+
+
+class NodeEndpoint(NamedTuple):
+    """The address of a new leader that a response names (KIP-951)."""
+
+    node_id: int
+    host: str
+    port: int
+    rack: str | None
 
 
 class BodyReader:
@@ -80,3 +89,10 @@ class BodyReader:
             for _ in range(self.uvarint()):
                 self.uvarint()
                 self.slice(self.uvarint())
+
+    def endpoint(self) -> NodeEndpoint:
+        """Reads the address of a node."""
+        node_id, host = self.unpack(_INT32)[0], self.string() or ""
+        endpoint = NodeEndpoint(node_id, host, self.unpack(_INT32)[0], self.string())
+        self.skip_tags()
+        return endpoint

@@ -18,6 +18,7 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import Any, NamedTuple
 
 from kafkatools.core.errors import NONE, KafkaError, error_for_code, error_from_code
+from kafkatools.core.net.body_reader import NodeEndpoint
 from kafkatools.core.net.connection_states import ExponentialBackoff
 
 FIRST_VERSION_WITH_RELIABLE_EPOCHS = 9
@@ -122,15 +123,6 @@ class ClusterView:
     def topic_name(self, topic_id: uuid.UUID) -> str | None:
         """The topic of an id."""
         return self._names.get(topic_id)
-
-
-class NodeEndpoint(NamedTuple):
-    """The address of a leader that an answer named (KIP-951); anything with these attributes will do."""
-
-    node_id: int
-    host: str
-    port: int
-    rack: str | None
 
 
 class Metadata:
@@ -379,7 +371,7 @@ class Metadata:
             return last is not None
 
     def update_partition_leadership(
-        self, leaders: Mapping[tuple[str, int], tuple[int, int]], endpoints: Iterable[Any] = ()
+        self, leaders: Mapping[tuple[str, int], tuple[int, int]], endpoints: Iterable[NodeEndpoint] = ()
     ) -> set[tuple[str, int]]:
         """Take over leaders (id, epoch) that an answer named, where they are newer (KIP-951); the partitions changed.
 
@@ -416,7 +408,9 @@ class Metadata:
         )
         self._changed.notify_all()
 
-    def update_leader(self, topic: str, partition: int, leader: int, epoch: int, endpoints: Iterable[Any] = ()) -> bool:
+    def update_leader(
+        self, topic: str, partition: int, leader: int, epoch: int, endpoints: Iterable[NodeEndpoint] = ()
+    ) -> bool:
         """`update_partition_leadership` for one partition; whether it was news."""
         return bool(self.update_partition_leadership({(topic, partition): (leader, epoch)}, endpoints))
 

@@ -20,7 +20,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from kafkatools.core.errors import error_for_code
-from kafkatools.core.net.body_reader import BodyReader
+from kafkatools.core.net.body_reader import BodyReader, NodeEndpoint
 from kafkatools.core.producer.futures import TopicPartition
 from kafkatools.core.producer.produce_request import FIRST_FLEXIBLE_VERSION, FIRST_TOPIC_ID_VERSION
 from kafkatools.core.producer.transaction_manager import ProduceOutcome
@@ -33,15 +33,6 @@ _LEADER = struct.Struct(">ii")
 
 CURRENT_LEADER_TAG = 0
 NODE_ENDPOINTS_TAG = 0
-
-
-class NodeEndpoint(NamedTuple):
-    """The address of a new leader (KIP-951)."""
-
-    node_id: int
-    host: str
-    port: int
-    rack: str | None
 
 
 class ProduceResponse(NamedTuple):
@@ -111,11 +102,4 @@ def _read_partition(cursor: _Cursor) -> tuple[int, ProduceOutcome]:
 
 def _read_endpoints(data: memoryview, version: int) -> tuple[NodeEndpoint, ...]:
     cursor = _Cursor(data, version)
-    endpoints = []
-    for _ in range(cursor.array_length(1)):
-        node_id = cursor.unpack(_INT32)[0]
-        host = cursor.string() or ""
-        port = cursor.unpack(_INT32)[0]
-        endpoints.append(NodeEndpoint(node_id, host, port, cursor.string()))
-        cursor.tags()
-    return tuple(endpoints)
+    return tuple(cursor.endpoint() for _ in range(cursor.array_length(1)))

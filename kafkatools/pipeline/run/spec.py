@@ -110,15 +110,12 @@ class Pipeline:
 
 def read_toml(path: str) -> PipelineValues:
     """What a file says, its keys and types checked. PipelineError names the file and the key."""
-    import tomllib
+    from kafkatools.core import toml_files
 
     try:
-        with open(path, "rb") as file:
-            content = tomllib.load(file)
-    except OSError as error:
-        raise PipelineError(f"{path}: {error.strerror}") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise PipelineError(f"{path}: {error}") from None
+        content = toml_files.read_toml(path)
+    except ValueError as error:
+        raise PipelineError(str(error)) from None
     for key, value in content.items():
         _check_key(path, key, value)
     for name, source in content.get("sources", {}).items():

@@ -22,7 +22,7 @@ from kafkatools.core.broker.metadata.image import INTERNAL_TOPICS
 from kafkatools.core.broker.replicas.delayed_produce import DelayedProduce, ProduceStatus
 from kafkatools.core.broker.replicas.partition import Partition
 from kafkatools.core.broker.replicas.replica_manager import error_code_of
-from kafkatools.core.broker.server.node_endpoints import NodeEndpoint, encode_endpoints
+from kafkatools.core.broker.server.node_endpoints import encode_endpoints
 from kafkatools.core.broker.server.requests import DELAYED, NO_RESPONSE, CloseConnection, Request, Response
 from kafkatools.core.errors import (
     DecodeError,
@@ -33,6 +33,7 @@ from kafkatools.core.errors import (
     UnknownTopicId,
     UnsupportedCompressionType,
 )
+from kafkatools.core.net.body_reader import NodeEndpoint
 from kafkatools.core.protocol.api_versions import ApiKey
 from kafkatools.core.protocol.definitions import MAX_STRING_BYTES
 from kafkatools.core.protocol.varints import read_unsigned_varint, skip_tagged_fields, unsigned_varint

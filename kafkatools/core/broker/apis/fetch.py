@@ -19,9 +19,10 @@ from kafkatools.core.broker.replicas.delayed_fetch import DelayedFetch
 from kafkatools.core.broker.replicas.fetch_messages import FetchRequest, parse_request
 from kafkatools.core.broker.replicas.fetch_partition import FetchedPartition, FetchPartition, Reader
 from kafkatools.core.broker.replicas.fetch_session import FetchContext
-from kafkatools.core.broker.server.node_endpoints import NodeEndpoint, encode_endpoints
+from kafkatools.core.broker.server.node_endpoints import encode_endpoints
 from kafkatools.core.broker.server.requests import DELAYED, CloseConnection, FileRegion, Part, Request, Response
 from kafkatools.core.errors import DecodeError, NotLeaderOrFollower, TopicAuthorizationFailed
+from kafkatools.core.net.body_reader import NodeEndpoint
 from kafkatools.core.protocol.api_versions import ApiKey, is_flexible
 from kafkatools.core.protocol.varints import unsigned_varint
 

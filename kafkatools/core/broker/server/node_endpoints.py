@@ -5,20 +5,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from struct import Struct
-from typing import NamedTuple
 
+from kafkatools.core.net.body_reader import NodeEndpoint
 from kafkatools.core.protocol.varints import unsigned_varint
 
 _INT32 = Struct(">i")
-
-
-class NodeEndpoint(NamedTuple):
-    """A broker and where it is."""
-
-    node_id: int
-    host: str
-    port: int
-    rack: str | None
 
 
 def encode_endpoints(endpoints: Sequence[NodeEndpoint]) -> bytes:

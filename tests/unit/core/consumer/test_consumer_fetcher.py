@@ -8,12 +8,7 @@ import pytest
 
 from kafkatools.core.consumer.completed_fetch import FetchedColumns
 from kafkatools.core.consumer.errors import FetchFailed, FetchOffsetOutOfRange
-from kafkatools.core.consumer.fetch_messages import (
-    CurrentLeader,
-    FetchedPartition,
-    FetchResponse,
-    NodeEndpoint,
-)
+from kafkatools.core.consumer.fetch_messages import CurrentLeader, FetchedPartition, FetchResponse
 from kafkatools.core.consumer.fetcher import Fetcher, FetchSettings, NodeFetch, end_offset_of
 from kafkatools.core.consumer.subscription import (
     AutoOffsetResetStrategy,
@@ -24,6 +19,7 @@ from kafkatools.core.consumer.subscription import (
     TopicPartition,
 )
 from kafkatools.core.errors import TopicAuthorizationFailed
+from kafkatools.core.net.body_reader import NodeEndpoint
 from kafkatools.core.records.builder import BatchBuilder
 
 ID = uuid.UUID(int=5)

@@ -10,7 +10,7 @@ import pytest
 
 from kafkatools.core.config import CONSUMER, Config
 from kafkatools.core.consumer.errors import LogTruncation
-from kafkatools.core.consumer.fetch_messages import CurrentLeader, FetchedPartition, FetchResponse, NodeEndpoint
+from kafkatools.core.consumer.fetch_messages import CurrentLeader, FetchedPartition, FetchResponse
 from kafkatools.core.consumer.fetcher import Fetcher, FetchSettings
 from kafkatools.core.consumer.network import MetadataLeaders
 from kafkatools.core.consumer.offset_fetcher import NodeRequest, OffsetFetcher
@@ -23,6 +23,7 @@ from kafkatools.core.consumer.subscription import (
     TopicPartition,
 )
 from kafkatools.core.errors import TopicAuthorizationFailed
+from kafkatools.core.net.body_reader import NodeEndpoint
 from kafkatools.core.net.metadata import ClusterView, Node, PartitionView, TopicView
 
 P0, P1, P2 = (TopicPartition("t", index) for index in range(3))

@@ -13,8 +13,9 @@ from kio.schema.errors import ErrorCode
 from kio.serial import entity_writer
 
 from kafkatools.core.errors import DecodeError, InvalidRecord, NotLeaderOrFollower
+from kafkatools.core.net.body_reader import NodeEndpoint
 from kafkatools.core.producer.futures import TopicPartition
-from kafkatools.core.producer.produce_response import NodeEndpoint, read_produce_response
+from kafkatools.core.producer.produce_response import read_produce_response
 from kafkatools.core.producer.transaction_manager import ProduceOutcome
 
 TOPIC_ID = uuid.UUID("00112233-4455-6677-8899-aabbccddeeff")
