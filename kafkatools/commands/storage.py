@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kafkatools.exit_status import CommandError, ExitStatus
 from kafkatools.options import ARGPARSE4J, Args, Command, Option, read_properties
@@ -17,6 +17,7 @@ from kafkatools.options import ARGPARSE4J, Args, Command, Option, read_propertie
 if TYPE_CHECKING:
     from kafkatools.console import Console
     from kafkatools.core.broker.metadata.formatter import FormatRequest, Voter
+    from kafkatools.core.protocol.entities import Entity
 
 _PROGRAM = "kafka-storage"
 _DEFAULT_LOG_DIR = "/tmp/kafka-logs"
@@ -219,7 +220,7 @@ def _announcement(request: FormatRequest) -> str:
     return f"Bootstrap metadata: BootstrapMetadata({metadata})"
 
 
-def _java_text(record: Any) -> str:
+def _java_text(record: Entity) -> str:
     """The toString of a generated message: field names in camelCase, bytes as a list of signed numbers."""
     from kafkatools.core.protocol.definitions import camel_case
 

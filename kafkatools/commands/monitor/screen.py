@@ -5,13 +5,18 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from typing import IO, TYPE_CHECKING, Any, cast
+from typing import IO, TYPE_CHECKING, cast
 
 from kafkatools.commands.monitor.outputs import Output
 from kafkatools.commands.monitor.tables import BAD, GOOD, WARNING, Row, Table, tables
 from kafkatools.tools.monitor.figures import at_least, local_time, rate, size
 
 if TYPE_CHECKING:
+    from rich.console import JustifyMethod, RenderableType
+    from rich.live import Live
+    from rich.table import Table as RichTable
+    from rich.text import Text
+
     from kafkatools.commands.monitor.wanted import Wanted
     from kafkatools.console import Console
     from kafkatools.core.errors import KafkaError
@@ -29,12 +34,13 @@ _GAP = 2
 class Screen(Output):
     """rich's Live over Console's stdout. What conditions found is told when the screen is left."""
 
+    _live: Live  # while entered
+
     def __init__(self, console: Console, wanted: Wanted, board: Board, addresses: Sequence[str]) -> None:
         super().__init__(console, wanted)
         self._board = board
         self._addresses = addresses
         self._findings: Sequence[str] = ()
-        self._live: Any = None
         self._view: ClusterView | None = None
 
     def __enter__(self) -> Screen:
@@ -78,7 +84,7 @@ class Screen(Output):
             left = height - len(lines) - 1
             self._live.update(Group(*lines, *self._tables(self._view, left)), refresh=True)
 
-    def _head(self, view: ClusterView) -> Iterator[Any]:
+    def _head(self, view: ClusterView) -> Iterator[RenderableType]:
         from rich.text import Text
 
         from kafkatools.output import visible
@@ -109,7 +115,7 @@ class Screen(Output):
             yield _text(line, style="dim")
         yield Text("")
 
-    def _tables(self, view: ClusterView, height: int) -> Iterator[Any]:
+    def _tables(self, view: ClusterView, height: int) -> Iterator[RenderableType]:
         found = list(tables(view, self.wanted.sections, self.wanted.is_overview, self._board.events(_EVENTS)))
         shown = [table for table in found if table.rows]
         for table, rows in zip(shown, fitting([len(table.rows) for table in shown], height), strict=True):
@@ -144,13 +150,13 @@ def column_widths(table: Table, rows: Sequence[Row], width: int) -> list[int]:
     return widths
 
 
-def _text(line: str, style: str = "") -> Any:
+def _text(line: str, style: str = "") -> Text:
     from rich.text import Text
 
     return Text(line, style=style, no_wrap=True, overflow="ellipsis")
 
 
-def _rich_table(table: Table, count: int, width: int) -> Any:
+def _rich_table(table: Table, count: int, width: int) -> RichTable:
     from rich.table import Table as RichTable
     from rich.text import Text
 
@@ -164,7 +170,7 @@ def _rich_table(table: Table, count: int, width: int) -> Any:
         header_style="dim",
     )  # fmt: skip
     for number, shown in enumerate(column_widths(table, rows, width)):
-        justify: Any = "right" if number in table.numbers else "left"
+        justify: JustifyMethod = "right" if number in table.numbers else "left"
         drawn.add_column(table.headers[number], justify=justify, width=shown, no_wrap=True, overflow="ellipsis")
     for row in rows:
         drawn.add_row(*(Text(visible(cell)) for cell in row.cells), style=_STYLES[row.mood])

@@ -7,7 +7,7 @@ directory it says: exit 0. Else 3. Throttles are taken away when nothing at all 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kafkatools.commands.reassign_partitions.session import Session, session, still_moving
 from kafkatools.commands.reassign_partitions.throttles import clear_all
@@ -20,7 +20,7 @@ from kafkatools.tools.reassignment.plan_file import read_plan
 
 if TYPE_CHECKING:
     from kafkatools.console import Console
-    from kafkatools.core.admin.reassignments import TopicPartition
+    from kafkatools.core.admin.reassignments import Replica, TopicPartition
 
 
 def run(console: Console, args: Args) -> ExitStatus:
@@ -43,7 +43,9 @@ def run(console: Console, args: Args) -> ExitStatus:
         return ExitStatus.FAILED if cleared != ExitStatus.OK else status
 
 
-def _show(opened: Session, partitions: Mapping[TopicPartition, PartitionState], moves: Mapping[Any, MoveState]) -> None:
+def _show(
+    opened: Session, partitions: Mapping[TopicPartition, PartitionState], moves: Mapping[Replica, MoveState]
+) -> None:
     opened.print("Status of partition reassignment:")
     for part, state in partitions.items():
         opened.print(state.describe(part))
@@ -56,7 +58,7 @@ def _show(opened: Session, partitions: Mapping[TopicPartition, PartitionState], 
 
 
 def _status(
-    opened: Session, partitions: Mapping[TopicPartition, PartitionState], moves: Mapping[Any, MoveState]
+    opened: Session, partitions: Mapping[TopicPartition, PartitionState], moves: Mapping[Replica, MoveState]
 ) -> ExitStatus:
     """0 when all is done. Replicas out of sync are named: they do not count as moved."""
     for part, state in partitions.items():

@@ -59,6 +59,7 @@ if TYPE_CHECKING:
     from kafkatools.core.consumer.group_subscription import RebalanceListener, Topics
     from kafkatools.core.consumer.offset_commits import CommitCallback
     from kafkatools.core.group.metadata import ConsumerGroupMetadata, OffsetAndMetadata
+    from kafkatools.core.protocol.entities import Entity
 
 __all__ = ["Consumer", "ConsumerRecord", "ConsumerRecords"]
 
@@ -433,8 +434,8 @@ class Consumer(RecordLoops):
         for request in self._offsets.reset_requests(now, self._clock.wall_ms()):
             self._send(request, self._offsets.handle_reset_response)
 
-    def _send(self, request: NodeRequest, handle: Callable[[NodeRequest, Any, int], None]) -> None:
-        def answered(entity: Any) -> None:
+    def _send(self, request: NodeRequest, handle: Callable[[NodeRequest, Entity, int], None]) -> None:
+        def answered(entity: Entity) -> None:
             try:
                 handle(request, entity, self._clock.now_ms())
             except KafkaError as error:

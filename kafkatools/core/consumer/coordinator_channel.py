@@ -7,13 +7,16 @@ heartbeat. Nothing here waits but `poll`, which is the application's thread's.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING
 
 from kafkatools.core.clock import Clock
 from kafkatools.core.consumer.network import ConsumerNetworkClient, Outgoing
 from kafkatools.core.errors import CoordinatorNotAvailable, GroupAuthorizationFailed, KafkaError
 from kafkatools.core.group.coordinator import CoordinatorLookup
 from kafkatools.core.group.requests import GroupRequest
+
+if TYPE_CHECKING:
+    from kafkatools.core.protocol.entities import Entity
 
 
 class CoordinatorChannel:
@@ -47,7 +50,7 @@ class CoordinatorChannel:
         outgoing = Outgoing(node, lookup.API_KEY, lookup.request_fields, is_background=True)
         self._client.send_request(outgoing, self._found, self._not_found)
 
-    def _found(self, entity: Any) -> None:
+    def _found(self, entity: Entity) -> None:
         error = self.lookup.handle_response(entity, self._clock.now_ms())
         if isinstance(error, GroupAuthorizationFailed):
             error = GroupAuthorizationFailed(f"Not authorized to access group: {self.lookup.key}")
@@ -78,7 +81,7 @@ class CoordinatorChannel:
             is_background=request.is_background,
         )
 
-        def answered(entity: Any) -> None:
+        def answered(entity: Entity) -> None:
             request.answered(entity, self._clock.now_ms())
 
         def failed(error: KafkaError) -> None:

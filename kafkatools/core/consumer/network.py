@@ -16,7 +16,7 @@ from __future__ import annotations
 import threading
 import uuid
 from collections.abc import Callable, Collection
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from kafkatools.core.clock import Clock
 from kafkatools.core.config import Config
@@ -43,12 +43,15 @@ from kafkatools.core.net.network_client import ClientRequest, ClientResponse, Ne
 from kafkatools.core.net.requests import Fields, build_request
 from kafkatools.core.protocol.api_versions import ApiKey
 
+if TYPE_CHECKING:
+    from kafkatools.core.protocol.entities import Entity
+
 _UNREACHABLE_AFTER_MS = 3000
 _POLL_MS = 100
 _RECEIVE_MS = 5
 _COORDINATOR_IDS_FROM = 0x7FFFFFFF
 
-OnEntity = Callable[[Any], None]
+OnEntity = Callable[["Entity"], None]
 OnFetched = Callable[[FetchResponse, int], None]
 OnError = Callable[[KafkaError], None]
 OnResponse = Callable[[ClientResponse], None]

@@ -17,7 +17,7 @@ import logging
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from kafkatools.core.clock import Clock
 from kafkatools.core.consumer import offset_requests
@@ -39,6 +39,9 @@ from kafkatools.core.group.metadata import ConsumerGroupMetadata, OffsetAndMetad
 from kafkatools.core.group.requests import GroupRequest
 from kafkatools.core.net.connection_states import ExponentialBackoff
 from kafkatools.core.protocol.api_versions import ApiKey
+
+if TYPE_CHECKING:
+    from kafkatools.core.protocol.entities import Entity
 
 _log = logging.getLogger(__name__)
 
@@ -139,7 +142,7 @@ class OffsetCommits:
         self._channel.send(request)
 
     def _committed(
-        self, sent: ConsumerGroupMetadata, offsets: Offsets, on_done: OnCommitted, entity: Any, now_ms: int
+        self, sent: ConsumerGroupMetadata, offsets: Offsets, on_done: OnCommitted, entity: Entity, now_ms: int
     ) -> None:
         error = offset_requests.commit_error(entity, self._settings.group_id)
         if error is None:
@@ -331,7 +334,7 @@ class OffsetCommits:
         """Asks the coordinator, which is known, once."""
         wanted = list(parts)
 
-        def answered(entity: Any, now_ms: int) -> None:
+        def answered(entity: Entity, now_ms: int) -> None:
             fetched = offset_requests.read_fetch(entity, self._settings.group_id)
             if isinstance(fetched.error, offset_requests.MOVED):
                 self._channel.lookup.mark_unknown()

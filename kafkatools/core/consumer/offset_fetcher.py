@@ -8,7 +8,7 @@ whether they are still of use.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from kafkatools.core.consumer.fetcher import Leaders
 from kafkatools.core.consumer.subscription import (
@@ -20,6 +20,9 @@ from kafkatools.core.consumer.subscription import (
     TopicPartition,
 )
 from kafkatools.core.errors import KafkaError, error_for_code
+
+if TYPE_CHECKING:
+    from kafkatools.core.protocol.entities import Entity
 
 LIST_OFFSETS = 2
 OFFSET_FOR_LEADER_EPOCH = 23
@@ -114,7 +117,7 @@ class OffsetFetcher:
             "timeout": self._request_timeout_ms,
         }
 
-    def listed(self, entity: Any) -> ListedOffsets:
+    def listed(self, entity: Entity) -> ListedOffsets:
         """Reads an answer; raises TopicAuthorizationFailed. Stale leaders lead to fresh metadata."""
         result = ListedOffsets({}, [])
         forbidden: list[str] = []
@@ -152,7 +155,7 @@ class OffsetFetcher:
         self._resets.update({part: strategies[part] for part in asked})
         return requests
 
-    def handle_reset_response(self, request: NodeRequest, entity: Any, now_ms: int) -> None:
+    def handle_reset_response(self, request: NodeRequest, entity: Entity, now_ms: int) -> None:
         """Takes over the offsets; what failed is asked again after the back-off."""
         listed = self.listed(entity)
         missed = set(request.partitions) - listed.found.keys()
@@ -215,7 +218,7 @@ class OffsetFetcher:
             requests.append(NodeRequest(node, OFFSET_FOR_LEADER_EPOCH, fields, tuple(asked[node])))
         return requests
 
-    def handle_validation_response(self, request: NodeRequest, entity: Any, now_ms: int) -> None:
+    def handle_validation_response(self, request: NodeRequest, entity: Entity, now_ms: int) -> None:
         """Compares positions with the ends of their epochs.
 
         Raises LogTruncation when nobody says what to do then, and TopicAuthorizationFailed; the first of them, after
@@ -238,7 +241,7 @@ class OffsetFetcher:
         if failure is not None:
             raise failure
 
-    def _complete_validation(self, part: TopicPartition, data: Any) -> None:
+    def _complete_validation(self, part: TopicPartition, data: Entity) -> None:
         code = int(data.error_code)
         if code == _TOPIC_AUTHORIZATION_FAILED:
             raise error_for_code(code)(f"Not authorized to access topics: [{part.topic}]")

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING
 
 from kafkatools.core.consumer.network import ConsumerNetworkClient
 from kafkatools.core.consumer.offset_fetcher import ListedOffsets, OffsetAndTimestamp, OffsetFetcher
 from kafkatools.core.consumer.subscription import TopicPartition
 from kafkatools.core.errors import KafkaError
+
+if TYPE_CHECKING:
+    from kafkatools.core.protocol.entities import Entity
 
 
 class OffsetListing:
@@ -45,7 +48,7 @@ class OffsetListing:
         requests, _ = self._offsets.list_requests(timestamps)
         waiting = {request.node for request in requests}
 
-        def answered(node: int, entity: Any) -> None:
+        def answered(node: int, entity: Entity) -> None:
             waiting.discard(node)
             try:
                 listed: ListedOffsets = self._offsets.listed(entity)

@@ -7,7 +7,7 @@ tables of this module (OffsetCommitResponseHandler and OffsetFetchResponseHandle
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kafkatools.core.consumer.subscription import TopicPartition
 from kafkatools.core.errors import (
@@ -28,6 +28,9 @@ from kafkatools.core.errors import (
     error_for_code,
 )
 from kafkatools.core.group.metadata import ConsumerGroupMetadata, OffsetAndMetadata
+
+if TYPE_CHECKING:
+    from kafkatools.core.protocol.entities import Entity
 
 MAX_VERSION = 9
 _COMMIT_WITH_INSTANCE = 7
@@ -88,7 +91,7 @@ def commit_fields(member: ConsumerGroupMetadata, offsets: Offsets, version: int)
     return fields
 
 
-def commit_error(entity: Any, group_id: str) -> KafkaError | None:
+def commit_error(entity: Entity, group_id: str) -> KafkaError | None:
     """The error of a commit: the first of its partitions', topics that may not be written all together."""
     forbidden: list[str] = []
     for topic in entity.topics:
@@ -131,7 +134,7 @@ def fetch_fields(member: ConsumerGroupMetadata | None, group_id: str, parts: Ite
     return fields
 
 
-def read_fetch(entity: Any, group_id: str) -> Fetched:
+def read_fetch(entity: Entity, group_id: str) -> Fetched:
     """Takes an answer apart. The error of the group, or of a partition, makes all of it void."""
     groups = getattr(entity, "groups", None)
     answer = entity if groups is None else groups[0]
@@ -158,7 +161,7 @@ def read_fetch(entity: Any, group_id: str) -> Fetched:
     return Fetched(offsets)
 
 
-def _committed(data: Any) -> OffsetAndMetadata | None:
+def _committed(data: Entity) -> OffsetAndMetadata | None:
     if data.committed_offset < 0:
         return None
     epoch = int(getattr(data, "committed_leader_epoch", -1))

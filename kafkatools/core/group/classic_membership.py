@@ -18,7 +18,7 @@ import enum
 import logging
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from kafkatools.core.errors import (
     NONE,
@@ -42,6 +42,9 @@ from kafkatools.core.group.metadata import NO_GENERATION, NO_MEMBER_ID, Consumer
 from kafkatools.core.group.requests import GroupRequest, GroupSettings
 from kafkatools.core.net.connection_states import ExponentialBackoff
 from kafkatools.core.protocol.api_versions import ApiKey
+
+if TYPE_CHECKING:
+    from kafkatools.core.protocol.entities import Entity
 
 _log = logging.getLogger(__name__)
 
@@ -221,7 +224,7 @@ class ClassicMembership:
             ApiKey.JOIN_GROUP, fields_of, partial(self._handle_join, sent), self._handle_join_failure, timeout_ms, 2
         )
 
-    def _handle_join(self, sent: Generation, entity: Any, now_ms: int) -> None:
+    def _handle_join(self, sent: Generation, entity: Entity, now_ms: int) -> None:
         self._is_waiting = False
         code = int(entity.error_code)
         if self.state is not MemberState.PREPARING_REBALANCE:
@@ -245,7 +248,7 @@ class ClassicMembership:
         self.heartbeat.reset(now_ms)  # as when Kafka's heartbeat thread is enabled: the first one after the interval
         self.heartbeat.forget_request()
 
-    def _handle_join_error(self, sent: Generation, error: KafkaError, entity: Any, now_ms: int) -> None:
+    def _handle_join_error(self, sent: Generation, error: KafkaError, entity: Entity, now_ms: int) -> None:
         _log.info("JoinGroup of %s failed: %s", self.settings.group_id, error)
         if isinstance(error, MemberIdRequired):
             self.state = MemberState.UNJOINED
@@ -296,7 +299,7 @@ class ClassicMembership:
             ApiKey.SYNC_GROUP, fields_of, partial(self._handle_sync, sent), self._handle_sync_failure, None, 0
         )
 
-    def _handle_sync(self, sent: Generation, entity: Any, now_ms: int) -> None:
+    def _handle_sync(self, sent: Generation, entity: Entity, now_ms: int) -> None:
         self._is_waiting = False
         code = int(entity.error_code)
         if code != NONE:
@@ -369,7 +372,7 @@ class ClassicMembership:
             return fields
         return {**fields, "group_instance_id": self.settings.group_instance_id}
 
-    def _handle_heartbeat(self, sent: Generation, entity: Any, now_ms: int) -> None:
+    def _handle_heartbeat(self, sent: Generation, entity: Entity, now_ms: int) -> None:
         code = int(entity.error_code)
         if code == NONE:
             self.heartbeat.received(now_ms)

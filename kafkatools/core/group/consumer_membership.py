@@ -18,7 +18,7 @@ import logging
 import uuid
 from collections.abc import Mapping
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING
 
 from kafkatools.core.errors import (
     NONE,
@@ -41,6 +41,9 @@ from kafkatools.core.group.requests import GroupRequest, GroupSettings
 from kafkatools.core.net.connection_states import ExponentialBackoff
 from kafkatools.core.protocol.api_versions import ApiKey
 from kafkatools.core.protocol.uuids import random_uuid, uuid_text
+
+if TYPE_CHECKING:
+    from kafkatools.core.protocol.entities import Entity
 
 _log = logging.getLogger(__name__)
 
@@ -197,7 +200,7 @@ class ConsumerMembership:
             **fields,
         }
 
-    def _handle_heartbeat(self, life: int, entity: Any, now_ms: int) -> None:
+    def _handle_heartbeat(self, life: int, entity: Entity, now_ms: int) -> None:
         if life != self.life:
             return
         code = int(entity.error_code)
@@ -220,7 +223,7 @@ class ConsumerMembership:
             self.target = {}
             self.state = MemberState.RECONCILING
 
-    def _take_target(self, assignment: Any) -> None:
+    def _take_target(self, assignment: Entity) -> None:
         self.target = {
             topic.topic_id: tuple(sorted(int(index) for index in topic.partitions))
             for topic in assignment.topic_partitions

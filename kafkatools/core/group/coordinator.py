@@ -10,7 +10,7 @@ does nothing. Source: FindCoordinatorResponseHandler of AbstractCoordinator, Tra
 from __future__ import annotations
 
 import enum
-from typing import Any
+from typing import TYPE_CHECKING
 
 from kafkatools.core.errors import (
     NONE,
@@ -22,6 +22,9 @@ from kafkatools.core.errors import (
 from kafkatools.core.net.connection_states import ExponentialBackoff
 from kafkatools.core.net.metadata import Node
 from kafkatools.core.protocol.api_versions import ApiKey
+
+if TYPE_CHECKING:
+    from kafkatools.core.protocol.entities import Entity
 
 FIRST_VERSION_WITH_KINDS = 1
 FIRST_VERSION_WITH_BATCHES = 4
@@ -89,7 +92,7 @@ class CoordinatorLookup:
         """The request is on its way."""
         self._is_asking = True
 
-    def handle_response(self, entity: Any, now_ms: int) -> KafkaError | None:
+    def handle_response(self, entity: Entity, now_ms: int) -> KafkaError | None:
         """Takes an answer in; an error that no other try cures, else None."""
         self._is_asking = False
         answers = getattr(entity, "coordinators", None)

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from kafkatools.core.config import CONSUMER
 from kafkatools.core.errors import KafkaError
+
+if TYPE_CHECKING:
+    from kafkatools.core.protocol.entities import Entity
 
 Fields = Mapping[str, object] | Callable[[int], Mapping[str, object]]
 
@@ -19,7 +22,7 @@ class GroupRequest(NamedTuple):
 
     api_key: int
     fields: Fields
-    answered: Callable[[Any, int], None]
+    answered: Callable[[Entity, int], None]
     failed: Callable[[KafkaError, int], None]
     timeout_ms: int | None = None
     min_version: int = 0

@@ -9,9 +9,12 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from kafkatools.core.errors import DecodeError
+
+if TYPE_CHECKING:
+    from kafkatools.core.protocol.entities import Entity
 
 SUBSCRIPTION_VERSION = 3
 ASSIGNMENT_VERSION = 3
@@ -76,14 +79,14 @@ def decode_assignment(data: bytes | memoryview) -> Assignment:
     return Assignment(_flat(found.assigned_partitions), found.user_data)
 
 
-def _encode(name: str, version: int, values: Mapping[str, Any]) -> bytes:
+def _encode(name: str, version: int, values: Mapping[str, object]) -> bytes:
     from kafkatools.core.protocol.entities import entity_type
     from kafkatools.core.protocol.messages import encode_fields
 
     return _VERSION.pack(version) + encode_fields(entity_type(name, version), values)
 
 
-def _decode(name: str, data: bytes | memoryview, newest: int, what: str) -> Any:
+def _decode(name: str, data: bytes | memoryview, newest: int, what: str) -> Entity:
     from kafkatools.core.protocol.entities import entity_type
     from kafkatools.core.protocol.messages import decode
 
@@ -93,7 +96,8 @@ def _decode(name: str, data: bytes | memoryview, newest: int, what: str) -> Any:
     if version < 0:
         raise DecodeError(f"A member's {what} has the version {version}, which does not exist")
     try:
-        return decode(entity_type(name, min(version, newest)), data, _VERSION.size)[0]
+        found: Entity = decode(entity_type(name, min(version, newest)), data, _VERSION.size)[0]
+        return found
     except DecodeError as error:
         raise DecodeError(f"A member's {what} cannot be read: {error}") from error
 
@@ -105,5 +109,5 @@ def _by_topic(partitions: Iterable[Partition]) -> list[Mapping[str, object]]:
     return [{"topic": topic, "partitions": indexes} for topic, indexes in topics.items()]
 
 
-def _flat(topics: Iterable[Any]) -> tuple[Partition, ...]:
+def _flat(topics: Iterable[Entity]) -> tuple[Partition, ...]:
     return tuple((item.topic, int(index)) for item in topics for index in item.partitions)

@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from kafkatools.core.producer.broker_watch import BrokerWatch
     from kafkatools.core.producer.producer_metadata import ProducerMetadata
     from kafkatools.core.producer.transaction_driver import TransactionDriver
+    from kafkatools.core.protocol.entities import Entity
     from kafkatools.core.records.columns import Buffer
 
 _log = logging.getLogger(__name__)
@@ -179,7 +180,7 @@ class Sender:
         if response.error is not None and not response.disconnected:
             transactions.fail(response.error)
             return
-        entity: Any = response.body
+        entity: Entity = response.body
         code = -1 if entity is None else int(entity.error_code)
         if code == 0:
             transactions.handle_init_producer_id(entity.producer_id, entity.producer_epoch)

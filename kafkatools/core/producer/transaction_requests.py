@@ -15,7 +15,7 @@ import threading
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from enum import Enum, IntEnum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kafkatools.core.errors import (
     ClusterAuthorizationFailed,
@@ -52,6 +52,7 @@ from kafkatools.core.protocol.api_versions import ApiKey
 if TYPE_CHECKING:
     from kafkatools.core.group.metadata import ConsumerGroupMetadata, OffsetAndMetadata
     from kafkatools.core.producer.transactions import TransactionalManager
+    from kafkatools.core.protocol.entities import Entity
 
 _log = logging.getLogger(__name__)
 
@@ -204,7 +205,7 @@ class TxnRequest(ABC):
     def fields(self, version: int) -> dict[str, object]:
         """What is sent, by the identity of the moment."""
 
-    def handle(self, response: Any, now_ms: int) -> None:
+    def handle(self, response: Entity, now_ms: int) -> None:
         """Takes the answer in; under the manager's lock."""
         error = error_from_code(int(response.error_code))
         if error is None:
@@ -212,7 +213,7 @@ class TxnRequest(ABC):
         else:
             self.react(error, now_ms)
 
-    def succeeded(self, response: Any, now_ms: int) -> None:
+    def succeeded(self, response: Entity, now_ms: int) -> None:
         """The answer has no error."""
         self.result.done()
 
@@ -262,7 +263,7 @@ class TxnRequest(ABC):
         self.fail(error)
         self.manager.fail(error)
 
-    def identity_or_fatal(self, response: Any) -> ProducerIdAndEpoch | None:
+    def identity_or_fatal(self, response: Entity) -> ProducerIdAndEpoch | None:
         """Return the producer id and epoch of a response. Ends the producer and returns None if one is below 0."""
         try:
             return identity_from_broker(int(response.producer_id), int(response.producer_epoch))
@@ -297,7 +298,7 @@ class InitProducerId(TxnRequest):
             **known,
         }
 
-    def succeeded(self, response: Any, now_ms: int) -> None:
+    def succeeded(self, response: Entity, now_ms: int) -> None:
         if (identity := self.identity_or_fatal(response)) is not None:
             self.manager.initialized(*identity)
             self.result.done()
@@ -331,7 +332,7 @@ class AddPartitionsToTxn(TxnRequest):
             return min(COMPLETING_BACKOFF_MS, self.manager.retry_backoff_ms)
         return self.manager.retry_backoff_ms
 
-    def handle(self, response: Any, now_ms: int) -> None:
+    def handle(self, response: Entity, now_ms: int) -> None:
         errors = {
             TopicPartition(topic.name, int(result.partition_index)): error_from_code(int(result.partition_error_code))
             for topic in response.results_by_topic_v3_and_below
@@ -395,7 +396,7 @@ class AddOffsetsToTxn(TxnRequest):
             "group_id": self.group.group_id,
         }
 
-    def succeeded(self, response: Any, now_ms: int) -> None:
+    def succeeded(self, response: Entity, now_ms: int) -> None:
         """The caller's result is that of the commit that follows."""
         self.manager.transaction_started = True
         self.manager.enqueue(TxnOffsetCommit(self.manager, self.offsets, self.group, False, self.result))
@@ -464,7 +465,7 @@ class TxnOffsetCommit(TxnRequest):
             )
         return {}
 
-    def handle(self, response: Any, now_ms: int) -> None:
+    def handle(self, response: Entity, now_ms: int) -> None:
         first: KafkaError | None = None
         for topic in response.topics:
             for each in topic.partitions:
@@ -528,7 +529,7 @@ class EndTxn(TxnRequest):
         else:
             super().react(error, now_ms)
 
-    def succeeded(self, response: Any, now_ms: int) -> None:
+    def succeeded(self, response: Entity, now_ms: int) -> None:
         if getattr(response, "producer_id", -1) != -1:
             identity = self.identity_or_fatal(response)
             if identity is None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from _collections import _tuplegetter  # type: ignore[import-not-found]
 from collections.abc import Mapping
 from functools import cache
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from kafkatools.core.protocol.codec import ARRAY, KINDS, NULLABLE, STRUCTURE, Layout
 from kafkatools.core.protocol.definitions import Definition, Field, definition_of
@@ -33,6 +33,11 @@ class Entity(tuple[Any, ...]):
             raise TypeError(f"{cls.__name__} v{cls.__version__} has no field {', '.join(sorted(unknown))}")
         made: Entity = entity_of(cls.__layout__, values)
         return made
+
+    if TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            """The field of that name, of the type that the message's definition says."""
 
     def replaced(self, **values: Any) -> Entity:
         """The same with other values of some fields."""

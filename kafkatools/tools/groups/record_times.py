@@ -8,7 +8,7 @@ partition of a request always gets one batch (KIP-74). Control records are nobod
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kafkatools.core.admin.client import AdminClient, error_of
 from kafkatools.core.admin.leaders import LeaderRequest, TopicPartition, ask_leaders
@@ -16,6 +16,9 @@ from kafkatools.core.admin.offsets import EARLIEST, list_offsets
 from kafkatools.core.errors import KafkaError, OffsetOutOfRange
 from kafkatools.core.protocol.api_versions import ApiKey
 from kafkatools.core.records.batch import read_batches
+
+if TYPE_CHECKING:
+    from kafkatools.core.protocol.entities import Entity
 
 Place = tuple[str, int, int]
 """Topic, partition and offset."""
@@ -159,7 +162,7 @@ def _fetch(admin: AdminClient, positions: Mapping[TopicPartition, int]) -> dict[
             "topics": [{"topic": name, "partitions": entries} for name, entries in topics.items()],
         }
 
-    def read(entity: Any) -> dict[TopicPartition, Any]:
+    def read(entity: Entity) -> dict[TopicPartition, Any]:
         return {
             (topic.topic, part.partition_index): _fetched(part)
             for topic in entity.responses
@@ -170,5 +173,5 @@ def _fetch(admin: AdminClient, positions: Mapping[TopicPartition, int]) -> dict[
     return ask_leaders(admin, positions, request)
 
 
-def _fetched(part: Any) -> _Fetched | KafkaError:
+def _fetched(part: Entity) -> _Fetched | KafkaError:
     return error_of(part.error_code) or _Fetched(part.records, part.high_watermark)

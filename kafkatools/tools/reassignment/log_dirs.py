@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from kafkatools.core.admin.client import AdminClient
@@ -69,7 +69,7 @@ class MoveState(NamedTuple):
             f"{self.target}."
         )
 
-    def row(self) -> dict[str, Any]:
+    def row(self) -> dict[str, object]:
         """The line of --json."""
         row = {**self.replica._asdict(), "state": self.name, "log_dir": self.current}
         return row | {"future_log_dir": self.future, "target_log_dir": self.target, "error": self.problem or None}

@@ -23,6 +23,7 @@ from kafkatools.core.records.batch import read_batches
 if TYPE_CHECKING:
     from uuid import UUID
 
+    from kafkatools.core.protocol.entities import Entity
     from kafkatools.core.records.columns import Record
     from kafkatools.core.records.convert import AnyBatch
 
@@ -314,7 +315,7 @@ class ReplicaVerifier:
                 if not self._replicas[key]:
                     self._given_up.add(key)
 
-    def _parts(self, entity: Any) -> list[tuple[TopicPartition, Any]]:
+    def _parts(self, entity: Entity) -> list[tuple[TopicPartition, Any]]:
         names = {uuid_from_text(one.topic_id): name for name, one in self._topics.items() if one.topic_id}
         return [
             ((topic.topic if hasattr(topic, "topic") else names[topic.topic_id], part.partition_index), part)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING
 
 from kafkatools.core.java.text import java_string
 from kafkatools.core.log.dump.damage import Damage
@@ -17,6 +17,9 @@ from kafkatools.core.protocol.schemas.errors import RecordFormatError, UnknownRe
 from kafkatools.core.protocol.schemas.framing import CoordinatorRecords
 from kafkatools.core.protocol.schemas.json_form import json_text, to_json
 from kafkatools.core.protocol.schemas.schema import Schema
+
+if TYPE_CHECKING:
+    from kafkatools.core.protocol.entities import Entity
 
 Decoded = tuple[str | None, str | None]
 Decoder = Callable[[DumpedRecord], Decoded]
@@ -76,7 +79,7 @@ def plain_decoder(
 
 
 def coordinator_decoder(
-    records: CoordinatorRecords, value_as_json: Callable[[Any], dict[str, object]] = to_json
+    records: CoordinatorRecords, value_as_json: Callable[[Entity], dict[str, object]] = to_json
 ) -> Decoder:
     """Records of a coordinator's topic."""
 
@@ -107,7 +110,7 @@ def offsets_decoder() -> Decoder:
     return coordinator_decoder(offsets.RECORDS, _group_value)
 
 
-def _group_value(entity: Any) -> dict[str, object]:
+def _group_value(entity: Entity) -> dict[str, object]:
     from kafkatools.core.protocol.schemas.consumer_protocol import (
         ConsumerProtocolAssignment,
         ConsumerProtocolSubscription,

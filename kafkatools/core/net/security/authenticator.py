@@ -10,7 +10,7 @@ is final for the connection (AUTHENTICATION_FAILED); whoever waits for it is tol
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kafkatools.core.clock import Clock
 from kafkatools.core.config import Config
@@ -33,6 +33,7 @@ from kafkatools.core.secrets import redacted
 
 if TYPE_CHECKING:
     from kafkatools.core.net.network_client import ClientResponse, NetworkClient
+    from kafkatools.core.protocol.entities import Entity
 
 _READABLE = ("PLAIN", "OAUTHBEARER")
 _SESSION_PART = 0.85
@@ -141,7 +142,7 @@ class Authenticator:
         part_ms = int(lifetime_ms * (_SESSION_PART + _SESSION_JITTER * self._random()))
         self._client.authenticated(node, now_ms + max(part_ms, _MIN_SESSION_MS) if lifetime_ms > 0 else None)
 
-    def _check_handshake(self, body: Any) -> None:
+    def _check_handshake(self, body: Entity) -> None:
         if body.error_code == UnsupportedSaslMechanism.code:
             enabled = redacted(", ".join(body.mechanisms))
             raise UnsupportedSaslMechanism(
@@ -155,7 +156,7 @@ class Authenticator:
         if body.error_code:
             raise error_for_code(body.error_code)()
 
-    def _respond(self, mechanism: Mechanism, body: Any) -> bytes | None:
+    def _respond(self, mechanism: Mechanism, body: Entity) -> bytes | None:
         if body.error_code:
             kind = error_for_code(body.error_code)
             raise kind(redacted(body.error_message) if body.error_message else None)
