@@ -20,6 +20,7 @@ PAGES = {
     "broker": "Settings of `kt server-start` and of the embedded broker.",
     "topic": "Settings of a topic; one that is not set takes the broker's, by the name in the last column.",
 }
+MORE_COLUMNS = {"topic": ["Broker's name"], "broker": ["Update mode", "Has an effect here"]}
 _HEAD = """\
 # Settings: {name}
 
@@ -39,13 +40,28 @@ def page(name: str) -> str:
     """One page."""
     table: Table = getattr(config, name.upper())
     columns = ["Name", "Type", "Default", "Valid values", "What it is"]
-    if name == "topic":
-        columns.append("Broker's name")
+    columns += MORE_COLUMNS.get(name, ())
     lines = [_row(columns), _row(["---"] * len(columns))]
     for setting in table:
         if not setting.internal:
-            lines.append(_row(_cells(setting) + ([_synonyms(setting.name)] if name == "topic" else [])))
+            lines.append(_row(_cells(setting) + _more_cells(name, setting)))
     return _HEAD.format(name=name, about=PAGES[name]) + "\n".join(lines) + "\n"
+
+
+def _more_cells(name: str, setting: Setting) -> list[str]:
+    """The cells of the columns that only this table has."""
+    if name == "topic":
+        return [_synonyms(setting.name)]
+    if name == "broker":
+        return [setting.update_mode, "yes" if setting.is_used or setting.name in _of_topics() else "no"]
+    return []
+
+
+def _of_topics() -> set[str]:
+    """The broker's settings that are defaults of topics; each of them has an effect."""
+    from kafkatools.core.config.topic import TOPIC_SYNONYMS
+
+    return {synonym.name for synonyms in TOPIC_SYNONYMS.values() for synonym in synonyms}
 
 
 def _cells(setting: Setting) -> list[str]:

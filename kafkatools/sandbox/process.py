@@ -1,5 +1,5 @@
 """The process of a sandbox, or of one of its nodes: `python -m kafkatools.sandbox.process`,
-started by sandbox.py and sandbox_cluster.py only. Its request comes as one JSON document on stdin.
+started by `single.py` and `cluster.py` only. Its request comes as one JSON document on stdin.
 
 It says on stdout in a line of JSON that it listens, or why it does not; a node of several says in a second line that
 the cluster is complete as far as it was to wait for. It ends on SIGTERM, when no request came for the idle time, or

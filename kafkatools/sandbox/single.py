@@ -3,7 +3,7 @@ used it for a while.
 
 Rules: loopback only; everything it keeps is below `<home>/sandbox`, directories 0700 and files 0600; one sandbox per
 home; two starts at once meet at `start.lock` and the second finds the first one's broker. A sandbox of one has
-`run.json` (locked by it while it lives), `sandbox.log` and `data`; one of several is sandbox_cluster.py.
+`run.json` (locked by it while it lives), `sandbox.log` and `data`; one of several is `cluster.py`.
 """
 
 from __future__ import annotations

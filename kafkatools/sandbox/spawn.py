@@ -1,7 +1,7 @@
 """Processes of the sandbox: starting one, hearing what it says, waiting for its end.
 
 A process gets its settings on stdin, so that `ps` does not show them. It reports on stdout, in lines of JSON, whether
-it started (sandbox_process.py), and its messages go to a file. It
+it started (`process.py`), and its messages go to a file. It
 is this interpreter in a session of its own, so that it outlives whoever started it.
 """
 

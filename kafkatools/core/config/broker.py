@@ -5,6 +5,7 @@ from kafkatools.core.config.security import SECURITY
 from kafkatools.core.config.setting import (
     BOOLEAN,
     CLASS,
+    CLUSTER_WIDE,
     DOUBLE,
     INT,
     INT_MAX,
@@ -12,6 +13,7 @@ from kafkatools.core.config.setting import (
     LONG,
     LONG_MAX,
     PASSWORD,
+    PER_BROKER,
     REQUIRED,
     SHORT,
     STRING,
@@ -32,10 +34,17 @@ BROKER_ONLY: tuple[Setting, ...] = (
         100,
         "Longest the broker itself retries adding a partition to a transaction.",
         at_least(0),
+        is_used=True,
     ),
-    Setting("add.partitions.to.txn.retry.backoff.ms", INT, 20, "Wait between those retries.", at_least(1)),
     Setting(
-        "advertised.listeners", LIST, None, "Addresses that clients are told to use; none tells them the listeners."
+        "add.partitions.to.txn.retry.backoff.ms", INT, 20, "Wait between those retries.", at_least(1), is_used=True
+    ),
+    Setting(
+        "advertised.listeners",
+        LIST,
+        None,
+        "Addresses that clients are told to use; none tells them the listeners.",
+        is_used=True,
     ),
     Setting("alter.config.policy.class.name", CLASS, None, "A policy that may refuse changes of settings."),
     Setting(
@@ -58,22 +67,39 @@ BROKER_ONLY: tuple[Setting, ...] = (
         False,
         "With the StandardAuthorizer: whether everybody may use a resource that no ACL covers.",
         internal=True,
+        is_used=True,
     ),
-    Setting("authorizer.class.name", STRING, "", "The authorizer; empty lets everybody do everything."),
-    Setting("auto.create.topics.enable", BOOLEAN, True, "Whether a client that asks for an unknown topic creates it."),
+    Setting("authorizer.class.name", STRING, "", "The authorizer; empty lets everybody do everything.", is_used=True),
     Setting(
-        "auto.leader.rebalance.enable", BOOLEAN, True, "Whether leadership goes back to preferred replicas by itself."
+        "auto.create.topics.enable",
+        BOOLEAN,
+        True,
+        "Whether a client that asks for an unknown topic creates it.",
+        is_used=True,
     ),
-    Setting("background.threads", INT, 10, "Threads for background tasks.", at_least(1)),
-    Setting("broker.heartbeat.interval.ms", INT, 2000, "Time between a broker's heartbeats to the controller."),
-    Setting("broker.id", INT, -1, "Older name of node.id."),
-    Setting("broker.rack", STRING, None, "The rack this broker is in."),
     Setting(
-        "broker.session.timeout.ms", INT, 9000, "Time without a heartbeat after which the controller fences a broker."
+        "auto.leader.rebalance.enable",
+        BOOLEAN,
+        True,
+        "Whether leadership goes back to preferred replicas by itself.",
+        is_used=True,
+    ),
+    Setting("background.threads", INT, 10, "Threads for background tasks.", at_least(1), update_mode=CLUSTER_WIDE),
+    Setting(
+        "broker.heartbeat.interval.ms", INT, 2000, "Time between a broker's heartbeats to the controller.", is_used=True
+    ),
+    Setting("broker.id", INT, -1, "Older name of node.id.", is_used=True),
+    Setting("broker.rack", STRING, None, "The rack this broker is in.", is_used=True),
+    Setting(
+        "broker.session.timeout.ms",
+        INT,
+        9000,
+        "Time without a heartbeat after which the controller fences a broker.",
+        is_used=True,
     ),
     Setting("client.quota.callback.class", CLASS, None, "Decides quotas in place of the built-in rules."),
     *COMPRESSION,
-    Setting("config.providers", LIST, (), "Names of providers that fill in indirect values."),
+    Setting("config.providers", LIST, (), "Names of providers that fill in indirect values.", update_mode=PER_BROKER),
     Setting(
         "connection.failed.authentication.delay.ms",
         INT,
@@ -81,12 +107,20 @@ BROKER_ONLY: tuple[Setting, ...] = (
         "How long the close after a failed authentication is put off.",
         at_least(0),
     ),
-    Setting("connections.max.idle.ms", LONG, 600_000, "How long a connection may be idle before it is closed."),
+    Setting(
+        "connections.max.idle.ms", LONG, 600_000, "How long a connection may be idle before it is closed.", is_used=True
+    ),
     Setting(
         "connections.max.reauth.ms", LONG, 0, "Longest life of a SASL session without authenticating again; 0 no limit."
     ),
-    Setting("controlled.shutdown.enable", BOOLEAN, True, "Whether a stopping broker first hands its leaderships over."),
-    Setting("controller.listener.names", LIST, REQUIRED, "Listeners of the controller."),
+    Setting(
+        "controlled.shutdown.enable",
+        BOOLEAN,
+        True,
+        "Whether a stopping broker first hands its leaderships over.",
+        is_used=True,
+    ),
+    Setting("controller.listener.names", LIST, REQUIRED, "Listeners of the controller.", is_used=True),
     Setting(
         "controller.performance.always.log.threshold.ms",
         LONG,
@@ -105,13 +139,16 @@ BROKER_ONLY: tuple[Setting, ...] = (
     ),
     Setting("controller.quorum.append.linger.ms", INT, 25, "How long the quorum's leader gathers writes.", at_least(0)),
     Setting("controller.quorum.auto.join.enable", BOOLEAN, False, "Whether a controller joins the quorum by itself."),
-    Setting("controller.quorum.bootstrap.servers", LIST, (), "Where to find the quorum when it may change."),
+    Setting(
+        "controller.quorum.bootstrap.servers", LIST, (), "Where to find the quorum when it may change.", is_used=True
+    ),
     Setting(
         "controller.quorum.election.backoff.max.ms",
         INT,
         1000,
         "Upper bound of the random wait before a new election.",
         at_least(0),
+        is_used=True,
     ),
     Setting(
         "controller.quorum.election.timeout.ms",
@@ -119,9 +156,15 @@ BROKER_ONLY: tuple[Setting, ...] = (
         1000,
         "Time without a leader after which an election starts.",
         at_least(0),
+        is_used=True,
     ),
     Setting(
-        "controller.quorum.fetch.max.bytes", INT, 1_048_576, "Bytes of one fetch of the metadata log.", at_least(1)
+        "controller.quorum.fetch.max.bytes",
+        INT,
+        1_048_576,
+        "Bytes of one fetch of the metadata log.",
+        at_least(1),
+        is_used=True,
     ),
     Setting(
         "controller.quorum.fetch.snapshot.max.bytes",
@@ -129,6 +172,7 @@ BROKER_ONLY: tuple[Setting, ...] = (
         1_048_576,
         "Bytes of one fetch of a metadata snapshot.",
         at_least(1),
+        is_used=True,
     ),
     Setting(
         "controller.quorum.fetch.timeout.ms",
@@ -136,18 +180,37 @@ BROKER_ONLY: tuple[Setting, ...] = (
         2000,
         "Time without a fetch after which leader or voter is given up.",
         at_least(0),
+        is_used=True,
     ),
-    Setting("controller.quorum.request.timeout.ms", INT, 2000, "How long the quorum waits for an answer.", at_least(0)),
-    Setting("controller.quorum.retry.backoff.ms", INT, 20, "Wait before the quorum retries.", at_least(0)),
-    Setting("controller.quorum.voters", LIST, (), "The fixed voters: id@host:port,..."),
+    Setting(
+        "controller.quorum.request.timeout.ms",
+        INT,
+        2000,
+        "How long the quorum waits for an answer.",
+        at_least(0),
+        is_used=True,
+    ),
+    Setting(
+        "controller.quorum.retry.backoff.ms", INT, 20, "Wait before the quorum retries.", at_least(0), is_used=True
+    ),
+    Setting("controller.quorum.voters", LIST, (), "The fixed voters: id@host:port,...", is_used=True),
     Setting("controller.quota.window.num", INT, 11, "Samples kept for controller quotas.", at_least(1)),
     Setting(
         "controller.quota.window.size.seconds", INT, 1, "Seconds a sample of controller quotas spans.", at_least(1)
     ),
     Setting("controller.socket.timeout.ms", INT, 30_000, "Socket time-out of channels to the controller."),
-    Setting("cordoned.log.dirs", LIST, (), "Log directories that get no new replicas; * for all."),
+    Setting(
+        "cordoned.log.dirs",
+        LIST,
+        (),
+        "Log directories that get no new replicas; * for all.",
+        is_used=True,
+        update_mode=CLUSTER_WIDE,
+    ),
     Setting("create.topic.policy.class.name", CLASS, None, "A policy that may refuse new topics."),
-    Setting("default.replication.factor", INT, 1, "Replication factor of topics that are created without one."),
+    Setting(
+        "default.replication.factor", INT, 1, "Replication factor of topics that are created without one.", is_used=True
+    ),
     Setting(
         "delegation.token.expiry.check.interval.ms",
         LONG,
@@ -178,7 +241,7 @@ BROKER_ONLY: tuple[Setting, ...] = (
         1,
         "Completed requests after which the purgatory of delete records is swept.",
     ),
-    Setting("delete.topic.enable", BOOLEAN, True, "Whether topics can be deleted."),
+    Setting("delete.topic.enable", BOOLEAN, True, "Whether topics can be deleted.", is_used=True),
     Setting("early.start.listeners", LIST, None, "Listeners that open before the authorizer is ready."),
     Setting(
         "fetch.max.bytes",
@@ -186,6 +249,7 @@ BROKER_ONLY: tuple[Setting, ...] = (
         57_671_680,
         "Bytes of the largest answer to a fetch; one batch always comes, however large.",
         at_least(1024),
+        is_used=True,
     ),
     Setting(
         "fetch.purgatory.purge.interval.requests",
@@ -198,6 +262,7 @@ BROKER_ONLY: tuple[Setting, ...] = (
         BOOLEAN,
         False,
         "Whether a new follower starts at the last tiered offset.",
+        update_mode=CLUSTER_WIDE,
     ),
     Setting(
         "group.consumer.assignment.interval.ms",
@@ -205,12 +270,15 @@ BROKER_ONLY: tuple[Setting, ...] = (
         1000,
         "Default time between two assignments of a consumer group.",
         at_least(0),
+        is_used=True,
+        update_mode=CLUSTER_WIDE,
     ),
     Setting(
         "group.consumer.assignors",
         LIST,
         ("uniform", "range"),
         "Server-side assignors of consumer groups, the default first.",
+        is_used=True,
     ),
     Setting(
         "group.consumer.heartbeat.interval.ms",
@@ -218,6 +286,7 @@ BROKER_ONLY: tuple[Setting, ...] = (
         5000,
         "Default heartbeat interval that members of consumer groups are told.",
         at_least(1),
+        is_used=True,
     ),
     Setting(
         "group.consumer.max.assignment.interval.ms",
@@ -225,6 +294,7 @@ BROKER_ONLY: tuple[Setting, ...] = (
         15_000,
         "Greatest time between two assignments of a consumer group.",
         at_least(0),
+        is_used=True,
     ),
     Setting(
         "group.consumer.max.heartbeat.interval.ms",
@@ -232,6 +302,7 @@ BROKER_ONLY: tuple[Setting, ...] = (
         15_000,
         "Greatest heartbeat interval that members of consumer groups are told.",
         at_least(1),
+        is_used=True,
     ),
     Setting(
         "group.consumer.max.session.timeout.ms",
@@ -239,14 +310,16 @@ BROKER_ONLY: tuple[Setting, ...] = (
         60_000,
         "Greatest time without a heartbeat after which a member of a consumer group is removed.",
         at_least(1),
+        is_used=True,
     ),
-    Setting("group.consumer.max.size", INT, INT_MAX, "Most members of a consumer group.", at_least(1)),
+    Setting("group.consumer.max.size", INT, INT_MAX, "Most members of a consumer group.", at_least(1), is_used=True),
     Setting(
         "group.consumer.migration.policy",
         STRING,
         "bidirectional",
         "Which moves between the classic and the consumer protocol a group may make.",
         one_of_any_case("DISABLED", "DOWNGRADE", "UPGRADE", "BIDIRECTIONAL"),
+        is_used=True,
     ),
     Setting(
         "group.consumer.min.assignment.interval.ms",
@@ -254,6 +327,7 @@ BROKER_ONLY: tuple[Setting, ...] = (
         0,
         "Least time between two assignments of a consumer group.",
         at_least(0),
+        is_used=True,
     ),
     Setting(
         "group.consumer.min.heartbeat.interval.ms",
@@ -261,6 +335,7 @@ BROKER_ONLY: tuple[Setting, ...] = (
         5000,
         "Least heartbeat interval that members of consumer groups are told.",
         at_least(1),
+        is_used=True,
     ),
     Setting(
         "group.consumer.min.session.timeout.ms",
@@ -268,6 +343,7 @@ BROKER_ONLY: tuple[Setting, ...] = (
         45_000,
         "Least time without a heartbeat after which a member of a consumer group is removed.",
         at_least(1),
+        is_used=True,
     ),
     Setting(
         "group.consumer.regex.refresh.interval.ms",
@@ -276,6 +352,7 @@ BROKER_ONLY: tuple[Setting, ...] = (
         "Time between evaluations of subscribed patterns.",
         at_least(10_000),
         internal=True,
+        is_used=True,
     ),
     Setting(
         "group.consumer.session.timeout.ms",
@@ -283,6 +360,7 @@ BROKER_ONLY: tuple[Setting, ...] = (
         45_000,
         "Default time without a heartbeat after which a member of a consumer group is removed.",
         at_least(1),
+        is_used=True,
     ),
     Setting(
         "group.coordinator.append.linger.ms",
@@ -304,6 +382,7 @@ BROKER_ONLY: tuple[Setting, ...] = (
         1_048_588,
         "Largest append buffer the coordinator keeps for the next use.",
         at_least(524_288),
+        update_mode=CLUSTER_WIDE,
     ),
     Setting(
         "group.coordinator.rebalance.protocols",
@@ -311,6 +390,7 @@ BROKER_ONLY: tuple[Setting, ...] = (
         ("classic", "consumer", "streams"),
         "Protocols of groups that the broker offers.",
         words_of("consumer", "classic", "share", "streams"),
+        is_used=True,
     ),
     Setting("group.coordinator.threads", INT, 4, "Threads of the group coordinator.", at_least(1)),
     Setting(
@@ -318,16 +398,26 @@ BROKER_ONLY: tuple[Setting, ...] = (
         INT,
         3000,
         "How long an empty classic group waits for more members before it first rebalances.",
+        is_used=True,
     ),
-    Setting("group.max.session.timeout.ms", INT, 1_800_000, "Greatest session time-out a classic member may ask for."),
-    Setting("group.max.size", INT, INT_MAX, "Most members of a classic group.", at_least(1)),
-    Setting("group.min.session.timeout.ms", INT, 6000, "Least session time-out a classic member may ask for."),
+    Setting(
+        "group.max.session.timeout.ms",
+        INT,
+        1_800_000,
+        "Greatest session time-out a classic member may ask for.",
+        is_used=True,
+    ),
+    Setting("group.max.size", INT, INT_MAX, "Most members of a classic group.", at_least(1), is_used=True),
+    Setting(
+        "group.min.session.timeout.ms", INT, 6000, "Least session time-out a classic member may ask for.", is_used=True
+    ),
     Setting(
         "group.share.assignment.interval.ms",
         INT,
         1000,
         "Default time between two assignments of a share group.",
         at_least(0),
+        update_mode=CLUSTER_WIDE,
     ),
     Setting("group.share.assignors", LIST, ("simple",), "Server-side assignors of share groups, the default first."),
     Setting(
@@ -394,8 +484,8 @@ BROKER_ONLY: tuple[Setting, ...] = (
         "Greatest time without a heartbeat after which a member of a share group is removed.",
         at_least(1),
     ),
-    Setting("group.share.max.share.sessions", INT, 2000, "Most share sessions per broker.", at_least(1)),
-    Setting("group.share.max.size", INT, 200, "Most members of a share group.", between(1, 1000)),
+    Setting("group.share.max.share.sessions", INT, 2000, "Most share sessions per broker.", at_least(1), is_used=True),
+    Setting("group.share.max.size", INT, 200, "Most members of a share group.", between(1, 1000), is_used=True),
     Setting(
         "group.share.min.assignment.interval.ms",
         INT,
@@ -468,6 +558,7 @@ BROKER_ONLY: tuple[Setting, ...] = (
         1000,
         "Default time between two assignments of a streams group.",
         at_least(0),
+        update_mode=CLUSTER_WIDE,
     ),
     Setting(
         "group.streams.heartbeat.interval.ms",
@@ -543,14 +634,23 @@ BROKER_ONLY: tuple[Setting, ...] = (
         "Default time without a heartbeat after which a member of a streams group is removed.",
         at_least(1),
     ),
-    Setting("initial.broker.registration.timeout.ms", INT, 60_000, "How long a starting broker tries to register."),
-    Setting("inter.broker.listener.name", STRING, None, "The listener that brokers use among themselves."),
+    Setting(
+        "initial.broker.registration.timeout.ms",
+        INT,
+        60_000,
+        "How long a starting broker tries to register.",
+        is_used=True,
+    ),
+    Setting(
+        "inter.broker.listener.name", STRING, None, "The listener that brokers use among themselves.", is_used=True
+    ),
     Setting(
         "internal.metadata.delete.delay.millis",
         LONG,
         60_000,
         "How long replaced metadata snapshots and segments stay on disk.",
         internal=True,
+        is_used=True,
     ),
     Setting(
         "internal.metadata.log.segment.bytes",
@@ -558,6 +658,7 @@ BROKER_ONLY: tuple[Setting, ...] = (
         None,
         "Size of a metadata segment without the lower bound, for tests.",
         internal=True,
+        is_used=True,
     ),
     Setting(
         "internal.metadata.max.batch.size.in.bytes",
@@ -576,17 +677,32 @@ BROKER_ONLY: tuple[Setting, ...] = (
         300,
         "Seconds between checks for leaders that are not preferred.",
         at_least(1),
+        is_used=True,
     ),
     Setting(
         "listener.security.protocol.map",
         STRING,
         "SASL_SSL:SASL_SSL,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT",
         "Security protocol of each listener's name.",
+        is_used=True,
     ),
-    Setting("listeners", LIST, ("PLAINTEXT://:9092",), "Addresses to listen on: NAME://host:port,..."),
-    Setting("log.cleaner.backoff.ms", LONG, 15_000, "How long the cleaner sleeps with nothing to do.", at_least(0)),
+    Setting("listeners", LIST, ("PLAINTEXT://:9092",), "Addresses to listen on: NAME://host:port,...", is_used=True),
     Setting(
-        "log.cleaner.dedupe.buffer.size", LONG, 134_217_728, "Bytes of the cleaner's map of keys, over all threads."
+        "log.cleaner.backoff.ms",
+        LONG,
+        15_000,
+        "How long the cleaner sleeps with nothing to do.",
+        at_least(0),
+        is_used=True,
+        update_mode=CLUSTER_WIDE,
+    ),
+    Setting(
+        "log.cleaner.dedupe.buffer.size",
+        LONG,
+        134_217_728,
+        "Bytes of the cleaner's map of keys, over all threads.",
+        is_used=True,
+        update_mode=CLUSTER_WIDE,
     ),
     Setting(
         "log.cleaner.delete.retention.ms",
@@ -594,17 +710,32 @@ BROKER_ONLY: tuple[Setting, ...] = (
         86_400_000,
         "Default of the topic setting delete.retention.ms.",
         at_least(0),
+        update_mode=CLUSTER_WIDE,
     ),
-    Setting("log.cleaner.enable", BOOLEAN, True, "Whether compaction runs."),
-    Setting("log.cleaner.io.buffer.load.factor", DOUBLE, 0.9, "How full the map of keys may become."),
+    Setting("log.cleaner.enable", BOOLEAN, True, "Whether compaction runs.", is_used=True),
     Setting(
-        "log.cleaner.io.buffer.size", INT, 524_288, "Bytes of the cleaner's buffers, over all threads.", at_least(0)
+        "log.cleaner.io.buffer.load.factor",
+        DOUBLE,
+        0.9,
+        "How full the map of keys may become.",
+        is_used=True,
+        update_mode=CLUSTER_WIDE,
+    ),
+    Setting(
+        "log.cleaner.io.buffer.size",
+        INT,
+        524_288,
+        "Bytes of the cleaner's buffers, over all threads.",
+        at_least(0),
+        update_mode=CLUSTER_WIDE,
     ),
     Setting(
         "log.cleaner.io.max.bytes.per.second",
         DOUBLE,
         1.7976931348623157e308,
         "Limit of what the cleaner reads and writes.",
+        is_used=True,
+        update_mode=CLUSTER_WIDE,
     ),
     Setting(
         "log.cleaner.max.compaction.lag.ms",
@@ -612,6 +743,7 @@ BROKER_ONLY: tuple[Setting, ...] = (
         LONG_MAX,
         "Default of the topic setting max.compaction.lag.ms.",
         at_least(1),
+        update_mode=CLUSTER_WIDE,
     ),
     Setting(
         "log.cleaner.min.cleanable.ratio",
@@ -619,54 +751,86 @@ BROKER_ONLY: tuple[Setting, ...] = (
         0.5,
         "Default of the topic setting min.cleanable.dirty.ratio.",
         between(0, 1),
+        update_mode=CLUSTER_WIDE,
     ),
     Setting(
-        "log.cleaner.min.compaction.lag.ms", LONG, 0, "Default of the topic setting min.compaction.lag.ms.", at_least(0)
+        "log.cleaner.min.compaction.lag.ms",
+        LONG,
+        0,
+        "Default of the topic setting min.compaction.lag.ms.",
+        at_least(0),
+        update_mode=CLUSTER_WIDE,
     ),
-    Setting("log.cleaner.threads", INT, 1, "Threads of the cleaner.", at_least(0)),
+    Setting(
+        "log.cleaner.threads", INT, 1, "Threads of the cleaner.", at_least(0), is_used=True, update_mode=CLUSTER_WIDE
+    ),
     Setting(
         "log.cleanup.policy",
         LIST,
         ("delete",),
         "Default of the topic setting cleanup.policy.",
         words_of("compact", "delete"),
+        update_mode=CLUSTER_WIDE,
     ),
-    Setting("log.dir", LIST, ("/tmp/kafka-logs",), "The log directory, when log.dirs is not given."),
+    Setting("log.dir", LIST, ("/tmp/kafka-logs",), "The log directory, when log.dirs is not given.", is_used=True),
     Setting(
         "log.dir.failure.timeout.ms",
         LONG,
         30_000,
         "How long a failed directory may stay unknown to the controller before the broker stops.",
         at_least(1),
+        is_used=True,
     ),
-    Setting("log.dirs", LIST, None, "The log directories."),
+    Setting("log.dirs", LIST, None, "The log directories.", is_used=True),
     Setting(
         "log.durability",
         STRING,
         "none",
         "With fsync, produce is answered only after the records are on the disk. Apache Kafka has no such setting.",
         one_of("none", "fsync"),
+        is_used=True,
     ),
-    Setting("log.flush.interval.messages", LONG, LONG_MAX, "Default of the topic setting flush.messages.", at_least(1)),
-    Setting("log.flush.interval.ms", LONG, None, "Default of the topic setting flush.ms."),
+    Setting(
+        "log.flush.interval.messages",
+        LONG,
+        LONG_MAX,
+        "Default of the topic setting flush.messages.",
+        at_least(1),
+        update_mode=CLUSTER_WIDE,
+    ),
+    Setting("log.flush.interval.ms", LONG, None, "Default of the topic setting flush.ms.", update_mode=CLUSTER_WIDE),
     Setting(
         "log.flush.offset.checkpoint.interval.ms",
         INT,
         60_000,
         "Time between writes of the recovery points.",
         at_least(0),
+        is_used=True,
     ),
-    Setting("log.flush.scheduler.interval.ms", LONG, LONG_MAX, "Default of the topic setting flush.ms."),
+    Setting("log.flush.scheduler.interval.ms", LONG, LONG_MAX, "Default of the topic setting flush.ms.", is_used=True),
     Setting(
         "log.flush.start.offset.checkpoint.interval.ms",
         INT,
         60_000,
         "Time between writes of the log start offsets.",
         at_least(0),
+        is_used=True,
     ),
-    Setting("log.index.interval.bytes", INT, 4096, "Default of the topic setting index.interval.bytes.", at_least(0)),
     Setting(
-        "log.index.size.max.bytes", INT, 10_485_760, "Default of the topic setting segment.index.bytes.", at_least(4)
+        "log.index.interval.bytes",
+        INT,
+        4096,
+        "Default of the topic setting index.interval.bytes.",
+        at_least(0),
+        update_mode=CLUSTER_WIDE,
+    ),
+    Setting(
+        "log.index.size.max.bytes",
+        INT,
+        10_485_760,
+        "Default of the topic setting segment.index.bytes.",
+        at_least(4),
+        update_mode=CLUSTER_WIDE,
     ),
     Setting(
         "log.initial.task.delay.ms",
@@ -675,15 +839,31 @@ BROKER_ONLY: tuple[Setting, ...] = (
         "Wait after the start before the first background task of the log.",
         at_least(0),
         internal=True,
+        is_used=True,
     ),
-    Setting("log.local.retention.bytes", LONG, -2, "Default of the topic setting local.retention.bytes.", at_least(-2)),
-    Setting("log.local.retention.ms", LONG, -2, "Default of the topic setting local.retention.ms.", at_least(-2)),
+    Setting(
+        "log.local.retention.bytes",
+        LONG,
+        -2,
+        "Default of the topic setting local.retention.bytes.",
+        at_least(-2),
+        update_mode=CLUSTER_WIDE,
+    ),
+    Setting(
+        "log.local.retention.ms",
+        LONG,
+        -2,
+        "Default of the topic setting local.retention.ms.",
+        at_least(-2),
+        update_mode=CLUSTER_WIDE,
+    ),
     Setting(
         "log.message.timestamp.after.max.ms",
         LONG,
         3_600_000,
         "Default of the topic setting message.timestamp.after.max.ms.",
         at_least(0),
+        update_mode=CLUSTER_WIDE,
     ),
     Setting(
         "log.message.timestamp.before.max.ms",
@@ -691,6 +871,7 @@ BROKER_ONLY: tuple[Setting, ...] = (
         LONG_MAX,
         "Default of the topic setting message.timestamp.before.max.ms.",
         at_least(0),
+        update_mode=CLUSTER_WIDE,
     ),
     Setting(
         "log.message.timestamp.type",
@@ -698,29 +879,94 @@ BROKER_ONLY: tuple[Setting, ...] = (
         "CreateTime",
         "Default of the topic setting message.timestamp.type.",
         one_of("CreateTime", "LogAppendTime"),
+        update_mode=CLUSTER_WIDE,
     ),
-    Setting("log.preallocate", BOOLEAN, False, "Default of the topic setting preallocate."),
-    Setting("log.retention.bytes", LONG, -1, "Default of the topic setting retention.bytes."),
+    Setting("log.preallocate", BOOLEAN, False, "Default of the topic setting preallocate.", update_mode=CLUSTER_WIDE),
+    Setting("log.retention.bytes", LONG, -1, "Default of the topic setting retention.bytes.", update_mode=CLUSTER_WIDE),
     Setting(
-        "log.retention.check.interval.ms", LONG, 300_000, "Time between searches for segments to delete.", at_least(1)
+        "log.retention.check.interval.ms",
+        LONG,
+        300_000,
+        "Time between searches for segments to delete.",
+        at_least(1),
+        is_used=True,
     ),
-    Setting("log.retention.hours", INT, 168, "Default of the topic setting retention.ms, in hours."),
-    Setting("log.retention.minutes", INT, None, "Default of the topic setting retention.ms, in minutes."),
-    Setting("log.retention.ms", LONG, None, "Default of the topic setting retention.ms."),
-    Setting("log.roll.hours", INT, 168, "Default of the topic setting segment.ms, in hours.", at_least(1)),
-    Setting("log.roll.jitter.hours", INT, 0, "Default of the topic setting segment.jitter.ms, in hours.", at_least(0)),
-    Setting("log.roll.jitter.ms", LONG, None, "Default of the topic setting segment.jitter.ms."),
-    Setting("log.roll.ms", LONG, None, "Default of the topic setting segment.ms."),
+    Setting("log.retention.hours", INT, 168, "Default of the topic setting retention.ms, in hours.", is_used=True),
+    Setting("log.retention.minutes", INT, None, "Default of the topic setting retention.ms, in minutes.", is_used=True),
     Setting(
-        "log.segment.bytes", INT, 1_073_741_824, "Default of the topic setting segment.bytes.", at_least(1_048_576)
+        "log.retention.ms",
+        LONG,
+        None,
+        "Default of the topic setting retention.ms.",
+        is_used=True,
+        update_mode=CLUSTER_WIDE,
     ),
     Setting(
-        "log.segment.delete.delay.ms", LONG, 60_000, "Default of the topic setting file.delete.delay.ms.", at_least(0)
+        "log.roll.hours", INT, 168, "Default of the topic setting segment.ms, in hours.", at_least(1), is_used=True
     ),
-    Setting("max.connection.creation.rate", INT, INT_MAX, "New connections per second.", at_least(0)),
-    Setting("max.connections", INT, INT_MAX, "Connections at a time.", at_least(0)),
-    Setting("max.connections.per.ip", INT, INT_MAX, "Connections of one address at a time.", at_least(0)),
-    Setting("max.connections.per.ip.overrides", STRING, "", "Exceptions from that, host:count,..."),
+    Setting(
+        "log.roll.jitter.hours",
+        INT,
+        0,
+        "Default of the topic setting segment.jitter.ms, in hours.",
+        at_least(0),
+        is_used=True,
+    ),
+    Setting(
+        "log.roll.jitter.ms",
+        LONG,
+        None,
+        "Default of the topic setting segment.jitter.ms.",
+        is_used=True,
+        update_mode=CLUSTER_WIDE,
+    ),
+    Setting(
+        "log.roll.ms", LONG, None, "Default of the topic setting segment.ms.", is_used=True, update_mode=CLUSTER_WIDE
+    ),
+    Setting(
+        "log.segment.bytes",
+        INT,
+        1_073_741_824,
+        "Default of the topic setting segment.bytes.",
+        at_least(1_048_576),
+        update_mode=CLUSTER_WIDE,
+    ),
+    Setting(
+        "log.segment.delete.delay.ms",
+        LONG,
+        60_000,
+        "Default of the topic setting file.delete.delay.ms.",
+        at_least(0),
+        update_mode=CLUSTER_WIDE,
+    ),
+    Setting(
+        "max.connection.creation.rate",
+        INT,
+        INT_MAX,
+        "New connections per second.",
+        at_least(0),
+        update_mode=CLUSTER_WIDE,
+    ),
+    Setting(
+        "max.connections", INT, INT_MAX, "Connections at a time.", at_least(0), is_used=True, update_mode=CLUSTER_WIDE
+    ),
+    Setting(
+        "max.connections.per.ip",
+        INT,
+        INT_MAX,
+        "Connections of one address at a time.",
+        at_least(0),
+        is_used=True,
+        update_mode=CLUSTER_WIDE,
+    ),
+    Setting(
+        "max.connections.per.ip.overrides",
+        STRING,
+        "",
+        "Exceptions from that, host:count,...",
+        is_used=True,
+        update_mode=CLUSTER_WIDE,
+    ),
     Setting(
         "max.decompressed.message.bytes",
         INT,
@@ -729,17 +975,34 @@ BROKER_ONLY: tuple[Setting, ...] = (
         "of the topic, at least 16 MiB.",
         at_least(1),
         internal=True,
+        update_mode=CLUSTER_WIDE,
     ),
-    Setting("max.incremental.fetch.session.cache.slots", INT, 1000, "Fetch sessions kept.", at_least(0)),
-    Setting("max.request.partition.size.limit", INT, 2000, "Partitions described in one answer.", at_least(1)),
-    Setting("message.max.bytes", INT, 1_048_588, "Default of the topic setting max.message.bytes.", at_least(0)),
-    Setting("metadata.log.dir", STRING, None, "Where the metadata log is; none puts it in the first log directory."),
+    Setting("max.incremental.fetch.session.cache.slots", INT, 1000, "Fetch sessions kept.", at_least(0), is_used=True),
+    Setting(
+        "max.request.partition.size.limit", INT, 2000, "Partitions described in one answer.", at_least(1), is_used=True
+    ),
+    Setting(
+        "message.max.bytes",
+        INT,
+        1_048_588,
+        "Default of the topic setting max.message.bytes.",
+        at_least(0),
+        update_mode=CLUSTER_WIDE,
+    ),
+    Setting(
+        "metadata.log.dir",
+        STRING,
+        None,
+        "Where the metadata log is; none puts it in the first log directory.",
+        is_used=True,
+    ),
     Setting(
         "metadata.log.max.record.bytes.between.snapshots",
         LONG,
         20_971_520,
         "Bytes of metadata records after which a snapshot is written.",
         at_least(1),
+        is_used=True,
     ),
     Setting(
         "metadata.log.max.snapshot.interval.ms",
@@ -747,39 +1010,96 @@ BROKER_ONLY: tuple[Setting, ...] = (
         3_600_000,
         "Time after which a snapshot is written; 0 never by time.",
         at_least(0),
+        is_used=True,
     ),
     Setting(
-        "metadata.log.segment.bytes", INT, 1_073_741_824, "Bytes of a segment of the metadata log.", at_least(8_388_608)
+        "metadata.log.segment.bytes",
+        INT,
+        1_073_741_824,
+        "Bytes of a segment of the metadata log.",
+        at_least(8_388_608),
+        is_used=True,
     ),
-    Setting("metadata.log.segment.ms", LONG, 604_800_000, "Time after which a segment of the metadata log is rolled."),
+    Setting(
+        "metadata.log.segment.ms",
+        LONG,
+        604_800_000,
+        "Time after which a segment of the metadata log is rolled.",
+        is_used=True,
+    ),
     Setting(
         "metadata.max.idle.interval.ms",
         INT,
         500,
         "How often the controller writes a no-op record; 0 never.",
         at_least(0),
+        is_used=True,
     ),
-    Setting("metadata.max.retention.bytes", LONG, 104_857_600, "Bytes of the metadata log beyond which old parts go."),
-    Setting("metadata.max.retention.ms", LONG, 604_800_000, "Age beyond which old parts of the metadata log go."),
+    Setting(
+        "metadata.max.retention.bytes",
+        LONG,
+        104_857_600,
+        "Bytes of the metadata log beyond which old parts go.",
+        is_used=True,
+    ),
+    Setting(
+        "metadata.max.retention.ms",
+        LONG,
+        604_800_000,
+        "Age beyond which old parts of the metadata log go.",
+        is_used=True,
+    ),
     *METRICS,
     Setting("metrics.recording.level", STRING, "INFO", "The finest level of metrics that is recorded."),
     Setting("metrics.sample.window.ms", LONG, 30_000, "Length of a metric's sample.", at_least(1)),
-    Setting("min.insync.replicas", INT, 1, "In-sync replicas that a write with acks=all needs.", at_least(1)),
-    Setting("node.id", INT, REQUIRED, "The id of this node in the cluster.", at_least(0)),
-    Setting("num.io.threads", INT, 8, "Threads that handle requests.", at_least(1)),
-    Setting("num.network.threads", INT, 3, "Threads that read and write the network, per listener.", at_least(1)),
-    Setting("num.partitions", INT, 1, "Partitions of topics that are created without a number.", at_least(1)),
+    Setting(
+        "min.insync.replicas",
+        INT,
+        1,
+        "In-sync replicas that a write with acks=all needs.",
+        at_least(1),
+        is_used=True,
+        update_mode=CLUSTER_WIDE,
+    ),
+    Setting("node.id", INT, REQUIRED, "The id of this node in the cluster.", at_least(0), is_used=True),
+    Setting("num.io.threads", INT, 8, "Threads that handle requests.", at_least(1), update_mode=CLUSTER_WIDE),
+    Setting(
+        "num.network.threads",
+        INT,
+        3,
+        "Threads that read and write the network, per listener.",
+        at_least(1),
+        update_mode=CLUSTER_WIDE,
+    ),
+    Setting(
+        "num.partitions", INT, 1, "Partitions of topics that are created without a number.", at_least(1), is_used=True
+    ),
     Setting(
         "num.recovery.threads.per.data.dir",
         INT,
         2,
         "Threads per directory that recover logs at start and flush them at the end.",
         at_least(1),
+        update_mode=CLUSTER_WIDE,
     ),
     Setting("num.replica.alter.log.dirs.threads", INT, None, "Threads that move replicas between directories."),
-    Setting("num.replica.fetchers", INT, 1, "Threads that fetch from one leader's broker.", at_least(1)),
-    Setting("offset.metadata.max.bytes", INT, 4096, "Bytes of the metadata beside a committed offset."),
-    Setting("offsets.commit.timeout.ms", INT, 5000, "How long an offset commit waits for the replicas.", at_least(1)),
+    Setting(
+        "num.replica.fetchers",
+        INT,
+        1,
+        "Threads that fetch from one leader's broker.",
+        at_least(1),
+        update_mode=CLUSTER_WIDE,
+    ),
+    Setting("offset.metadata.max.bytes", INT, 4096, "Bytes of the metadata beside a committed offset.", is_used=True),
+    Setting(
+        "offsets.commit.timeout.ms",
+        INT,
+        5000,
+        "How long an offset commit waits for the replicas.",
+        at_least(1),
+        is_used=True,
+    ),
     Setting(
         "offsets.load.buffer.size",
         INT,
@@ -788,7 +1108,12 @@ BROKER_ONLY: tuple[Setting, ...] = (
         at_least(1),
     ),
     Setting(
-        "offsets.retention.check.interval.ms", LONG, 600_000, "Time between searches for expired offsets.", at_least(1)
+        "offsets.retention.check.interval.ms",
+        LONG,
+        600_000,
+        "Time between searches for expired offsets.",
+        at_least(1),
+        is_used=True,
     ),
     Setting(
         "offsets.retention.minutes",
@@ -796,22 +1121,39 @@ BROKER_ONLY: tuple[Setting, ...] = (
         10_080,
         "Minutes for which the offsets of an empty group are kept.",
         at_least(1),
+        is_used=True,
     ),
-    Setting("offsets.topic.compression.codec", INT, 0, "Codec of __consumer_offsets, by number."),
+    Setting("offsets.topic.compression.codec", INT, 0, "Codec of __consumer_offsets, by number.", is_used=True),
     Setting(
         "offsets.topic.num.partitions",
         INT,
         50,
         "Partitions of __consumer_offsets; not to be changed once it exists.",
         at_least(1),
+        is_used=True,
     ),
-    Setting("offsets.topic.replication.factor", SHORT, 3, "Replication factor of __consumer_offsets.", at_least(1)),
-    Setting("offsets.topic.segment.bytes", INT, 104_857_600, "Bytes of a segment of __consumer_offsets.", at_least(1)),
+    Setting(
+        "offsets.topic.replication.factor",
+        SHORT,
+        3,
+        "Replication factor of __consumer_offsets.",
+        at_least(1),
+        is_used=True,
+    ),
+    Setting(
+        "offsets.topic.segment.bytes",
+        INT,
+        104_857_600,
+        "Bytes of a segment of __consumer_offsets.",
+        at_least(1),
+        is_used=True,
+    ),
     Setting(
         "principal.builder.class",
         CLASS,
         "org.apache.kafka.common.security.authenticator.DefaultKafkaPrincipalBuilder",
         "Makes the principal of a connection.",
+        update_mode=PER_BROKER,
     ),
     Setting(
         "process.roles",
@@ -819,6 +1161,7 @@ BROKER_ONLY: tuple[Setting, ...] = (
         REQUIRED,
         "What this node is: broker, controller, or both.",
         words_of("broker", "controller"),
+        is_used=True,
     ),
     Setting(
         "producer.id.expiration.check.interval.ms",
@@ -827,6 +1170,7 @@ BROKER_ONLY: tuple[Setting, ...] = (
         "Time between removals of expired producer ids.",
         at_least(1),
         internal=True,
+        is_used=True,
     ),
     Setting(
         "producer.id.expiration.ms",
@@ -834,6 +1178,8 @@ BROKER_ONLY: tuple[Setting, ...] = (
         86_400_000,
         "How long a partition remembers a producer id without writes.",
         at_least(1),
+        is_used=True,
+        update_mode=CLUSTER_WIDE,
     ),
     Setting(
         "producer.purgatory.purge.interval.requests",
@@ -847,15 +1193,23 @@ BROKER_ONLY: tuple[Setting, ...] = (
     Setting(
         "queued.max.requests", INT, 500, "Requests in the queue before the network threads stop reading.", at_least(1)
     ),
-    Setting("quota.window.num", INT, 11, "Samples kept for client quotas.", at_least(1)),
-    Setting("quota.window.size.seconds", INT, 1, "Seconds a sample of client quotas spans.", at_least(1)),
-    Setting("remote.fetch.max.wait.ms", INT, 500, "Longest wait for a fetch from remote storage.", at_least(1)),
+    Setting("quota.window.num", INT, 11, "Samples kept for client quotas.", at_least(1), is_used=True),
+    Setting("quota.window.size.seconds", INT, 1, "Seconds a sample of client quotas spans.", at_least(1), is_used=True),
+    Setting(
+        "remote.fetch.max.wait.ms",
+        INT,
+        500,
+        "Longest wait for a fetch from remote storage.",
+        at_least(1),
+        update_mode=CLUSTER_WIDE,
+    ),
     Setting(
         "remote.list.offsets.request.timeout.ms",
         LONG,
         30_000,
         "Longest wait for offsets from remote storage.",
         at_least(1),
+        update_mode=CLUSTER_WIDE,
     ),
     Setting(
         "remote.log.index.file.cache.total.size.bytes",
@@ -863,6 +1217,7 @@ BROKER_ONLY: tuple[Setting, ...] = (
         1_073_741_824,
         "Bytes of the local cache of remote indexes.",
         at_least(1),
+        update_mode=CLUSTER_WIDE,
     ),
     Setting(
         "remote.log.index.file.cache.ttl.ms",
@@ -872,13 +1227,21 @@ BROKER_ONLY: tuple[Setting, ...] = (
         at_least(-1),
         internal=True,
     ),
-    Setting("remote.log.manager.copier.thread.pool.size", INT, 10, "Threads that copy to remote storage.", at_least(1)),
+    Setting(
+        "remote.log.manager.copier.thread.pool.size",
+        INT,
+        10,
+        "Threads that copy to remote storage.",
+        at_least(1),
+        update_mode=CLUSTER_WIDE,
+    ),
     Setting(
         "remote.log.manager.copy.max.bytes.per.second",
         LONG,
         LONG_MAX,
         "Limit of copying to remote storage.",
         at_least(1),
+        update_mode=CLUSTER_WIDE,
     ),
     Setting("remote.log.manager.copy.quota.window.num", INT, 11, "Samples kept for remote copy quotas.", at_least(1)),
     Setting(
@@ -889,7 +1252,12 @@ BROKER_ONLY: tuple[Setting, ...] = (
         at_least(1),
     ),
     Setting(
-        "remote.log.manager.expiration.thread.pool.size", INT, 10, "Threads that clean remote storage up.", at_least(1)
+        "remote.log.manager.expiration.thread.pool.size",
+        INT,
+        10,
+        "Threads that clean remote storage up.",
+        at_least(1),
+        update_mode=CLUSTER_WIDE,
     ),
     Setting(
         "remote.log.manager.fetch.max.bytes.per.second",
@@ -897,6 +1265,7 @@ BROKER_ONLY: tuple[Setting, ...] = (
         LONG_MAX,
         "Limit of reading from remote storage.",
         at_least(1),
+        update_mode=CLUSTER_WIDE,
     ),
     Setting("remote.log.manager.fetch.quota.window.num", INT, 11, "Samples kept for remote fetch quotas.", at_least(1)),
     Setting(
@@ -907,7 +1276,12 @@ BROKER_ONLY: tuple[Setting, ...] = (
         at_least(1),
     ),
     Setting(
-        "remote.log.manager.follower.thread.pool.size", INT, 2, "Threads that follow remote segments.", at_least(1)
+        "remote.log.manager.follower.thread.pool.size",
+        INT,
+        2,
+        "Threads that follow remote segments.",
+        at_least(1),
+        update_mode=CLUSTER_WIDE,
     ),
     Setting("remote.log.manager.task.interval.ms", LONG, 30_000, "Time between runs of the remote tasks.", at_least(1)),
     Setting(
@@ -954,7 +1328,9 @@ BROKER_ONLY: tuple[Setting, ...] = (
     ),
     Setting("remote.log.metadata.manager.listener.name", STRING, None, "The listener it connects to.", non_empty()),
     Setting("remote.log.reader.max.pending.tasks", INT, 100, "Reads of remote storage that may wait.", at_least(1)),
-    Setting("remote.log.reader.threads", INT, 10, "Threads that read remote storage.", at_least(1)),
+    Setting(
+        "remote.log.reader.threads", INT, 10, "Threads that read remote storage.", at_least(1), update_mode=CLUSTER_WIDE
+    ),
     Setting("remote.log.storage.manager.class.name", STRING, None, "Stores remote segments.", non_empty()),
     Setting("remote.log.storage.manager.class.path", STRING, None, "Where that class is."),
     Setting(
@@ -965,42 +1341,89 @@ BROKER_ONLY: tuple[Setting, ...] = (
         non_empty(),
     ),
     Setting("remote.log.storage.system.enable", BOOLEAN, False, "Whether tiered storage is on."),
-    Setting("replica.fetch.backoff.ms", INT, 1000, "Wait of a fetcher after an error.", at_least(0)),
-    Setting("replica.fetch.max.bytes", INT, 1_048_576, "Bytes a follower asks for per partition.", at_least(0)),
-    Setting("replica.fetch.min.bytes", INT, 1, "Bytes a follower waits for."),
+    Setting("replica.fetch.backoff.ms", INT, 1000, "Wait of a fetcher after an error.", at_least(0), is_used=True),
     Setting(
-        "replica.fetch.response.max.bytes", INT, 10_485_760, "Bytes a follower asks for in one fetch.", at_least(0)
+        "replica.fetch.max.bytes", INT, 1_048_576, "Bytes a follower asks for per partition.", at_least(0), is_used=True
     ),
-    Setting("replica.fetch.wait.max.ms", INT, 500, "Longest time a follower waits for them."),
-    Setting("replica.high.watermark.checkpoint.interval.ms", LONG, 5000, "Time between writes of the high watermarks."),
+    Setting("replica.fetch.min.bytes", INT, 1, "Bytes a follower waits for.", is_used=True),
+    Setting(
+        "replica.fetch.response.max.bytes",
+        INT,
+        10_485_760,
+        "Bytes a follower asks for in one fetch.",
+        at_least(0),
+        is_used=True,
+    ),
+    Setting("replica.fetch.wait.max.ms", INT, 500, "Longest time a follower waits for them.", is_used=True),
+    Setting(
+        "replica.high.watermark.checkpoint.interval.ms",
+        LONG,
+        5000,
+        "Time between writes of the high watermarks.",
+        is_used=True,
+    ),
     Setting(
         "replica.lag.time.max.ms",
         LONG,
         30_000,
         "Time without catching up after which a follower leaves the in-sync replicas.",
+        is_used=True,
     ),
-    Setting("replica.selector.class", STRING, None, "Chooses the replica a consumer reads from."),
-    Setting("replica.socket.receive.buffer.bytes", INT, 65_536, "SO_RCVBUF of a follower's socket."),
-    Setting("replica.socket.timeout.ms", INT, 30_000, "Time-out of a follower's requests."),
-    Setting("replication.quota.window.num", INT, 11, "Samples kept for replication quotas.", at_least(1)),
+    Setting("replica.selector.class", STRING, None, "Chooses the replica a consumer reads from.", is_used=True),
+    Setting("replica.socket.receive.buffer.bytes", INT, 65_536, "SO_RCVBUF of a follower's socket.", is_used=True),
+    Setting("replica.socket.timeout.ms", INT, 30_000, "Time-out of a follower's requests.", is_used=True),
+    Setting("replication.quota.window.num", INT, 11, "Samples kept for replication quotas.", at_least(1), is_used=True),
     Setting(
-        "replication.quota.window.size.seconds", INT, 1, "Seconds a sample of replication quotas spans.", at_least(1)
+        "replication.quota.window.size.seconds",
+        INT,
+        1,
+        "Seconds a sample of replication quotas spans.",
+        at_least(1),
+        is_used=True,
     ),
-    Setting("request.timeout.ms", INT, 30_000, "How long to wait for the answer to a request."),
-    Setting("sasl.enabled.mechanisms", LIST, ("GSSAPI",), "Mechanisms the server side accepts."),
+    Setting("request.timeout.ms", INT, 30_000, "How long to wait for the answer to a request.", is_used=True),
     Setting(
-        "sasl.kerberos.principal.to.local.rules", LIST, ("DEFAULT",), "Rules that turn principals into short names."
+        "sasl.enabled.mechanisms", LIST, ("GSSAPI",), "Mechanisms the server side accepts.", update_mode=PER_BROKER
     ),
     Setting(
-        "sasl.login.refresh.buffer.seconds", SHORT, 300, "Seconds before expiry by which a credential must be fresh."
+        "sasl.kerberos.principal.to.local.rules",
+        LIST,
+        ("DEFAULT",),
+        "Rules that turn principals into short names.",
+        update_mode=PER_BROKER,
     ),
-    Setting("sasl.login.refresh.min.period.seconds", SHORT, 60, "Least seconds between refreshes."),
     Setting(
-        "sasl.login.refresh.window.factor", DOUBLE, 0.8, "Part of a credential's life after which it is refreshed."
+        "sasl.login.refresh.buffer.seconds",
+        SHORT,
+        300,
+        "Seconds before expiry by which a credential must be fresh.",
+        update_mode=PER_BROKER,
     ),
-    Setting("sasl.login.refresh.window.jitter", DOUBLE, 0.05, "Random part added to the refresh time."),
+    Setting(
+        "sasl.login.refresh.min.period.seconds", SHORT, 60, "Least seconds between refreshes.", update_mode=PER_BROKER
+    ),
+    Setting(
+        "sasl.login.refresh.window.factor",
+        DOUBLE,
+        0.8,
+        "Part of a credential's life after which it is refreshed.",
+        update_mode=PER_BROKER,
+    ),
+    Setting(
+        "sasl.login.refresh.window.jitter",
+        DOUBLE,
+        0.05,
+        "Random part added to the refresh time.",
+        update_mode=PER_BROKER,
+    ),
     Setting("sasl.mechanism.controller.protocol", STRING, "GSSAPI", "The mechanism towards controllers."),
-    Setting("sasl.mechanism.inter.broker.protocol", STRING, "GSSAPI", "The mechanism between brokers."),
+    Setting(
+        "sasl.mechanism.inter.broker.protocol",
+        STRING,
+        "GSSAPI",
+        "The mechanism between brokers.",
+        update_mode=PER_BROKER,
+    ),
     Setting("sasl.server.callback.handler.class", CLASS, None, "Checks credentials on the server side of SASL."),
     Setting("sasl.server.max.receive.size", INT, 524_288, "Bytes of the largest message before authentication."),
     Setting(
@@ -1024,6 +1447,7 @@ BROKER_ONLY: tuple[Setting, ...] = (
         1_048_588,
         "Largest append buffer the coordinator keeps for the next use.",
         at_least(524_288),
+        update_mode=CLUSTER_WIDE,
     ),
     Setting(
         "share.coordinator.cold.partition.snapshot.interval.ms",
@@ -1032,6 +1456,7 @@ BROKER_ONLY: tuple[Setting, ...] = (
         "Time after which the state of an idle share partition is written again.",
         at_least(1),
         internal=True,
+        is_used=True,
     ),
     Setting(
         "share.coordinator.load.buffer.size",
@@ -1046,14 +1471,22 @@ BROKER_ONLY: tuple[Setting, ...] = (
         500,
         "Update records between two snapshots of a share partition's state.",
         between(0, 500),
+        is_used=True,
     ),
-    Setting("share.coordinator.state.topic.compression.codec", INT, 0, "Codec of __share_group_state, by number."),
+    Setting(
+        "share.coordinator.state.topic.compression.codec",
+        INT,
+        0,
+        "Codec of __share_group_state, by number.",
+        is_used=True,
+    ),
     Setting(
         "share.coordinator.state.topic.min.isr",
         SHORT,
         2,
         "In-sync replicas that a write to __share_group_state needs.",
         at_least(1),
+        is_used=True,
     ),
     Setting(
         "share.coordinator.state.topic.num.partitions",
@@ -1061,6 +1494,7 @@ BROKER_ONLY: tuple[Setting, ...] = (
         50,
         "Partitions of __share_group_state; not to be changed once it exists.",
         at_least(1),
+        is_used=True,
     ),
     Setting(
         "share.coordinator.state.topic.prune.interval.ms",
@@ -1069,6 +1503,7 @@ BROKER_ONLY: tuple[Setting, ...] = (
         "Time between removals of outdated share state.",
         at_least(1),
         internal=True,
+        is_used=True,
     ),
     Setting(
         "share.coordinator.state.topic.replication.factor",
@@ -1076,6 +1511,7 @@ BROKER_ONLY: tuple[Setting, ...] = (
         3,
         "Replication factor of __share_group_state.",
         at_least(1),
+        is_used=True,
     ),
     Setting(
         "share.coordinator.state.topic.segment.bytes",
@@ -1083,6 +1519,7 @@ BROKER_ONLY: tuple[Setting, ...] = (
         104_857_600,
         "Bytes of a segment of __share_group_state.",
         at_least(1),
+        is_used=True,
     ),
     Setting("share.coordinator.threads", INT, 1, "Threads of the share coordinator.", at_least(1)),
     Setting(
@@ -1091,6 +1528,7 @@ BROKER_ONLY: tuple[Setting, ...] = (
         5000,
         "How long a write of share state waits for the replicas.",
         at_least(1),
+        is_used=True,
     ),
     Setting(
         "share.fetch.purgatory.purge.interval.requests",
@@ -1105,7 +1543,7 @@ BROKER_ONLY: tuple[Setting, ...] = (
     Setting(
         "socket.receive.buffer.bytes", INT, 102_400, "SO_RCVBUF of the server's sockets; -1 leaves it to the system."
     ),
-    Setting("socket.request.max.bytes", INT, 104_857_600, "Bytes of the largest request.", at_least(1)),
+    Setting("socket.request.max.bytes", INT, 104_857_600, "Bytes of the largest request.", at_least(1), is_used=True),
     Setting("socket.send.buffer.bytes", INT, 102_400, "SO_SNDBUF of the server's sockets; -1 leaves it to the system."),
     Setting("ssl.allow.dn.changes", BOOLEAN, False, "Whether a new certificate may have another distinguished name."),
     Setting("ssl.allow.san.changes", BOOLEAN, False, "Whether a new certificate may have other alternative names."),
@@ -1115,6 +1553,7 @@ BROKER_ONLY: tuple[Setting, ...] = (
         "none",
         "Whether clients need a certificate: required, requested or none.",
         one_of("required", "requested", "none"),
+        update_mode=PER_BROKER,
     ),
     Setting("ssl.principal.mapping.rules", STRING, "DEFAULT", "Rules that turn distinguished names into short names."),
     Setting(
@@ -1123,6 +1562,7 @@ BROKER_ONLY: tuple[Setting, ...] = (
         None,
         "With the StandardAuthorizer: who may do everything, as User:name separated by semicolons.",
         internal=True,
+        is_used=True,
     ),
     Setting("telemetry.max.bytes", INT, 1_048_576, "Bytes of the largest push of client metrics.", at_least(1)),
     Setting(
@@ -1131,15 +1571,23 @@ BROKER_ONLY: tuple[Setting, ...] = (
         10_000,
         "Time between searches for transactions to abort.",
         at_least(1),
+        is_used=True,
     ),
     Setting(
-        "transaction.max.timeout.ms", INT, 900_000, "Greatest transaction time-out a producer may ask for.", at_least(1)
+        "transaction.max.timeout.ms",
+        INT,
+        900_000,
+        "Greatest transaction time-out a producer may ask for.",
+        at_least(1),
+        is_used=True,
     ),
     Setting(
         "transaction.partition.verification.enable",
         BOOLEAN,
         True,
         "Whether a partition checks with the coordinator that a transaction is open.",
+        is_used=True,
+        update_mode=CLUSTER_WIDE,
     ),
     Setting(
         "transaction.remove.expired.transaction.cleanup.interval.ms",
@@ -1147,6 +1595,7 @@ BROKER_ONLY: tuple[Setting, ...] = (
         3_600_000,
         "Time between removals of expired transactional ids.",
         at_least(1),
+        is_used=True,
     ),
     Setting(
         "transaction.state.log.load.buffer.size",
@@ -1161,6 +1610,7 @@ BROKER_ONLY: tuple[Setting, ...] = (
         2,
         "In-sync replicas that a write to __transaction_state needs.",
         at_least(1),
+        is_used=True,
     ),
     Setting(
         "transaction.state.log.num.partitions",
@@ -1168,9 +1618,15 @@ BROKER_ONLY: tuple[Setting, ...] = (
         50,
         "Partitions of __transaction_state; not to be changed once it exists.",
         at_least(1),
+        is_used=True,
     ),
     Setting(
-        "transaction.state.log.replication.factor", SHORT, 3, "Replication factor of __transaction_state.", at_least(1)
+        "transaction.state.log.replication.factor",
+        SHORT,
+        3,
+        "Replication factor of __transaction_state.",
+        at_least(1),
+        is_used=True,
     ),
     Setting(
         "transaction.state.log.segment.bytes",
@@ -1178,6 +1634,7 @@ BROKER_ONLY: tuple[Setting, ...] = (
         104_857_600,
         "Bytes of a segment of __transaction_state.",
         at_least(1),
+        is_used=True,
     ),
     TWO_PHASE_COMMIT,
     Setting(
@@ -1186,6 +1643,7 @@ BROKER_ONLY: tuple[Setting, ...] = (
         604_800_000,
         "How long the coordinator remembers a transactional id without news.",
         at_least(1),
+        is_used=True,
     ),
     UNCLEAN_ELECTION,
     Setting(
@@ -1195,6 +1653,7 @@ BROKER_ONLY: tuple[Setting, ...] = (
         "Time between searches for partitions that need an unclean election.",
         at_least(1),
         internal=True,
+        is_used=True,
     ),
     Setting(
         "unstable.api.versions.enable",

@@ -8,6 +8,7 @@ from kafkatools.core.config.setting import (
     LIST,
     LONG,
     PASSWORD,
+    PER_BROKER,
     STRING,
     Setting,
     between,
@@ -16,13 +17,29 @@ from kafkatools.core.config.setting import (
 
 SECURITY: tuple[Setting, ...] = (
     Setting("sasl.client.callback.handler.class", CLASS, None, "Supplies credentials to the client side of SASL."),
-    Setting("sasl.jaas.config", PASSWORD, None, "Login module and its options, in the form of a JAAS entry."),
-    Setting("sasl.kerberos.kinit.cmd", STRING, "/usr/bin/kinit", "Path of kinit."),
-    Setting("sasl.kerberos.min.time.before.relogin", LONG, 60_000, "Least time between logins."),
-    Setting("sasl.kerberos.service.name", STRING, None, "Name of the brokers' Kerberos principal."),
-    Setting("sasl.kerberos.ticket.renew.jitter", DOUBLE, 0.05, "Random part of the renewal time."),
     Setting(
-        "sasl.kerberos.ticket.renew.window.factor", DOUBLE, 0.8, "Part of a ticket's life after which it is renewed."
+        "sasl.jaas.config",
+        PASSWORD,
+        None,
+        "Login module and its options, in the form of a JAAS entry.",
+        update_mode=PER_BROKER,
+    ),
+    Setting("sasl.kerberos.kinit.cmd", STRING, "/usr/bin/kinit", "Path of kinit.", update_mode=PER_BROKER),
+    Setting(
+        "sasl.kerberos.min.time.before.relogin", LONG, 60_000, "Least time between logins.", update_mode=PER_BROKER
+    ),
+    Setting(
+        "sasl.kerberos.service.name", STRING, None, "Name of the brokers' Kerberos principal.", update_mode=PER_BROKER
+    ),
+    Setting(
+        "sasl.kerberos.ticket.renew.jitter", DOUBLE, 0.05, "Random part of the renewal time.", update_mode=PER_BROKER
+    ),
+    Setting(
+        "sasl.kerberos.ticket.renew.window.factor",
+        DOUBLE,
+        0.8,
+        "Part of a ticket's life after which it is renewed.",
+        update_mode=PER_BROKER,
     ),
     Setting("sasl.login.callback.handler.class", CLASS, None, "Supplies credentials to the login."),
     Setting("sasl.login.class", CLASS, None, "The login implementation."),
@@ -96,28 +113,45 @@ SECURITY: tuple[Setting, ...] = (
     Setting("sasl.oauthbearer.sub.claim.name", STRING, "sub", "Claim that holds the subject."),
     Setting("sasl.oauthbearer.token.endpoint.url", STRING, None, "Where tokens are issued."),
     Setting("security.providers", STRING, None, "Providers of security algorithms (of the JVM; without meaning here)."),
-    Setting("ssl.cipher.suites", LIST, (), "Cipher suites to allow; empty for the library's own."),
-    Setting("ssl.enabled.protocols", LIST, ("TLSv1.2", "TLSv1.3"), "TLS versions to allow."),
+    Setting(
+        "ssl.cipher.suites", LIST, (), "Cipher suites to allow; empty for the library's own.", update_mode=PER_BROKER
+    ),
+    Setting("ssl.enabled.protocols", LIST, ("TLSv1.2", "TLSv1.3"), "TLS versions to allow.", update_mode=PER_BROKER),
     Setting(
         "ssl.endpoint.identification.algorithm",
         STRING,
         "https",
         "https checks the host name against the certificate; empty does not.",
+        update_mode=PER_BROKER,
     ),
-    Setting("ssl.engine.factory.class", CLASS, None, "Makes TLS engines (of the JVM)."),
-    Setting("ssl.key.password", PASSWORD, None, "Password of the private key."),
-    Setting("ssl.keymanager.algorithm", STRING, "SunX509", "Algorithm of the key manager (of the JVM)."),
-    Setting("ssl.keystore.certificate.chain", PASSWORD, None, "Certificate chain in PEM."),
-    Setting("ssl.keystore.key", PASSWORD, None, "Private key in PEM."),
-    Setting("ssl.keystore.location", STRING, None, "File with key and certificate."),
-    Setting("ssl.keystore.password", PASSWORD, None, "Password of that file."),
-    Setting("ssl.keystore.type", STRING, "JKS", "Its format: JKS, PKCS12 or PEM."),
-    Setting("ssl.protocol", STRING, "TLSv1.3", "TLS version to prefer."),
-    Setting("ssl.provider", STRING, None, "Provider of TLS (of the JVM)."),
-    Setting("ssl.secure.random.implementation", STRING, None, "Source of randomness (of the JVM)."),
-    Setting("ssl.trustmanager.algorithm", STRING, "PKIX", "Algorithm of the trust manager (of the JVM)."),
-    Setting("ssl.truststore.certificates", PASSWORD, None, "Trusted certificates in PEM."),
-    Setting("ssl.truststore.location", STRING, None, "File with trusted certificates."),
-    Setting("ssl.truststore.password", PASSWORD, None, "Password of that file."),
-    Setting("ssl.truststore.type", STRING, "JKS", "Its format: JKS, PKCS12 or PEM."),
+    Setting("ssl.engine.factory.class", CLASS, None, "Makes TLS engines (of the JVM).", update_mode=PER_BROKER),
+    Setting("ssl.key.password", PASSWORD, None, "Password of the private key.", update_mode=PER_BROKER),
+    Setting(
+        "ssl.keymanager.algorithm",
+        STRING,
+        "SunX509",
+        "Algorithm of the key manager (of the JVM).",
+        update_mode=PER_BROKER,
+    ),
+    Setting("ssl.keystore.certificate.chain", PASSWORD, None, "Certificate chain in PEM.", update_mode=PER_BROKER),
+    Setting("ssl.keystore.key", PASSWORD, None, "Private key in PEM.", update_mode=PER_BROKER),
+    Setting("ssl.keystore.location", STRING, None, "File with key and certificate.", update_mode=PER_BROKER),
+    Setting("ssl.keystore.password", PASSWORD, None, "Password of that file.", update_mode=PER_BROKER),
+    Setting("ssl.keystore.type", STRING, "JKS", "Its format: JKS, PKCS12 or PEM.", update_mode=PER_BROKER),
+    Setting("ssl.protocol", STRING, "TLSv1.3", "TLS version to prefer.", update_mode=PER_BROKER),
+    Setting("ssl.provider", STRING, None, "Provider of TLS (of the JVM).", update_mode=PER_BROKER),
+    Setting(
+        "ssl.secure.random.implementation", STRING, None, "Source of randomness (of the JVM).", update_mode=PER_BROKER
+    ),
+    Setting(
+        "ssl.trustmanager.algorithm",
+        STRING,
+        "PKIX",
+        "Algorithm of the trust manager (of the JVM).",
+        update_mode=PER_BROKER,
+    ),
+    Setting("ssl.truststore.certificates", PASSWORD, None, "Trusted certificates in PEM.", update_mode=PER_BROKER),
+    Setting("ssl.truststore.location", STRING, None, "File with trusted certificates.", update_mode=PER_BROKER),
+    Setting("ssl.truststore.password", PASSWORD, None, "Password of that file.", update_mode=PER_BROKER),
+    Setting("ssl.truststore.type", STRING, "JKS", "Its format: JKS, PKCS12 or PEM.", update_mode=PER_BROKER),
 )

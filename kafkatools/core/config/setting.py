@@ -58,6 +58,10 @@ class Password:
 Value = bool | int | float | str | tuple[str, ...] | Password | None
 
 
+READ_ONLY, PER_BROKER, CLUSTER_WIDE = "read-only", "per-broker", "cluster-wide"
+"""Update modes of Kafka's documentation: never, for one broker, for one or all."""
+
+
 class Validator(NamedTuple):
     """A check on a parsed value: `check` gives what is wrong with it or None, `text` is how documents print it.
 
@@ -70,7 +74,11 @@ class Validator(NamedTuple):
 
 
 class Setting(NamedTuple):
-    """One row of a settings table."""
+    """One row of a settings table.
+
+    The last two fields are about brokers: whether one here acts on the setting (a given one that has no effect is named
+    in a warning), and how it may change while the broker runs, which Kafka calls the update mode.
+    """
 
     name: str
     type: str
@@ -78,6 +86,8 @@ class Setting(NamedTuple):
     doc: str
     validator: Validator | None = None
     internal: bool = False
+    is_used: bool = False
+    update_mode: str = READ_ONLY
 
     def parse(self, raw: object) -> Value:
         """The value that `raw` (text, or a value of the type) stands for; ConfigError as Kafka words it otherwise."""

@@ -3,7 +3,7 @@
 A batch write is at least once, as with Spark's own sink: an idempotent producer for each task, flushed before the task
 reports success; a task that Spark runs again writes its rows again. With `exactlyOnce` every task prepares a
 transaction, and the driver commits them when all have: readers of committed records see every row once, or none. A
-streaming write is exactly once over restarts too, see `sink_transactions.py`, unless `exactlyOnce` is false. Nothing is
+streaming write is exactly once over restarts too, see `transactions.py`, unless `exactlyOnce` is false. Nothing is
 sent after a record of the task has failed.
 
 Options: `topic` (wins over the column), `kafka.*` (the producer's settings), `exactlyOnce`, `sinkId`.

@@ -1,6 +1,6 @@
 """The requests of one look at a cluster and what their answers say; what is missing becomes a Problem of the look.
 
-`cluster_collector.py` says what is asked when, and keeps what outlives a look.
+`collector.py` says what is asked when, and keeps what outlives a look.
 """
 
 from __future__ import annotations

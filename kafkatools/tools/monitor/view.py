@@ -1,5 +1,5 @@
-"""ClusterView: what one look at a cluster found. Plain values; `cluster_collector.py` fills them, and compares each
-look with the one before (`cluster_changes.py`).
+"""ClusterView: what one look at a cluster found. Plain values; `collector.py` fills them, and compares each
+look with the one before (`changes.py`).
 
 Words are Kafka's. A partition is under-replicated when its ISR is smaller than the replicas it is to have, those that
 it gets by a reassignment left out (TopicCommand.PartitionDescription); under or at its min ISR by min.insync.replicas,

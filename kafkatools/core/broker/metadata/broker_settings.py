@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 
 from kafkatools.core.broker.metadata.image import BROKER_RESOURCE, MetadataImage
 from kafkatools.core.config import Config, to_text
-from kafkatools.core.config.topic import TOPIC_SYNONYMS
+from kafkatools.core.config.setting import PER_BROKER, READ_ONLY
 from kafkatools.core.errors import ConfigError, InvalidConfig, InvalidRequest
 
 (
@@ -39,36 +39,6 @@ SECURITY = frozenset(
         "ssl.truststore.type",
     )
 )
-PER_BROKER = SECURITY | frozenset(
-    (
-        "config.providers",
-        "metric.reporters",
-        "principal.builder.class",
-        "sasl.enabled.mechanisms",
-        "sasl.jaas.config",
-        "sasl.kerberos.kinit.cmd",
-        "sasl.kerberos.min.time.before.relogin",
-        "sasl.kerberos.principal.to.local.rules",
-        "sasl.kerberos.service.name",
-        "sasl.kerberos.ticket.renew.jitter",
-        "sasl.kerberos.ticket.renew.window.factor",
-        "sasl.login.refresh.buffer.seconds",
-        "sasl.login.refresh.min.period.seconds",
-        "sasl.login.refresh.window.factor",
-        "sasl.login.refresh.window.jitter",
-        "sasl.mechanism.inter.broker.protocol",
-        "ssl.cipher.suites",
-        "ssl.client.auth",
-        "ssl.enabled.protocols",
-        "ssl.endpoint.identification.algorithm",
-        "ssl.engine.factory.class",
-        "ssl.keymanager.algorithm",
-        "ssl.protocol",
-        "ssl.provider",
-        "ssl.secure.random.implementation",
-        "ssl.trustmanager.algorithm",
-    )
-)
 THREADS = frozenset(
     (
         "background.threads",
@@ -76,46 +46,6 @@ THREADS = frozenset(
         "num.network.threads",
         "num.recovery.threads.per.data.dir",
         "num.replica.fetchers",
-    )
-)
-DYNAMIC = (
-    frozenset(synonyms[0].name for synonyms in TOPIC_SYNONYMS.values())
-    | PER_BROKER
-    | THREADS
-    | frozenset(
-        (
-            "cordoned.log.dirs",
-            "follower.fetch.last.tiered.offset.enable",
-            "follower.replication.throttled.rate",
-            "group.consumer.assignment.interval.ms",
-            "group.coordinator.cached.buffer.max.bytes",
-            "group.share.assignment.interval.ms",
-            "group.streams.assignment.interval.ms",
-            "leader.replication.throttled.rate",
-            "log.cleaner.backoff.ms",
-            "log.cleaner.dedupe.buffer.size",
-            "log.cleaner.io.buffer.load.factor",
-            "log.cleaner.io.buffer.size",
-            "log.cleaner.io.max.bytes.per.second",
-            "log.cleaner.threads",
-            "max.connection.creation.rate",
-            "max.connections",
-            "max.connections.per.ip",
-            "max.connections.per.ip.overrides",
-            "producer.id.expiration.ms",
-            "remote.fetch.max.wait.ms",
-            "remote.list.offsets.request.timeout.ms",
-            "remote.log.index.file.cache.total.size.bytes",
-            "remote.log.manager.copier.thread.pool.size",
-            "remote.log.manager.copy.max.bytes.per.second",
-            "remote.log.manager.expiration.thread.pool.size",
-            "remote.log.manager.fetch.max.bytes.per.second",
-            "remote.log.manager.follower.thread.pool.size",
-            "remote.log.reader.threads",
-            "replica.alter.log.dirs.io.max.bytes.per.second",
-            "share.coordinator.cached.buffer.max.bytes",
-            "transaction.partition.verification.enable",
-        )
     )
 )
 SYNONYM_GROUPS = (
@@ -195,10 +125,11 @@ def check_broker_configs(
             "These security configs can be dynamically updated only per-listener using the listener prefix: "
             f"[{', '.join(secret)}]"
         )
-    fixed = [name for name in known if name not in DYNAMIC]
+    table = settings.static.table
+    fixed = [name for name in known if table[name].update_mode == READ_ONLY]
     if fixed:
         raise InvalidRequest(f"Cannot update these configs dynamically: [{', '.join(fixed)}]")
-    single = [name for name in known if name in PER_BROKER]
+    single = [name for name in known if table[name].update_mode == PER_BROKER]
     if single and is_default:
         raise InvalidRequest(
             f"Cannot update these configs at default cluster level, broker id must be specified: [{', '.join(single)}]"

@@ -9,7 +9,6 @@ from kafkatools.core import config as tables
 from kafkatools.core.broker.metadata.broker_settings import (
     CLIENT_METRICS_CONFIG,
     DEFAULT_CONFIG,
-    DYNAMIC,
     DYNAMIC_BROKER_LOGGER_CONFIG,
     DYNAMIC_DEFAULT_BROKER_CONFIG,
     GROUP_CONFIG,
@@ -23,7 +22,7 @@ from kafkatools.core.broker.metadata.image import (
     MetadataImage,
 )
 from kafkatools.core.config import Config, Setting, to_text
-from kafkatools.core.config.setting import PASSWORD
+from kafkatools.core.config.setting import PASSWORD, READ_ONLY
 from kafkatools.core.config.topic import TOPIC_SYNONYMS, topic_config
 from kafkatools.core.errors import InvalidRequest, UnknownTopicOrPartition
 
@@ -92,7 +91,7 @@ def describe_broker(settings: BrokerSettings, name: str, keys: Keys) -> Entries:
         ]
         value = next((value for each, value, _ in layers if each == setting.name), None)
         entries.append(
-            _entry(setting, value, [_synonym(*layer) for layer in layers], read_only=setting.name not in DYNAMIC)
+            _entry(setting, value, [_synonym(*layer) for layer in layers], read_only=setting.update_mode == READ_ONLY)
         )
     names = values if is_default else settings.unknown()
     for unknown in names:

@@ -2,7 +2,7 @@
 
 Rules: what a DataSource is asked for in a planner's process, so everything here can be pickled, and readers hold plain
 data. Options are checked when a reader is made; the cluster is asked when partitions are planned, once a query: the
-ends that are taken then are the ends of the batch. Rows are made by the executors (live_reader.py).
+ends that are taken then are the ends of the batch. Rows are made by the executors (`reader.py`).
 """
 
 from __future__ import annotations
