@@ -107,8 +107,7 @@ class Cluster:
             self.unfence(broker_id)
 
     def controller_of(self, node_id: int, first: Sequence[Any] = ()) -> QuorumController:
-        made = QuorumController(self.config, node_id, self.clock, CLUSTER_ID, lambda: first)
-        made.report = self.reports.append
+        made = QuorumController(self.config, node_id, self.clock, CLUSTER_ID, lambda: first, self.reports.append)
         made.random = JavaRandom(7)
         return made
 

@@ -104,8 +104,7 @@ class SimulatedNode:
         store = ElectionStore(self.files, log.directory, simulation.voters)
         random = Random(simulation.random.random())
         channel = SimulatedChannel(self)
-        self.raft = Raft(self.node_id, simulation.voters, raft_log, store, channel, simulation.settings, random)
-        self.raft.listener = self
+        self.raft = Raft(self.node_id, simulation.voters, raft_log, store, channel, simulation.settings, random, self)
         self.names, self.committed_end, self.high_watermark, self.leads = [], 0, -1, None
         self.raft.start(now_ms)
         self.turn()

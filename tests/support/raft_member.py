@@ -77,8 +77,8 @@ class Member:
             self,
             self.settings,
             Random(7),
+            self,
         )
-        self.raft.listener = self
         self.raft.start(self.now_ms)
 
     def restart(self, *, loses_power: bool = True) -> None:

@@ -53,8 +53,7 @@ class RaftNode:
         self.directory = pathlib.Path(self.metadata_log.directory)
         store = ElectionStore(files, self.metadata_log.directory, voters)
         log = RaftLog(self.metadata_log, self.clock.wall_ms)
-        self.raft = Raft(node_id, voters, log, store, self.peers, settings, Random())
-        self.raft.listener = self
+        self.raft = Raft(node_id, voters, log, store, self.peers, settings, Random(), self)
         self.raft.start(self.clock.now_ms())
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()

@@ -113,6 +113,7 @@ class ClusterNode(Node):
                     max_request_bytes=config.socket_request_max_bytes,
                     max_idle_ms=config.connections_max_idle_ms,
                     limits=self.limits,
+                    schedule=self._schedule,
                 )
                 port = listener.port
             else:
@@ -140,7 +141,13 @@ class ClusterNode(Node):
         self._metadata_log = metadata_log
         self.image = MetadataImage()
         self.broker_settings = BrokerSettings(config, self.image, self.node_id)
-        quorum = self.open_channel("raft", self.cluster.voters.get, config.controller_quorum_request_timeout_ms)
+        quorum = self.open_channel(
+            "raft",
+            self.cluster.voters.get,
+            config.controller_quorum_request_timeout_ms,
+            watch_answers=self._look_at_answer,
+        )
+        self.follower = MetadataFollower(self)
         self.raft = Raft(
             self.node_id,
             self.cluster.voters,
@@ -149,15 +156,19 @@ class ClusterNode(Node):
             quorum,
             RaftSettings.of(config, self.cluster_id, self.directory_id),
             self._random,
+            self.follower,
         )
         controller_channel = self.open_channel("controller", self.cluster.voters.get)
         self._quorum_channel = quorum
-        quorum.watch_answers = self._look_at_answer
         self.link = ControllerLink(controller_channel, clock, lambda: self.raft.leader_id, config.request_timeout_ms)
-        self.controller = QuorumController(config, self.node_id, clock, self.cluster_id, self._bootstrap_records)
-        self.controller.report = lambda line: self.report(f"INFO {line}")
-        self.follower = MetadataFollower(self)
-        self.raft.listener = self.follower
+        self.controller = QuorumController(
+            config,
+            self.node_id,
+            clock,
+            self.cluster_id,
+            self._bootstrap_records,
+            lambda line: self.report(f"INFO {line}"),
+        )
         self._coordinators = self.open_channel("coordinator")
 
     def open_channel(
@@ -166,6 +177,7 @@ class ClusterNode(Node):
         address_of: Callable[[int], Address | None] | None = None,
         timeout_ms: int | None = None,
         receive_buffer_bytes: int = -1,
+        watch_answers: Callable[[int, Any], None] | None = None,
     ) -> Peers:
         """Connections to the other nodes for one kind of work; without `address_of` to the brokers."""
         peers = Peers(
@@ -176,6 +188,7 @@ class ClusterNode(Node):
             request_timeout_ms=self.config.request_timeout_ms if timeout_ms is None else timeout_ms,
             receive_buffer_bytes=receive_buffer_bytes,
             note_failure=self.note_failure,
+            watch_answers=watch_answers,
         )
         self._channels.append(peers)
         return peers
@@ -246,7 +259,7 @@ class ClusterNode(Node):
             self._replica_channel(),
             self.link,
             lambda: self.broker_epoch,
-            lambda delay_ms, run: self.timer.schedule(delay_ms, run, self.clock.now_ms()),
+            self._schedule,
             self._limit_of,
             self.note_failure,
         )
@@ -269,20 +282,19 @@ class ClusterNode(Node):
             self.cluster.rack,
             self.logs.last_broker_epoch,
         )
-        lifecycle = BrokerLifecycle(
+        return BrokerLifecycle(
             identity,
             self.link,
             self.clock,
             lambda: self.metadata_offset,
             heartbeat_interval_ms=self.config.broker_heartbeat_interval_ms,
             registration_timeout_ms=self.config.initial_broker_registration_timeout_ms,
+            on_caught_up=self._caught_up,
+            on_running=self.maybe_serve_clients,
+            on_failure=self.fail,
+            is_hopeless=self.has_no_majority,
+            report=self.report,
         )
-        lifecycle.on_caught_up = self._caught_up
-        lifecycle.on_running = self.maybe_serve_clients
-        lifecycle.on_failure = self.fail
-        lifecycle.is_hopeless = self.has_no_majority
-        lifecycle.report = self.report
-        return lifecycle
 
     def _caught_up(self) -> None:
         """The metadata is as new as this broker's registration: take up the partitions."""

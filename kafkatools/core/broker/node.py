@@ -44,7 +44,7 @@ from kafkatools.core.broker.server.node_settings import node_settings
 from kafkatools.core.broker.server.purgatory import Purgatory
 from kafkatools.core.broker.server.quotas import Quotas
 from kafkatools.core.broker.server.requests import Request
-from kafkatools.core.broker.server.timer import Timer
+from kafkatools.core.broker.server.timer import Timer, TimerTask
 from kafkatools.core.clock import Clock
 from kafkatools.core.config import Config
 from kafkatools.core.errors import (
@@ -183,7 +183,11 @@ class Node:
             max_request_bytes=self.config.socket_request_max_bytes,
             max_idle_ms=self.config.connections_max_idle_ms,
             limits=self.limits,
+            schedule=self._schedule,
         )
+
+    def _schedule(self, delay_ms: int, run: Callable[[int], None]) -> TimerTask:
+        return self.timer.schedule(delay_ms, run, self.clock.now_ms())
 
     def _open_metadata(self) -> None:
         """What is known of the cluster, and who changes it."""
@@ -193,8 +197,10 @@ class Node:
         if self.config.log_durability == "fsync":
             metadata_log.sync_every_append()
         metadata_log.log.on_storage_error = self.logs.listener_of(self.log_directory)
-        self.controller = Controller(metadata_log, self.config, self.node_id, self.directory_id, self.clock)
-        self.controller.directory_ids = tuple(self.directory_ids)
+        directory_ids = tuple(self.directory_ids)
+        self.controller = Controller(
+            metadata_log, self.config, self.node_id, directory_ids, self.clock, apply_delta=self.apply_delta
+        )
         self.image, self.broker_settings = self.controller.image, self.controller.settings
 
     def _keep_directories(self) -> None:
@@ -240,7 +246,6 @@ class Node:
     def _open_replicas(self) -> None:
         self.authorizer = open_authorizer(self.config, self.image.acls)
         self.quotas = Quotas(self.image.client_quotas, self.config, self.clock)
-        self.listener.schedule = lambda delay_ms, run: self.timer.schedule(delay_ms, run, self.clock.now_ms())
         self.replicas = self._make_replicas()
         self.coordination = Coordination(self._host(), lambda: self.producer_ids.next_id())
         if self.config.log_cleaner_enable and self.config.log_cleaner_threads > 0:
@@ -295,7 +300,6 @@ class Node:
 
     def _begin(self) -> None:
         """Take up the partitions, and what is kept in them."""
-        self.controller.apply_delta = self.replicas.apply_delta
         endpoints = [(self.settings.listener_name, self.advertised_host, self.advertised_port)]
         bootstrap = self._bootstrap_records() if self._is_new else None
         self.controller.start(endpoints, bootstrap, is_clean=self.logs.is_clean_start)
@@ -303,7 +307,6 @@ class Node:
             self._adopt_partitions()
         self.producer_ids = ProducerIds(self.controller.take_producer_ids)
         self.coordination.start()
-        self.controller.apply_delta = self.apply_delta
         self.replicas.end_start()
 
     def apply_delta(self, delta: MetadataDelta) -> None:

@@ -45,6 +45,7 @@ class Coordination:
         self.durability = Durability(host)
         self.offsets_topic = OffsetsTopic(host)
         self._new_producer_id = new_producer_id
+        self._has_started = False
         around = ShareSurroundings(
             states=lambda: self.share_states,
             persister=lambda: self.persister if host.is_clustered else None,
@@ -60,6 +61,7 @@ class Coordination:
 
     def start(self) -> None:
         """Read what was kept before, where all of it is coordinated here: on a node on its own."""
+        self._has_started = True
         if not self.is_clustered:
             group_service.load_all(self.host, self.offsets_topic, self.group_coordinator)
         if TRANSACTION_TOPIC in self.host.image.topics:
@@ -197,7 +199,9 @@ class Coordination:
         return name in self.__dict__
 
     def apply_delta(self, delta: MetadataDelta) -> None:
-        """Act on topics that were made, changed or deleted."""
+        """Act on topics that were made, changed or deleted. Before the start nothing is kept that they concern."""
+        if not self._has_started:
+            return
         groups, image = self.group_coordinator, self.host.image
         group_service.note_topics(groups, delta)
         if not delta.removed_topics:

@@ -66,7 +66,7 @@ class BrokerLifecycle:
     """See the module. `on_caught_up` is called once, when the metadata reaches this broker's registration; then the
     broker has its partitions and listens. `on_failure` gets what ends the node."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - wired in one place
         self,
         identity: Identity,
         link: ControllerChannel,
@@ -75,6 +75,11 @@ class BrokerLifecycle:
         *,
         heartbeat_interval_ms: int,
         registration_timeout_ms: int,
+        on_caught_up: Callable[[], None] = lambda: None,
+        on_running: Callable[[], None] = lambda: None,
+        on_failure: Callable[[KafkaError], None] = lambda error: None,
+        is_hopeless: Callable[[], bool] = lambda: False,
+        report: Callable[[str], None] = lambda line: None,
     ) -> None:
         self.state = State.STARTING
         self.epoch = -1
@@ -82,11 +87,8 @@ class BrokerLifecycle:
         self.offline_log_dirs: list[uuid.UUID] = []
         self.cordoned_log_dirs: list[uuid.UUID] = []
         self.is_fenced = True
-        self.on_caught_up: Callable[[], None] = lambda: None
-        self.on_running: Callable[[], None] = lambda: None
-        self.on_failure: Callable[[KafkaError], None] = lambda error: None
-        self.report: Callable[[str], None] = lambda line: None
-        self.is_hopeless: Callable[[], bool] = lambda: False
+        self._on_caught_up, self._on_running, self._on_failure = on_caught_up, on_running, on_failure
+        self._is_hopeless, self._report = is_hopeless, report
         self._identity = identity
         self._link = link
         self._clock = clock
@@ -122,12 +124,12 @@ class BrokerLifecycle:
             return
         if self._registration_ends_ms is not None and now_ms >= self._registration_ends_ms:
             self._registration_ends_ms = None
-            self.on_failure(self._never_registered())
+            self._on_failure(self._never_registered())
             return
         if self.state is State.PENDING_CONTROLLED_SHUTDOWN:
             why = self._why_no_hand_over(now_ms)
             if why:
-                self.report(f"WARN the controlled shutdown was not completed: {why}")
+                self._report(f"WARN the controlled shutdown was not completed: {why}")
                 self.state = State.SHUTTING_DOWN
                 return
         if not self._is_asking and now_ms >= self._next_ms:
@@ -140,7 +142,7 @@ class BrokerLifecycle:
     def _why_no_hand_over(self, now_ms: int) -> str:
         """Why a controlled shutdown will come to nothing; empty while it may."""
         silence_ms = now_ms - self._last_answer_ms
-        if silence_ms >= HOPELESS_MS and self.is_hopeless():
+        if silence_ms >= HOPELESS_MS and self._is_hopeless():
             return "most of the controllers are gone"
         if silence_ms >= SILENCE_MS:
             return "no controller answers"
@@ -189,11 +191,11 @@ class BrokerLifecycle:
         self._last_error = error_from_code(code)
         if code in FINAL_ERRORS:
             self._registration_ends_ms = None
-            self.on_failure(self._never_registered())
+            self._on_failure(self._never_registered())
             return
         if code == DuplicateBrokerRegistration.code and not self._was_told:
             self._was_told = True
-            self.report(
+            self._report(
                 f"WARN another broker is registered with the id {self._identity.node_id}: waiting until its session "
                 "is over"
             )
@@ -244,13 +246,13 @@ class BrokerLifecycle:
             if answer.is_caught_up:
                 self.state = State.RECOVERY
                 self._next_ms = now_ms
-                self.on_caught_up()
+                self._on_caught_up()
         elif self.state is State.RECOVERY:
             self._next_ms = now_ms + STARTING_INTERVAL_MS
             if not self.is_fenced:
                 self.state = State.RUNNING
                 self._next_ms = now_ms + self._interval_ms
-                self.on_running()
+                self._on_running()
         elif self.state is State.PENDING_CONTROLLED_SHUTDOWN:
             self._next_ms = now_ms + SHUTDOWN_INTERVAL_MS
             if answer.should_shut_down:

@@ -388,7 +388,7 @@ def release_region(region: FileRegion) -> None:
 class Listener:
     """Accepts connections and runs their input and output; `poll` is one turn."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - wired in one place
         self,
         address: tuple[str, int],
         dispatch: Dispatch,
@@ -399,6 +399,7 @@ class Listener:
         max_buffered_bytes: int = MAX_BUFFERED_BYTES,
         max_idle_ms: int = 600_000,
         limits: ConnectionLimits | None = None,
+        schedule: Callable[[int, Callable[[int], None]], object] = lambda delay_ms, run: None,
     ) -> None:
         self.limits = limits or ConnectionLimits()
         self.max_request_bytes = max_request_bytes
@@ -407,7 +408,7 @@ class Listener:
         self.buffered_bytes = 0
         self.connections: set[Connection] = set()
         self.last_request_ms = 0
-        self.schedule: Callable[[int, Callable[[int], None]], object] = lambda delay_ms, run: None
+        self.schedule = schedule
         self._now_ms = 0
         self._next_idle_check_ms = 0
         self._accept_again_ms: int | None = None

@@ -52,7 +52,7 @@ class _Waiting:
 class Peers:
     """A `PeerChannel`. `address_of` gives where a node is now, None when nobody knows."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - wired in one place
         self,
         listener: Listener,
         clock: Clock,
@@ -63,9 +63,11 @@ class Peers:
         max_idle_ms: int = 600_000,
         receive_buffer_bytes: int = -1,
         note_failure: Callable[[Exception], None] | None = None,
+        watch_answers: Callable[[int, Any], None] | None = None,
     ) -> None:
         """`receive_buffer_bytes` is SO_RCVBUF, -1 leaves it to the system. `note_failure` is told what an `on_answer`
-        raises, and the others get their answers; without it the error is the caller's."""
+        raises, and the others get their answers; without it the error is the caller's. `watch_answers` sees every
+        response before its `on_answer`."""
         self._note_failure = note_failure
         self._listener = listener
         self._clock = clock
@@ -79,7 +81,7 @@ class Peers:
         self._addresses: dict[int, Address] = {}
         self._next_ms: int | None = None
         self._is_polling = False
-        self.watch_answers: Callable[[int, Any], None] | None = None
+        self._watch_answers = watch_answers
         listener.watch(self._client, self.poll)
 
     def send(
@@ -102,8 +104,8 @@ class Peers:
 
         def answered(response: ClientResponse) -> None:
             answer = _decoded(response)
-            if self.watch_answers is not None and answer is not None:
-                self.watch_answers(node_id, answer)
+            if self._watch_answers is not None and answer is not None:
+                self._watch_answers(node_id, answer)
             on_answer(answer)
 
         request = ClientRequest(_lane(node_id, api_key), api_key, build, answered, timeout_ms, decode=False)

@@ -53,20 +53,27 @@ class Controller:
     """Metadata changes and the answers about them."""
 
     def __init__(
-        self, log: MetadataLog | None, config: Config, node_id: int, directory_id: uuid.UUID | None, clock: Clock
+        self,
+        log: MetadataLog | None,
+        config: Config,
+        node_id: int,
+        directory_ids: tuple[uuid.UUID | None, ...],
+        clock: Clock,
+        *,
+        apply_delta: Callable[[MetadataDelta], None] = lambda delta: None,
+        report: Callable[[str], None] = lambda line: None,
     ) -> None:
-        """`log` and `directory_id` are those of a quorum of one."""
+        """`log`, `directory_ids` (the log directories that are online) and `apply_delta` are those of a quorum of one."""
         self.node_id = node_id
         self.broker_epoch = -1
-        self.apply_delta: Callable[[MetadataDelta], None] = lambda delta: None
-        self.report: Callable[[str], None] = lambda line: None
+        self._apply_delta = apply_delta
+        self.report = report
         self.random = JavaRandom()
         self._config = config
         self._log = log
         self._writer: RecordWriter | None = log
         self._clock = clock
-        self._directory_id = directory_id
-        self.directory_ids: tuple[uuid.UUID | None, ...] = (directory_id,)
+        self._directory_ids = directory_ids
         self._image: MetadataImage
         self.settings: BrokerSettings
         self.replica_control: ReplicaControl
@@ -156,7 +163,7 @@ class Controller:
             features=self._features(),
             rack=None,
             fenced=True,
-            log_dirs=self.directory_ids,
+            log_dirs=self._directory_ids,
         )
 
     def _leadership_records(self, *, new_epochs: bool) -> list[Any]:
@@ -194,7 +201,7 @@ class Controller:
 
     def publish(self) -> None:
         """Let the broker apply what changed."""
-        self.apply_delta(self.image.take_delta())
+        self._apply_delta(self.image.take_delta())
 
     # -- topics ----------------------------------------------------------------------------------------------------
     def _placement(self) -> Placement:

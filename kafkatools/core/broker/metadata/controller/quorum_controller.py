@@ -50,9 +50,10 @@ class QuorumController(Controller):
         clock: Clock,
         cluster_id: str = "",
         bootstrap: Callable[[], Sequence[Any]] | None = None,
+        report: Callable[[str], None] = lambda line: None,
     ) -> None:
         """`bootstrap` gives the first records of a new cluster: those of `bootstrap.checkpoint`."""
-        super().__init__(None, config, node_id, None, clock)
+        super().__init__(None, config, node_id, (None,), clock, report=report)
         self.cluster_id = cluster_id
         self.heartbeats = BrokerHeartbeats(config.broker_session_timeout_ms)
         self._bootstrap = bootstrap or (lambda: ())

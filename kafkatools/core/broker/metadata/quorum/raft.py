@@ -39,7 +39,7 @@ from kafkatools.core.broker.metadata.quorum.quorum_states import (
     Unattached,
     Votes,
 )
-from kafkatools.core.broker.metadata.quorum.raft_listener import RaftListener, SilentListener
+from kafkatools.core.broker.metadata.quorum.raft_listener import RaftListener
 from kafkatools.core.broker.metadata.quorum.raft_log import RaftLog
 from kafkatools.core.broker.metadata.quorum.raft_settings import RaftSettings
 from kafkatools.core.broker.server.channels import PeerChannel
@@ -53,7 +53,7 @@ _Result = TypeVar("_Result")
 
 
 class Raft:
-    """See the module. Set `listener` before `start`."""
+    """See the module."""
 
     def __init__(
         self,
@@ -64,12 +64,13 @@ class Raft:
         channel: PeerChannel,
         settings: RaftSettings,
         random: Random,
+        listener: RaftListener,
     ) -> None:
         self.node_id = node_id
         self.voters = dict(voters)
         self.log = log
         self.settings = settings
-        self.listener: RaftListener = SilentListener()
+        self.listener = listener
         self.state: State = Unattached(0, None, None, NEVER)
         self.now_ms = 0
         self.failure: Exception | None = None

@@ -30,19 +30,3 @@ class RaftListener(Protocol):
         """What cannot be if all nodes keep the rules, or a disk that failed (then `raft.failure` is set and this member
         does nothing any more)."""
         ...
-
-
-class SilentListener:
-    """Nobody listens."""
-
-    def on_commit(self, first: int, end: int) -> None:
-        """Nothing."""
-
-    def on_leader_change(self, leader_id: int | None, epoch: int) -> None:
-        """Nothing."""
-
-    def on_snapshot_loaded(self, snapshot: Snapshot) -> None:
-        """Nothing."""
-
-    def on_fault(self, error: Exception) -> None:
-        """Nothing."""
