@@ -63,7 +63,7 @@ class Controller:
         apply_delta: Callable[[MetadataDelta], None] = lambda delta: None,
         report: Callable[[str], None] = lambda line: None,
     ) -> None:
-        """`log`, `directory_ids` (the log directories that are online) and `apply_delta` are those of a quorum of one."""
+        """`log`, `directory_ids` (log directories that are online) and `apply_delta` are those of a quorum of one."""
         self.node_id = node_id
         self.broker_epoch = -1
         self._apply_delta = apply_delta
