@@ -10,14 +10,15 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from kafkatools.commands.configs.changes import Difference, Plan, Setting, Value, Wanted, change, report, show
-from kafkatools.commands.configs.describe import quota_filter
-from kafkatools.commands.configs.entities import CLIENTS, IPS, TOPICS, USERS, Entities, check_topic_name
+from kafkatools.commands.configs.changes import change, report, show
+from kafkatools.commands.configs.entities import check_topic_name
 from kafkatools.core.java.hash_order import hash_order
 from kafkatools.exit_status import CommandError, ExitStatus, UsageError
 from kafkatools.options import Args
 from kafkatools.options.properties import read_properties
 from kafkatools.options.quantities import plain_settings
+from kafkatools.tools.configs.changes import Difference, Plan, Setting, Value, Wanted
+from kafkatools.tools.configs.entities import CLIENTS, IPS, TOPICS, USERS, Entities, quota_filter
 
 if TYPE_CHECKING:
     from kafkatools.console import Console

@@ -11,18 +11,19 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from kafkatools.commands.configs.alter import IP_QUOTAS, USER_QUOTAS
-from kafkatools.commands.configs.changes import QUOTA_KINDS, Value, Wanted, words_of
-from kafkatools.commands.configs.entities import (
+from kafkatools.commands.configs.entities import WITH_DEFAULTS, check_topic_name
+from kafkatools.options import java_int
+from kafkatools.tools.configs.changes import Value, Wanted
+from kafkatools.tools.configs.entities import (
     BROKER_LOGGERS,
     BROKERS,
     IPS,
+    QUOTA_KINDS,
     TOPICS,
-    WITH_DEFAULTS,
     Entities,
-    check_topic_name,
     entity_types_by_word,
+    words_of,
 )
-from kafkatools.options import java_int
 from kafkatools.tools.undo_files import read_changes
 
 if TYPE_CHECKING:

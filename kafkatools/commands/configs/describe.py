@@ -10,7 +10,13 @@ import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from kafkatools.commands.configs.entities import (
+from kafkatools.commands.configs.entities import check_topic_name
+from kafkatools.core.java.hash_order import hash_order
+from kafkatools.core.java.hashes import string_hash
+from kafkatools.core.java.text import java_double
+from kafkatools.exit_status import ExitStatus
+from kafkatools.options import Args
+from kafkatools.tools.configs.entities import (
     BROKER_LOGGERS,
     BROKERS,
     CLIENT_METRICS,
@@ -20,23 +26,18 @@ from kafkatools.commands.configs.entities import (
     TOPICS,
     USERS,
     Entities,
-    check_topic_name,
-    quota_kind,
+    entity_words,
+    own_source,
+    quota_filter,
+    resource_type,
     singular,
 )
-from kafkatools.core.java.hash_order import hash_order
-from kafkatools.core.java.hashes import string_hash
-from kafkatools.core.java.text import java_double
-from kafkatools.exit_status import ExitStatus
-from kafkatools.options import Args
 
 if TYPE_CHECKING:
     from kafkatools.console import Console
     from kafkatools.core.admin.client import AdminClient
     from kafkatools.core.admin.configs import ConfigEntry
-    from kafkatools.core.admin.quotas import Entity, QuotaComponent
-
-_KIND_WORDS = {"user": "user-principal", "client-id": "client-id", "ip": "ip"}
+    from kafkatools.core.admin.quotas import Entity
 
 
 def describe(console: Console, args: Args, admin: AdminClient, entities: Entities) -> ExitStatus:
@@ -47,33 +48,6 @@ def describe(console: Console, args: Args, admin: AdminClient, entities: Entitie
             return _describe_scram(console, args, admin, entities.names)
         return ExitStatus.OK
     return _describe_resources(console, args, admin, entities)
-
-
-def resource_type(kind: str) -> int:
-    """The wire's number of an entity type that is a ConfigResource."""
-    from kafkatools.core.admin import configs
-
-    return {
-        TOPICS: configs.TOPIC,
-        BROKERS: configs.BROKER,
-        BROKER_LOGGERS: configs.BROKER_LOGGER,
-        CLIENT_METRICS: configs.CLIENT_METRICS,
-        GROUPS: configs.GROUP,
-    }[kind]
-
-
-def own_source(kind: str, name: str) -> int | None:
-    """Where an entity's own settings come from; None: everything that the broker says."""
-    from kafkatools.core.admin import configs
-
-    if kind == BROKERS and not name:
-        return configs.DYNAMIC_DEFAULT_BROKER_CONFIG
-    return {
-        TOPICS: configs.TOPIC_CONFIG,
-        BROKERS: configs.DYNAMIC_BROKER_CONFIG,
-        CLIENT_METRICS: configs.CLIENT_METRICS_CONFIG,
-        GROUPS: configs.GROUP_CONFIG,
-    }.get(kind)
 
 
 def _describe_resources(console: Console, args: Args, admin: AdminClient, entities: Entities) -> ExitStatus:
@@ -181,14 +155,6 @@ def _null(value: str | None) -> str:
     return "null" if value is None else value
 
 
-def quota_filter(entities: Entities) -> list[QuotaComponent]:
-    """The filter that takes exactly the entities of a command line."""
-    from kafkatools.core.admin.quotas import QuotaComponent
-
-    names: list[str | None] = [*entities.names, *[None] * (len(entities.types) - len(entities.names))]
-    return [QuotaComponent(quota_kind(kind), name) for kind, name in zip(entities.types, names, strict=True)]
-
-
 def _describe_quotas(console: Console, args: Args, admin: AdminClient, entities: Entities) -> None:
     from kafkatools.core.admin.quotas import describe_client_quotas
 
@@ -207,16 +173,6 @@ def _entity_hash(entity: Entity) -> int:
     """ClientQuotaEntity.hashCode: Objects.hash of the hash of its map."""
     of_map = sum(string_hash(kind) ^ (0 if name is None else string_hash(name)) for kind, name in entity)
     return (31 + of_map) & 0xFFFFFFFF
-
-
-def entity_words(entity: Entity) -> str:
-    """`user-principal 'alice', the default client-id`."""
-    names = dict(entity)
-    return ", ".join(
-        f"the default {words}" if names[kind] is None else f"{words} '{names[kind]}'"
-        for kind, words in _KIND_WORDS.items()
-        if kind in names
-    )
 
 
 def _describe_scram(console: Console, args: Args, admin: AdminClient, users: Sequence[str]) -> ExitStatus:

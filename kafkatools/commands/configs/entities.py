@@ -6,20 +6,21 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from kafkatools.exit_status import UsageError
 from kafkatools.options import Args, java_int
 from kafkatools.options.connection import BOTH
-
-TOPICS = "topics"
-CLIENTS = "clients"
-USERS = "users"
-BROKERS = "brokers"
-IPS = "ips"
-CLIENT_METRICS = "client-metrics"
-GROUPS = "groups"
-BROKER_LOGGERS = "broker-loggers"
+from kafkatools.tools.configs.entities import (
+    BROKER_LOGGERS,
+    BROKERS,
+    CLIENT_METRICS,
+    CLIENTS,
+    GROUPS,
+    IPS,
+    TOPICS,
+    USERS,
+    Entities,
+)
 
 ENTITY_TYPES = (TOPICS, CLIENTS, USERS, BROKERS, IPS, CLIENT_METRICS, GROUPS, BROKER_LOGGERS)
 """In the order of Kafka's message."""
@@ -40,56 +41,6 @@ DEFAULT_FLAGS = {"client-defaults": CLIENTS, "user-defaults": USERS, "broker-def
 WITH_DEFAULTS = (USERS, CLIENTS, BROKERS, IPS)
 _TOPIC_NAME = re.compile(r"[a-zA-Z0-9._-]+")
 _MAX_TOPIC_NAME = 249
-
-
-class Entities(NamedTuple):
-    """Types and names in their order; a name may be missing at the end (all of that type), "" is the default one."""
-
-    types: tuple[str, ...]
-    names: tuple[str, ...]
-
-    @property
-    def kind(self) -> str:
-        """The first type: what decides how the command is carried out."""
-        return self.types[0]
-
-    @property
-    def name(self) -> str | None:
-        """The first name."""
-        return self.names[0] if self.names else None
-
-
-def singular(entity_type: str) -> str:
-    """`topics` -> `topic`, `client-metrics` -> `client-metric`, as Kafka's messages say it."""
-    return entity_type[:-1]
-
-
-def quota_kind(entity_type: str) -> str:
-    """`users` -> `user`, as the quota APIs call it."""
-    return {USERS: "user", CLIENTS: "client-id", IPS: "ip"}[entity_type]
-
-
-def quota_entity(entities: Entities) -> tuple[tuple[str, str | None], ...]:
-    """The entity of the quota APIs."""
-    pairs = zip(entities.types, entities.names, strict=True)
-    return tuple((quota_kind(kind), name or None) for kind, name in pairs)
-
-
-def word_of(entity_type: str) -> str:
-    """A type as the key of an entity in JSON: `topic`, `client-id`."""
-    return quota_kind(entity_type) if entity_type in (USERS, CLIENTS, IPS) else singular(entity_type)
-
-
-def entity_types_by_word() -> dict[str, str]:
-    """The types by those keys; a user goes before a client."""
-    return {
-        word_of(kind): kind for kind in (TOPICS, USERS, CLIENTS, IPS, BROKERS, BROKER_LOGGERS, CLIENT_METRICS, GROUPS)
-    }
-
-
-def row_of(entities: Entities) -> dict[str, str | None]:
-    """The entity in JSON: `{"user": "alice", "client-id": null}`, null for the default one."""
-    return {word_of(kind): name or None for kind, name in zip(entities.types, entities.names, strict=True)}
 
 
 def entities_of(args: Args) -> Entities:
