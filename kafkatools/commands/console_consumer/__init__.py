@@ -5,8 +5,8 @@ other and commits what it has printed. Records go out a batch at a time, one wri
 nothing else. How it ends: --max-messages, --timeout-ms, --exit-at-end, Ctrl-C or an error; the total is always told.
 What differs from Kafka's tool is in docs/differences.md.
 
-`inputs.py` makes settings of options, `sources.py` says what is read, `ends.py` when that was all, `silence.py` that no
-broker answers, `reading.py` runs.
+`inputs.py` makes settings of options, `reading.py` runs. Of `tools/lines/`, `record_sources.py` says what is read and
+`silence.py` that no broker answers.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from kafkatools.exit_status import UsageError
 from kafkatools.options import (
@@ -21,6 +21,7 @@ from kafkatools.options import (
 if TYPE_CHECKING:
     from kafkatools.console import Console
     from kafkatools.tools.lines.formatters import MessageFormatter
+    from kafkatools.tools.lines.record_sources import Wanted
 
 _BAD_OFFSET = (
     "The provided offset value '{}' is incorrect. Valid values are 'earliest', 'latest', or a non-negative long."
@@ -32,24 +33,11 @@ _GROUP_CONFLICT = (
 )
 
 
-class Wanted(NamedTuple):
-    """What is to be read: a topic, all topics a predicate takes, or one partition from `start` on."""
-
-    topic: str | None
-    include: str | None
-    takes: Callable[[str], bool] | None
-    partition: int | None
-    start: str | int
-
-    @property
-    def missing(self) -> str:
-        """The sentence of messages about a topic that does not exist."""
-        return f"Topic {self.topic} does not exist" if self.topic else f"No topic matches {self.include}"
-
-
 def wanted(args: Args, settings: Mapping[str, str]) -> Wanted:
     """What the options ask for. Raises UsageError."""
     hidden = () if settings.get("exclude.internal.topics", "").strip().lower() == "false" else INTERNAL_TOPICS
+    from kafkatools.tools.lines.record_sources import Wanted
+
     return Wanted(args.topic, args.include, _pattern(args.include, hidden), args.partition, _start_offset(args))
 
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from kafkatools.commands.console_consumer.sources import Source, source_of
 from kafkatools.core.consumer.consumer import Consumer
 from kafkatools.core.consumer.ends import Ends
 from kafkatools.core.consumer.errors import WakeupError
@@ -18,16 +17,17 @@ from kafkatools.core.consumer.subscription import TopicPartition
 from kafkatools.core.errors import KafkaError
 from kafkatools.exit_status import CommandError, ExitStatus
 from kafkatools.tools.lines.interruption import Interruption
+from kafkatools.tools.lines.record_sources import Source, source_of
 from kafkatools.tools.lines.silence import Silence
 
 if TYPE_CHECKING:
-    from kafkatools.commands.console_consumer.inputs import Wanted
     from kafkatools.console import Console
     from kafkatools.core.config import Config
     from kafkatools.core.consumer.completed_fetch import FetchedColumns
     from kafkatools.core.consumer.errors import CorruptBatch
     from kafkatools.options import Args
     from kafkatools.tools.lines.formatters import MessageFormatter
+    from kafkatools.tools.lines.record_sources import Wanted
 
 _FOREVER_MS = 1 << 60
 _POLL_MS = 1000
@@ -97,7 +97,7 @@ class ConsoleConsumer:
     def _consume(self, consumer: Consumer, interruption: Interruption | None) -> None:
         if self._is_limit_reached():
             return
-        source = source_of(self._console, consumer, self._what, interruption is not None)
+        source = source_of(self._console.note, consumer, self._what, interruption is not None)
         source.start(to_end=bool(self._args.exit_at_end))
         self._maybe_take_ends(consumer, source)  # before a fetch, behind which the question for them would wait
         now = self._console.clock.now_ms

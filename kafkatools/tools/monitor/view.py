@@ -191,7 +191,7 @@ class Problem(NamedTuple):
 
 
 class Event(NamedTuple):
-    """A difference between two looks, noticed at `time_ms` (since 1970). `kind`: see `cluster_changes.KINDS`."""
+    """A difference between two looks, noticed at `time_ms` (since 1970). `kind`: see `changes.KINDS`."""
 
     time_ms: int
     kind: str

@@ -6,22 +6,35 @@ whether there is more to assign. Topics that do not exist are waited for, except
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from kafkatools.commands.console_consumer.inputs import Wanted
 from kafkatools.core.consumer.group_subscription import RebalanceListener
 from kafkatools.exit_status import CommandError
 from kafkatools.tools.lines.topic_follower import TopicFollower
 
 if TYPE_CHECKING:
-    from kafkatools.console import Console
     from kafkatools.core.consumer.consumer import Consumer
     from kafkatools.core.consumer.subscription import TopicPartition
 
 
+class Wanted(NamedTuple):
+    """What is to be read: a topic, all topics a predicate takes, or one partition from `start` on."""
+
+    topic: str | None
+    include: str | None
+    takes: Callable[[str], bool] | None
+    partition: int | None
+    start: str | int
+
+    @property
+    def missing(self) -> str:
+        """The sentence of messages about a topic that does not exist."""
+        return f"Topic {self.topic} does not exist" if self.topic else f"No topic matches {self.include}"
+
+
 class Source(Protocol):
-    """See the module."""
+    """Partitions that a consumer is to read, some of which may come later."""
 
     def start(self, *, to_end: bool) -> None:
         """Assigns or subscribes. Raises CommandError for what does not exist."""
@@ -39,13 +52,13 @@ class Source(Protocol):
         """Whether there is anything that records could come from."""
 
 
-def source_of(console: Console, consumer: Consumer, wanted: Wanted, is_member: bool) -> Source:
+def source_of(note: Callable[[str], None], consumer: Consumer, wanted: Wanted, is_member: bool) -> Source:
     """The source that the options ask for."""
     if wanted.partition is not None:
         return OnePartition(consumer, wanted)
     if is_member:
-        return GroupTopics(console, consumer, wanted)
-    return FollowedTopics(console, consumer, wanted)
+        return GroupTopics(note, consumer, wanted)
+    return FollowedTopics(note, consumer, wanted)
 
 
 class OnePartition:
@@ -100,8 +113,8 @@ class OnePartition:
 class FollowedTopics:
     """Every partition of the topics, also those that appear later."""
 
-    def __init__(self, console: Console, consumer: Consumer, wanted: Wanted) -> None:
-        self._console = console
+    def __init__(self, note: Callable[[str], None], consumer: Consumer, wanted: Wanted) -> None:
+        self._note = note
         self._consumer = consumer
         self._wanted = wanted
         self._follower = TopicFollower(consumer, wanted.topic, wanted.takes)
@@ -109,7 +122,7 @@ class FollowedTopics:
     def start(self, *, to_end: bool) -> None:
         """Assigns what is there."""
         if not self._follower.start():
-            _tell_missing(self._console, self._wanted, to_end)
+            _tell_missing(self._note, self._wanted, to_end)
 
     def follow(self) -> None:
         """Assigns what has appeared."""
@@ -131,8 +144,8 @@ class FollowedTopics:
 class GroupTopics(RebalanceListener):
     """What the group gives to its member here."""
 
-    def __init__(self, console: Console, consumer: Consumer, wanted: Wanted) -> None:
-        self._console = console
+    def __init__(self, note: Callable[[str], None], consumer: Consumer, wanted: Wanted) -> None:
+        self._note = note
         self._consumer = consumer
         self._wanted = wanted
         self._is_assigned = False
@@ -145,7 +158,7 @@ class GroupTopics(RebalanceListener):
         else:
             is_there = any(takes(topic) for topic in self._consumer.list_topics())
         if not is_there:
-            _tell_missing(self._console, self._wanted, to_end)
+            _tell_missing(self._note, self._wanted, to_end)
         self._consumer.subscribe([self._wanted.topic or ""] if takes is None else takes, self)
 
     def on_partitions_assigned(self, partitions: Sequence[TopicPartition]) -> None:
@@ -173,7 +186,7 @@ class GroupTopics(RebalanceListener):
         return any(self.partitions())
 
 
-def _tell_missing(console: Console, wanted: Wanted, to_end: bool) -> None:
+def _tell_missing(note: Callable[[str], None], wanted: Wanted, to_end: bool) -> None:
     if to_end:
         raise CommandError(wanted.missing)
-    console.note(f"{wanted.missing} yet: waiting for {'it' if wanted.topic else 'one'}")
+    note(f"{wanted.missing} yet: waiting for {'it' if wanted.topic else 'one'}")
