@@ -12,7 +12,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from kafkatools.core.broker.metadata.image import (
     TOPIC_RESOURCE,
@@ -21,7 +21,6 @@ from kafkatools.core.broker.metadata.image import (
     PartitionState,
     TopicState,
 )
-from kafkatools.core.broker.replicas.fetch_messages import FetchRequest
 from kafkatools.core.broker.replicas.fetch_partition import NONE, FetchedPartition, FetchPartition, Reader
 from kafkatools.core.broker.replicas.group_commit import GroupCommit
 from kafkatools.core.broker.replicas.partition import (
@@ -49,6 +48,9 @@ from kafkatools.core.log.partition.log_config import LogConfig
 from kafkatools.core.log.partition.log_manager import LogManager
 from kafkatools.core.log.partition.log_results import LogSlice
 from kafkatools.core.protocol.uuids import uuid_text
+
+if TYPE_CHECKING:
+    from kafkatools.core.broker.replicas.fetch_messages import FetchRequest
 
 LEADER_ERRORS = (6, 74)
 """NOT_LEADER_OR_FOLLOWER and FENCED_LEADER_EPOCH: the answer names the leader (KIP-951)."""

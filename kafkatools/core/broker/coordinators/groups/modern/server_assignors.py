@@ -11,7 +11,6 @@ from collections import Counter
 from collections.abc import Callable
 
 from kafkatools.core.broker.coordinators.groups.modern.group_spec import GroupSpec, PartitionAssignorError, Result
-from kafkatools.core.broker.coordinators.groups.modern.heterogeneous_uniform import HeterogeneousUniform
 from kafkatools.core.java.hash_order import copied_partition_order, copied_topic_order, topic_order
 
 Partition = tuple[uuid.UUID, int]
@@ -48,6 +47,8 @@ def assign_uniform(spec: GroupSpec) -> Result:
         return {}
     if spec.is_homogeneous:
         return _HomogeneousUniform(spec).build()
+    from kafkatools.core.broker.coordinators.groups.modern.heterogeneous_uniform import HeterogeneousUniform
+
     return HeterogeneousUniform(spec).build()
 
 
