@@ -80,7 +80,6 @@ format: $(STAMP)
 docs: $(STAMP)
 	$(BIN)/python docs/generate.py
 	$(BIN)/python docs/generate_messages.py
-	for shell in bash zsh fish; do $(BIN)/kt completion --shell $$shell > completions/kt.$$shell || exit 1; done
 
 soak: setup tools
 	KT_SOAK_KILLS=$${KT_SOAK_KILLS:-200} KT_SOAK_SECONDS=$${KT_SOAK_SECONDS:-600} $(BIN)/python -m pytest tests/soak -s $(PYTEST_ARGS)

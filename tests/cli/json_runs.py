@@ -1,5 +1,6 @@
 """Every command with --json against one embedded broker, and what needs more brokers against brokers that answer from
-a script. What is printed is held against the schemas by test_json_schemas.py.
+a script. What is printed is held against the schemas by test_json_schemas.py. UNREACHABLE and OTHERWISE have a command
+line for each command without a broker, for test_script_contract.py.
 
 The runs are in an order in which each finds what it needs. They go through the real main, in this process.
 """
@@ -32,8 +33,55 @@ SETTINGS = {
     "transaction_partition_verification_enable": "false",
     "group_initial_rebalance_delay_ms": "0",
 }
+NOBODY = "127.0.0.1:1"
+SERVER = ("--bootstrap-server", NOBODY)
 CLUSTER_ID = "4L6g3nShT-eMCtK--X86sw"
 MEMBER_ID = "AAAAAAAAAAAAAAAAAAAAAQ"
+
+UNREACHABLE = {
+    "topics": (*SERVER, "--list"),
+    "console-producer": (*SERVER, "--topic", "t"),
+    "console-consumer": (*SERVER, "--topic", "t", "--from-beginning", "--exit-at-end"),
+    "consumer-groups": (*SERVER, "--list"),
+    "groups": (*SERVER, "--list"),
+    "share-groups": (*SERVER, "--list"),
+    "transactions": (*SERVER, "list"),
+    "get-offsets": SERVER,
+    "delete-records": (*SERVER, "--offset-json-file", "records.json"),
+    "reassign-partitions": (*SERVER, "--list"),
+    "log-dirs": (*SERVER, "--describe"),
+    "replica-verification": (*SERVER, "--exit-at-end"),
+    "leader-election": (*SERVER, "--election-type", "preferred", "--all-topic-partitions"),
+    "cluster": ("cluster-id", *SERVER),
+    "broker-api-versions": SERVER,
+    "metadata-quorum": (*SERVER, "describe", "--status"),
+    "features": (*SERVER, "describe"),
+    "producer-perf-test": (
+        *SERVER, "--topic", "t", "--num-records", "1", "--record-size", "1", "--throughput", "-1",
+    ),
+    "consumer-perf-test": (*SERVER, "--topic", "t", "--num-records", "1", "--timeout", "3000"),
+    "e2e-latency": (*SERVER, "--topic", "t", "--num-records", "1", "--producer-acks", "1", "--record-size", "1"),
+    "verifiable-producer": (*SERVER, "--topic", "t", "--max-messages", "1"),
+    "verifiable-consumer": (*SERVER, "--topic", "t", "--group-id", "g", "--max-messages", "1"),
+    "configs": (*SERVER, "--describe", "--entity-type", "topics"),
+    "acls": (*SERVER, "--list"),
+    "delegation-tokens": (*SERVER, "--describe", "--command-config", "empty.properties"),
+    "monitor": SERVER,
+    "pipeline": ("run", *SERVER, "--from", "topic:t", "--to", "console:"),
+}  # fmt: skip
+"""A command line for each command that fails when there is no broker."""
+
+OTHERWISE = {
+    "doctor": "says what is wrong with the address: findings (3), told on stdout",
+    "completion": "never disturbs the shell: no names, and 0",
+    "dump-log": "reads files",
+    "storage": "reads and writes files",
+    "sandbox": "starts the broker of this machine",
+    "server-start": "is the broker",
+    "server-stop": "sends a signal to a process",
+    "help-json": "asks nobody",
+}
+"""Commands that need no broker, and what they do instead."""
 
 
 class JsonRuns:

@@ -1,4 +1,4 @@
-"""Completion scripts: as in completions/, and working in bash."""
+"""Completion scripts of `kt completion --shell`, working in real shells."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import pathlib
 import shutil
 import subprocess
 from collections.abc import Callable
+from functools import partial
 
 import pytest
 from support.embedded import embedded_broker
@@ -15,33 +16,43 @@ from support.requirements import require
 
 from kafkatools.commands import COMMANDS
 
-SCRIPTS = pathlib.Path(__file__).parents[2] / "completions"
+SHELLS = ("bash", "zsh", "fish")
+Complete = Callable[..., list[str]]
 
 
-@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_scripts_in_the_repository_are_up_to_date(shell: str) -> None:
-    """When this fails: kt completion --shell SHELL > completions/kt.SHELL"""
-    assert (SCRIPTS / f"kt.{shell}").read_text() == run_kt("completion", "--shell", shell).out
+@pytest.fixture(scope="module")
+def scripts(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
+    """A directory with the script of each shell."""
+    directory = tmp_path_factory.mktemp("completions")
+    for shell in SHELLS:
+        (directory / f"kt.{shell}").write_text(run_kt("completion", "--shell", shell).out)
+    return directory
+
+
+@pytest.fixture(params=SHELLS)
+def complete(request: pytest.FixtureRequest, scripts: pathlib.Path) -> Complete:
+    """Gives what a shell completes the last of some words to."""
+    return partial({"bash": _bash, "zsh": _zsh, "fish": _fish}[request.param], scripts / f"kt.{request.param}")
 
 
 _STANDIN = "kt() { case $1 in --profile) echo of-$2; ;; *) echo alpha; echo beta; ;; esac }"
 """What the scripts ask for names: the words show whether the profile was handed on."""
 
 
-def _bash(*words: str) -> list[str]:
+def _bash(script: pathlib.Path, *words: str) -> list[str]:
     quoted = " ".join(f"'{word}'" for word in words)
-    program = f"""source {SCRIPTS}/kt.bash
+    program = f"""source {script}
     {_STANDIN}
     COMP_WORDS=({quoted}); COMP_CWORD={len(words) - 1}
     _kt; printf '%s\\n' "${{COMPREPLY[@]}}" """
     return _run("bash", "-c", program)
 
 
-def _zsh(*words: str) -> list[str]:
+def _zsh(script: pathlib.Path, *words: str) -> list[str]:
     """The function itself in a real zsh, with what it hands to compadd printed and narrowed to the word."""
     quoted = " ".join(f"'{word}'" for word in words)
     program = f"""compdef() {{ : }}
-    source {SCRIPTS}/kt.zsh
+    source {script}
     {_STANDIN}
     compadd() {{ shift; print -l -- $@ }}
     words=({quoted}); CURRENT={len(words)}
@@ -49,8 +60,8 @@ def _zsh(*words: str) -> list[str]:
     return [word for word in _run("zsh", "-f", "-c", program) if word.startswith(words[-1])]
 
 
-def _fish(*words: str) -> list[str]:
-    program = f"""source {SCRIPTS}/kt.fish
+def _fish(script: pathlib.Path, *words: str) -> list[str]:
+    program = f"""source {script}
     function kt; if test "$argv[1]" = --profile; echo of-$argv[2]; else; echo alpha; echo beta; end; end
     complete -C '{" ".join(words)}' """
     return [line.split("\t")[0] for line in _run("fish", "-N", "-c", program)]
@@ -62,8 +73,7 @@ def _run(*command: str) -> list[str]:
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
 
 
-@pytest.mark.parametrize("complete", [_bash, _zsh, _fish])
-def test_shells_complete_commands_options_values_and_names(complete: Callable[..., list[str]]) -> None:
+def test_shells_complete_commands_options_values_and_names(complete: Complete) -> None:
     assert set(complete("kt", "")) >= set(COMMANDS)
     assert complete("kt", "topics", "--cre") == ["--create"]
     assert "random-uuid" in complete("kt", "storage", "")
@@ -72,8 +82,7 @@ def test_shells_complete_commands_options_values_and_names(complete: Callable[..
     assert complete("kt", "leader-election", "--election-type", "u") == ["unclean"]
 
 
-@pytest.mark.parametrize("complete", [_bash, _zsh, _fish])
-def test_shells_complete_behind_a_profile(complete: Callable[..., list[str]]) -> None:
+def test_shells_complete_behind_a_profile(complete: Complete) -> None:
     assert complete("kt", "--profile", "al") == ["alpha"]
     assert complete("kt", "--profile", "prod", "broker-") == ["broker-api-versions"]
     assert complete("kt", "--profile", "prod", "topics", "--topic", "") == ["of-prod"]

@@ -11,20 +11,6 @@ from support.json_schemas import COMMON, DIRECTORY, keys_of, schema_of
 
 from kafkatools.commands import COMMANDS
 
-PAGES = {
-    "console-consumer": "records",
-    "console-producer": "records",
-    "consumer-perf-test": "perf-tools",
-    "e2e-latency": "perf-tools",
-    "groups": "transactions",
-    "producer-perf-test": "perf-tools",
-    "server-start": "sandbox",
-    "server-stop": "sandbox",
-    "verifiable-consumer": "verifiable",
-    "verifiable-producer": "verifiable",
-}
-"""The page of a command that has none of its own name."""
-
 ELSEWHERE = {"pipeline"}
 """Commands that run in tests of another directory, which hold their lines against the schemas themselves."""
 
@@ -58,7 +44,7 @@ def seen(runs: JsonRuns) -> Seen:
 
 
 def page_of(command: str) -> str:
-    return (DIRECTORY.parent / f"{PAGES.get(command, command)}.md").read_text(encoding="utf-8")
+    return (DIRECTORY.parent / f"{schema_of(command).page}.md").read_text(encoding="utf-8")
 
 
 def test_every_command_has_a_schema() -> None:
@@ -83,7 +69,7 @@ def test_every_key_stands_on_the_page(command: str) -> None:
     keys = {key for part in (schema.lines, schema.stderr) for line in part.values() for key in keys_of(line)}
     keys |= {key for table in schema.types.values() for key in keys_of(table)}
     missing = keys - set(re.findall(r"[\w.]+", page_of(command))) - SHARED_KEYS
-    assert not missing, f"{PAGES.get(command, command)}.md says nothing about {sorted(missing)}"
+    assert not missing, f"{schema_of(command).page}.md says nothing about {sorted(missing)}"
 
 
 def test_the_index_names_every_page() -> None:

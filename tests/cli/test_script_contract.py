@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 
 import pytest
+from json_runs import NOBODY, OTHERWISE, SERVER, UNREACHABLE
 from support import recorded_segments
 from support.kt import run_kt
 from support.kt_process import KT, environment, error_lines
@@ -26,8 +27,6 @@ from kafkatools.console import Console
 from kafkatools.exit_status import ExitStatus
 from kafkatools.options.table import Command
 
-NOBODY = "127.0.0.1:1"
-SERVER = ("--bootstrap-server", NOBODY)
 BOUND_S = 20
 """How long a command may try to reach a broker that is not there: some seconds, on a machine that is busy too. The
 start of the interpreter and the imports come before: many at a time on few cores they take as long as they take."""
@@ -47,51 +46,6 @@ from kafkatools.__main__ import main
 main()
 """
 """`kt` that writes into a file when it first tried to reach NOBODY."""
-
-UNREACHABLE = {
-    "topics": (*SERVER, "--list"),
-    "console-producer": (*SERVER, "--topic", "t"),
-    "console-consumer": (*SERVER, "--topic", "t", "--from-beginning", "--exit-at-end"),
-    "consumer-groups": (*SERVER, "--list"),
-    "groups": (*SERVER, "--list"),
-    "share-groups": (*SERVER, "--list"),
-    "transactions": (*SERVER, "list"),
-    "get-offsets": SERVER,
-    "delete-records": (*SERVER, "--offset-json-file", "records.json"),
-    "reassign-partitions": (*SERVER, "--list"),
-    "log-dirs": (*SERVER, "--describe"),
-    "replica-verification": (*SERVER, "--exit-at-end"),
-    "leader-election": (*SERVER, "--election-type", "preferred", "--all-topic-partitions"),
-    "cluster": ("cluster-id", *SERVER),
-    "broker-api-versions": SERVER,
-    "metadata-quorum": (*SERVER, "describe", "--status"),
-    "features": (*SERVER, "describe"),
-    "producer-perf-test": (
-        *SERVER, "--topic", "t", "--num-records", "1", "--record-size", "1", "--throughput", "-1",
-    ),
-    "consumer-perf-test": (*SERVER, "--topic", "t", "--num-records", "1", "--timeout", "3000"),
-    "e2e-latency": (*SERVER, "--topic", "t", "--num-records", "1", "--producer-acks", "1", "--record-size", "1"),
-    "verifiable-producer": (*SERVER, "--topic", "t", "--max-messages", "1"),
-    "verifiable-consumer": (*SERVER, "--topic", "t", "--group-id", "g", "--max-messages", "1"),
-    "configs": (*SERVER, "--describe", "--entity-type", "topics"),
-    "acls": (*SERVER, "--list"),
-    "delegation-tokens": (*SERVER, "--describe", "--command-config", "empty.properties"),
-    "monitor": SERVER,
-    "pipeline": ("run", *SERVER, "--from", "topic:t", "--to", "console:"),
-}  # fmt: skip
-"""A command line for each command that fails when there is no broker."""
-
-OTHERWISE = {
-    "doctor": "says what is wrong with the address: findings (3), told on stdout",
-    "completion": "never disturbs the shell: no names, and 0",
-    "dump-log": "reads files",
-    "storage": "reads and writes files",
-    "sandbox": "starts the broker of this machine",
-    "server-start": "is the broker",
-    "server-stop": "sends a signal to a process",
-    "help-json": "asks nobody",
-}
-"""Commands that need no broker, and what they do instead."""
 
 COUNTS = {
     "console-producer": "0 sent, 0 failed",

@@ -35,9 +35,11 @@ PLAIN = ("any", "null", "boolean", "integer", "number", "string")
 
 
 class Schema(NamedTuple):
-    """One command's: `lines` of stdout and of `stderr` by their names, the `types` they mention."""
+    """One command's: the `page` that explains it, `lines` of stdout and of `stderr` by their names, the `types` they
+    mention."""
 
     command: str
+    page: str
     lines: Mapping[str, Any]
     stderr: Mapping[str, Any]
     types: Mapping[str, Any]
@@ -128,11 +130,11 @@ def _read(name: str) -> dict[str, Any]:
 def schema_of(command: str) -> Schema:
     """The schema of a command; what all commands share on stderr included."""
     common, own = _read(COMMON), _read(command)
-    unknown = own.keys() - {"lines", "stderr", "types", "errors"}
+    unknown = own.keys() - {"page", "lines", "stderr", "types", "errors"}
     assert not unknown, f"{command}.json: {sorted(unknown)}"
     error = common["types"]["Error"] | own.get("errors", {})
     types = common["types"] | own.get("types", {}) | {"Error": error}
-    return Schema(command, own["lines"], common["stderr"] | own.get("stderr", {}), types)
+    return Schema(command, own.get("page", command), own["lines"], common["stderr"] | own.get("stderr", {}), types)
 
 
 def keys_of(table: Any) -> Iterator[str]:

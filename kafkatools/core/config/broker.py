@@ -789,6 +789,7 @@ BROKER_ONLY: tuple[Setting, ...] = (
         "With fsync, produce is answered only after the records are on the disk. Apache Kafka has no such setting.",
         one_of("none", "fsync"),
         is_used=True,
+        is_ours=True,
     ),
     Setting(
         "log.flush.interval.messages",
@@ -976,6 +977,7 @@ BROKER_ONLY: tuple[Setting, ...] = (
         at_least(1),
         internal=True,
         update_mode=CLUSTER_WIDE,
+        is_ours=True,
     ),
     Setting("max.incremental.fetch.session.cache.slots", INT, 1000, "Fetch sessions kept.", at_least(0), is_used=True),
     Setting(

@@ -92,6 +92,7 @@ COMMON: tuple[Setting, ...] = (
         STRING,
         None,
         "Program that prints a token for OAUTHBEARER; run without a shell (a setting of kafkatools).",
+        is_ours=True,
     ),
     Setting(
         "sasl.oauthbearer.header.urlencode", BOOLEAN, False, "Whether id and secret are URL-encoded in the header."
@@ -293,6 +294,7 @@ CONSUMER_ONLY: tuple[Setting, ...] = (
         268_435_456,
         "Maximum decompressed size of a fetched batch in bytes; a larger batch is an error.",
         at_least(1),
+        is_ours=True,
     ),
     Setting(
         "max.partition.fetch.bytes",

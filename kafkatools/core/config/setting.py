@@ -76,8 +76,8 @@ class Validator(NamedTuple):
 class Setting(NamedTuple):
     """One row of a settings table.
 
-    The last two fields are about brokers: whether one here acts on the setting (a given one that has no effect is named
-    in a warning), and how it may change while the broker runs, which Kafka calls the update mode.
+    `is_used` and `update_mode` are about brokers: whether one here acts on the setting (a given one that has no effect
+    is named in a warning), and how it may change while the broker runs. `is_ours` marks what Apache Kafka 4.3 lacks.
     """
 
     name: str
@@ -88,6 +88,7 @@ class Setting(NamedTuple):
     internal: bool = False
     is_used: bool = False
     update_mode: str = READ_ONLY
+    is_ours: bool = False
 
     def parse(self, raw: object) -> Value:
         """The value that `raw` (text, or a value of the type) stands for; ConfigError as Kafka words it otherwise."""

@@ -79,6 +79,7 @@ TOPIC_SETTINGS: tuple[Setting, ...] = (
         "at least 16 MiB.",
         at_least(1),
         internal=True,
+        is_ours=True,
     ),
     Setting("max.message.bytes", INT, 1_048_588, "Bytes of the largest batch, as it is stored.", at_least(0)),
     Setting(

@@ -82,6 +82,12 @@ def test_the_guide_is_no_inventory() -> None:
     assert [line for line in text.splitlines() if len(line.split()) > 60] == []
 
 
+def test_every_format_is_in_the_index() -> None:
+    index = (DOCS / "formats" / "README.md").read_text(encoding="utf-8")
+    pages = {path.name for path in (DOCS / "formats").glob("*.md")} - {"README.md"}
+    assert set(re.findall(r"\]\(([a-z-]+\.md)\)", index)) == pages
+
+
 def _columns(page: str) -> list[tuple[int, int, str]]:
     rows = re.findall(r"^\| (\d+) \| (\d+) \| (\w+) \|", (DOCS / "formats" / page).read_text(encoding="utf-8"), re.M)
     return [(int(at), int(size), kind) for at, size, kind in rows]

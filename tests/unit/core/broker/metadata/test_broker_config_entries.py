@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 from support.raw_client import RawClient
 
+from kafkatools.core.config import BROKER as BROKER_TABLE
 from kafkatools.core.protocol.api_versions import ApiKey
 
 RECORDED = pathlib.Path(__file__).parents[4] / "golden/config/broker_entries.tsv"
 NOT_DYNAMIC_HERE = {"listeners", "listener.security.protocol.map"}
-OURS = {"log.durability"}
 BROKER, LOGGER = 4, 8
 
 
@@ -45,7 +45,7 @@ def test_a_broker_has_kafkas_entries_with_their_types(run_node: Callable[..., An
     ours = {
         name: (str(int(entry.config_type)), str(entry.read_only).lower(), str(entry.is_sensitive).lower())
         for name, entry in entries.items()
-        if name not in OURS | NOT_DYNAMIC_HERE
+        if not BROKER_TABLE[name].is_ours and name not in NOT_DYNAMIC_HERE
     }
     lines = [line.split("\t") for line in RECORDED.read_text().splitlines() if not line.startswith("#")]
     assert ours == {name: tuple(rest) for name, *rest in lines if name not in NOT_DYNAMIC_HERE}
