@@ -25,7 +25,6 @@ from kafkatools.options import (
     command_config,
     java_int,
     java_long,
-    java_pattern,
 )
 
 if TYPE_CHECKING:
@@ -109,6 +108,8 @@ def run(console: Console, args: Args) -> ExitStatus:
 
 
 def _topics(args: Args) -> list[str] | Callable[[str], bool]:
+    from kafkatools.core.java.patterns import java_pattern
+
     if args.topic is not None:
         return [args.topic]
     try:

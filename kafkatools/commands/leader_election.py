@@ -10,8 +10,6 @@ import collections
 from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from kafkatools.core.java.hash_order import hash_order
-from kafkatools.core.java.hashes import partition_hash
 from kafkatools.exit_status import CommandError, ExitStatus, UsageError
 from kafkatools.options import (
     ALWAYS,
@@ -127,6 +125,8 @@ def _names(partitions: Sequence[TopicPartition]) -> str:
 
 def _report(console: Console, args: Args, results: Mapping[TopicPartition, KafkaError | None]) -> ExitStatus:
     from kafkatools.core.errors import ElectionNotNeeded
+    from kafkatools.core.java.hash_order import hash_order
+    from kafkatools.core.java.hashes import partition_hash
 
     order = hash_order(results, partition_hash)
     elected = [key for key in order if results[key] is None]

@@ -9,9 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
-from kafkatools.core.java.exceptions import exception_class
-from kafkatools.core.java.hash_order import hash_order
-from kafkatools.core.java.hashes import partition_hash
 from kafkatools.exit_status import CommandError, ExitStatus, UsageError
 from kafkatools.options import BOOTSTRAP_SERVER, Args, Command, Option, client_settings, command_config, java_int
 
@@ -78,6 +75,9 @@ def _brokers(admin: AdminClient, wanted: list[int]) -> list[int]:
 
 def _replicas(log_dir: LogDir, topics: frozenset[str]) -> list[ReplicaInfo]:
     """Those of the topics asked for, in the order of Kafka's hash maps."""
+    from kafkatools.core.java.hash_order import hash_order
+    from kafkatools.core.java.hashes import partition_hash
+
     by_partition = {(replica.topic, replica.partition): replica for replica in log_dir.replicas}
     order: Iterable[tuple[str, int]] = hash_order(by_partition, partition_hash)
     return [by_partition[key] for key in order if not topics or key[0] in topics]
@@ -86,6 +86,8 @@ def _replicas(log_dir: LogDir, topics: frozenset[str]) -> list[ReplicaInfo]:
 def _as_json(dirs: Dirs, topics: frozenset[str]) -> str:
     """Kafka's one line of JSON."""
     import json
+
+    from kafkatools.core.java.hash_order import hash_order
 
     brokers = []
     for broker, log_dirs in dirs.items():
@@ -96,6 +98,8 @@ def _as_json(dirs: Dirs, topics: frozenset[str]) -> str:
 
 
 def _kafka_row(log_dir: LogDir, topics: frozenset[str]) -> dict[str, object]:
+    from kafkatools.core.java.exceptions import exception_class
+
     partitions = [
         {
             "partition": f"{replica.topic}-{replica.partition}",

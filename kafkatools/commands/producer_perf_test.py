@@ -24,7 +24,6 @@ from kafkatools.options import (
     command_config,
     java_int,
     java_long,
-    java_pattern,
     note_deprecated,
 )
 
@@ -169,6 +168,7 @@ def _payloads(console: Console, args: Args) -> Payloads:
 def _read_payloads(console: Console, args: Args) -> list[bytes]:
     import os
 
+    from kafkatools.core.java.patterns import java_pattern
     from kafkatools.tools.perf.payloads import split_payloads
 
     tell = console.error if args.json else console.print

@@ -4,7 +4,6 @@ files.
 What a command module needs is exported here; it must stay light, since it is imported before a `--help` can be shown.
 """
 
-from kafkatools.core.java.patterns import java_pattern
 from kafkatools.options.common import (
     BOOTSTRAP_SERVER,
     DURABILITY,
@@ -57,7 +56,6 @@ __all__ = [
     "command_config",
     "java_int",
     "java_long",
-    "java_pattern",
     "parse",
     "parse_properties",
     "profile_settings",

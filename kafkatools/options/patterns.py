@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import re
 
-from kafkatools.core.java.patterns import java_pattern
-
 INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
 """Topics of the brokers themselves (org.apache.kafka.common.internals.Topic)."""
 
@@ -14,6 +12,8 @@ class TopicFilter:
     """Which topics a regular expression of Kafka's tools takes in: commas mean `or`, blanks and outer quotes go."""
 
     def __init__(self, text: str) -> None:
+        from kafkatools.core.java.patterns import java_pattern  # a help needs nothing of core
+
         cleaned = text.strip().replace(",", "|").replace(" ", "").lstrip("\"'").rstrip("\"'")
         try:
             self._pattern = java_pattern(cleaned)

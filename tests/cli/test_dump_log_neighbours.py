@@ -133,7 +133,7 @@ def test_tebibyte_of_zeros_is_answered_at_once(tmp_path: pathlib.Path) -> None:
     os.truncate(tmp_path / LOG, 1 << 40)
     ran = run_kt("dump-log", "--files", LOG, cwd=tmp_path)
     assert f"(1099511627776) is larger than the maximum allowed segment size of {2**31 - 1}" in ran.err
-    assert f"Found record size 0 smaller than minimum record overhead (14) in file {LOG}." in ran.err
+    assert f"Found record size 0 smaller than minimum record overhead (14) in file {LOG}" in ran.err
     assert ran.status is ExitStatus.FINDINGS
 
 

@@ -12,7 +12,6 @@ from kafkatools.options import (
     Args,
     Option,
     java_long,
-    java_pattern,
     property_pairs,
     read_properties,
     settings_for,
@@ -66,6 +65,8 @@ def _start_offset(args: Args) -> str | int:
 
 def _pattern(include: str | None, hidden: Collection[str]) -> Callable[[str], bool] | None:
     """The predicate of --include: a Java regular expression for whole names; internal topics stay out by default."""
+    from kafkatools.core.java.patterns import java_pattern
+
     if include is None:
         return None
     try:

@@ -15,7 +15,6 @@ from kafkatools.commands.pipeline.job_source import (
     tell_damages,
 )
 from kafkatools.commands.pipeline.spark import session, spark_progress
-from kafkatools.core import atomic_file
 from kafkatools.exit_status import CommandError, ExitStatus
 from kafkatools.options import Args, Command, Option, java_int
 
@@ -33,6 +32,8 @@ _RECORDS = ("key", "value", "topic", "partition", "offset", "timestamp", "batchP
 
 def run(console: Console, args: Args) -> ExitStatus:
     """Reads, counts, writes the page."""
+    from kafkatools.core import atomic_file
+
     _ensure_writable(args.out)
     with damage_reports() as reports:
         source = given_source(console, args, args.operand, reports)
