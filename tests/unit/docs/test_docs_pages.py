@@ -47,15 +47,15 @@ def test_internal_settings_are_left_out() -> None:
     assert "internal.throw.on.fetch" not in GENERATED["page"]("consumer")
 
 
-@pytest.mark.parametrize("page", sorted(DOCS.rglob("*.md")), ids=lambda page: str(page.relative_to(DOCS)))
-def test_links_between_pages_lead_somewhere(page: pathlib.Path) -> None:
-    links = re.findall(r"\]\(([^)#:]+)\)", page.read_text(encoding="utf-8"))
-    assert [link for link in links if not (page.parent / link).exists()] == []
-
-
 ROOT = DOCS.parent
 FOLDERS = {path.name for path in (ROOT / "kafkatools").iterdir() if path.is_dir()}
 TEXTS = [*sorted(DOCS.rglob("*.md")), ROOT / "README.md", ROOT / "CONTRIBUTING.md"]
+
+
+@pytest.mark.parametrize("page", TEXTS, ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_between_pages_lead_somewhere(page: pathlib.Path) -> None:
+    links = re.findall(r"\]\(([^)#:]+)\)", page.read_text(encoding="utf-8"))
+    assert [link for link in links if not (page.parent / link).exists()] == []
 
 
 def _is_path_of_the_code(name: str) -> bool:
@@ -74,6 +74,19 @@ def _exists(name: str) -> bool:
 def test_paths_of_the_code_exist(page: pathlib.Path) -> None:
     names = re.findall(r"`([^`\n]+)`", page.read_text(encoding="utf-8"))
     assert [name for name in names if _is_path_of_the_code(name) and not _exists(name)] == []
+
+
+def test_modules_that_the_code_names_exist() -> None:
+    """`name.py` or `folder/name.py` in a docstring or comment."""
+    folders = (ROOT / "kafkatools", ROOT / "tests", DOCS)
+    modules = [f"/{path.relative_to(ROOT)}" for folder in folders for path in folder.rglob("*.py")] + ["/setup.py"]
+    missing = {
+        (path.name, name)
+        for path in (ROOT / "kafkatools").rglob("*.py")
+        for name in re.findall(r"(?<![\w*<>/.-])((?:\w+/)*\w+\.py)\b", path.read_text(encoding="utf-8"))
+        if not any(module.endswith(f"/{name}") for module in modules)
+    }
+    assert missing == set()
 
 
 def test_the_guide_is_no_inventory() -> None:
