@@ -62,6 +62,9 @@ __all__ = ["ClusterCollector", "Scope"]
 class ClusterCollector:
     """Collects one `ClusterView` after the other. One thread. `aside`: a second client, for requests to the controller;
     `apart`: a third client, for the offsets of groups, which coordinators may return late.
+
+    A broker answers the requests of a connection in order. So a request to a controller that is not there, or a late
+    coordinator, would hold up everything else on the same connection.
     """
 
     def __init__(

@@ -4,7 +4,8 @@ descriptors left, and by max.connections, max.connections.per.ip and its overrid
 Rules: a connection above a limit is accepted and closed at once, and counted; a line a minute at most says how many
 were refused, why, and what to change. Connections to a protected listener, where only other nodes of the cluster come,
 are taken even then: the least recently used one of another listener makes room. A client that reads slowly holds
-descriptors of log files too; when there is none left for it, it is disconnected.
+descriptors of log files too; when there is none left for it, it is disconnected. Of the limit of open files, log files
+get a part and each other node NODE_DESCRIPTORS; clients get the rest.
 """
 
 from __future__ import annotations
