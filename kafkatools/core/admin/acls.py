@@ -7,11 +7,14 @@ Kinds of resources and patterns, operations and permissions have Kafka's names h
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kafkatools.core.admin.client import AdminClient, error_of
 from kafkatools.core.errors import KafkaError
 from kafkatools.core.protocol.api_versions import ApiKey
+
+if TYPE_CHECKING:
+    from kafkatools.core.protocol.entities import Entity, Fields
 
 ANY = "ANY"
 MATCH = "MATCH"
@@ -94,7 +97,7 @@ def describe_acls(admin: AdminClient, wanted: AclFilter = AclFilter()) -> list[A
     return [_acl(resource, acl) for resource in response.resources for acl in resource.acls]
 
 
-def _filter_fields(wanted: AclFilter) -> dict[str, Any]:
+def _filter_fields(wanted: AclFilter) -> Fields:
     return {
         "resource_type_filter": _number(RESOURCE_TYPES, wanted.resource_type),
         "resource_name_filter": wanted.resource_name,
@@ -106,7 +109,7 @@ def _filter_fields(wanted: AclFilter) -> dict[str, Any]:
     }
 
 
-def _acl(resource: Any, binding: Any) -> Acl:
+def _acl(resource: Entity, binding: Any) -> Acl:
     return Acl(
         _name(RESOURCE_TYPES, resource.resource_type),
         resource.resource_name,

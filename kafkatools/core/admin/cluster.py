@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kafkatools.core.admin.client import BROKERS, CONTROLLERS, AdminClient, error_of, may_help_again
 from kafkatools.core.errors import KafkaError, UnsupportedVersion
 from kafkatools.core.net.metadata import Node
 from kafkatools.core.net.requests import Question
 from kafkatools.core.protocol.api_versions import ApiKey
+
+if TYPE_CHECKING:
+    from kafkatools.core.protocol.entities import Entity, Fields
 
 
 class ClusterDescription(NamedTuple):
@@ -43,7 +46,7 @@ def describe_cluster(admin: AdminClient, *, include_fenced_brokers: bool = False
     )
 
 
-def _error(response: Any) -> Any:
+def _error(response: Entity) -> Any:
     return error_of(response.error_code, response.error_message)
 
 
@@ -86,10 +89,10 @@ def describe_api_versions(admin: AdminClient) -> dict[Node, tuple[ApiRange, ...]
     return {nodes[each]: told for each, told in found.items()}
 
 
-def _software(version: int) -> dict[str, Any]:
+def _software(version: int) -> Fields:
     return {} if version < 3 else {"client_software_name": "kafkatools", "client_software_version": "1"}
 
 
-def _ranges(response: Any) -> tuple[ApiRange, ...] | KafkaError:
+def _ranges(response: Entity) -> tuple[ApiRange, ...] | KafkaError:
     found = sorted((int(each.api_key), each.min_version, each.max_version) for each in response.api_keys)
     return error_of(response.error_code) or tuple(ApiRange(*each) for each in found)

@@ -7,12 +7,15 @@ A broker's own configuration is asked of that broker, everything else of any.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kafkatools.core.admin.client import AdminClient, error_of
 from kafkatools.core.errors import KafkaError
 from kafkatools.core.net.requests import Question
 from kafkatools.core.protocol.api_versions import ApiKey
+
+if TYPE_CHECKING:
+    from kafkatools.core.protocol.entities import Entity, Fields
 
 # Resource types (ConfigResource.Type).
 TOPIC = 2
@@ -122,7 +125,7 @@ def describe_configs(
     }
 
     def once(items: list[Resource], deadline_ms: int) -> dict[Resource, ResourceConfig | KafkaError]:
-        def fields(group: list[Resource]) -> dict[str, Any]:
+        def fields(group: list[Resource]) -> Fields:
             keys = None if names is None else tuple(names)
             return {
                 "resources": [
@@ -159,7 +162,7 @@ def _ask(
     return results
 
 
-def _read_described(entity: Any) -> dict[Resource, ResourceConfig | KafkaError]:
+def _read_described(entity: Entity) -> dict[Resource, ResourceConfig | KafkaError]:
     found: dict[Resource, ResourceConfig | KafkaError] = {}
     alike: dict[int, ResourceConfig] = {}  # by identity: resources with the same settings share one tuple of them
     for result in entity.results:
@@ -194,7 +197,7 @@ def incremental_alter_configs(
     """Change settings of resources; for each None or why nothing of it was changed."""
 
     def once(items: list[Resource], deadline_ms: int) -> dict[Resource, KafkaError | bool]:
-        def fields(group: list[Resource]) -> dict[str, Any]:
+        def fields(group: list[Resource]) -> Fields:
             return {"resources": [_alterable(key, changes[key]) for key in group], "validate_only": validate_only}
 
         return _ask(admin, ApiKey.INCREMENTAL_ALTER_CONFIGS, items, fields, _read_altered, deadline_ms)
@@ -203,7 +206,7 @@ def incremental_alter_configs(
     return {key: found if isinstance(found, KafkaError) else None for key, found in results.items()}
 
 
-def _alterable(resource: Resource, changes: Sequence[ConfigChange]) -> dict[str, Any]:
+def _alterable(resource: Resource, changes: Sequence[ConfigChange]) -> Fields:
     return {
         "resource_type": resource[0],
         "resource_name": resource[1],
@@ -213,7 +216,7 @@ def _alterable(resource: Resource, changes: Sequence[ConfigChange]) -> dict[str,
     }
 
 
-def _read_altered(entity: Any) -> dict[Resource, KafkaError | bool]:
+def _read_altered(entity: Entity) -> dict[Resource, KafkaError | bool]:
     return {
         (int(result.resource_type), result.resource_name): error_of(result.error_code, result.error_message) or True
         for result in entity.responses

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kafkatools.core.admin.client import AdminClient, error_of
 from kafkatools.core.errors import (
@@ -22,6 +22,9 @@ from kafkatools.core.errors import (
 )
 from kafkatools.core.net.requests import Answer, Question
 from kafkatools.core.protocol.api_versions import NEVER, ApiKey
+
+if TYPE_CHECKING:
+    from kafkatools.core.protocol.entities import Fields
 
 GROUP = 0
 TRANSACTION = 1
@@ -95,13 +98,13 @@ def ask_coordinators(
     request: CoordinatorRequest,
     kind: int = GROUP,
     timeout_ms: int | None = None,
-) -> dict[str, Any]:
+) -> Fields:
     """A result or a KafkaError for every key. When nobody can be asked for coordinators, nothing is tried again."""
     found: dict[str, Coordinator] = {}
     final: set[KafkaError] = set()
     reasons: dict[str, KafkaError] = {}
 
-    def once(pending: list[str], deadline_ms: int) -> dict[str, Any]:
+    def once(pending: list[str], deadline_ms: int) -> Fields:
         unknown = [key for key in pending if key not in found]
         results: dict[str, Any] = {}
         try:
@@ -127,9 +130,7 @@ def ask_coordinators(
     return admin.retry_items(keys, once, timeout_ms, lambda error: error not in final and may_move(error))
 
 
-def _look_up(
-    admin: AdminClient, keys: list[str], kind: int, found: dict[str, Coordinator], deadline_ms: int
-) -> dict[str, Any]:
+def _look_up(admin: AdminClient, keys: list[str], kind: int, found: dict[str, Coordinator], deadline_ms: int) -> Fields:
     """Adds coordinators to `found`; gives the errors of the others. Raises KafkaError when nobody can be asked.
 
     Nodes that were not known become part of the cluster's view.
@@ -175,7 +176,7 @@ def _find(admin: AdminClient, keys: list[str], kind: int, deadline_ms: int) -> d
     return {key: one.error or _coordinator(one.entity) for key, one in zip(keys, answers, strict=True)}
 
 
-def _single_key(key: str, kind: int, version: int) -> dict[str, Any]:
+def _single_key(key: str, kind: int, version: int) -> Fields:
     return {"key": key} if version == 0 else {"key": key, "key_type": kind}
 
 
@@ -184,9 +185,7 @@ def _coordinator(found: Any) -> Coordinator | KafkaError:
     return error or Coordinator(found.node_id, found.host, found.port)
 
 
-def _ask(
-    admin: AdminClient, nodes: Mapping[int, list[str]], request: CoordinatorRequest, deadline_ms: int
-) -> dict[str, Any]:
+def _ask(admin: AdminClient, nodes: Mapping[int, list[str]], request: CoordinatorRequest, deadline_ms: int) -> Fields:
     """The answers of all coordinators at the same time; those too old for many keys are asked again key by key."""
     if request.first_batched == _NOT_BATCHED:
         return _ask_single(admin, [(node, key) for node, keys in nodes.items() for key in keys], request, deadline_ms)
@@ -217,7 +216,7 @@ def _ask(
 
 def _ask_single(
     admin: AdminClient, wanted: Sequence[tuple[int, str]], request: CoordinatorRequest, deadline_ms: int
-) -> dict[str, Any]:
+) -> Fields:
     questions = [
         Question(
             node,

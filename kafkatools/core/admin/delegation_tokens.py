@@ -6,11 +6,14 @@ Brokers take these requests only from connections that were authenticated by som
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kafkatools.core.admin.client import AdminClient, error_of
 from kafkatools.core.errors import KafkaError
 from kafkatools.core.protocol.api_versions import ApiKey
+
+if TYPE_CHECKING:
+    from kafkatools.core.protocol.entities import Entity, Fields
 
 BROKERS_DEFAULT = -1
 """As a period: what the broker's configuration says; for `expire`: at once."""
@@ -39,7 +42,7 @@ def create_delegation_token(
 ) -> DelegationToken:
     """A new token, of this user or of another `owner`. Raises KafkaError."""
 
-    def fields(version: int) -> dict[str, Any]:
+    def fields(version: int) -> Fields:
         wanted = {"renewers": [_principal(each) for each in renewers], "max_lifetime": max_lifetime_ms}
         if version < _FIRST_WITH_OWNER and owner is None:
             return wanted
@@ -73,7 +76,7 @@ def describe_delegation_tokens(admin: AdminClient, owners: Sequence[str] | None 
     ]
 
 
-def _error(response: Any) -> KafkaError | None:
+def _error(response: Entity) -> KafkaError | None:
     return error_of(response.error_code)
 
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
 from kafkatools.core.admin.client import AdminClient, error_of
 from kafkatools.core.admin.leaders import TopicPartition
 from kafkatools.core.errors import KafkaError, UnsupportedVersion
 from kafkatools.core.protocol.api_versions import ApiKey
+
+if TYPE_CHECKING:
+    from kafkatools.core.protocol.entities import Entity, Fields
 
 PREFERRED = 0
 UNCLEAN = 1
@@ -23,14 +26,14 @@ def elect_leaders(
         topics.setdefault(topic, []).append(partition)
     wanted = [{"topic": topic, "partitions": tuple(numbers)} for topic, numbers in topics.items()]
 
-    def fields(version: int) -> dict[str, Any]:
+    def fields(version: int) -> Fields:
         common = {"topic_partitions": None if partitions is None else wanted}
         common["timeout"] = admin.config.request_timeout_ms
         if version == 0 and election_type != PREFERRED:
             raise UnsupportedVersion("The brokers are too old for unclean elections")
         return common if version == 0 else {"election_type": election_type, **common}
 
-    def once(items: list[str], deadline_ms: int) -> dict[str, Any]:
+    def once(items: list[str], deadline_ms: int) -> Fields:
         response = admin.ask_controller(ApiKey.ELECT_LEADERS, fields, deadline_ms)
         return {items[0]: _refusal(response) or _results(response)}
 
@@ -40,14 +43,14 @@ def elect_leaders(
     return found
 
 
-def _refusal(response: Any) -> KafkaError | None:
+def _refusal(response: Entity) -> KafkaError | None:
     """Why nothing was done. Only partitions have room for the reason, in their own words."""
     code = getattr(response, "error_code", 0)
     parts = (part for result in response.replica_election_results for part in result.partition_result)
     return error_of(code, next((part.error_message for part in parts if part.error_code == code), None))
 
 
-def _results(response: Any) -> dict[TopicPartition, KafkaError | None]:
+def _results(response: Entity) -> dict[TopicPartition, KafkaError | None]:
     return {
         (result.topic, part.partition_id): error_of(part.error_code, part.error_message)
         for result in response.replica_election_results

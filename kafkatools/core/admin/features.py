@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from kafkatools.core.admin.client import AdminClient, error_of
 from kafkatools.core.errors import KafkaError, UnsupportedVersion
 from kafkatools.core.protocol.api_versions import ApiKey
+
+if TYPE_CHECKING:
+    from kafkatools.core.protocol.entities import Entity, Fields
 
 UPGRADE = 1
 SAFE_DOWNGRADE = 2
@@ -44,7 +47,7 @@ def describe_features(admin: AdminClient, node: int | None = None) -> Features:
     return Features(levels, epoch if epoch >= 0 else None)
 
 
-def _error(response: Any) -> KafkaError | None:
+def _error(response: Entity) -> KafkaError | None:
     return error_of(response.error_code, getattr(response, "error_message", None))
 
 
@@ -53,12 +56,12 @@ def update_features(
 ) -> dict[str, KafkaError | None]:
     """Set levels, all of them or none; for each feature None or why it did not change."""
 
-    def fields(version: int) -> dict[str, Any]:
+    def fields(version: int) -> Fields:
         if version == 0 and validate_only:
             raise UnsupportedVersion("The brokers are too old to try a change of features without making it")
         updates = []
         for name, level in levels.items():
-            update: dict[str, Any] = {"feature": name, "max_version_level": level}
+            update: Fields = {"feature": name, "max_version_level": level}
             how = {"allow_downgrade": upgrade_type != UPGRADE} if version == 0 else {"upgrade_type": upgrade_type}
             updates.append(update | how)
         common = {"timeout": admin.config.request_timeout_ms, "feature_updates": updates}

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable, Mapping
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from kafkatools.core.admin.client import AdminClient, error_of
 from kafkatools.core.admin.coordinators import CoordinatorRequest, ask_coordinators, one_key_each
@@ -18,6 +18,9 @@ from kafkatools.core.group.metadata import OffsetAndMetadata
 from kafkatools.core.net.body_reader import BodyReader
 from kafkatools.core.net.requests import Answer
 from kafkatools.core.protocol.api_versions import ApiKey
+
+if TYPE_CHECKING:
+    from kafkatools.core.protocol.entities import Fields
 
 TopicPartition = tuple[str, int]
 
@@ -51,7 +54,7 @@ def fetch_offsets(
 ) -> dict[str, GroupOffsets]:
     """Everything each group committed. A group that does not exist has no offsets."""
 
-    def build(keys: list[str], version: int) -> dict[str, Any]:
+    def build(keys: list[str], version: int) -> Fields:
         stable = {"require_stable": require_stable} if version >= _FIRST_STABLE_FETCH else {}
         if version >= _FIRST_FETCH_OF_MANY:
             return {"groups": [{"group_id": key, "topics": None} for key in keys], **stable}
@@ -73,7 +76,7 @@ def fetch_offsets(
     }
 
 
-def read_offset_fetch(body: memoryview, version: int, group_id: str) -> dict[str, Any]:
+def read_offset_fetch(body: memoryview, version: int, group_id: str) -> Fields:
     """An OffsetFetch response (versions 2 to 9): offsets or the error of each group. Raises DecodeError."""
     reader = _Reader(body, version)
     if version >= 3:
@@ -162,10 +165,10 @@ def alter_offsets(
 ) -> dict[str, AlteredOffsets]:
     """Commit these offsets for groups without members (OffsetCommit as nobody: generation -1)."""
 
-    def build(group_id: str, version: int) -> dict[str, Any]:
-        topics: dict[str, list[dict[str, Any]]] = {}
+    def build(group_id: str, version: int) -> Fields:
+        topics: dict[str, list[Fields]] = {}
         for (topic, partition), new in offsets[group_id].items():
-            entry: dict[str, Any] = {
+            entry: Fields = {
                 "partition_index": partition,
                 "committed_offset": new.offset,
                 "committed_metadata": new.metadata,

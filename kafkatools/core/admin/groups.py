@@ -8,7 +8,7 @@ as a classic one when it is none. `Stable`, `Empty` and the other states are Kaf
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kafkatools.core.admin.client import AdminClient, error_of, may_help_again
 from kafkatools.core.admin.coordinators import (
@@ -21,6 +21,9 @@ from kafkatools.core.admin.coordinators import (
 from kafkatools.core.errors import DecodeError, GroupIdNotFound, KafkaError, UnsupportedVersion
 from kafkatools.core.net.requests import Answer, Question
 from kafkatools.core.protocol.api_versions import ApiKey
+
+if TYPE_CHECKING:
+    from kafkatools.core.protocol.entities import Fields
 
 TopicPartition = tuple[str, int]
 
@@ -112,7 +115,7 @@ def list_groups(
     """Groups of all brokers; empty filters take all. Raises KafkaError when no broker can be asked for the brokers."""
 
     def fields(version: int) -> Mapping[str, Any]:
-        wanted: dict[str, Any] = {}
+        wanted: Fields = {}
         if version >= _FIRST_LIST_WITH_STATES:
             wanted["states_filter"] = tuple(states)
         elif states:
@@ -301,11 +304,11 @@ def _assignment(data: bytes) -> tuple[TopicPartition, ...]:
     return decode_assignment(data).partitions
 
 
-def _build_ids(keys: list[str], version: int) -> dict[str, Any]:
+def _build_ids(keys: list[str], version: int) -> Fields:
     return {"group_ids": tuple(keys)}
 
 
-def _build_names(keys: list[str], version: int) -> dict[str, Any]:
+def _build_names(keys: list[str], version: int) -> Fields:
     return {"groups": tuple(keys)}
 
 

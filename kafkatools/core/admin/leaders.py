@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kafkatools.core.admin.client import AdminClient, error_of
 from kafkatools.core.errors import KafkaError, LeaderNotAvailable, UnknownTopicOrPartition
 from kafkatools.core.net.requests import Question
 from kafkatools.core.protocol.api_versions import NEVER
+
+if TYPE_CHECKING:
+    from kafkatools.core.protocol.entities import Entity
 
 TopicPartition = tuple[str, int]
 
@@ -90,7 +93,7 @@ def _find_leaders(
     return leaders, errors
 
 
-def _leaders(topic: Any) -> dict[int, int] | KafkaError:
+def _leaders(topic: Entity) -> dict[int, int] | KafkaError:
     """The leaders of a topic's partitions, -1 where there is none; or why nothing is known of it."""
     error = error_of(topic.error_code)
     if error is not None:

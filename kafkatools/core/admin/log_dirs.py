@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kafkatools.core.admin.client import AdminClient, error_of, may_help_again
 from kafkatools.core.errors import KafkaError
 from kafkatools.core.net.requests import Question
 from kafkatools.core.protocol.api_versions import ApiKey
+
+if TYPE_CHECKING:
+    from kafkatools.core.protocol.entities import Entity
 
 
 class ReplicaInfo(NamedTuple):
@@ -43,7 +46,7 @@ def describe_log_dirs(admin: AdminClient, brokers: Sequence[int]) -> dict[int, t
     return admin.retry_items(brokers, once, may_retry=may_help_again)
 
 
-def read_log_dirs(entity: Any) -> tuple[LogDir, ...] | KafkaError:
+def read_log_dirs(entity: Entity) -> tuple[LogDir, ...] | KafkaError:
     """What an answer of one broker tells."""
     error = error_of(getattr(entity, "error_code", 0))
     return error or tuple(_log_dir(result) for result in entity.results)

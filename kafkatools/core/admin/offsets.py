@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from kafkatools.core.admin.client import AdminClient, error_of
 from kafkatools.core.admin.leaders import LeaderRequest, TopicPartition, ask_leaders
 from kafkatools.core.errors import KafkaError
 from kafkatools.core.protocol.api_versions import ApiKey
+
+if TYPE_CHECKING:
+    from kafkatools.core.protocol.entities import Entity, Fields
 
 LATEST = -1
 EARLIEST = -2
@@ -46,7 +49,7 @@ def list_offsets(
     if isolation_level == READ_COMMITTED:
         min_version = max(min_version, 2)
 
-    def build(partitions: list[TopicPartition], left_ms: int) -> dict[str, Any]:
+    def build(partitions: list[TopicPartition], left_ms: int) -> Fields:
         topics: dict[str, list[dict[str, int]]] = {}
         for topic, partition in partitions:
             entry = {"partition_index": partition, "timestamp": timestamps[topic, partition]}
@@ -57,7 +60,7 @@ def list_offsets(
             "topics": [{"name": name, "partitions": parts} for name, parts in topics.items()],
         }
 
-    def read(entity: Any) -> dict[TopicPartition, PartitionOffset | KafkaError]:
+    def read(entity: Entity) -> dict[TopicPartition, PartitionOffset | KafkaError]:
         return {
             (topic.name, part.partition_index): error_of(part.error_code)
             or PartitionOffset(part.offset, part.timestamp, getattr(part, "leader_epoch", -1))

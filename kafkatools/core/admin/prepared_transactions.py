@@ -16,7 +16,7 @@ A transaction that was aborted by its timeout answers a commit with INVALID_TXN_
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kafkatools.core.admin.client import AdminClient, error_of
 from kafkatools.core.admin.coordinators import TRANSACTION, ask_coordinators, one_key_each
@@ -24,6 +24,9 @@ from kafkatools.core.errors import KafkaError
 from kafkatools.core.net.requests import Answer
 from kafkatools.core.prepared_transaction import PreparedTransaction
 from kafkatools.core.protocol.api_versions import NEVER, ApiKey
+
+if TYPE_CHECKING:
+    from kafkatools.core.protocol.entities import Fields
 
 _LAST_END_TXN_BEFORE_V2 = 4
 
@@ -39,7 +42,7 @@ def end_transactions(
             of_version.setdefault(one.transaction_version, {})[one.transactional_id] = one
     for version, transactions in of_version.items():
 
-        def build(key: str, version: int, known: Mapping[str, PreparedTransaction] = transactions) -> dict[str, Any]:
+        def build(key: str, version: int, known: Mapping[str, PreparedTransaction] = transactions) -> Fields:
             one = known[key]
             identity = {"producer_id": one.producer_id, "producer_epoch": one.producer_epoch}
             return {"transactional_id": key, **identity, "committed": commit}

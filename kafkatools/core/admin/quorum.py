@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kafkatools.core.admin.client import AdminClient, error_of
 from kafkatools.core.errors import KafkaError
 from kafkatools.core.protocol.api_versions import ApiKey
+
+if TYPE_CHECKING:
+    from kafkatools.core.protocol.entities import Entity
 
 _METADATA_TOPIC = "__cluster_metadata"
 QUORUM_FIELDS = {"topics": [{"topic_name": _METADATA_TOPIC, "partitions": [{"partition_index": 0}]}]}
@@ -56,7 +59,7 @@ def describe_metadata_quorum(admin: AdminClient) -> MetadataQuorum:
     return _result(admin.retry_items([_METADATA_TOPIC], once)[_METADATA_TOPIC])
 
 
-def read_quorum(response: Any) -> MetadataQuorum | KafkaError | None:
+def read_quorum(response: Entity) -> MetadataQuorum | KafkaError | None:
     """The quorum of an answer, or its error; None when it says nothing."""
     partition = response.topics[0].partitions[0] if response.topics else None
     error = _error(response) or (None if partition is None else _error(partition))
@@ -73,7 +76,7 @@ def _error(part: Any) -> KafkaError | None:
     return error_of(part.error_code, getattr(part, "error_message", None) or None)
 
 
-def _quorum(partition: Any, response: Any) -> MetadataQuorum:
+def _quorum(partition: Any, response: Entity) -> MetadataQuorum:
     endpoints = {
         node.node_id: tuple(Endpoint(each.name, each.host, each.port) for each in node.listeners)
         for node in getattr(response, "nodes", ())

@@ -8,7 +8,7 @@ sync. A move between directories is the broker's own. Throttles: `replication_th
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kafkatools.core.admin.client import AdminClient, error_of, may_help_again
 from kafkatools.core.admin.topics import PartitionDescription, describe_topics
@@ -21,6 +21,9 @@ from kafkatools.core.errors import (
 )
 from kafkatools.core.net.requests import Question
 from kafkatools.core.protocol.api_versions import ApiKey
+
+if TYPE_CHECKING:
+    from kafkatools.core.protocol.entities import Entity, Fields
 
 TopicPartition = tuple[str, int]
 
@@ -71,7 +74,7 @@ def active_reassignments(
     admin: AdminClient, partitions: Iterable[TopicPartition] | None = None, timeout_ms: int | None = None
 ) -> dict[TopicPartition, PartitionReassignment]:
     """What is being moved, of some partitions or of all, for those who decide by it. Raises KafkaError."""
-    topics: list[dict[str, Any]] | None = None
+    topics: list[Fields] | None = None
     if partitions is not None:
         topics = [{"name": name, "partition_indexes": tuple(found)} for name, found in _by_topic(partitions).items()]
     limit_ms = admin.timeout_ms if timeout_ms is None else timeout_ms
@@ -93,7 +96,7 @@ def _by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
     return found
 
 
-def _error(response: Any) -> KafkaError | None:
+def _error(response: Entity) -> KafkaError | None:
     return error_of(response.error_code, response.error_message)
 
 
@@ -138,7 +141,7 @@ def _ids(replicas: Sequence[int] | None) -> tuple[int, ...] | None:
     return None if replicas is None else tuple(replicas)
 
 
-def _read_altered(response: Any) -> dict[TopicPartition, KafkaError | bool]:
+def _read_altered(response: Entity) -> dict[TopicPartition, KafkaError | bool]:
     return {
         (topic.name, part.partition_index): _error(part) or True
         for topic in response.responses
@@ -187,7 +190,7 @@ def alter_replica_log_dirs(admin: AdminClient, wanted: Mapping[Replica, str]) ->
     return {key: found if isinstance(found, KafkaError) else None for key, found in outcome.items()}
 
 
-def _dirs(wanted: Mapping[Replica, str], replicas: Iterable[Replica]) -> list[dict[str, Any]]:
+def _dirs(wanted: Mapping[Replica, str], replicas: Iterable[Replica]) -> list[Fields]:
     by_path: dict[str, list[TopicPartition]] = {}
     for replica in replicas:
         by_path.setdefault(wanted[replica], []).append((replica.topic, replica.partition))
@@ -242,12 +245,12 @@ def _by_broker(replicas: Iterable[Replica]) -> dict[int, list[Replica]]:
     return found
 
 
-def _described(replicas: Iterable[Replica]) -> list[dict[str, Any]]:
+def _described(replicas: Iterable[Replica]) -> list[Fields]:
     topics = _by_topic((replica.topic, replica.partition) for replica in replicas)
     return [{"topic": name, "partitions": tuple(indexes)} for name, indexes in topics.items()]
 
 
-def _read_log_dirs(broker: int, entity: Any, found: dict[Replica, ReplicaLogDir | KafkaError]) -> None:
+def _read_log_dirs(broker: int, entity: Entity, found: dict[Replica, ReplicaLogDir | KafkaError]) -> None:
     for directory in entity.results:
         if error_of(directory.error_code) is not None:
             continue

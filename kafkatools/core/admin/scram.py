@@ -8,11 +8,14 @@ from __future__ import annotations
 import hashlib
 import secrets
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kafkatools.core.admin.client import AdminClient, error_of
 from kafkatools.core.errors import KafkaError, ResourceNotFound
 from kafkatools.core.protocol.api_versions import ApiKey
+
+if TYPE_CHECKING:
+    from kafkatools.core.protocol.entities import Entity, Fields
 
 MECHANISMS = {"SCRAM-SHA-256": (1, "sha256"), "SCRAM-SHA-512": (2, "sha512")}
 """Name -> number on the wire and hash."""
@@ -46,7 +49,7 @@ def describe_user_scram_credentials(admin: AdminClient, users: Sequence[str]) ->
     return [each for each in found if not isinstance(each.error, ResourceNotFound)]
 
 
-def _error(response: Any) -> KafkaError | None:
+def _error(response: Entity) -> KafkaError | None:
     return error_of(response.error_code, response.error_message)
 
 
@@ -66,7 +69,7 @@ def alter_user_scram_credentials(
         _alter(admin, user, {"deletions": (), "upsertions": [_salted(user, upsertion)]})
 
 
-def _salted(user: str, upsertion: ScramUpsertion) -> dict[str, Any]:
+def _salted(user: str, upsertion: ScramUpsertion) -> Fields:
     number, digest = MECHANISMS[upsertion.mechanism]
     salt = secrets.token_bytes(_SALT_BYTES)
     return {
@@ -78,7 +81,7 @@ def _salted(user: str, upsertion: ScramUpsertion) -> dict[str, Any]:
     }
 
 
-def _alter(admin: AdminClient, user: str, fields: dict[str, Any]) -> None:
+def _alter(admin: AdminClient, user: str, fields: Fields) -> None:
     def once(items: list[str], deadline_ms: int) -> dict[str, KafkaError | bool]:
         response = admin.ask_controller(ApiKey.ALTER_USER_SCRAM_CREDENTIALS, fields, deadline_ms)
         return {each.user: _error(each) or True for each in response.results}

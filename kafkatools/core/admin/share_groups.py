@@ -5,7 +5,7 @@ deleteShareGroupOffsets; KIP-932, KIP-1226). Describing and deleting the groups 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kafkatools.core.admin.client import AdminClient, error_of
 from kafkatools.core.admin.coordinators import ask_coordinators, one_key_each
@@ -13,6 +13,9 @@ from kafkatools.core.admin.group_offsets import AlteredOffsets
 from kafkatools.core.errors import KafkaError, UnknownServerError
 from kafkatools.core.net.requests import Answer
 from kafkatools.core.protocol.api_versions import ApiKey
+
+if TYPE_CHECKING:
+    from kafkatools.core.protocol.entities import Fields
 
 TopicPartition = tuple[str, int]
 NO_START = -1
@@ -47,7 +50,7 @@ def list_share_group_offsets(
 ) -> dict[str, ShareOffsets]:
     """The offsets of groups in all partitions that they know."""
 
-    def build(group_id: str, version: int) -> dict[str, Any]:
+    def build(group_id: str, version: int) -> Fields:
         return {"groups": ({"group_id": group_id, "topics": None},)}
 
     def read(answer: Answer, group_id: str) -> ShareOffsets | KafkaError:
@@ -87,7 +90,7 @@ def alter_share_group_offsets(
     for (topic, partition), offset in offsets.items():
         topics.setdefault(topic, []).append({"partition_index": partition, "start_offset": offset})
 
-    def build(group_id: str, version: int) -> dict[str, Any]:
+    def build(group_id: str, version: int) -> Fields:
         named = tuple({"topic_name": name, "partitions": tuple(parts)} for name, parts in topics.items())
         return {"group_id": group_id, "topics": named}
 
@@ -112,7 +115,7 @@ def delete_share_group_offsets(
 ) -> DeletedTopics:
     """A group without members forgets topics."""
 
-    def build(group_id: str, version: int) -> dict[str, Any]:
+    def build(group_id: str, version: int) -> Fields:
         return {"group_id": group_id, "topics": tuple({"topic_name": name} for name in topics)}
 
     def read(answer: Answer, group_id: str) -> DeletedTopics | KafkaError:

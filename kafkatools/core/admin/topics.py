@@ -8,7 +8,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Mapping, Sequence
 from operator import itemgetter
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kafkatools.core.admin.client import AdminClient, error_of
 from kafkatools.core.admin.leaders import LeaderRequest, ask_leaders
@@ -22,6 +22,9 @@ from kafkatools.core.errors import (
 )
 from kafkatools.core.protocol.api_versions import ApiKey
 from kafkatools.core.protocol.uuids import uuid_from_text, uuid_text
+
+if TYPE_CHECKING:
+    from kafkatools.core.protocol.entities import Fields
 
 TopicPartition = tuple[str, int]
 
@@ -258,7 +261,7 @@ def create_topics(
     by_name = {topic.name: topic for topic in topics}
 
     def once(names: list[str], deadline_ms: int) -> dict[str, CreatedTopic | KafkaError]:
-        fields: dict[str, Any] = {
+        fields: Fields = {
             "topics": [_creatable(by_name[name]) for name in names],
             "validate_only": validate_only,
         }
@@ -279,7 +282,7 @@ def _request_timeout_ms(admin: AdminClient, deadline_ms: int) -> int:
     return left_ms
 
 
-def _creatable(topic: NewTopic) -> dict[str, Any]:
+def _creatable(topic: NewTopic) -> Fields:
     assignments = [
         {"partition_index": partition, "broker_ids": tuple(brokers)}
         for partition, brokers in (topic.replicas_assignments or {}).items()
@@ -321,7 +324,7 @@ def delete_topics(admin: AdminClient, names: Sequence[str], *, timeout_ms: int |
     """Delete topics by name."""
 
     def once(items: list[str], deadline_ms: int) -> dict[str, Outcome | KafkaError]:
-        def fields(version: int) -> dict[str, Any]:
+        def fields(version: int) -> Fields:
             timeout = _request_timeout_ms(admin, deadline_ms)
             if version >= _FIRST_DELETE_VERSION_WITH_IDS:
                 return {"topics": [{"name": name, "topic_id": None} for name in items], "timeout": timeout}
@@ -348,7 +351,7 @@ def create_partitions(
     by_name = {each.name: each for each in partitions}
 
     def once(names: list[str], deadline_ms: int) -> dict[str, Outcome | KafkaError]:
-        fields: dict[str, Any] = {
+        fields: Fields = {
             "topics": [_more_partitions(by_name[name]) for name in names],
             "validate_only": validate_only,
         }
@@ -359,7 +362,7 @@ def create_partitions(
     return _outcomes(admin.retry_items(by_name, once, timeout_ms))
 
 
-def _more_partitions(wanted: NewPartitions) -> dict[str, Any]:
+def _more_partitions(wanted: NewPartitions) -> Fields:
     assignments = None
     if wanted.new_assignments is not None:
         assignments = [{"broker_ids": tuple(brokers)} for brokers in wanted.new_assignments]
@@ -371,7 +374,7 @@ def delete_records(
 ) -> dict[TopicPartition, DeletedRecords]:
     """Delete the records before an offset (-1: the high watermark) of each partition, on their leaders."""
 
-    def build(partitions: list[TopicPartition], left_ms: int) -> dict[str, Any]:
+    def build(partitions: list[TopicPartition], left_ms: int) -> Fields:
         topics: dict[str, list[dict[str, int]]] = {}
         for topic, partition in partitions:
             topics.setdefault(topic, []).append({"partition_index": partition, "offset": offsets[topic, partition]})

@@ -7,7 +7,7 @@ A transaction hangs when a partition holds it open for longer than any may last 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kafkatools.core.admin.client import AdminClient, error_of, may_help_again
 from kafkatools.core.admin.coordinators import (
@@ -21,6 +21,9 @@ from kafkatools.core.admin.leaders import LeaderRequest, ask_leaders
 from kafkatools.core.errors import KafkaError, TransactionalIdNotFound, UnsupportedVersion
 from kafkatools.core.net.requests import Answer, Question
 from kafkatools.core.protocol.api_versions import ApiKey
+
+if TYPE_CHECKING:
+    from kafkatools.core.protocol.entities import Entity, Fields
 
 TopicPartition = tuple[str, int]
 
@@ -94,8 +97,8 @@ def list_transactions(
     Raises KafkaError when no broker can be asked for the brokers.
     """
 
-    def fields(version: int) -> dict[str, Any]:
-        wanted: dict[str, Any] = {"state_filters": tuple(states), "producer_id_filters": tuple(producer_ids)}
+    def fields(version: int) -> Fields:
+        wanted: Fields = {"state_filters": tuple(states), "producer_id_filters": tuple(producer_ids)}
         if version >= _FIRST_LIST_WITH_DURATION:
             wanted["duration_filter"] = duration_ms
         elif duration_ms >= 0:
@@ -179,14 +182,14 @@ def describe_producers(
     return results
 
 
-def _topics(partitions: Sequence[TopicPartition]) -> dict[str, Any]:
+def _topics(partitions: Sequence[TopicPartition]) -> Fields:
     topics: dict[str, list[int]] = {}
     for topic, partition in partitions:
         topics.setdefault(topic, []).append(partition)
     return {"topics": [{"name": name, "partition_indexes": tuple(indexes)} for name, indexes in topics.items()]}
 
 
-def _read_producers(entity: Any) -> dict[TopicPartition, list[ProducerState] | KafkaError]:
+def _read_producers(entity: Entity) -> dict[TopicPartition, list[ProducerState] | KafkaError]:
     return {
         (topic.name, part.partition_index): error_of(part.error_code, part.error_message)
         or [
@@ -218,7 +221,7 @@ def abort_transaction(
         "topics": [{"name": topic, "partition_indexes": (index,)}],
     }
 
-    def read(entity: Any) -> dict[TopicPartition, Any]:
+    def read(entity: Entity) -> dict[TopicPartition, Any]:
         return {
             (found.name, part.partition_index): error_of(part.error_code) or "written"
             for one in entity.markers
@@ -240,7 +243,7 @@ def force_terminate(admin: AdminClient, transactional_id: str) -> KafkaError | N
     if isinstance(known, TransactionalIdNotFound):
         return known
 
-    def build(key: str, version: int) -> dict[str, Any]:
+    def build(key: str, version: int) -> Fields:
         return {"transactional_id": key, "transaction_timeout": admin.config.request_timeout_ms}
 
     def read(answer: Answer, key: str) -> Any:

@@ -57,6 +57,7 @@ if TYPE_CHECKING:
     from kafkatools.core.broker.apis import contexts
     from kafkatools.core.broker.apis.envelope import EnvelopeContext
     from kafkatools.core.broker.server.forwarding import Member, Refusing
+    from kafkatools.core.protocol.entities import Entity, Fields
 
 CONTROLLED_SHUTDOWN_MS = 30_000
 RESIGN_MS = 1000
@@ -224,7 +225,7 @@ class ClusterNode(Node):
             )
         self.raft.start(self.clock.now_ms())
 
-    def _told_listeners(self, names: set[str]) -> list[dict[str, Any]]:
+    def _told_listeners(self, names: set[str]) -> list[Fields]:
         """Where this node listens under these names, as registrations say it."""
         return [
             {
@@ -447,7 +448,7 @@ class ClusterNode(Node):
             self.lifecycle.cordoned_log_dirs = directory_ids
 
     # -- faults ----------------------------------------------------------------------------------------------------
-    def _look_at_answer(self, node_id: int, answer: Any) -> None:
+    def _look_at_answer(self, node_id: int, answer: Entity) -> None:
         if answer.error_code == InconsistentClusterId.code:
             self.note_stranger(node_id)
 
@@ -526,7 +527,7 @@ class ClusterNode(Node):
         self._metadata_log.close()
 
 
-def supported_features() -> list[dict[str, Any]]:
+def supported_features() -> list[Fields]:
     """Features and their levels, as registrations say them."""
     return [
         {"name": name, "min_supported_version": low, "max_supported_version": high}

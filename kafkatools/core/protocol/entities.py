@@ -15,6 +15,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from kafkatools.core.protocol.codec import ARRAY, KINDS, NULLABLE, STRUCTURE, Layout
 from kafkatools.core.protocol.definitions import Definition, Field, definition_of
 
+Fields = dict[str, Any]
+"""The fields of a message by name; nested structures are Fields and lists of them."""
+
 
 class Entity(tuple[Any, ...]):
     """The base of all entity classes."""

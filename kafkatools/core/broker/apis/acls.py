@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kafkatools.core.broker.apis.contexts import ChangeContext
 from kafkatools.core.broker.metadata.controller.acls import (
@@ -16,6 +16,9 @@ from kafkatools.core.broker.server.apis import ensure_permitted
 from kafkatools.core.broker.server.requests import CloseConnection, Request, Response
 from kafkatools.core.errors import KafkaError
 from kafkatools.core.protocol.slices import paced
+
+if TYPE_CHECKING:
+    from kafkatools.core.protocol.entities import Fields
 
 
 def handle_describe_acls(node: ChangeContext, request: Request) -> Response:
@@ -48,8 +51,8 @@ def _filter_of(fields: Any) -> AclFilter:
     )
 
 
-def _by_resource(acls: list[Acl]) -> list[dict[str, Any]]:
-    resources: dict[tuple[int, str, int], list[dict[str, Any]]] = {}
+def _by_resource(acls: list[Acl]) -> list[Fields]:
+    resources: dict[tuple[int, str, int], list[Fields]] = {}
     for acl in paced(acls):
         entry = {
             "principal": acl.principal,
@@ -91,7 +94,7 @@ def handle_create_acls(node: ChangeContext, request: Request) -> Response:
     return request.respond({"results": [_creation_result(error) for error in node.controller.create_acls(wanted)]})
 
 
-def _creation_result(error: KafkaError | None) -> dict[str, Any]:
+def _creation_result(error: KafkaError | None) -> Fields:
     if error is None:
         return {"error_code": 0, "error_message": ""}
     return error_fields(error)
@@ -114,6 +117,6 @@ def handle_delete_acls(node: ChangeContext, request: Request) -> Response:
     return request.respond({"filter_results": [_deletion_result(found) for found in removed]})
 
 
-def _deletion_result(found: list[Acl]) -> dict[str, Any]:
+def _deletion_result(found: list[Acl]) -> Fields:
     matching = [{"error_code": 0, "error_message": None, **acl._asdict()} for acl in found]
     return {"error_code": 0, "error_message": None, "matching_acls": matching}

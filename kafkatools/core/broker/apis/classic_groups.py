@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from kafkatools.core.broker.apis.contexts import GroupContext
 from kafkatools.core.broker.coordinators.groups.requests import (
@@ -18,6 +18,9 @@ from kafkatools.core.broker.coordinators.groups.service import answered, client_
 from kafkatools.core.broker.metadata.controller.acls import GROUP, READ
 from kafkatools.core.broker.server.requests import Request, Response
 from kafkatools.core.errors import GroupAuthorizationFailed, InconsistentGroupProtocol
+
+if TYPE_CHECKING:
+    from kafkatools.core.protocol.entities import Fields
 
 # JoinGroup
 FIRST_VERSION_OF_REBALANCE_TIMEOUT = 1
@@ -125,5 +128,5 @@ def handle_leave_group(node: GroupContext, request: Request) -> Response:
     return told(node.coordination, request, entity.group_id, {"error_code": code, "members": answers}, _refusal)
 
 
-def _refusal(code: int) -> dict[str, Any]:
+def _refusal(code: int) -> Fields:
     return {"error_code": code, "members": []}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from struct import pack
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kafkatools.core.broker.apis.contexts import ChangeContext, ClusterContext
 from kafkatools.core.broker.coordinators.coordination import Coordination
@@ -26,6 +26,9 @@ from kafkatools.core.errors import (
 from kafkatools.core.protocol.api_versions import ApiKey
 from kafkatools.core.protocol.slices import paced, pausing
 from kafkatools.core.protocol.uuids import uuid_from_text
+
+if TYPE_CHECKING:
+    from kafkatools.core.protocol.entities import Entity, Fields
 
 UNSUPPORTED_VERSION = 35
 INVALID_REQUEST = 42
@@ -68,7 +71,7 @@ def handle_api_versions(node: ClusterContext, request: Request) -> Response:
         entity = request.decode()
         if not (_is_valid(entity.client_software_name) and _is_valid(entity.client_software_version)):
             return _respond_versions(request, {"error_code": INVALID_REQUEST, "api_keys": []})
-    fields: dict[str, Any] = {"error_code": 0, "api_keys": listed_apis(request), "throttle_time": 0}
+    fields: Fields = {"error_code": 0, "api_keys": listed_apis(request), "throttle_time": 0}
     if request.version >= 3:
         from kafkatools.core.broker.metadata.batches import SUPPORTED_FEATURES
 
@@ -87,7 +90,7 @@ def handle_api_versions(node: ClusterContext, request: Request) -> Response:
     return _respond_versions(request, fields)
 
 
-def _respond_versions(request: Request, fields: dict[str, Any]) -> Response:
+def _respond_versions(request: Request, fields: Fields) -> Response:
     """The header of this response is never flexible: a client must be able to read it before it knows the broker."""
     request.is_flexible = False
     return request.respond(fields)
@@ -138,7 +141,7 @@ def handle_describe_cluster(node: ClusterContext, request: Request) -> Response:
     )
 
 
-def _brokers(node: ClusterContext, request: Request, entity: Any) -> list[dict[str, Any]]:
+def _brokers(node: ClusterContext, request: Request, entity: Entity) -> list[Fields]:
     alive = AliveBrokers(node.image, request.listener_name)
     with_fenced = request.version >= FIRST_VERSION_OF_FENCED and entity.include_fenced_brokers
     found = []
@@ -149,7 +152,7 @@ def _brokers(node: ClusterContext, request: Request, entity: Any) -> list[dict[s
     return found
 
 
-def _controllers(node: ClusterContext) -> list[dict[str, Any]]:
+def _controllers(node: ClusterContext) -> list[Fields]:
     return [
         {"broker_id": voter, "host": host, "port": port, "rack": None, "is_fenced": False}
         for voter, (host, port) in sorted(node.controllers.items())
@@ -183,7 +186,7 @@ def handle_find_coordinator(node: ClusterContext, request: Request) -> Response:
     return request.respond({"coordinators": found})
 
 
-def _find_coordinator(node: ClusterContext, request: Request, kind: int, key: str) -> dict[str, Any]:
+def _find_coordinator(node: ClusterContext, request: Request, kind: int, key: str) -> Fields:
     try:
         if kind not in (GROUP, TRANSACTION, SHARE) or (kind == SHARE and request.version < FIRST_VERSION_OF_SHARE):
             raise InvalidRequest()

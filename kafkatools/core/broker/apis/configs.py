@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kafkatools.core.broker.apis.contexts import ChangeContext
 from kafkatools.core.broker.metadata import config_entries as entries
@@ -38,6 +38,9 @@ from kafkatools.core.errors import (
 from kafkatools.core.protocol.messages import Shared
 from kafkatools.core.protocol.slices import paced
 
+if TYPE_CHECKING:
+    from kafkatools.core.protocol.entities import Entity, Fields
+
 DESCRIBED_KINDS = (TOPIC_RESOURCE, BROKER_RESOURCE, BROKER_LOGGER_RESOURCE, CLIENT_METRICS_RESOURCE, GROUP_RESOURCE)
 LISTED_KINDS = (GROUP_RESOURCE, CLIENT_METRICS_RESOURCE, BROKER_LOGGER_RESOURCE, BROKER_RESOURCE, TOPIC_RESOURCE)
 
@@ -70,7 +73,7 @@ def handle_describe_configs(node: ChangeContext, request: Request) -> Response:
     return request.respond({"results": [_describe(node, request, each, wanted) for each in paced(_distinct(entity))]})
 
 
-def _distinct(entity: Any) -> list[Any]:
+def _distinct(entity: Entity) -> list[Any]:
     """The resources without repetitions: one that is named a thousand times is described once."""
     by_name = {
         (int(each.resource_type), each.resource_name, each.configuration_keys): each for each in entity.resources
@@ -78,7 +81,7 @@ def _distinct(entity: Any) -> list[Any]:
     return list(by_name.values())
 
 
-def _describe(node: ChangeContext, request: Request, resource: Any, wanted: _Wanted) -> dict[str, Any]:
+def _describe(node: ChangeContext, request: Request, resource: Entity, wanted: _Wanted) -> Fields:
     kind, name = int(resource.resource_type), resource.resource_name
     result = {"resource_type": kind, "resource_name": name}
     try:
@@ -165,7 +168,7 @@ def _check_node_id(node: ChangeContext, name: str) -> None:
 
 
 def answer_each(
-    request: Request, entity: Any, alter: Callable[[tuple[int, str], Sequence[Any], bool], None]
+    request: Request, entity: Entity, alter: Callable[[tuple[int, str], Sequence[Any], bool], None]
 ) -> Response:
     """Have `alter` change one resource after the other; each has an answer of its own."""
     responses = []

@@ -146,7 +146,7 @@ def _describe(node: GroupContext, request: Request, group_id: str) -> Descriptio
     }
 
 
-def _member(node: GroupContext, group: ConsumerGroup, member: ConsumerMember) -> dict[str, Any]:
+def _member(node: GroupContext, group: ConsumerGroup, member: ConsumerMember) -> Fields:
     topics = node.groups.consumer.topics
     has = {topic_id: set(partitions) for topic_id, partitions in member.assigned.items()}
     for topic_id, partitions in member.pending_revocation.items():

@@ -5,7 +5,7 @@ directories of replicas. All need CLUSTER_ACTION.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kafkatools.core.broker.apis.contexts import ControllerContext
 from kafkatools.core.broker.metadata.controller.configs import error_fields
@@ -13,12 +13,15 @@ from kafkatools.core.broker.server.apis import ensure_permitted
 from kafkatools.core.broker.server.requests import Request, Response
 from kafkatools.core.errors import KafkaError
 
+if TYPE_CHECKING:
+    from kafkatools.core.protocol.entities import Entity, Fields
+
 
 def answered(
     node: ControllerContext,
     request: Request,
-    ask: Callable[[Any], dict[str, Any]],
-    refused: Mapping[str, Any] | Callable[[KafkaError], dict[str, Any]],
+    ask: Callable[[Any], Fields],
+    refused: Mapping[str, Any] | Callable[[KafkaError], Fields],
 ) -> Response:
     """The answer to a node of the cluster: the fields that `ask` makes of the request, or the error's code and
     `refused`, which may be made of the error as a whole."""
@@ -34,7 +37,7 @@ def answered(
 def handle_broker_registration(node: ControllerContext, request: Request) -> Response:
     """BrokerRegistration: a broker tells the active controller that it starts, and gets its epoch."""
 
-    def register(entity: Any) -> dict[str, Any]:
+    def register(entity: Entity) -> Fields:
         return {"error_code": 0, "broker_epoch": node.controller.register_broker(entity, node.clock.now_ms())}
 
     return answered(node, request, register, {"broker_epoch": -1})
@@ -49,7 +52,7 @@ def handle_broker_heartbeat(node: ControllerContext, request: Request) -> Respon
 def handle_controller_registration(node: ControllerContext, request: Request) -> Response:
     """ControllerRegistration: a controller says where it listens and what it supports (KIP-919)."""
 
-    def register(entity: Any) -> dict[str, Any]:
+    def register(entity: Entity) -> Fields:
         node.controller.register_controller(entity)
         return {"error_code": 0, "error_message": None}
 
@@ -64,7 +67,7 @@ def handle_alter_partition(node: ControllerContext, request: Request) -> Respons
 def handle_allocate_producer_ids(node: ControllerContext, request: Request) -> Response:
     """AllocateProducerIds: a block of producer ids for a broker."""
 
-    def allocate(entity: Any) -> dict[str, Any]:
+    def allocate(entity: Entity) -> Fields:
         block = node.controller.take_producer_ids(entity.broker_id, entity.broker_epoch)
         return {"error_code": 0, "producer_id_start": block.start, "producer_id_len": len(block)}
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from functools import partial
 from struct import Struct, pack
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kafkatools.core.broker.apis.contexts import ReadContext, ReplicaContext
 from kafkatools.core.broker.metadata.controller.acls import CLUSTER, CLUSTER_ACTION, CLUSTER_NAME, READ, TOPIC
@@ -25,6 +25,9 @@ from kafkatools.core.errors import DecodeError, NotLeaderOrFollower, TopicAuthor
 from kafkatools.core.net.body_reader import NodeEndpoint
 from kafkatools.core.protocol.api_versions import ApiKey, is_flexible
 from kafkatools.core.protocol.varints import unsigned_varint
+
+if TYPE_CHECKING:
+    from kafkatools.core.protocol.entities import Entity
 
 WITH_SESSIONS, FIRST_FROM_FOLLOWERS, BY_ID, FIRST_WITH_LEADERS = 7, 11, 13, 16
 INLINE_BYTES = 4096
@@ -126,7 +129,7 @@ def _read_allowed(
     return [next(results) if name in allowed else denied for name in names]
 
 
-def _from_entity(entity: Any, version: int) -> FetchRequest:
+def _from_entity(entity: Entity, version: int) -> FetchRequest:
     """A request of a version that names topics."""
     wanted = [
         FetchPartition(

@@ -7,7 +7,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import partial
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from kafkatools.core.broker.apis.contexts import GroupContext
 from kafkatools.core.broker.coordinators.groups.classic.group import Group
@@ -20,6 +20,9 @@ from kafkatools.core.broker.server.requests import Request, Response
 from kafkatools.core.errors import CoordinatorLoadInProgress, GroupIdNotFound, KafkaError, TopicAuthorizationFailed
 from kafkatools.core.java.hash_order import topic_order
 from kafkatools.core.protocol.slices import paced
+
+if TYPE_CHECKING:
+    from kafkatools.core.protocol.entities import Fields
 
 # ListGroups
 FIRST_VERSION_OF_STATES = 4
@@ -77,7 +80,7 @@ def operations_of(node: GroupContext, request: Request, group_id: str, is_asked:
     return node.authorized_operations(request, GROUP, group_id)
 
 
-def _answer(node: GroupContext, request: Request, group_id: str) -> dict[str, Any]:
+def _answer(node: GroupContext, request: Request, group_id: str) -> Fields:
     try:
         node.authorize_or_raise(request, DESCRIBE, GROUP, group_id)
         node.groups.ensure_active(group_id)
@@ -86,7 +89,7 @@ def _answer(node: GroupContext, request: Request, group_id: str) -> dict[str, An
         return _not_described(group_id, error.code)
 
 
-def _not_described(group_id: str, error_code: int, message: str | None = None, state: str = "") -> dict[str, Any]:
+def _not_described(group_id: str, error_code: int, message: str | None = None, state: str = "") -> Fields:
     return {
         "error_code": error_code,
         "error_message": message,
@@ -98,7 +101,7 @@ def _not_described(group_id: str, error_code: int, message: str | None = None, s
     }
 
 
-def _describe(node: GroupContext, version: int, group_id: str) -> dict[str, Any]:
+def _describe(node: GroupContext, version: int, group_id: str) -> Fields:
     group = node.groups.groups.get(group_id)
     if not isinstance(group, Group):
         dead = GroupState.DEAD.value
@@ -118,7 +121,7 @@ def _describe(node: GroupContext, version: int, group_id: str) -> dict[str, Any]
     }
 
 
-def _members(group: Group, *, is_stable: bool) -> list[dict[str, Any]]:
+def _members(group: Group, *, is_stable: bool) -> list[Fields]:
     """What members said of themselves holds only while the group is stable."""
     return [
         {

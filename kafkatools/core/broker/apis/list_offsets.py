@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kafkatools.core.broker.apis.contexts import ReplicaContext
 from kafkatools.core.broker.metadata.controller.acls import CLUSTER, CLUSTER_ACTION, CLUSTER_NAME, DESCRIBE, TOPIC
@@ -18,6 +18,9 @@ from kafkatools.core.errors import (
     UnsupportedVersion,
 )
 from kafkatools.core.protocol.slices import paced
+
+if TYPE_CHECKING:
+    from kafkatools.core.protocol.entities import Fields
 
 FIRST_WITH_NOT_AVAILABLE = 5
 NEEDED_VERSION = {-3: 7, -4: 8, -5: 9, -6: 11}
@@ -51,7 +54,7 @@ def handle_list_offsets(node: ReplicaContext, request: Request) -> Response:
     return request.respond({"topics": topics})
 
 
-def _unknown(wanted: Any, error_code: int) -> dict[str, Any]:
+def _unknown(wanted: Any, error_code: int) -> Fields:
     return {
         "partition_index": wanted.partition_index,
         "error_code": error_code,
@@ -61,9 +64,7 @@ def _unknown(wanted: Any, error_code: int) -> dict[str, Any]:
     }
 
 
-def _listed_offset(
-    node: ReplicaContext, request: Request, topic: str, wanted: Any, isolation_level: int
-) -> dict[str, Any]:
+def _listed_offset(node: ReplicaContext, request: Request, topic: str, wanted: Any, isolation_level: int) -> Fields:
     try:
         if wanted.timestamp < -6 or request.version < NEEDED_VERSION.get(wanted.timestamp, 0):
             raise UnsupportedVersion()
@@ -95,7 +96,7 @@ def handle_offset_for_leader_epoch(node: ReplicaContext, request: Request) -> Re
     return request.respond({"topics": topics})
 
 
-def _epoch_end(node: ReplicaContext, request: Request, topic: str, wanted: Any) -> dict[str, Any]:
+def _epoch_end(node: ReplicaContext, request: Request, topic: str, wanted: Any) -> Fields:
     answer = {"partition": wanted.partition, "error_code": 0, "leader_epoch": -1, "end_offset": -1}
     try:
         if not node.authorize(request, CLUSTER_ACTION, CLUSTER, CLUSTER_NAME):

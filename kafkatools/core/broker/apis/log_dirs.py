@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kafkatools.core.broker.apis.contexts import LogDirContext
 from kafkatools.core.broker.server.apis import is_permitted
@@ -15,6 +15,7 @@ from kafkatools.core.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
     from kafkatools.core.log.partition.log_directory import LogDirectory
+    from kafkatools.core.protocol.entities import Fields
 
 
 def handle_describe_log_dirs(node: LogDirContext, request: Request) -> Response:
@@ -28,8 +29,8 @@ def handle_describe_log_dirs(node: LogDirContext, request: Request) -> Response:
     return request.respond({"error_code": 0, "results": results})
 
 
-def _result(node: LogDirContext, directory: LogDirectory, wanted: Mapping[str, set[int]] | None) -> dict[str, Any]:
-    result: dict[str, Any] = {
+def _result(node: LogDirContext, directory: LogDirectory, wanted: Mapping[str, set[int]] | None) -> Fields:
+    result: Fields = {
         "error_code": 0,
         "log_dir": os.path.abspath(directory.path),
         "topics": [],
@@ -50,10 +51,8 @@ def _result(node: LogDirContext, directory: LogDirectory, wanted: Mapping[str, s
     }
 
 
-def _topics(
-    node: LogDirContext, directory: LogDirectory, wanted: Mapping[str, set[int]] | None
-) -> list[dict[str, Any]]:
-    topics: dict[str, list[dict[str, Any]]] = {}
+def _topics(node: LogDirContext, directory: LogDirectory, wanted: Mapping[str, set[int]] | None) -> list[Fields]:
+    topics: dict[str, list[Fields]] = {}
     for name, log in paced(sorted(directory.logs.items(), key=lambda item: item[0])):
         if wanted is not None and name.partition not in wanted.get(name.topic, ()):
             continue

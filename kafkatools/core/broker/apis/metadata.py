@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kafkatools.core.broker.apis.contexts import MetadataContext
 from kafkatools.core.broker.metadata.controller import topics
@@ -25,6 +25,9 @@ from kafkatools.core.errors import (
 )
 from kafkatools.core.protocol.api_versions import ApiKey
 from kafkatools.core.protocol.slices import paced, pausing
+
+if TYPE_CHECKING:
+    from kafkatools.core.protocol.entities import Fields
 
 NONE = 0
 NOT_ASKED = -(2**31)
@@ -60,7 +63,7 @@ def handle_metadata(node: MetadataContext, request: Request) -> Response:
         for topic in paced(found):
             if topic["error_code"] != TopicAuthorizationFailed.code:
                 topic["topic_authorized_operations"] = node.authorized_operations(request, TOPIC, topic["name"] or "")
-    fields: dict[str, Any] = {
+    fields: Fields = {
         "brokers": [_broker(alive, broker) for broker in alive.named_by(node.node_id)],
         "topics": _with_names(found, version),
         "controller_id": node.node_id,
@@ -73,12 +76,12 @@ def handle_metadata(node: MetadataContext, request: Request) -> Response:
     return request.respond(fields)
 
 
-def _broker(alive: AliveBrokers, broker: BrokerState) -> dict[str, Any]:
+def _broker(alive: AliveBrokers, broker: BrokerState) -> Fields:
     host, port = alive.addresses[broker.broker_id]
     return {"node_id": broker.broker_id, "host": host, "port": port, "rack": broker.rack}
 
 
-def _with_names(found: list[dict[str, Any]], version: int) -> list[dict[str, Any]]:
+def _with_names(found: list[Fields], version: int) -> list[Fields]:
     return found if version >= 12 else [{**each, "name": each["name"] or ""} for each in found]
 
 
@@ -105,7 +108,7 @@ def _refused(request: Request, wanted: Sequence[Any], error: KafkaError) -> Resp
 
 def _named(
     node: MetadataContext, request: Request, wanted: Sequence[Any], alive: AliveBrokers, *, allow_creation: bool
-) -> list[dict[str, Any]]:
+) -> list[Fields]:
     ids = dict.fromkeys(topic_id for each in wanted if (topic_id := getattr(each, "topic_id", None)) is not None)
     if ids:
         return [_by_id(node, request, topic_id, alive) for topic_id in paced(ids)]
@@ -113,7 +116,7 @@ def _named(
     return [_by_name(node, request, name, alive, allow_creation=allow_creation) for name in paced(names)]
 
 
-def _by_id(node: MetadataContext, request: Request, topic_id: uuid.UUID, alive: AliveBrokers) -> dict[str, Any]:
+def _by_id(node: MetadataContext, request: Request, topic_id: uuid.UUID, alive: AliveBrokers) -> Fields:
     topic = node.image.topics_by_id.get(topic_id)
     if topic is None:
         return {**_missing(None, UnknownTopicId.code), "topic_id": topic_id}
@@ -124,7 +127,7 @@ def _by_id(node: MetadataContext, request: Request, topic_id: uuid.UUID, alive: 
 
 def _by_name(
     node: MetadataContext, request: Request, name: str, alive: AliveBrokers, *, allow_creation: bool
-) -> dict[str, Any]:
+) -> Fields:
     if not node.authorize(request, DESCRIBE, TOPIC, name):
         return {**_missing(name, TopicAuthorizationFailed.code), "is_internal": False}
     topic = node.image.topics.get(name)
@@ -153,7 +156,7 @@ def auto_create(node: MetadataContext, name: str) -> int:
     return UnknownTopicOrPartition.code
 
 
-def topic_fields(topic: TopicState, alive: AliveBrokers, version: int) -> dict[str, Any]:
+def topic_fields(topic: TopicState, alive: AliveBrokers, version: int) -> Fields:
     """A topic with all fields of the newest version."""
     return {
         "error_code": NONE,
@@ -166,7 +169,7 @@ def topic_fields(topic: TopicState, alive: AliveBrokers, version: int) -> dict[s
     }
 
 
-def _missing(name: str | None, error_code: int) -> dict[str, Any]:
+def _missing(name: str | None, error_code: int) -> Fields:
     return {
         "error_code": error_code,
         "name": name,
@@ -204,8 +207,8 @@ def handle_describe_topic_partitions(node: MetadataContext, request: Request) ->
 
 def _page(
     node: MetadataContext, names: list[str], first: int, limit: int, alive: AliveBrokers
-) -> tuple[list[dict[str, Any]], dict[str, Any] | None]:
-    topics: list[dict[str, Any]] = []
+) -> tuple[list[Fields], Fields | None]:
+    topics: list[Fields] = []
     left = limit
     for name in paced(names):
         if left == 0:
@@ -219,9 +222,7 @@ def _page(
     return topics, None
 
 
-def _topic(
-    node: MetadataContext, name: str, first: int, limit: int, alive: AliveBrokers
-) -> tuple[dict[str, Any], int | None]:
+def _topic(node: MetadataContext, name: str, first: int, limit: int, alive: AliveBrokers) -> tuple[Fields, int | None]:
     topic = node.image.topics.get(name)
     if topic is None:
         return _unknown_topic(name), None
@@ -241,7 +242,7 @@ def _topic(
     return fields, indexes[limit] if len(indexes) > limit else None
 
 
-def _unknown_topic(name: str) -> dict[str, Any]:
+def _unknown_topic(name: str) -> Fields:
     try:
         validate_name(name)
     except InvalidTopic as error:
@@ -249,5 +250,5 @@ def _unknown_topic(name: str) -> dict[str, Any]:
     return _failed(name, UnknownTopicOrPartition.code)
 
 
-def _failed(name: str, error_code: int) -> dict[str, Any]:
+def _failed(name: str, error_code: int) -> Fields:
     return {"error_code": error_code, "name": name, "topic_id": None, "is_internal": False, "partitions": []}

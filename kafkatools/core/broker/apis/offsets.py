@@ -33,6 +33,7 @@ from kafkatools.core.protocol.slices import current_pause, paced, paced_sorted, 
 
 if TYPE_CHECKING:
     from kafkatools.core.broker.metadata.image import TopicState
+    from kafkatools.core.protocol.entities import Entity, Fields
 
 # OffsetCommit
 LONG_MAX = 2**63 - 1
@@ -85,7 +86,7 @@ def handle_offset_commit(node: GroupContext, request: Request) -> Response:
 
 def _commit(
     node: GroupContext,
-    entity: Any,
+    entity: Entity,
     identity: MemberIdentity,
     version: int,
     offsets: Sequence[tuple[Place, CommittedOffset]],
@@ -100,7 +101,9 @@ def _commit(
     return node.groups.commit(entity.group_id, offsets, records) if offsets else None
 
 
-def _when_kept(node: GroupContext, request: Request, entity: Any, answers: Answers, status: ProduceStatus) -> Response:
+def _when_kept(
+    node: GroupContext, request: Request, entity: Entity, answers: Answers, status: ProduceStatus
+) -> Response:
     response, version = Deferred(request), request.version
 
     def complete(code: int) -> None:
@@ -123,7 +126,7 @@ def _respond_commit(request: Request, answers: Answers) -> Response:
     return request.respond({"topics": topics})
 
 
-def _commit_topic(node: GroupContext, version: int, topic: Any) -> tuple[TopicState | None, int]:
+def _commit_topic(node: GroupContext, version: int, topic: Entity) -> tuple[TopicState | None, int]:
     image = node.image
     if version >= FIRST_OFFSET_COMMIT_VERSION_OF_IDS:
         found = image.topics_by_id.get(topic.topic_id) if topic.topic_id is not None else None
@@ -131,7 +134,7 @@ def _commit_topic(node: GroupContext, version: int, topic: Any) -> tuple[TopicSt
     return image.topics.get(topic.name), UnknownTopicOrPartition.code
 
 
-def _commit_failed(node: GroupContext, version: int, entity: Any, error: KafkaError) -> Answers:
+def _commit_failed(node: GroupContext, version: int, entity: Entity, error: KafkaError) -> Answers:
     """Nothing was committed: every partition says why."""
     answers = []
     for topic in paced(entity.topics):
@@ -161,7 +164,7 @@ class _Taking:
         self._now_ms = node.clock.wall_ms()
         self._max_bytes = node.config.offset_metadata_max_bytes
 
-    def topic(self, topic: Any) -> list[dict[str, int]]:
+    def topic(self, topic: Entity) -> list[dict[str, int]]:
         """The answers of the topic's partitions should the commit work."""
         found, missing_code = _commit_topic(self._node, self._request.version, topic)
         name = getattr(topic, "name", None) if found is None else found.name
@@ -194,7 +197,7 @@ class _Taking:
         return 0
 
 
-def _expiry(node: GroupContext, entity: Any, version: int) -> int | None:
+def _expiry(node: GroupContext, entity: Entity, version: int) -> int | None:
     """Old versions may name how long the offset is kept; -1 is the broker's setting."""
     if version > LAST_VERSION_OF_RETENTION:
         return None
@@ -275,7 +278,7 @@ class _Fetch:
             ],
         )
 
-    def _topic(self, topic: Any) -> TopicRows:
+    def _topic(self, topic: Entity) -> TopicRows:
         name, topic_id = getattr(topic, "name", None), getattr(topic, "topic_id", None)
         if self._request.version >= FIRST_OFFSET_FETCH_VERSION_OF_IDS:
             name = self._node.replicas.topic_name(topic_id)
@@ -340,7 +343,7 @@ def _deletion_refusal(node: GroupContext, request: Request, group: AnyGroup, top
     return GroupSubscribedToTopic.code if group.is_subscribed_to(topic) else 0
 
 
-def _answer_deletion(node: GroupContext, topic: Any, code: int) -> dict[str, Any]:
+def _answer_deletion(node: GroupContext, topic: Entity, code: int) -> Fields:
     image = node.image.topics.get(topic.name)
     known = image.partitions if image is not None else {}
     partitions = [

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from kafkatools.core.broker.apis.contexts import TransactionContext
 from kafkatools.core.broker.coordinators.transactions.coordinator import NOBODY, ProducerIdentity
@@ -27,6 +27,9 @@ from kafkatools.core.errors import (
 from kafkatools.core.java.hash_order import hash_order
 from kafkatools.core.java.hashes import long_hash
 from kafkatools.core.protocol.slices import paced
+
+if TYPE_CHECKING:
+    from kafkatools.core.protocol.entities import Entity, Fields
 
 # InitProducerId
 FIRST_VERSION_OF_IDENTITY = 3
@@ -60,7 +63,7 @@ def handle_init_producer_id(node: TransactionContext, request: Request) -> Respo
     return response.result()
 
 
-def _authorize(node: TransactionContext, request: Request, entity: Any) -> None:
+def _authorize(node: TransactionContext, request: Request, entity: Entity) -> None:
     if entity.transactional_id is not None:
         node.authorize_or_raise(request, WRITE, TRANSACTIONAL_ID, entity.transactional_id)
     elif not (
@@ -69,7 +72,7 @@ def _authorize(node: TransactionContext, request: Request, entity: Any) -> None:
         raise ClusterAuthorizationFailed()
 
 
-def _expected(version: int, entity: Any) -> ProducerIdentity | None:
+def _expected(version: int, entity: Entity) -> ProducerIdentity | None:
     """Both parts of an identity or none."""
     if version < FIRST_VERSION_OF_IDENTITY:
         return None
@@ -95,7 +98,7 @@ def handle_describe_producers(node: TransactionContext, request: Request) -> Res
     return request.respond({"topics": topics})
 
 
-def _describe(node: TransactionContext, request: Request, topic: str, index: int) -> dict[str, Any]:
+def _describe(node: TransactionContext, request: Request, topic: str, index: int) -> Fields:
     try:
         node.authorize_or_raise(request, READ, TOPIC, topic)
         replica = node.replicas.partitions.get(topic, {}).get(index)

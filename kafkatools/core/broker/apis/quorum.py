@@ -6,7 +6,7 @@ Not done: directories of voters and replicas (newer versions carry them; the vot
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kafkatools.core.broker.apis.contexts import QuorumContext
 from kafkatools.core.broker.metadata.controller.topics import METADATA_TOPIC
@@ -18,9 +18,10 @@ from kafkatools.core.errors import KafkaError, NotController, NotLeaderOrFollowe
 if TYPE_CHECKING:
     from kafkatools.core.broker.metadata.quorum.quorum_description import ReplicaDescription
     from kafkatools.core.broker.metadata.quorum.raft import Raft
+    from kafkatools.core.protocol.entities import Fields
 
 
-def allowed_raft(node: QuorumContext, request: Request) -> tuple[Raft, dict[str, Any] | None]:
+def allowed_raft(node: QuorumContext, request: Request) -> tuple[Raft, Fields | None]:
     """This node's member of the quorum, and the response for one who may not talk to it. A node without one closes the
     connection."""
     raft = node.raft
@@ -96,7 +97,7 @@ def handle_describe_quorum(node: QuorumContext, request: Request) -> Response:
     return request.respond({"error_code": 0, "error_message": "", "topics": topics, "nodes": nodes})
 
 
-def _nodes(node: QuorumContext) -> list[dict[str, Any]]:
+def _nodes(node: QuorumContext) -> list[Fields]:
     raft = node.raft
     addresses = {node.node_id: (node.advertised_host, node.advertised_port)} if raft is None else raft.voters
     name = "CONTROLLER" if raft is None else raft.settings.listener_name
@@ -106,7 +107,7 @@ def _nodes(node: QuorumContext) -> list[dict[str, Any]]:
     ]
 
 
-def _described(node: QuorumContext, raft: Raft) -> dict[str, Any]:
+def _described(node: QuorumContext, raft: Raft) -> Fields:
     try:
         found = raft.describe(node.clock.now_ms())
     except NotController:
@@ -122,12 +123,12 @@ def _described(node: QuorumContext, raft: Raft) -> dict[str, Any]:
     }
 
 
-def _replica(found: ReplicaDescription) -> dict[str, Any]:
+def _replica(found: ReplicaDescription) -> Fields:
     return {"replica_directory_id": None, **found._asdict()}
 
 
-def _partition(node: QuorumContext, index: int, is_right: bool) -> dict[str, Any]:
-    fields: dict[str, Any] = {
+def _partition(node: QuorumContext, index: int, is_right: bool) -> Fields:
+    fields: Fields = {
         "partition_index": index,
         "error_code": 0,
         "error_message": "",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from kafkatools.core.broker.apis.contexts import ChangeContext
 from kafkatools.core.broker.metadata.controller.configs import error_fields, outcome_fields
@@ -12,6 +12,9 @@ from kafkatools.core.broker.server.apis import ensure_permitted
 from kafkatools.core.broker.server.requests import Request, Response
 from kafkatools.core.errors import KafkaError, NoReassignmentInProgress
 from kafkatools.core.protocol.slices import paced
+
+if TYPE_CHECKING:
+    from kafkatools.core.protocol.entities import Fields
 
 
 def handle_alter_partition_reassignments(node: ChangeContext, request: Request) -> Response:
@@ -52,7 +55,7 @@ def handle_alter_partition_reassignments(node: ChangeContext, request: Request) 
     )
 
 
-def _reassigned(index: int, error: KafkaError | None) -> dict[str, Any]:
+def _reassigned(index: int, error: KafkaError | None) -> Fields:
     if isinstance(error, NoReassignmentInProgress):
         return {"partition_index": index, "error_code": error.code, "error_message": None}
     return {"partition_index": index, **outcome_fields(error)}
@@ -74,7 +77,7 @@ def handle_list_partition_reassignments(node: ChangeContext, request: Request) -
     return request.respond({"error_code": 0, "error_message": None, "topics": topics})
 
 
-def _ongoing(partition: PartitionState) -> dict[str, Any]:
+def _ongoing(partition: PartitionState) -> Fields:
     return {
         "partition_index": partition.partition_id,
         "replicas": partition.replicas,
@@ -106,9 +109,9 @@ def handle_elect_leaders(node: ChangeContext, request: Request) -> Response:
     return request.respond({"error_code": 0, "replica_election_results": results})
 
 
-def _elected_topic(name: str, partitions: list[dict[str, Any]]) -> dict[str, Any]:
+def _elected_topic(name: str, partitions: list[Fields]) -> Fields:
     return {"topic": name, "partition_result": partitions}
 
 
-def _elected(index: int, error: KafkaError | None) -> dict[str, Any]:
+def _elected(index: int, error: KafkaError | None) -> Fields:
     return {"partition_id": index, **outcome_fields(error)}

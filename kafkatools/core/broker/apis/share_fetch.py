@@ -5,7 +5,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from struct import Struct, pack
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kafkatools.core.broker.apis.consumer_groups import message_of
 from kafkatools.core.broker.apis.contexts import ShareContext
@@ -29,6 +29,9 @@ from kafkatools.core.errors import (
 )
 from kafkatools.core.protocol.uuids import UUID_ZERO
 from kafkatools.core.protocol.varints import unsigned_varint
+
+if TYPE_CHECKING:
+    from kafkatools.core.protocol.entities import Entity, Fields
 
 # ShareFetch
 FIRST_VERSION_OF_MODES = 2
@@ -77,7 +80,7 @@ def handle_share_fetch(node: ShareContext, request: Request) -> Response:
 
 
 def _session(
-    node: ShareContext, request: Request, entity: Any, said: Mapping[ShareKey, object], *, has_acknowledgements: bool
+    node: ShareContext, request: Request, entity: Entity, said: Mapping[ShareKey, object], *, has_acknowledgements: bool
 ) -> ShareSession | None:
     """The session, None when it is to end. Raises a KafkaError."""
     group_id, member_id = entity.group_id or "", entity.member_id or ""
@@ -99,7 +102,7 @@ def _session(
     )
 
 
-def _is_bad_renewal(request: Request, entity: Any) -> bool:
+def _is_bad_renewal(request: Request, entity: Entity) -> bool:
     """Whether a request that renews locks asks for records too (KIP-1222)."""
     if request.version < FIRST_VERSION_OF_MODES or not entity.is_renew_ack:
         return False
@@ -138,7 +141,7 @@ class _Answer:
         return self._later.result()
 
 
-def _fetch(node: ShareContext, entity: Any, session: ShareSession, wish: Wish, answer: _Answer) -> None:
+def _fetch(node: ShareContext, entity: Entity, session: ShareSession, wish: Wish, answer: _Answer) -> None:
     keys = [ShareKey(answer.group_id, *place) for place in session.partitions]
     refused = _refused(node, answer.request, keys)
     allowed = [key for key in keys if key not in refused]
@@ -357,8 +360,8 @@ def _check(acknowledgements: Sequence[Acknowledgement], *, may_renew: bool) -> N
 
 def _fields(
     node: ShareContext, request: Request, group_id: str, refusal: Outcome, outcomes: Mapping[ShareKey, Outcome]
-) -> dict[str, Any]:
-    topics: dict[Any, list[dict[str, Any]]] = {}
+) -> Fields:
+    topics: dict[Any, list[Fields]] = {}
     leaders: set[int] = set()
     for key, (code, message) in outcomes.items():
         leader = leader_of(node, key, code)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kafkatools.core.broker.apis.contexts import ShareContext
 from kafkatools.core.broker.apis.share_groups import ensure_enabled
@@ -19,6 +19,9 @@ from kafkatools.core.broker.server.deferred import Deferred
 from kafkatools.core.broker.server.requests import Request, Response
 from kafkatools.core.errors import KafkaError, TopicAuthorizationFailed, UnknownTopicOrPartition, error_for_code
 from kafkatools.core.protocol.api_versions import ApiKey
+
+if TYPE_CHECKING:
+    from kafkatools.core.protocol.entities import Entity, Fields
 
 UNKNOWN = -1
 NOTHING_KEPT = "There is no offset information to delete."
@@ -35,12 +38,12 @@ def handle_describe_share_group_offsets(node: ShareContext, request: Request) ->
     return later.result()
 
 
-Places = list[tuple[ShareKey, dict[str, Any]]]
+Places = list[tuple[ShareKey, Fields]]
 """Answers of partitions that are to be filled in."""
 
 
-def _group(node: ShareContext, request: Request, asked: Any, places: Places) -> dict[str, Any]:
-    answer: dict[str, Any] = {"group_id": asked.group_id, "topics": [], "error_code": 0, "error_message": None}
+def _group(node: ShareContext, request: Request, asked: Entity, places: Places) -> Fields:
+    answer: Fields = {"group_id": asked.group_id, "topics": [], "error_code": 0, "error_message": None}
     try:
         ensure_enabled(node)
         node.authorize_or_raise(request, DESCRIBE, GROUP, asked.group_id)
@@ -54,7 +57,7 @@ def _group(node: ShareContext, request: Request, asked: Any, places: Places) -> 
     return answer
 
 
-def _all(node: ShareContext, request: Request, group: ShareGroup, places: Places) -> list[dict[str, Any]]:
+def _all(node: ShareContext, request: Request, group: ShareGroup, places: Places) -> list[Fields]:
     found = []
     for topic_id, (name, partitions) in group.states.initialized.items():
         topic = node.image.topics_by_id.get(topic_id)
@@ -63,7 +66,7 @@ def _all(node: ShareContext, request: Request, group: ShareGroup, places: Places
     return found
 
 
-def _named(node: ShareContext, request: Request, asked: Any, places: Places) -> list[dict[str, Any]]:
+def _named(node: ShareContext, request: Request, asked: Entity, places: Places) -> list[Fields]:
     found = []
     for wanted in asked.topics:
         topic = node.image.topics.get(wanted.topic_name)
@@ -76,14 +79,14 @@ def _named(node: ShareContext, request: Request, asked: Any, places: Places) -> 
     return found
 
 
-def _refused(wanted: Any, error: KafkaError) -> dict[str, Any]:
+def _refused(wanted: Any, error: KafkaError) -> Fields:
     partitions = [
         {**_partition(index), "error_code": error.code, "error_message": str(error)} for index in wanted.partitions
     ]
     return {"topic_name": wanted.topic_name, "topic_id": None, "partitions": partitions}
 
 
-def _partition(index: int) -> dict[str, Any]:
+def _partition(index: int) -> Fields:
     return {
         "partition_index": index,
         "start_offset": UNKNOWN,
@@ -94,7 +97,7 @@ def _partition(index: int) -> dict[str, Any]:
     }
 
 
-def _described_topic(group_id: str, topic: TopicState, indexes: Any, places: Places) -> dict[str, Any]:
+def _described_topic(group_id: str, topic: TopicState, indexes: Any, places: Places) -> Fields:
     partitions = [_partition(index) for index in indexes]
     places += [(ShareKey(group_id, topic.topic_id, each["partition_index"]), each) for each in partitions]
     return {"topic_name": topic.name, "topic_id": topic.topic_id, "partitions": partitions}
@@ -117,7 +120,7 @@ def _fill(node: ShareContext, places: Places, done: Callable[[], None]) -> None:
 def _take(
     node: ShareContext,
     key: ShareKey,
-    answer: dict[str, Any],
+    answer: Fields,
     filled: Callable[[], None],
     error: KafkaError | None,
     state: ShareState | None,
@@ -133,7 +136,7 @@ def _take(
     filled()
 
 
-def _take_end(answer: dict[str, Any], done: int, filled: Callable[[], None], end: int | None) -> None:
+def _take_end(answer: Fields, done: int, filled: Callable[[], None], end: int | None) -> None:
     if end is not None:
         answer["lag"] = max(0, end - done)
     filled()
@@ -191,12 +194,12 @@ def handle_alter_share_group_offsets(node: ShareContext, request: Request) -> Re
     return later.result()
 
 
-def failed(error: KafkaError) -> dict[str, Any]:
+def failed(error: KafkaError) -> Fields:
     """Nothing was done."""
     return {"error_code": coordinator_error_code(error), "error_message": str(error), "responses": []}
 
 
-def tell_when_committed(node: ShareContext, group_id: str, later: Deferred, responses: list[dict[str, Any]]) -> None:
+def tell_when_committed(node: ShareContext, group_id: str, later: Deferred, responses: list[Fields]) -> None:
     """Answer when what was written of the group is committed."""
 
     def committed(code: int) -> None:
@@ -209,7 +212,7 @@ def tell_when_committed(node: ShareContext, group_id: str, later: Deferred, resp
 
 
 def _wanted(
-    node: ShareContext, request: Request, entity: Any
+    node: ShareContext, request: Request, entity: Entity
 ) -> tuple[dict[str, dict[int, int]], dict[tuple[str, int], KafkaError]]:
     """The offsets to set by topic and partition, and those that cannot be."""
     offsets: dict[str, dict[int, int]] = {}
@@ -228,7 +231,7 @@ def _wanted(
     return offsets, refused
 
 
-def _altered_topic(node: ShareContext, topic: Any, refused: dict[tuple[str, int], KafkaError]) -> dict[str, Any]:
+def _altered_topic(node: ShareContext, topic: Entity, refused: dict[tuple[str, int], KafkaError]) -> Fields:
     known = node.image.topics.get(topic.topic_name)
     partitions = []
     for partition in topic.partitions:
@@ -272,7 +275,7 @@ def handle_delete_share_group_offsets(node: ShareContext, request: Request) -> R
     return later.result()
 
 
-def _forgotten_topic(node: ShareContext, name: str, error: KafkaError | None) -> dict[str, Any]:
+def _forgotten_topic(node: ShareContext, name: str, error: KafkaError | None) -> Fields:
     known = node.image.topics.get(name)
     return {
         "topic_name": name,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from kafkatools.core.broker.apis.consumer_groups import heartbeat_refusal, message_of
 from kafkatools.core.broker.apis.contexts import ShareContext
@@ -15,6 +15,9 @@ from kafkatools.core.broker.metadata.controller.acls import DESCRIBE, GROUP, REA
 from kafkatools.core.broker.server.requests import Request, Response
 from kafkatools.core.errors import GroupAuthorizationFailed, InvalidGroupId, KafkaError, UnsupportedVersion
 from kafkatools.core.protocol.slices import paced
+
+if TYPE_CHECKING:
+    from kafkatools.core.protocol.entities import Fields
 
 FEATURE = "share.version"
 ASSIGNOR = "simple"
@@ -84,7 +87,7 @@ def _describe(node: ShareContext, request: Request, group_id: str) -> Descriptio
     }
 
 
-def _member(node: ShareContext, member: ShareMember) -> dict[str, Any]:
+def _member(node: ShareContext, member: ShareMember) -> Fields:
     return {
         "member_id": member.member_id,
         "rack_id": member.rack_id,

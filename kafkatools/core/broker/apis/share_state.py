@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kafkatools.core.broker.apis.contexts import ShareContext
 from kafkatools.core.broker.coordinators.share_state.coordinator import ShareCoordinator
@@ -17,6 +17,9 @@ from kafkatools.core.broker.coordinators.share_state.state_requests import Outco
 from kafkatools.core.broker.server.apis import is_permitted
 from kafkatools.core.broker.server.requests import Request, Response
 
+if TYPE_CHECKING:
+    from kafkatools.core.protocol.entities import Entity
+
 # WriteShareGroupState
 FIRST_VERSION_OF_COUNTS = 1
 NO_SUMMARY = {"state_epoch": 0, "leader_epoch": 0, "start_offset": 0, "delivery_complete_count": -1}
@@ -27,7 +30,7 @@ def handle_initialize_share_group_state(node: ShareContext, request: Request) ->
     return answer(is_permitted(node, request), node.coordination, request, _initialize, {})
 
 
-def _initialize(states: ShareCoordinator, key: ShareKey, asked: Any) -> Outcome:
+def _initialize(states: ShareCoordinator, key: ShareKey, asked: Entity) -> Outcome:
     return {}, states.initialize(key, asked.state_epoch, asked.start_offset)
 
 
@@ -37,7 +40,7 @@ def handle_read_share_group_state(node: ShareContext, request: Request) -> Respo
     return answer(is_permitted(node, request), node.coordination, request, _read_state, refused)
 
 
-def _read_state(states: ShareCoordinator, key: ShareKey, asked: Any) -> Outcome:
+def _read_state(states: ShareCoordinator, key: ShareKey, asked: Entity) -> Outcome:
     state = states.read(key, asked.leader_epoch)
     fields = {
         "state_epoch": state.state_epoch,
@@ -51,7 +54,7 @@ def handle_write_share_group_state(node: ShareContext, request: Request) -> Resp
     """WriteShareGroupState: what changed in share partitions (KIP-932, KIP-1226). One answer for each partition."""
     has_count = request.version >= FIRST_VERSION_OF_COUNTS
 
-    def write(states: ShareCoordinator, key: ShareKey, asked: Any) -> Outcome:
+    def write(states: ShareCoordinator, key: ShareKey, asked: Entity) -> Outcome:
         count = asked.delivery_complete_count if has_count else UNINITIALIZED_COUNT
         batches = batches_of(asked.state_batches)
         update = ShareUpdate(asked.state_epoch, asked.leader_epoch, asked.start_offset, count, batches)

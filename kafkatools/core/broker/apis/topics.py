@@ -5,7 +5,7 @@ from __future__ import annotations
 import uuid
 from collections import Counter
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kafkatools.core.broker.apis.contexts import ChangeContext, ReplicaContext
 from kafkatools.core.broker.metadata.config_entries import describe_values
@@ -35,6 +35,9 @@ from kafkatools.core.errors import (
     UnknownTopicOrPartition,
 )
 
+if TYPE_CHECKING:
+    from kafkatools.core.protocol.entities import Fields
+
 _NOTHING = {"num_partitions": -1, "replication_factor": -1}
 Wanted = tuple[str | None, uuid.UUID | None]
 _Outcome = DeleteRecordsStatus | int
@@ -50,7 +53,7 @@ def handle_create_topics(node: ChangeContext, request: Request) -> Response:
     entity = request.decode()
     counts = Counter(topic.name for topic in entity.topics)
     may_create = node.authorize(request, CREATE, CLUSTER, CLUSTER_NAME)
-    answers: dict[str, dict[str, Any]] = {}
+    answers: dict[str, Fields] = {}
     wanted = []
     for topic in entity.topics:
         if counts[topic.name] > 1:
@@ -76,7 +79,7 @@ def _new_topic(topic: Any) -> NewTopic:
     )
 
 
-def _refused_topic(name: str, error: KafkaError) -> dict[str, Any]:
+def _refused_topic(name: str, error: KafkaError) -> Fields:
     return {"name": name, **error_fields(error), "configs": [], **_NOTHING}
 
 
@@ -86,10 +89,10 @@ def _created_topic(
     result: TopicState | KafkaError,
     overrides: Mapping[str, str | None],
     name: str,
-) -> dict[str, Any]:
+) -> Fields:
     if isinstance(result, KafkaError):
         return _refused_topic(name, result)
-    answer: dict[str, Any] = {"name": name, "topic_id": result.topic_id, "error_code": 0, "error_message": None}
+    answer: Fields = {"name": name, "topic_id": result.topic_id, "error_code": 0, "error_message": None}
     if not node.authorize(request, DESCRIBE_CONFIGS, TOPIC, name):
         return {**answer, **_NOTHING, "configs": [], "topic_config_error_code": TopicAuthorizationFailed.code}
     given = {key: value for key, value in overrides.items() if value is not None}
@@ -117,7 +120,7 @@ def handle_delete_topics(node: ChangeContext, request: Request) -> Response:
         wanted = [(name, None) for name in entity.topic_names]
     ids = {topic_id for name, topic_id in wanted if name is None and topic_id is not None}
     counts = Counter(wanted)
-    answers: dict[Wanted, dict[str, Any]] = {}
+    answers: dict[Wanted, Fields] = {}
     for each in sorted(wanted, key=lambda each: each[0] is None):
         if each not in answers:
             answer = _delete_topic(node, request, each, counts, ids)
@@ -134,7 +137,7 @@ def _is_named_too(node: ChangeContext, topic_id: uuid.UUID | None, wanted: Mappi
 
 def _delete_topic(
     node: ChangeContext, request: Request, each: Wanted, wanted: Mapping[Wanted, int], ids: set[uuid.UUID]
-) -> dict[str, Any]:
+) -> Fields:
     name, topic_id = each
     try:
         if not node.controller.effective_config.delete_topic_enable:
@@ -263,7 +266,7 @@ def _answer_deletions(request: Request, outcomes: list[tuple[str, list[tuple[int
     return request.respond({"topics": topics})
 
 
-def _deletion_result(index: int, outcome: _Outcome) -> dict[str, Any]:
+def _deletion_result(index: int, outcome: _Outcome) -> Fields:
     if isinstance(outcome, int):
         return {"partition_index": index, "low_watermark": -1, "error_code": outcome}
     return {"partition_index": index, "low_watermark": outcome.low_watermark, "error_code": outcome.error_code}

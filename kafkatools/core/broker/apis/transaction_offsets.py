@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING
 
 from kafkatools.core.broker.apis.contexts import TransactionContext
 from kafkatools.core.broker.coordinators.groups.errors import coordinator_error_code
@@ -29,6 +29,9 @@ from kafkatools.core.errors import (
     UnknownTopicOrPartition,
     error_for_code,
 )
+
+if TYPE_CHECKING:
+    from kafkatools.core.protocol.entities import Entity, Fields
 
 # AddOffsetsToTxn
 FIRST_VERSION_OF_FENCING = 2
@@ -97,7 +100,7 @@ def handle_txn_offset_commit(node: TransactionContext, request: Request) -> Resp
 
 
 def _commit(
-    node: TransactionContext, version: int, entity: Any, offsets: Offsets, answer: Callable[[int], None]
+    node: TransactionContext, version: int, entity: Entity, offsets: Offsets, answer: Callable[[int], None]
 ) -> None:
     """Verify that the transaction is open, then write."""
     node.groups.ensure_active(entity.group_id)
@@ -141,7 +144,7 @@ def _operation(version: int) -> Operation:
     return Operation.VERIFY if version >= FIRST_VERSION_OF_ABORTABLE else Operation.VERIFY_OLD_CLIENT
 
 
-def _collect(node: TransactionContext, request: Request, entity: Any, codes: Codes) -> Offsets:
+def _collect(node: TransactionContext, request: Request, entity: Entity, codes: Codes) -> Offsets:
     """The offsets that may be committed; `codes` gets an entry for every partition."""
     offsets: Offsets = []
     for topic in entity.topics:
@@ -163,7 +166,7 @@ def _collect(node: TransactionContext, request: Request, entity: Any, codes: Cod
     return offsets
 
 
-def _topics(entity: Any, codes: Codes) -> list[dict[str, Any]]:
+def _topics(entity: Entity, codes: Codes) -> list[Fields]:
     return [
         {
             "name": topic.name,

@@ -47,6 +47,7 @@ from kafkatools.core.protocol.slices import paced
 
 if TYPE_CHECKING:
     from kafkatools.core.java.linear_pattern import LinearPattern
+    from kafkatools.core.protocol.entities import Entity, Fields
 
 # AddPartitionsToTxn
 FIRST_ADD_PARTITIONS_TO_TXN_VERSION_OF_FENCING = 2
@@ -78,7 +79,7 @@ def handle_add_partitions_to_txn(node: TransactionContext, request: Request) -> 
     return _handle_broker(node, request, entity)
 
 
-def _handle_client(node: TransactionContext, request: Request, entity: Any) -> Response:
+def _handle_client(node: TransactionContext, request: Request, entity: Entity) -> Response:
     response = Deferred(request)
     producer = ProducerIdentity(entity.v3_and_below_producer_id, entity.v3_and_below_producer_epoch)
     wanted = _places(entity.v3_and_below_topics)
@@ -90,7 +91,7 @@ def _handle_client(node: TransactionContext, request: Request, entity: Any) -> R
     return response.result()
 
 
-def _handle_broker(node: TransactionContext, request: Request, entity: Any) -> Response:
+def _handle_broker(node: TransactionContext, request: Request, entity: Entity) -> Response:
     if not node.authorize(request, CLUSTER_ACTION, CLUSTER, CLUSTER_NAME):
         return request.respond({"error_code": ClusterAuthorizationFailed.code, "results_by_transaction": []})
     response = Deferred(request)
@@ -156,7 +157,7 @@ def _places(topics: Any) -> list[TopicPartition]:
     return [(topic.name, index) for topic in topics for index in topic.partitions]
 
 
-def _topics(codes: Codes) -> list[dict[str, Any]]:
+def _topics(codes: Codes) -> list[Fields]:
     topics: dict[str, list[dict[str, int]]] = {}
     for (topic, index), code in codes.items():
         topics.setdefault(topic, []).append({"partition_index": index, "partition_error_code": code})
@@ -212,8 +213,8 @@ def handle_write_txn_markers(node: TransactionContext, request: Request) -> Resp
 
 
 def _marker_result(
-    node: TransactionContext, request: Request, entity: Any, waiting: Waiting, *, is_allowed: bool
-) -> dict[str, Any]:
+    node: TransactionContext, request: Request, entity: Entity, waiting: Waiting, *, is_allowed: bool
+) -> Fields:
     version = entity.transaction_version if request.version >= FIRST_VERSION_OF_TRANSACTION_VERSION else 0
     marker = Marker(
         entity.producer_id, entity.producer_epoch, entity.coordinator_epoch, entity.transaction_result, version
@@ -255,7 +256,7 @@ def handle_describe_transactions(node: TransactionContext, request: Request) -> 
     )
 
 
-def _describe(node: TransactionContext, request: Request, transactional_id: str) -> dict[str, Any]:
+def _describe(node: TransactionContext, request: Request, transactional_id: str) -> Fields:
     try:
         node.authorize_or_raise(request, DESCRIBE, TRANSACTIONAL_ID, transactional_id)
         if not transactional_id:
@@ -291,7 +292,7 @@ def handle_list_transactions(node: TransactionContext, request: Request) -> Resp
     entity = request.decode()
     unknown = [name for name in dict.fromkeys(entity.state_filters) if name not in STATES_BY_LABEL]
     states = {STATES_BY_LABEL[name] for name in entity.state_filters if name in STATES_BY_LABEL}
-    fields: dict[str, Any] = {"error_code": 0, "unknown_state_filters": unknown, "transaction_states": []}
+    fields: Fields = {"error_code": 0, "unknown_state_filters": unknown, "transaction_states": []}
     if unknown and not states:
         return request.respond(fields)  # nothing is in a state that there is not
     if node.coordination.transactions.is_loading:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from kafkatools.core.broker.apis.contexts import ChangeContext
 from kafkatools.core.broker.metadata.controller.client_quotas import Alteration, Component, Entity, entity_of
@@ -13,6 +13,9 @@ from kafkatools.core.broker.metadata.controller.scram import describe as describ
 from kafkatools.core.broker.server.apis import ensure_permitted, is_permitted
 from kafkatools.core.broker.server.requests import Request, Response
 from kafkatools.core.errors import ClusterAuthorizationFailed, KafkaError
+
+if TYPE_CHECKING:
+    from kafkatools.core.protocol.entities import Fields
 
 
 def handle_describe_user_scram_credentials(node: ChangeContext, request: Request) -> Response:
@@ -67,7 +70,7 @@ def handle_describe_client_quotas(node: ChangeContext, request: Request) -> Resp
     return request.respond({"error_code": 0, "error_message": "", "entries": entries})
 
 
-def entity_fields(entity: Entity) -> list[dict[str, Any]]:
+def entity_fields(entity: Entity) -> list[Fields]:
     """An entity in an answer."""
     return [{"entity_type": kind, "entity_name": name} for kind, name in entity]
 

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from kafkatools.core.protocol.entities import Entity
 
 SUPPORTED_FEATURES: Mapping[str, tuple[int, int]] = {
     "group.version": (0, 1),
@@ -29,7 +32,7 @@ def encode_batch(records: list[Any], base_offset: int, leader_epoch: int, wall_m
     return bytes(builder.close())
 
 
-def encode_control_batch(record: Any, base_offset: int, leader_epoch: int, wall_ms: int) -> bytes:
+def encode_control_batch(record: Entity, base_offset: int, leader_epoch: int, wall_ms: int) -> bytes:
     """A batch of one control record."""
     from kafkatools.core.protocol.schemas.snapshot import encode_record
     from kafkatools.core.records.builder import BatchBuilder

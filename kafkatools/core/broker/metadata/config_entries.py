@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
 from kafkatools.core import config as tables
 from kafkatools.core.broker.metadata.broker_settings import (
@@ -26,6 +26,9 @@ from kafkatools.core.config.setting import PASSWORD, READ_ONLY
 from kafkatools.core.config.topic import TOPIC_SYNONYMS, topic_config
 from kafkatools.core.errors import InvalidRequest, UnknownTopicOrPartition
 
+if TYPE_CHECKING:
+    from kafkatools.core.protocol.entities import Fields
+
 UNKNOWN_TYPE = 0
 CONFIG_TYPES = {
     "BOOLEAN": 1,
@@ -38,7 +41,7 @@ CONFIG_TYPES = {
     "CLASS": 8,
     "PASSWORD": 9,
 }
-Entries = list[dict[str, Any]]
+Entries = list[Fields]
 Keys = Sequence[str] | None
 
 
@@ -59,9 +62,7 @@ def describe_values(overrides: Mapping[str, str], settings: BrokerSettings, keys
     ]
 
 
-def _topic_entry(
-    setting: Setting, overrides: Mapping[str, str], effective: Config, settings: BrokerSettings
-) -> dict[str, Any]:
+def _topic_entry(setting: Setting, overrides: Mapping[str, str], effective: Config, settings: BrokerSettings) -> Fields:
     synonyms = []
     if setting.name in overrides:
         synonyms.append(_synonym(setting.name, to_text(setting.parse(overrides[setting.name])), TOPIC_CONFIG))
@@ -118,7 +119,7 @@ def check_broker_id(settings: BrokerSettings, name: str, words: str) -> None:
         raise InvalidRequest(f"Unexpected broker id, expected {settings.node_id}{words} received {name}")
 
 
-def _unknown_entry(settings: BrokerSettings, name: str) -> dict[str, Any]:
+def _unknown_entry(settings: BrokerSettings, name: str) -> Fields:
     """A setting that no table has: its value may be a secret, except a throttle's (QuotaConfig.brokerQuotaConfigs)."""
     layers = settings.layers(name)
     is_throttle = name in _THROTTLES
@@ -192,13 +193,11 @@ def describe_loggers(levels: Mapping[str, str], keys: Keys) -> Entries:
     ]
 
 
-def _synonym(name: str, value: str | None, source: int) -> dict[str, Any]:
+def _synonym(name: str, value: str | None, source: int) -> Fields:
     return {"name": name, "value": value, "source": source}
 
 
-def _entry(
-    setting: Setting, value: str | None, synonyms: list[dict[str, Any]], *, read_only: bool = False
-) -> dict[str, Any]:
+def _entry(setting: Setting, value: str | None, synonyms: list[Fields], *, read_only: bool = False) -> Fields:
     is_sensitive = setting.type == PASSWORD
     if is_sensitive:
         value, synonyms = None, [{**synonym, "value": None} for synonym in synonyms]

@@ -4,13 +4,16 @@ KIP-919): until its registration is in the metadata, again and again."""
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kafkatools.core.broker.metadata.feature_levels import METADATA_LEVELS, METADATA_VERSION
 from kafkatools.core.broker.metadata.image import MetadataImage
 from kafkatools.core.broker.server.channels import ControllerChannel
 from kafkatools.core.protocol.api_versions import ApiKey
 from kafkatools.core.protocol.uuids import random_uuid
+
+if TYPE_CHECKING:
+    from kafkatools.core.protocol.entities import Fields
 
 REGISTERED_SINCE = METADATA_LEVELS["3.7-IV0"]
 RETRY_MS = 1000
@@ -25,8 +28,8 @@ class ControllerRegistration:
         node_id: int,
         image: MetadataImage,
         link: ControllerChannel,
-        listeners: Sequence[dict[str, Any]],
-        features: Callable[[], Sequence[dict[str, Any]]],
+        listeners: Sequence[Fields],
+        features: Callable[[], Sequence[Fields]],
     ) -> None:
         self.incarnation_id = random_uuid()
         self._node_id = node_id

@@ -10,11 +10,14 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kafkatools.core.broker.metadata.controller.acls import Acls
 from kafkatools.core.broker.metadata.controller.client_quotas import ClientQuotas
 from kafkatools.core.broker.metadata.controller.scram import ScramCredentials
+
+if TYPE_CHECKING:
+    from kafkatools.core.protocol.entities import Entity, Fields
 
 NO_LEADER = -1
 NO_LEADER_CHANGE = -2
@@ -118,7 +121,7 @@ class MetadataImage:
         self.features: dict[str, int] = {}
         self.registrations: dict[int, Any] = {}
         self.controllers: dict[int, Any] = {}
-        self.delegation_tokens: dict[str, Any] = {}
+        self.delegation_tokens: Fields = {}
         self.brokers: dict[int, BrokerState] = {}
         self.topics: dict[str, TopicState] = {}
         self.topics_by_id: dict[uuid.UUID, TopicState] = {}
@@ -161,7 +164,7 @@ class MetadataImage:
         """Whether records wait for the end of their transaction."""
         return self.open_transaction is not None
 
-    def replay(self, record: Any) -> None:
+    def replay(self, record: Entity) -> None:
         """Apply one record."""
         self.version += 1
         name = type(record).__schema__.name
@@ -170,7 +173,7 @@ class MetadataImage:
         else:
             self._apply(name, record)
 
-    def _replay_in_transaction(self, name: str, record: Any) -> None:
+    def _replay_in_transaction(self, name: str, record: Entity) -> None:
         if name not in TRANSACTION_RECORDS:
             assert self.open_transaction is not None
             self.open_transaction.append(record)
@@ -180,7 +183,7 @@ class MetadataImage:
             for each in held or ():
                 self._apply(type(each).__schema__.name, each)
 
-    def _apply(self, name: str, record: Any) -> None:
+    def _apply(self, name: str, record: Entity) -> None:
         apply = self._replay.get(name)
         if apply is None:
             self.skipped[name] = self.skipped.get(name, 0) + 1
@@ -196,7 +199,7 @@ class MetadataImage:
         """The overrides of a topic."""
         return self.configs.get((TOPIC_RESOURCE, topic), {})
 
-    def _register_broker(self, record: Any) -> None:
+    def _register_broker(self, record: Entity) -> None:
         self.registrations[record.broker_id] = record
         endpoints = tuple((point.name, point.host, point.port) for point in record.end_points)
         self.brokers[record.broker_id] = BrokerState(
@@ -217,7 +220,7 @@ class MetadataImage:
         self.registrations.pop(broker_id, None)
         self.delta.changed_brokers.add(broker_id)
 
-    def _change_registration(self, record: Any) -> None:
+    def _change_registration(self, record: Entity) -> None:
         broker = self.brokers.get(record.broker_id)
         if broker is None:
             return
@@ -237,12 +240,12 @@ class MetadataImage:
             self.brokers[broker_id].is_fenced = is_fenced
             self.delta.changed_brokers.add(broker_id)
 
-    def _add_topic(self, record: Any) -> None:
+    def _add_topic(self, record: Entity) -> None:
         topic = TopicState(record.name, record.topic_id)
         self.topics[topic.name] = self.topics_by_id[topic.topic_id] = topic
         self.delta.changed_topics[topic.topic_id] = topic
 
-    def _remove_topic(self, record: Any) -> None:
+    def _remove_topic(self, record: Entity) -> None:
         topic = self.topics_by_id.pop(record.topic_id, None)
         if topic is None:
             return
@@ -251,7 +254,7 @@ class MetadataImage:
         self.delta.changed_topics.pop(topic.topic_id, None)
         self.delta.removed_topics[topic.topic_id] = topic
 
-    def _add_partition(self, record: Any) -> None:
+    def _add_partition(self, record: Entity) -> None:
         topic = self.topics_by_id.get(record.topic_id)
         if topic is None:
             return
@@ -271,7 +274,7 @@ class MetadataImage:
         )
         self.delta.changed_topics[topic.topic_id] = topic
 
-    def _change_partition(self, record: Any) -> None:
+    def _change_partition(self, record: Entity) -> None:
         """PartitionRegistration.merge: the leader epoch rises with a new leader, the partition epoch with every
         change."""
         topic = self.topics_by_id.get(record.topic_id)
@@ -290,7 +293,7 @@ class MetadataImage:
         partition.partition_epoch += 1
         self.delta.changed_topics[topic.topic_id] = topic
 
-    def _clear_elr(self, record: Any) -> None:
+    def _clear_elr(self, record: Entity) -> None:
         """min.insync.replicas changed: what was eligible under the old value no longer counts; of one topic, or of all
         where the record names none."""
         topics = [self.topics[record.topic_name]] if record.topic_name in self.topics else []
@@ -300,7 +303,7 @@ class MetadataImage:
                     partition.eligible_leader_replicas = partition.last_known_elr = ()
                     self.delta.changed_topics[topic.topic_id] = topic
 
-    def _set_config(self, record: Any) -> None:
+    def _set_config(self, record: Entity) -> None:
         key = (record.resource_type, record.resource_name)
         values = self.configs.setdefault(key, {})
         if record.value is None:
@@ -311,10 +314,10 @@ class MetadataImage:
             values[record.name] = record.value
         self.delta.changed_configs.add(key)
 
-    def _set_feature(self, record: Any) -> None:
+    def _set_feature(self, record: Entity) -> None:
         self.features[record.name] = record.feature_level
 
-    def _set_producer_ids(self, record: Any) -> None:
+    def _set_producer_ids(self, record: Entity) -> None:
         self.next_producer_id = record.next_producer_id
 
 

@@ -13,7 +13,7 @@ import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kafkatools.core.broker.server.channels import ControllerChannel
 from kafkatools.core.clock import Clock
@@ -30,6 +30,9 @@ from kafkatools.core.errors import (
 )
 from kafkatools.core.protocol.api_versions import ApiKey
 from kafkatools.core.protocol.uuids import random_uuid
+
+if TYPE_CHECKING:
+    from kafkatools.core.protocol.entities import Fields
 
 STARTING_INTERVAL_MS = 20
 RETRY_MS = 100
@@ -55,8 +58,8 @@ class Identity:
 
     node_id: int
     cluster_id: str
-    listeners: Sequence[dict[str, Any]]
-    features: Sequence[dict[str, Any]]
+    listeners: Sequence[Fields]
+    features: Sequence[Fields]
     log_dirs: Sequence[uuid.UUID]
     rack: str | None = None
     previous_epoch: int = -1

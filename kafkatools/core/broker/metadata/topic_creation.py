@@ -4,7 +4,7 @@ once."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from kafkatools.core.broker.metadata.controller.topics import NewTopic
 from kafkatools.core.broker.metadata.image import MetadataImage, TopicState
@@ -13,6 +13,9 @@ from kafkatools.core.broker.server.forwarding import ANONYMOUS_PRINCIPAL
 from kafkatools.core.errors import KafkaError, TopicAlreadyExists, error_from_code
 from kafkatools.core.protocol.api_versions import ApiKey
 from kafkatools.core.protocol.frames import decode_response_header, encode_request
+
+if TYPE_CHECKING:
+    from kafkatools.core.protocol.entities import Entity
 
 _KEY, _VERSION = ApiKey.CREATE_TOPICS, ApiKey.CREATE_TOPICS.last_version
 LOOPBACK = b"\x7f\0\0\1"
@@ -65,7 +68,7 @@ class TopicCreation:
             ApiKey.ENVELOPE, envelope, lambda answer: self._answered(topic.name, answer), is_wanted=lambda: True
         )
 
-    def _answered(self, name: str, answer: Any) -> None:
+    def _answered(self, name: str, answer: Entity) -> None:
         from kafkatools.core.protocol import messages
 
         self._asked.discard(name)

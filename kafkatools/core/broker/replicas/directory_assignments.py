@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kafkatools.core.errors import UnknownTopicId, UnknownTopicOrPartition
+
+if TYPE_CHECKING:
+    from kafkatools.core.protocol.entities import Fields
 
 MAX_PER_REQUEST = 2250
 RETRY_MS = 1000
@@ -72,7 +75,7 @@ class DirectoryAssignments:
                         self._wanted.pop(replica, None)
 
 
-def _fields(broker_id: int, broker_epoch: int, asked: Mapping[Replica, uuid.UUID]) -> dict[str, Any]:
+def _fields(broker_id: int, broker_epoch: int, asked: Mapping[Replica, uuid.UUID]) -> Fields:
     directories: dict[uuid.UUID, dict[uuid.UUID, list[int]]] = {}
     for (topic_id, index), directory_id in asked.items():
         directories.setdefault(directory_id, {}).setdefault(topic_id, []).append(index)

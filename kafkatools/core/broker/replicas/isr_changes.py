@@ -9,11 +9,14 @@ controller refuses for good leaves the change pending, so that the larger ISR co
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kafkatools.core.broker.replicas.partition import Partition, PendingIsr
 from kafkatools.core.broker.server.channels import ControllerChannel
 from kafkatools.core.protocol.api_versions import ApiKey
+
+if TYPE_CHECKING:
+    from kafkatools.core.protocol.entities import Entity, Fields
 
 RETRY_MS = 50
 NONE = 0
@@ -63,9 +66,9 @@ class IsrChanges:
         self._not_before_ms = now_ms + RETRY_MS
         self._channel.send(ApiKey.ALTER_PARTITION, self._request(sent), lambda entity: self._answered(sent, entity))
 
-    def _request(self, sent: dict[Any, tuple[Partition, PendingIsr]]) -> dict[str, Any]:
+    def _request(self, sent: dict[Any, tuple[Partition, PendingIsr]]) -> Fields:
         own_epoch = self._broker_epoch()
-        topics: dict[Any, list[dict[str, Any]]] = {}
+        topics: dict[Any, list[Fields]] = {}
         for (topic_id, index), (partition, pending) in sent.items():
             topics.setdefault(topic_id, []).append(
                 {
@@ -101,7 +104,7 @@ class IsrChanges:
             if partition.pending is pending and partition.is_leader:
                 self._take(partition, pending, answer)
 
-    def _take(self, partition: Partition, pending: PendingIsr, answer: Any) -> None:
+    def _take(self, partition: Partition, pending: PendingIsr, answer: Entity) -> None:
         """Partition.handleAlterPartitionUpdate and handleAlterPartitionError."""
         code = int(answer.error_code)
         if code in (OPERATION_NOT_ATTEMPTED, INELIGIBLE_REPLICA):

@@ -33,6 +33,7 @@ from kafkatools.core.records.header import read_header, whole_batches_bytes
 if TYPE_CHECKING:
     from kafkatools.core.broker.replicas.cluster import Cluster, ReplicationSettings
     from kafkatools.core.broker.replicas.throttles import ReplicationThrottles
+    from kafkatools.core.protocol.entities import Fields
 
 NONE, OFFSET_OUT_OF_RANGE, FENCED_LEADER_EPOCH = 0, 1, 74
 NOT_LEADER_OR_FOLLOWER, UNKNOWN_LEADER_EPOCH = 6, 75
@@ -346,7 +347,7 @@ class ReplicaFetcher:
         """What the leader has, for a log that does not meet it (fetchOffsetAndTruncate)."""
         self._hold(followed, None)
         partition = followed.partition
-        fields: dict[str, Any] = {
+        fields: Fields = {
             "replica_id": self._cluster.node_id,
             "isolation_level": 0,
             "topics": [

@@ -12,7 +12,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from kafkatools.core.broker.metadata.image import (
     TOPIC_RESOURCE,
@@ -51,6 +51,7 @@ from kafkatools.core.protocol.uuids import uuid_text
 
 if TYPE_CHECKING:
     from kafkatools.core.broker.replicas.fetch_messages import FetchRequest
+    from kafkatools.core.protocol.entities import Fields
 
 LEADER_ERRORS = (6, 74)
 """NOT_LEADER_OR_FOLLOWER and FENCED_LEADER_EPOCH: the answer names the leader (KIP-951)."""
@@ -164,7 +165,7 @@ class ReplicaManager:
 
         broker = self._around.broker_config()
         config = topic_config(broker, self.image.topic_configs(topic))
-        values: dict[str, Any] = {setting.name: config[setting.name] for setting in config.table}
+        values: Fields = {setting.name: config[setting.name] for setting in config.table}
         if values.get("internal.segment.bytes") is None:
             values.pop("internal.segment.bytes", None)
         for name in ("producer.id.expiration.ms", "transaction.partition.verification.enable"):

@@ -11,6 +11,7 @@ from kafkatools.core.errors import NONE, LeaderNotAvailable, ListenerNotFound
 
 if TYPE_CHECKING:
     from kafkatools.core.broker.metadata.image import BrokerState, MetadataImage
+    from kafkatools.core.protocol.entities import Fields
 
 FIRST_VERSION_WITH_LISTENER_NOT_FOUND = 6
 
@@ -72,7 +73,7 @@ def endpoint(broker: BrokerState, listener_name: str) -> tuple[str, int] | None:
     return None
 
 
-def partition_fields(index: int, partition: PartitionState, alive: AliveBrokers, version: int) -> dict[str, Any]:
+def partition_fields(index: int, partition: PartitionState, alive: AliveBrokers, version: int) -> Fields:
     """A partition, for Metadata and DescribeTopicPartitions."""
     leader, error_code = alive.leader(partition, version)
     return {

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from kafkatools.core.broker.server.requests import DELAYED, Request, Response
+
+if TYPE_CHECKING:
+    from kafkatools.core.protocol.entities import Fields
 
 
 class Deferred:
@@ -31,7 +34,7 @@ class Deferred:
         else:
             self._response = response
 
-    def respond(self, fields: dict[str, Any]) -> None:
+    def respond(self, fields: Fields) -> None:
         """Complete it with the fields of the newest version."""
         self.complete(self._request.respond(fields))
 

@@ -10,9 +10,12 @@ from __future__ import annotations
 import socket
 from collections.abc import Callable, Mapping, Sequence
 from struct import Struct
-from typing import Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from kafkatools.core.protocol.slices import pausing
+
+if TYPE_CHECKING:
+    from kafkatools.core.protocol.entities import Fields
 
 _SIZE_AND_CORRELATION = Struct(">ii")
 
@@ -185,7 +188,7 @@ class Request:
             ) from error
         return entity
 
-    def respond(self, fields: dict[str, Any]) -> Response:
+    def respond(self, fields: Fields) -> Response:
         """A response of this request's API and version from the newest version's fields; what the version lacks is
         left out."""
         from kafkatools.core.protocol import messages

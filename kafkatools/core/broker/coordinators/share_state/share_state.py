@@ -9,10 +9,13 @@ from __future__ import annotations
 import uuid
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kafkatools.core.protocol.schemas import share_group_state as schemas
 from kafkatools.core.protocol.uuids import uuid_text
+
+if TYPE_CHECKING:
+    from kafkatools.core.protocol.entities import Entity
 
 UNINITIALIZED_START_OFFSET = -1
 UNINITIALIZED_COUNT = -1
@@ -147,7 +150,7 @@ class ShareUpdate(NamedTuple):
     batches: Sequence[StateBatch]
 
 
-def key_of(entity: Any) -> ShareKey:
+def key_of(entity: Entity) -> ShareKey:
     """The share partition that a record's key names."""
     return ShareKey(entity.group_id, entity.topic_id, entity.partition)
 

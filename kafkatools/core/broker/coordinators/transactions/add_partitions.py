@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kafkatools.core.broker.coordinators.host import Host
 from kafkatools.core.broker.coordinators.internal_topic import partition_for
@@ -28,6 +28,9 @@ from kafkatools.core.errors import (
 )
 from kafkatools.core.protocol.api_versions import ApiKey
 
+if TYPE_CHECKING:
+    from kafkatools.core.protocol.entities import Fields
+
 ADDING_VERSION = 2
 ANSWER_TIMEOUT_MS = 10_000
 Codes = Mapping[TopicPartition, int]
@@ -44,7 +47,7 @@ class _Question:
     until_ms: int
     answer: Callable[[Codes], None]
 
-    def fields(self) -> dict[str, Any]:
+    def fields(self) -> Fields:
         return {
             "transactional_id": self.transactional_id,
             "producer_id": self.producer.producer_id,

@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kafkatools.core.errors import InvalidRequest, KafkaError, SecurityDisabled, UnknownServerError
+
+if TYPE_CHECKING:
+    from kafkatools.core.protocol.entities import Entity
 
 UNKNOWN, ANY = 0, 1
 TOPIC, GROUP, CLUSTER, TRANSACTIONAL_ID, DELEGATION_TOKEN, USER = 2, 3, 4, 5, 6, 7
@@ -83,7 +86,7 @@ class Acls:
         self.by_resource: dict[tuple[int, int, str], list[Acl]] = {}
         self.prefix_lengths: dict[int, dict[int, int]] = {}
 
-    def add(self, record: Any) -> None:
+    def add(self, record: Entity) -> None:
         """Replay an AccessControlEntryRecord."""
         acl = Acl(*(getattr(record, name) for name in Acl._fields))
         if acl in self.ids:
@@ -95,7 +98,7 @@ class Acls:
             lengths = self.prefix_lengths.setdefault(acl.resource_type, {})
             lengths[len(acl.resource_name)] = lengths.get(len(acl.resource_name), 0) + 1
 
-    def remove(self, record: Any) -> None:
+    def remove(self, record: Entity) -> None:
         """Replay a RemoveAccessControlEntryRecord."""
         acl = self.by_id.pop(record.id, None)
         if acl is None:

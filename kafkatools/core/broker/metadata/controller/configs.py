@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kafkatools.core import config as tables
 from kafkatools.core.broker.metadata.broker_settings import (
@@ -37,6 +37,9 @@ from kafkatools.core.errors import (
     UnknownServerError,
     UnknownTopicOrPartition,
 )
+
+if TYPE_CHECKING:
+    from kafkatools.core.protocol.entities import Fields
 
 SET, DELETE, APPEND, SUBTRACT = range(4)
 NEEDS_NAME = {
@@ -267,12 +270,12 @@ def _validate_client_metrics(remaining: Mapping[str, str]) -> None:
             raise InvalidConfig(f"Illegal client matching pattern: {pattern}")
 
 
-def error_fields(error: KafkaError) -> dict[str, Any]:
+def error_fields(error: KafkaError) -> Fields:
     """`error_code` and `error_message` of a result; what Kafka has no code for it does not explain either."""
     is_unknown = isinstance(error, UnknownServerError)
     return {"error_code": error.code, "error_message": None if is_unknown else str(error)}
 
 
-def outcome_fields(error: KafkaError | None) -> dict[str, Any]:
+def outcome_fields(error: KafkaError | None) -> Fields:
     """`error_code` and `error_message` of a result that may be a success."""
     return {"error_code": 0, "error_message": None} if error is None else error_fields(error)

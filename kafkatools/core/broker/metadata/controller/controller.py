@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kafkatools.core.broker.metadata.batches import SUPPORTED_FEATURES
 from kafkatools.core.broker.metadata.broker_settings import ELIGIBLE_LEADER_REPLICAS, BrokerSettings
@@ -43,6 +43,9 @@ from kafkatools.core.errors import (
 from kafkatools.core.java.random import JavaRandom
 from kafkatools.core.protocol.api_versions import ApiKey
 from kafkatools.core.protocol.uuids import random_uuid
+
+if TYPE_CHECKING:
+    from kafkatools.core.protocol.entities import Fields
 
 PRODUCER_ID_BLOCK = 1000
 LONG_MAX = 2**63 - 1
@@ -134,7 +137,7 @@ class Controller:
         self._write(self._leadership_records(new_epochs=not is_clean and bootstrap is None))
         self.publish()
 
-    def _features(self) -> list[dict[str, Any]]:
+    def _features(self) -> list[Fields]:
         return [
             {"name": name, "min_supported_version": low, "max_supported_version": high}
             for name, (low, high) in SUPPORTED_FEATURES.items()

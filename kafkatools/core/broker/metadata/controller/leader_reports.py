@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kafkatools.core.broker.metadata.controller.partition_change import RECOVERED, RECOVERING, PartitionChangeBuilder
 from kafkatools.core.broker.metadata.controller.replica_control import ReplicaControl
@@ -26,13 +26,16 @@ from kafkatools.core.errors import (
     UnknownTopicOrPartition,
 )
 
+if TYPE_CHECKING:
+    from kafkatools.core.protocol.entities import Entity, Fields
+
 NONE = 0
 ANY_EPOCH = -1
 Isr = list[tuple[int, int]]
 """Broker id and epoch; an epoch of -1 fits any."""
 
 
-def alter_partitions(control: ReplicaControl, entity: Any) -> tuple[list[Any], dict[str, Any]]:
+def alter_partitions(control: ReplicaControl, entity: Entity) -> tuple[list[Any], Fields]:
     """Records and answer of an AlterPartition request, whose broker epoch is right."""
     records: list[Any] = []
     topics = []
@@ -52,7 +55,7 @@ def alter_partitions(control: ReplicaControl, entity: Any) -> tuple[list[Any], d
 
 def _alter_partition(
     control: ReplicaControl, broker_id: int, topic: TopicState, wanted: Any
-) -> tuple[list[Any], dict[str, Any]]:
+) -> tuple[list[Any], Fields]:
     index = wanted.partition_index
     partition = topic.partitions.get(index)
     isr = _isr_of(wanted)
@@ -123,9 +126,9 @@ def _is_eligible(control: ReplicaControl, broker_id: int, epoch: int) -> bool:
     return broker is not None and broker.is_active and epoch in (ANY_EPOCH, broker.epoch)
 
 
-def merged(partition: PartitionState, record: Any) -> PartitionState:
+def merged(partition: PartitionState, record: Entity) -> PartitionState:
     """The partition after a change of it (PartitionRegistration.merge), as far as answers need it."""
-    changes: dict[str, Any] = {"partition_epoch": partition.partition_epoch + 1}
+    changes: Fields = {"partition_epoch": partition.partition_epoch + 1}
     if record.isr is not None:
         changes["isr"] = tuple(record.isr)
     if record.leader != NO_LEADER_CHANGE:
@@ -135,7 +138,7 @@ def merged(partition: PartitionState, record: Any) -> PartitionState:
     return replace(partition, **changes)
 
 
-def assign_directories(control: ReplicaControl, entity: Any) -> tuple[list[Any], dict[str, Any]]:
+def assign_directories(control: ReplicaControl, entity: Entity) -> tuple[list[Any], Fields]:
     """Records and answer of an AssignReplicasToDirs request, whose broker epoch is right. A replica that is put into a
     directory that is offline leaves the ISR."""
     records: list[Any] = []

@@ -13,12 +13,15 @@ import uuid
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kafkatools.core.broker.metadata.feature_levels import METADATA_LEVELS
 from kafkatools.core.broker.metadata.image import NO_LEADER, NO_LEADER_CHANGE, PartitionState
 from kafkatools.core.java.hash_order import hash_order
 from kafkatools.core.java.hashes import int_hash
+
+if TYPE_CHECKING:
+    from kafkatools.core.protocol.entities import Fields
 
 RECOVERED, RECOVERING = 0, 1
 DIRECTORIES_SINCE = METADATA_LEVELS["3.7-IV2"]
@@ -91,7 +94,7 @@ class PartitionChangeBuilder:
     target_recovery_state: int = field(init=False)
     is_unclean: bool = field(init=False, default=False)
     _elr: tuple[int, ...] = field(init=False)
-    _changes: dict[str, Any] = field(init=False, default_factory=dict)
+    _changes: Fields = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
         partition = self.partition

@@ -15,7 +15,7 @@ Kafka 4.3. Rules:
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kafkatools.core.broker.metadata.broker_settings import ELIGIBLE_LEADER_REPLICAS, MIN_ISR
 from kafkatools.core.broker.metadata.controller import leader_balance, leader_reports, registrations
@@ -33,6 +33,9 @@ from kafkatools.core.broker.server.channels import RecordWriter
 from kafkatools.core.clock import Clock
 from kafkatools.core.config import Config
 from kafkatools.core.errors import BrokerIdNotRegistered, KafkaError, NotController, UnsupportedVersion
+
+if TYPE_CHECKING:
+    from kafkatools.core.protocol.entities import Fields
 
 TRANSACTIONS_SINCE = METADATA_LEVELS["3.6-IV1"]
 MAX_RECORDS_PER_BATCH = 10_000
@@ -262,7 +265,7 @@ class QuorumController(Controller):
         self.heartbeats.register(entity.broker_id, writer.end_offset - 1, is_fenced=record.fenced)
         return int(record.broker_epoch)
 
-    def heartbeat(self, entity: Any, now_ms: int) -> dict[str, Any]:
+    def heartbeat(self, entity: Any, now_ms: int) -> Fields:
         """A broker lives, and says how far it is and what it wants; gives the fields of the answer. Raises
         StaleBrokerEpoch."""
         writer = self.ensure_active()
@@ -312,14 +315,14 @@ class QuorumController(Controller):
         self._commit([registrations.controller_record(self.image, entity)])
 
     # -- partitions ------------------------------------------------------------------------------------------------
-    def alter_partitions(self, entity: Any) -> dict[str, Any]:
+    def alter_partitions(self, entity: Any) -> Fields:
         """Leaders change their ISRs; gives the fields of the answer. Raises StaleBrokerEpoch."""
         registrations.check_broker_epoch(self.image, entity.broker_id, entity.broker_epoch)
         records, fields = leader_reports.alter_partitions(self.replica_control, entity)
         self._commit(records)
         return fields
 
-    def assign_directories(self, entity: Any) -> dict[str, Any]:
+    def assign_directories(self, entity: Any) -> Fields:
         """A broker says in which directories its replicas are; gives the fields of the answer. Raises
         StaleBrokerEpoch, UnsupportedVersion."""
         if self.image.features.get(METADATA_VERSION, 0) < DIRECTORIES_SINCE:

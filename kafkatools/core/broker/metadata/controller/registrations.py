@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kafkatools.core.broker.metadata.controller.partition_change import DIRECTORIES_SINCE
 from kafkatools.core.broker.metadata.directory_ids import is_reserved
@@ -22,6 +22,9 @@ from kafkatools.core.errors import (
     StaleBrokerEpoch,
     UnsupportedVersion,
 )
+
+if TYPE_CHECKING:
+    from kafkatools.core.protocol.entities import Entity, Fields
 
 CONTROLLERS_SINCE = METADATA_LEVELS["3.7-IV0"]
 CORDONED_SINCE = METADATA_LEVELS["4.3-IV0"]
@@ -37,7 +40,7 @@ def check_broker_epoch(image: MetadataImage, broker_id: int, epoch: int) -> Brok
     return broker
 
 
-def check_registration(image: MetadataImage, cluster_id: str, entity: Any, *, has_session: bool) -> None:
+def check_registration(image: MetadataImage, cluster_id: str, entity: Entity, *, has_session: bool) -> None:
     """Whether a broker may register; `has_session`: the incarnation that is registered under its id was heard of
     lately. Raises a KafkaError."""
     if entity.cluster_id != cluster_id:
@@ -92,14 +95,14 @@ def _check_feature(name: str, level: int, lowest: int, highest: int) -> None:
         )
 
 
-def registration_record(image: MetadataImage, entity: Any, epoch: int) -> Any:
+def registration_record(image: MetadataImage, entity: Entity, epoch: int) -> Any:
     """The record of a broker's registration: fenced when it is another incarnation, else as it is."""
     from kafkatools.core.protocol.schemas.metadata import RegisterBrokerRecord
 
     known = image.brokers.get(entity.broker_id)
     is_same = known is not None and known.incarnation_id == entity.incarnation_id
     version = _register_version(image.features.get(METADATA_VERSION, 0))
-    fields: dict[str, Any] = {
+    fields: Fields = {
         "broker_id": entity.broker_id,
         "incarnation_id": entity.incarnation_id,
         "broker_epoch": known.epoch if is_same and known is not None else epoch,
@@ -124,7 +127,7 @@ def _register_version(level: int) -> int:
     return 2 if level >= METADATA_LEVELS["3.4-IV0"] else 1
 
 
-def _endpoint(listener: Any) -> dict[str, Any]:
+def _endpoint(listener: Any) -> Fields:
     return {
         "name": listener.name,
         "host": listener.host,
@@ -133,7 +136,7 @@ def _endpoint(listener: Any) -> dict[str, Any]:
     }
 
 
-def _feature(feature: Any) -> dict[str, Any]:
+def _feature(feature: Any) -> Fields:
     return {
         "name": feature.name,
         "min_supported_version": feature.min_supported_version,
@@ -141,7 +144,7 @@ def _feature(feature: Any) -> dict[str, Any]:
     }
 
 
-def controller_record(image: MetadataImage, entity: Any) -> Any:
+def controller_record(image: MetadataImage, entity: Entity) -> Any:
     """The record of a controller's registration (KIP-919). Raises UnsupportedVersion."""
     from kafkatools.core.protocol.schemas.metadata import RegisterControllerRecord
 

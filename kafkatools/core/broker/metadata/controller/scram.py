@@ -10,7 +10,7 @@ import hashlib
 import hmac
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kafkatools.core.errors import (
     DuplicateResource,
@@ -20,6 +20,9 @@ from kafkatools.core.errors import (
     UnknownServerError,
     UnsupportedSaslMechanism,
 )
+
+if TYPE_CHECKING:
+    from kafkatools.core.protocol.entities import Entity, Fields
 
 MECHANISMS = {1: "sha256", 2: "sha512"}
 MIN_ITERATIONS, MAX_ITERATIONS = 4096, 16384
@@ -42,11 +45,11 @@ class ScramCredentials:
     def __init__(self) -> None:
         self.by_user: dict[str, dict[int, Any]] = {}
 
-    def put(self, record: Any) -> None:
+    def put(self, record: Entity) -> None:
         """Replay a UserScramCredentialRecord."""
         self.by_user.setdefault(record.name, {})[record.mechanism] = record
 
-    def remove(self, record: Any) -> None:
+    def remove(self, record: Entity) -> None:
         """Replay a RemoveUserScramCredentialRecord."""
         mine = self.by_user.get(record.name, {})
         mine.pop(record.mechanism, None)
@@ -128,7 +131,7 @@ def _record(wanted: Upsertion) -> Any:
     )
 
 
-def describe(credentials: ScramCredentials, users: Sequence[str] | None) -> list[dict[str, Any]]:
+def describe(credentials: ScramCredentials, users: Sequence[str] | None) -> list[Fields]:
     """Results of DescribeUserScramCredentials; without users all of them."""
     results = []
     counts = Counter(users)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kafkatools.core.broker.metadata.controller.partition_change import record_version
 from kafkatools.core.broker.metadata.controller.placement import Placement
@@ -27,6 +27,9 @@ from kafkatools.core.errors import (
     UnknownTopicId,
     UnknownTopicOrPartition,
 )
+
+if TYPE_CHECKING:
+    from kafkatools.core.protocol.entities import Fields
 
 MAX_NAME_LENGTH = 249
 MAX_PARTITIONS_PER_BATCH = 10_000
@@ -183,7 +186,7 @@ def _partition_records(
     records = []
     for index, replicas in enumerate(replica_lists, first):
         isr = tuple(replica for replica in replicas if replica in active)
-        fields: dict[str, Any] = {
+        fields: Fields = {
             "partition_id": index,
             "topic_id": topic_id,
             "replicas": replicas,

@@ -4,7 +4,7 @@ answers other requests; its node is about to end."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kafkatools.core.broker.metadata.quorum import raft_messages as wire
 from kafkatools.core.broker.metadata.quorum.member import Member
@@ -12,6 +12,7 @@ from kafkatools.core.broker.metadata.quorum.quorum_states import NEVER, Follower
 
 if TYPE_CHECKING:
     from kafkatools.core.broker.metadata.quorum.peer_requests import PeerRequests
+    from kafkatools.core.protocol.entities import Entity
 
 
 def resign(raft: Member) -> Resigned | None:
@@ -35,7 +36,7 @@ def has_resigned(raft: Member) -> bool:
     return not isinstance(raft.state, Resigned) or not raft.state.unacknowledged
 
 
-def elected(raft: Member, entity: Any) -> Follower | None:
+def elected(raft: Member, entity: Entity) -> Follower | None:
     """The state after a BeginQuorumEpoch request; None when the request names no new leader."""
     asked = wire.only_partition(entity.topics, "topic_name")
     is_of_cluster = entity.cluster_id is None or entity.cluster_id == raft.settings.cluster_id

@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from functools import partial
 from random import Random
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from kafkatools.core.broker.metadata.quorum import failed_member, raft_answers, raft_requests
 from kafkatools.core.broker.metadata.quorum import raft_messages as wire
@@ -44,6 +44,9 @@ from kafkatools.core.broker.metadata.quorum.raft_log import RaftLog
 from kafkatools.core.broker.metadata.quorum.raft_settings import RaftSettings
 from kafkatools.core.broker.server.channels import PeerChannel
 from kafkatools.core.errors import KafkaError, KafkaStorageError, NotController
+
+if TYPE_CHECKING:
+    from kafkatools.core.protocol.entities import Entity
 
 CHECK_QUORUM_FACTOR = 1.5
 RETRY_BACKOFF_BASE_MS = 100
@@ -217,30 +220,30 @@ class Raft:
         return quorum_description(state, self.now_ms, self.log.wall_ms())
 
     # -- requests of others (raise `failure`) ----------------------------------------------------------------------
-    def handle_vote(self, entity: Any, now_ms: int) -> wire.Fields:
+    def handle_vote(self, entity: Entity, now_ms: int) -> wire.Fields:
         """Vote: the response's fields."""
         return self._handle(raft_requests.vote, entity, now_ms)
 
-    def handle_begin_quorum_epoch(self, entity: Any, now_ms: int) -> wire.Fields:
+    def handle_begin_quorum_epoch(self, entity: Entity, now_ms: int) -> wire.Fields:
         """BeginQuorumEpoch: the response's fields."""
         if self.failure is not None and (following := failed_member.elected(self, entity)) is not None:
             self._enter(following)
             self._tell()
         return self._handle(raft_requests.begin_quorum_epoch, entity, now_ms)
 
-    def handle_end_quorum_epoch(self, entity: Any, now_ms: int) -> wire.Fields:
+    def handle_end_quorum_epoch(self, entity: Entity, now_ms: int) -> wire.Fields:
         """EndQuorumEpoch: the response's fields."""
         return self._handle(raft_requests.end_quorum_epoch, entity, now_ms)
 
-    def handle_fetch_snapshot(self, entity: Any, now_ms: int) -> wire.Fields:
+    def handle_fetch_snapshot(self, entity: Entity, now_ms: int) -> wire.Fields:
         """FetchSnapshot: the response's fields."""
         return self._handle(raft_requests.fetch_snapshot, entity, now_ms)
 
-    def handle_fetch(self, entity: Any, now_ms: int, answer: Callable[[wire.Fields], None]) -> None:
+    def handle_fetch(self, entity: Entity, now_ms: int, answer: Callable[[wire.Fields], None]) -> None:
         """Fetch: `answer` gets the response's fields, now or when there is something to tell."""
         self._handle(lambda raft, asked: raft_requests.fetch(raft, asked, answer), entity, now_ms)
 
-    def _handle(self, handler: Callable[[Member, Any], _Result], entity: Any, now_ms: int) -> _Result:
+    def _handle(self, handler: Callable[[Member, Any], _Result], entity: Entity, now_ms: int) -> _Result:
         """Handle a request of another node; a disk error meanwhile makes this member fail."""
         if self.failure is not None:
             raise self.failure

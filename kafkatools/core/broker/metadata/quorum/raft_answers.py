@@ -5,7 +5,7 @@ Each handler gives True when the answer settles its request, False when it is to
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kafkatools.core.broker.metadata.quorum import raft_messages as wire
 from kafkatools.core.broker.metadata.quorum.leadership import note_leader
@@ -32,8 +32,11 @@ from kafkatools.core.errors import (
     error_from_code,
 )
 
+if TYPE_CHECKING:
+    from kafkatools.core.protocol.entities import Entity
 
-def handle(raft: Member, node_id: int, api_key: int, entity: Any) -> bool:
+
+def handle(raft: Member, node_id: int, api_key: int, entity: Entity) -> bool:
     """Look at an answer; whether it settles the request."""
     if entity.error_code:
         return _unexpected(raft, node_id, int(entity.error_code))
@@ -112,7 +115,7 @@ def _settle_fetch(raft: Member, node_id: int, answered: Any) -> bool | None:
     return _settle(raft, node_id, int(answered.error_code), leader.leader_epoch, leader.leader_id)
 
 
-def _fetched(raft: Member, node_id: int, entity: Any) -> bool:
+def _fetched(raft: Member, node_id: int, entity: Entity) -> bool:
     answered = wire.fetched_partition(entity.responses)
     if answered is None:
         return False
@@ -187,7 +190,7 @@ def _begin_snapshot(raft: Member, state: Follower, snapshot_id: SnapshotId) -> b
     return True
 
 
-def _snapshot_fetched(raft: Member, node_id: int, entity: Any) -> bool:
+def _snapshot_fetched(raft: Member, node_id: int, entity: Entity) -> bool:
     answered = wire.only_partition(entity.topics, "name")
     if answered is None:
         return False

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from kafkatools.core.broker.metadata.controller.topics import METADATA_TOPIC
 from kafkatools.core.errors import KafkaError
 from kafkatools.core.protocol.api_versions import ApiKey
+from kafkatools.core.protocol.entities import Fields as Fields
 from kafkatools.core.protocol.uuids import METADATA_TOPIC_ID
 
 FETCH, VOTE, FETCH_SNAPSHOT = ApiKey.FETCH, ApiKey.VOTE, ApiKey.FETCH_SNAPSHOT
@@ -18,7 +19,6 @@ BEGIN_QUORUM_EPOCH, END_QUORUM_EPOCH = ApiKey.BEGIN_QUORUM_EPOCH, ApiKey.END_QUO
 NOBODY = -1
 LONG_MAX = 2**63 - 1
 Voters = Mapping[int, tuple[str, int]]
-Fields = dict[str, Any]
 
 
 class Position(NamedTuple):

@@ -7,7 +7,7 @@ node on, one that knows less is told.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kafkatools.core.broker.metadata.quorum import raft_messages as wire
 from kafkatools.core.broker.metadata.quorum.leadership import note_leader
@@ -29,15 +29,18 @@ from kafkatools.core.errors import (
     UnknownTopicOrPartition,
 )
 
+if TYPE_CHECKING:
+    from kafkatools.core.protocol.entities import Entity
+
 INT_MAX = 2**31 - 1
 
 
-def _has_other_cluster(raft: Member, entity: Any) -> bool:
+def _has_other_cluster(raft: Member, entity: Entity) -> bool:
     given, own = entity.cluster_id, raft.settings.cluster_id
     return given is not None and own is not None and given != own
 
 
-def _voter_error(raft: Member, entity: Any, asked: Any, sender_id: int, epoch: int) -> int:
+def _voter_error(raft: Member, entity: Entity, asked: Entity, sender_id: int, epoch: int) -> int:
     """The error code of a request that only voters send to this voter (validateVoterOnlyRequest); 0 if valid."""
     if epoch < raft.epoch:
         return FencedLeaderEpoch.code
@@ -61,7 +64,7 @@ def _leader_error(raft: Member, epoch: int) -> int:
     return BrokerNotAvailable.code if raft.is_shutting_down else 0
 
 
-def _is_for_another(raft: Member, entity: Any, asked: Any) -> bool:
+def _is_for_another(raft: Member, entity: Entity, asked: Entity) -> bool:
     """Whether a request names another voter, or this one with another directory."""
     voter_id = getattr(entity, "voter_id", -1)
     directory_id, own = getattr(asked, "voter_directory_id", None), raft.settings.directory_id
@@ -84,7 +87,7 @@ def _leaps(raft: Member, sender_id: int, epoch: int) -> bool:
 
 
 # -- elections -----------------------------------------------------------------------------------------------------
-def vote(raft: Member, entity: Any) -> wire.Fields:
+def vote(raft: Member, entity: Entity) -> wire.Fields:
     """Vote and PreVote. A vote is on the disk before it is answered."""
     if _has_other_cluster(raft, entity):
         return wire.refusal(InconsistentClusterId)
@@ -115,13 +118,13 @@ def vote(raft: Member, entity: Any) -> wire.Fields:
     return response(0, is_granted=is_granted)
 
 
-def begin_quorum_epoch(raft: Member, entity: Any) -> wire.Fields:
+def begin_quorum_epoch(raft: Member, entity: Entity) -> wire.Fields:
     """A leader was elected."""
     fields, _ = _heard_from_leader(raft, entity)
     return fields
 
 
-def end_quorum_epoch(raft: Member, entity: Any) -> wire.Fields:
+def end_quorum_epoch(raft: Member, entity: Entity) -> wire.Fields:
     """The leader resigns: its followers wait for another only as long as their place among the successors says."""
     fields, asked = _heard_from_leader(raft, entity)
     state = raft.state
@@ -132,7 +135,7 @@ def end_quorum_epoch(raft: Member, entity: Any) -> wire.Fields:
     return fields
 
 
-def _heard_from_leader(raft: Member, entity: Any) -> tuple[wire.Fields, Any | None]:
+def _heard_from_leader(raft: Member, entity: Entity) -> tuple[wire.Fields, Any | None]:
     """The response, and the request's partition when it counts."""
     if _has_other_cluster(raft, entity):
         return wire.refusal(InconsistentClusterId), None
@@ -148,7 +151,7 @@ def _heard_from_leader(raft: Member, entity: Any) -> tuple[wire.Fields, Any | No
     return fields, None if error_code else asked
 
 
-def _successor_wait_ms(raft: Member, asked: Any) -> int:
+def _successor_wait_ms(raft: Member, asked: Entity) -> int:
     """The first successor begins at once, each further one later (endEpochElectionBackoff)."""
     candidates = getattr(asked, "preferred_candidates", None)
     ids = list(asked.preferred_successors) if candidates is None else [each.candidate_id for each in candidates]
@@ -158,7 +161,7 @@ def _successor_wait_ms(raft: Member, asked: Any) -> int:
 
 
 # -- fetches -------------------------------------------------------------------------------------------------------
-def fetch(raft: Member, entity: Any, answer: Callable[[wire.Fields], None]) -> None:
+def fetch(raft: Member, entity: Entity, answer: Callable[[wire.Fields], None]) -> None:
     """Records behind the replica's end, or where its log parts from this one; waits while there is nothing."""
     if _has_other_cluster(raft, entity):
         answer(wire.refusal(InconsistentClusterId, "responses"))
@@ -232,7 +235,7 @@ def complete_parked(raft: Member) -> None:
         each.answer(_fetched(raft, each)[0])
 
 
-def fetch_snapshot(raft: Member, entity: Any) -> wire.Fields:
+def fetch_snapshot(raft: Member, entity: Entity) -> wire.Fields:
     """A part of a snapshot."""
     if _has_other_cluster(raft, entity):
         return wire.refusal(InconsistentClusterId)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 from kafkatools.core.broker.coordinators.groups.modern.consumer_member import Assignment
 from kafkatools.core.broker.coordinators.groups.offset_records import Record
@@ -15,10 +15,13 @@ from kafkatools.core.java.hash_order import topic_order
 from kafkatools.core.protocol.schemas.offsets import encode_record
 from kafkatools.core.protocol.schemas.schema import Schema
 
+if TYPE_CHECKING:
+    from kafkatools.core.protocol.entities import Fields
+
 Member = TypeVar("Member")
 
 
-def heartbeat_fields(member_id: str, member_epoch: int, interval_ms: int) -> dict[str, Any]:
+def heartbeat_fields(member_id: str, member_epoch: int, interval_ms: int) -> Fields:
     """The answer to a heartbeat that succeeded and brings no new assignment."""
     return {
         "error_code": 0,
@@ -96,7 +99,7 @@ class ModernTargetMemberChange:
         return encode_record(self.key(group_id=group_id, member_id=self.member_id), value)
 
 
-def partitions_of(assignment: Assignment) -> list[dict[str, Any]]:
+def partitions_of(assignment: Assignment) -> list[Fields]:
     """An assignment as a record has it."""
     return [
         {"topic_id": topic_id, "partitions": tuple(sorted(assignment[topic_id]))}

@@ -9,7 +9,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kafkatools.core.broker.coordinators.groups.modern.modern_changes import (
     ModernGroupEpochChange,
@@ -23,6 +23,9 @@ from kafkatools.core.broker.coordinators.groups.offset_records import Record
 from kafkatools.core.broker.coordinators.groups.share.member import ShareMember
 from kafkatools.core.protocol.schemas import offsets as schemas
 from kafkatools.core.protocol.schemas.offsets import encode_record
+
+if TYPE_CHECKING:
+    from kafkatools.core.protocol.entities import Fields
 
 STABLE = 0
 
@@ -138,7 +141,7 @@ class StatePartitionsChange:
         return encode_record(key, value)
 
 
-def _infos(topics: TopicsInState) -> list[dict[str, Any]]:
+def _infos(topics: TopicsInState) -> list[Fields]:
     return [
         {"topic_id": topic_id, "topic_name": name, "partitions": tuple(sorted(partitions))}
         for topic_id, (name, partitions) in topics.items()
