@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from kafkatools.core.protocol.entities import Entity
@@ -19,7 +19,7 @@ SUPPORTED_FEATURES: Mapping[str, tuple[int, int]] = {
 }
 
 
-def encode_batch(records: list[Any], base_offset: int, leader_epoch: int, wall_ms: int) -> bytes:
+def encode_batch(records: list[Entity], base_offset: int, leader_epoch: int, wall_ms: int) -> bytes:
     """A batch of metadata records."""
     from kafkatools.core.protocol.schemas.metadata import encode_record
     from kafkatools.core.records.builder import BatchBuilder

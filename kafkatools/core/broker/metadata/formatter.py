@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from kafkatools.core.broker.metadata.feature_levels import METADATA_VERSION
 from kafkatools.core.broker.metadata.scram_credentials import ScramCredential
@@ -18,6 +18,9 @@ from kafkatools.core.log.files import FileSystem, write_atomically
 from kafkatools.core.log.format.checkpoints import read_meta_properties, write_meta_properties
 from kafkatools.core.protocol import uuids
 from kafkatools.core.protocol.uuids import uuid_from_text, uuid_text
+
+if TYPE_CHECKING:
+    from kafkatools.core.protocol.entities import Entity
 
 META_PROPERTIES = "meta.properties"
 BOOTSTRAP_CHECKPOINT = "bootstrap.checkpoint"
@@ -112,7 +115,7 @@ def _planned(path: str, request: FormatRequest) -> PlannedDirectory:
     return PlannedDirectory(path, "dynamic metadata directory", random_uuid())
 
 
-def bootstrap_records(request: FormatRequest) -> list[Any]:
+def bootstrap_records(request: FormatRequest) -> list[Entity]:
     """The metadata records that a new cluster starts with: feature levels above 0, then SCRAM credentials."""
     from kafkatools.core.protocol.schemas.metadata import FeatureLevelRecord, UserScramCredentialRecord
 

@@ -133,7 +133,7 @@ class MetadataImage:
         self.version = 0
         self.skipped: dict[str, int] = {}
         self.delta = MetadataDelta()
-        self.open_transaction: list[Any] | None = None
+        self.open_transaction: list[Entity] | None = None
         self._replay: dict[str, Callable[[Any], None]] = {
             "RegisterBrokerRecord": self._register_broker,
             "RegisterControllerRecord": lambda r: self.controllers.__setitem__(r.controller_id, r),

@@ -12,7 +12,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from kafkatools.core.broker.metadata.image import MetadataDelta, MetadataImage
 from kafkatools.core.broker.metadata.snapshot import Snapshot
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from kafkatools.core.broker.server.controller_link import ControllerLink
     from kafkatools.core.broker.server.forwarding import PendingAnswers
     from kafkatools.core.clock import Clock
+    from kafkatools.core.protocol.entities import Entity
 
 APPLY_MS = 50
 SLICE_PARTITIONS = 10
@@ -209,7 +210,7 @@ class RaftWriter:
         """Offset of the next record."""
         return self._raft.end_offset
 
-    def append(self, records: list[Any], wall_ms: int) -> int:
+    def append(self, records: list[Entity], wall_ms: int) -> int:
         """Write records as one batch."""
         return self._raft.append(records, wall_ms)
 

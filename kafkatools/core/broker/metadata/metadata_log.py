@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kafkatools.core.broker.metadata.batches import encode_batch, encode_control_batch
 from kafkatools.core.broker.metadata.snapshot import (
@@ -32,6 +32,9 @@ from kafkatools.core.log.partition.log_config import LogConfig
 from kafkatools.core.log.partition.partition_log import PartitionLog
 from kafkatools.core.protocol.uuids import METADATA_TOPIC_ID, uuid_text
 from kafkatools.core.records.batch import RecordBatch, read_batches
+
+if TYPE_CHECKING:
+    from kafkatools.core.protocol.entities import Entity
 
 DIRECTORY = "__cluster_metadata-0"
 QUORUM_STATE = "quorum-state"
@@ -73,22 +76,22 @@ class CommittedBatch(NamedTuple):
 
     next_offset: int
     epoch: int
-    records: list[Any]
+    records: list[Entity]
 
 
 class Transactions:
     """Records between BeginTransaction and EndTransaction count together, when the latter is there (KIP-868)."""
 
     def __init__(self) -> None:
-        self._pending: list[Any] | None = None
+        self._pending: list[Entity] | None = None
 
     @property
     def is_open(self) -> bool:
         return self._pending is not None
 
-    def feed(self, records: Iterable[Any]) -> list[Any]:
+    def feed(self, records: Iterable[Entity]) -> list[Entity]:
         """The records that count now."""
-        counting: list[Any] = []
+        counting: list[Entity] = []
         for record in records:
             name = type(record).__schema__.name
             if name == "BeginTransactionRecord":
@@ -187,7 +190,7 @@ class MetadataLog:
     def _latest_log_epoch(self) -> int:
         return self.log.latest_epoch or 0
 
-    def append(self, records: list[Any], wall_ms: int) -> int:
+    def append(self, records: list[Entity], wall_ms: int) -> int:
         """Write records as one batch; gives the offset of the first."""
         first = self.end_offset
         self._append(encode_batch(records, first, self.epoch, wall_ms), wall_ms)
@@ -209,7 +212,7 @@ class MetadataLog:
                 apply(record)
         return count
 
-    def _record_lists(self) -> Iterator[list[Any]]:
+    def _record_lists(self) -> Iterator[list[Entity]]:
         self.log.update_high_watermark(self.log.log_end_offset)
         offset = self.log.log_start_offset
         snapshot = self.load_snapshot()
@@ -241,7 +244,7 @@ class MetadataLog:
                     continue
                 self._bytes_since_snapshot += batch.size_bytes
                 self._last_timestamp = batch.max_timestamp
-                records: list[Any] = []
+                records: list[Entity] = []
                 if batch.is_control:
                     self._note_control_batch(batch)
                 else:
@@ -272,7 +275,7 @@ class MetadataLog:
 
     # -- snapshots -------------------------------------------------------------------------------------------------
     def maybe_snapshot(
-        self, records: Callable[[], Iterable[Any]], now_ms: int, wall_ms: int, at: SnapshotId | None = None
+        self, records: Callable[[], Iterable[Entity]], now_ms: int, wall_ms: int, at: SnapshotId | None = None
     ) -> bool:
         """Write a snapshot when it is time (SnapshotGenerator), remove what is too old (KafkaMetadataLog.maybeClean);
         whether one was written. `records` gives the image as it is at the end of the log, or where `at` says."""
@@ -291,7 +294,7 @@ class MetadataLog:
         return is_written
 
     def take_snapshot(
-        self, records: Iterable[Any], now_ms: int, wall_ms: int, at: SnapshotId | None = None
+        self, records: Iterable[Entity], now_ms: int, wall_ms: int, at: SnapshotId | None = None
     ) -> SnapshotId:
         """Write a snapshot at the end of the log, or where `at` says; what is in it is on the disk before it has its
         name."""
@@ -353,14 +356,14 @@ class MetadataLog:
             log.flush_and_close()
 
 
-def data_records(data: bytes) -> Iterator[Any]:
+def data_records(data: bytes) -> Iterator[Entity]:
     """The metadata records of a snapshot or log file, control batches left out."""
     for batch in read_batches(data):
         if not batch.is_control:
             yield from _records_of(batch, 0)
 
 
-def _records_of(batch: Any, from_offset: int) -> Iterator[Any]:
+def _records_of(batch: Any, from_offset: int) -> Iterator[Entity]:
     from kafkatools.core.protocol.schemas.metadata import decode_record
 
     assert isinstance(batch, RecordBatch)

@@ -10,11 +10,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from kafkatools.core.errors import CorruptRecord
 from kafkatools.core.log.files import Buffer, FileSystem
 from kafkatools.core.records.batch import RecordBatch, read_batches
+
+if TYPE_CHECKING:
+    from kafkatools.core.protocol.entities import Entity
 
 SUFFIX = ".checkpoint"
 PART_SUFFIX = ".part"
@@ -42,7 +45,7 @@ class Snapshot(NamedTuple):
 
     snapshot_id: SnapshotId
     last_contained_timestamp: int
-    records: Iterator[Any]
+    records: Iterator[Entity]
     quorum_records: Sequence[ControlRecord]
 
 
@@ -62,7 +65,7 @@ def is_leftover(name: str) -> bool:
 
 
 def encode_snapshot(
-    records: Iterable[Any],
+    records: Iterable[Entity],
     epoch: int,
     *,
     last_contained_timestamp: int,
@@ -77,7 +80,7 @@ def encode_snapshot(
     footer = encode_record(SnapshotFooterRecord(version=0))
     out = bytearray(_control_batch((header, *quorum_records), 0, epoch, wall_ms))
     offset = 1 + len(quorum_records)
-    waiting: list[Any] = []
+    waiting: list[Entity] = []
     for record in records:
         waiting.append(record)
         if len(waiting) == RECORDS_PER_BATCH:
@@ -130,7 +133,7 @@ def decode_snapshot(snapshot_id: SnapshotId, data: bytes) -> Snapshot:
 QUORUM_KINDS = (5, 6)  # KRaftVersion, KRaftVoters: a snapshot carries them on
 
 
-def _decoded(batches: Iterable[RecordBatch]) -> Iterator[Any]:
+def _decoded(batches: Iterable[RecordBatch]) -> Iterator[Entity]:
     from kafkatools.core.protocol.schemas.metadata import decode_record
 
     for batch in batches:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kafkatools.core import config as tables
 from kafkatools.core.broker.metadata.broker_settings import (
@@ -39,7 +39,7 @@ from kafkatools.core.errors import (
 )
 
 if TYPE_CHECKING:
-    from kafkatools.core.protocol.entities import Fields
+    from kafkatools.core.protocol.entities import Entity, Fields
 
 SET, DELETE, APPEND, SUBTRACT = range(4)
 NEEDS_NAME = {
@@ -91,7 +91,7 @@ def _check_together(config: Config) -> None:
 
 def alter_configs(
     image: MetadataImage, settings: BrokerSettings, resource: Resource, changes: Sequence[ConfigChange]
-) -> list[Any]:
+) -> list[Entity]:
     """The records of an incremental change; raises a KafkaError and changes nothing."""
     _check_resource(image, settings, resource)
     _check_names([change.name for change in changes])
@@ -107,7 +107,7 @@ def alter_configs(
 
 def replace_configs(
     image: MetadataImage, settings: BrokerSettings, resource: Resource, configs: Sequence[tuple[str, str | None]]
-) -> list[Any]:
+) -> list[Entity]:
     """The records of AlterConfigs, which replaces everything; raises a KafkaError and changes nothing."""
     _check_resource(image, settings, resource)
     _check_names([name for name, _ in configs])
@@ -185,7 +185,7 @@ def _items(text: str | None) -> list[str]:
 
 def _records(
     image: MetadataImage, settings: BrokerSettings, resource: Resource, wanted: Mapping[str, str | None]
-) -> list[Any]:
+) -> list[Entity]:
     from kafkatools.core.protocol.schemas.metadata import ConfigRecord
 
     kind, name = resource
@@ -209,7 +209,7 @@ def _records(
     return records + _clear_elr(image, resource, [record.name for record in records])
 
 
-def _clear_elr(image: MetadataImage, resource: Resource, changed: Sequence[str]) -> list[Any]:
+def _clear_elr(image: MetadataImage, resource: Resource, changed: Sequence[str]) -> list[Entity]:
     """Who is an eligible leader replica depends on min.insync.replicas (createClearElrRecordsAsNeeded)."""
     from kafkatools.core.protocol.schemas.metadata import ClearElrRecord
 
@@ -218,7 +218,7 @@ def _clear_elr(image: MetadataImage, resource: Resource, changed: Sequence[str])
     return [ClearElrRecord(topic_name=resource[1] if resource[0] == TOPIC_RESOURCE else "")]
 
 
-def elr_safety_records(image: MetadataImage, static: Config) -> list[Any]:
+def elr_safety_records(image: MetadataImage, static: Config) -> list[Entity]:
     """What eligible leader replicas need before they are enabled: one min.insync.replicas, that of the cluster
     (maybeGenerateElrSafetyRecords)."""
     from kafkatools.core.protocol.schemas.metadata import ConfigRecord

@@ -7,11 +7,14 @@ they are and give records. A request changes everything or nothing.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from kafkatools.core.broker.metadata.batches import SUPPORTED_FEATURES
 from kafkatools.core.broker.metadata.feature_levels import DEPENDENCIES, METADATA_LEVELS, METADATA_VERSION
 from kafkatools.core.errors import InvalidUpdateVersion
+
+if TYPE_CHECKING:
+    from kafkatools.core.protocol.entities import Entity
 
 UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE = 1, 2, 3
 KRAFT_VERSION = "kraft.version"
@@ -50,7 +53,7 @@ def supported_levels(image: Registrations, node_id: int) -> Supported:
 
 def update(
     levels: Mapping[str, int], node_id: int, updates: Sequence[FeatureUpdate], supported: Supported | None = None
-) -> list[Any]:
+) -> list[Entity]:
     """The records that change feature levels; raises InvalidUpdateVersion when any of them may not change."""
     from kafkatools.core.protocol.schemas.metadata import FeatureLevelRecord
 
@@ -136,7 +139,7 @@ def _metadata_downgrade(current: int, wanted: FeatureUpdate) -> str | None:
     return text + "Refusing to perform the requested downgrade because it might delete metadata information."
 
 
-def records(levels: Mapping[str, int]) -> Iterator[Any]:
+def records(levels: Mapping[str, int]) -> Iterator[Entity]:
     """What a snapshot holds of them: the metadata version first, as every record after it is of its making."""
     from kafkatools.core.protocol.schemas.metadata import FeatureLevelRecord
 

@@ -8,17 +8,20 @@ Functions here are pure.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from kafkatools.core.broker.metadata.controller.partition_change import Election, PartitionChangeBuilder
 from kafkatools.core.broker.metadata.controller.replica_control import ReplicaControl
 
+if TYPE_CHECKING:
+    from kafkatools.core.protocol.entities import Entity
+
 MAX_ELECTIONS = 1000
 
 
-def balance(control: ReplicaControl) -> list[Any]:
+def balance(control: ReplicaControl) -> list[Entity]:
     """Preferred elections wherever another replica leads."""
-    records: list[Any] = []
+    records: list[Entity] = []
     for topic, partition in control.partitions():
         if len(records) >= MAX_ELECTIONS:
             break
@@ -29,9 +32,9 @@ def balance(control: ReplicaControl) -> list[Any]:
     return records
 
 
-def elect_unclean_leaders(control: ReplicaControl) -> list[Any]:
+def elect_unclean_leaders(control: ReplicaControl) -> list[Entity]:
     """Leaders for partitions without one whose topics allow unclean elections."""
-    records: list[Any] = []
+    records: list[Entity] = []
     for topic, partition in control.leaderless():
         if len(records) >= MAX_ELECTIONS:
             break

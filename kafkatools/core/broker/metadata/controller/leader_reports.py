@@ -35,9 +35,9 @@ Isr = list[tuple[int, int]]
 """Broker id and epoch; an epoch of -1 fits any."""
 
 
-def alter_partitions(control: ReplicaControl, entity: Entity) -> tuple[list[Any], Fields]:
+def alter_partitions(control: ReplicaControl, entity: Entity) -> tuple[list[Entity], Fields]:
     """Records and answer of an AlterPartition request, whose broker epoch is right."""
-    records: list[Any] = []
+    records: list[Entity] = []
     topics = []
     for wanted in entity.topics:
         topic = control.image.topics_by_id.get(wanted.topic_id)
@@ -55,7 +55,7 @@ def alter_partitions(control: ReplicaControl, entity: Entity) -> tuple[list[Any]
 
 def _alter_partition(
     control: ReplicaControl, broker_id: int, topic: TopicState, wanted: Any
-) -> tuple[list[Any], Fields]:
+) -> tuple[list[Entity], Fields]:
     index = wanted.partition_index
     partition = topic.partitions.get(index)
     isr = _isr_of(wanted)
@@ -138,10 +138,10 @@ def merged(partition: PartitionState, record: Entity) -> PartitionState:
     return replace(partition, **changes)
 
 
-def assign_directories(control: ReplicaControl, entity: Entity) -> tuple[list[Any], Fields]:
+def assign_directories(control: ReplicaControl, entity: Entity) -> tuple[list[Entity], Fields]:
     """Records and answer of an AssignReplicasToDirs request, whose broker epoch is right. A replica that is put into a
     directory that is offline leaves the ISR."""
-    records: list[Any] = []
+    records: list[Entity] = []
     directories = []
     offline: dict[tuple[Any, int], tuple[TopicState, PartitionState]] = {}
     online = control.image.brokers[entity.broker_id].log_dirs

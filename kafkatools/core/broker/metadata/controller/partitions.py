@@ -9,7 +9,7 @@ that is accepted is the one that is there already.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
 from kafkatools.core.broker.metadata.controller.partition_change import Election, PartitionChangeBuilder
 from kafkatools.core.broker.metadata.controller.replica_control import ReplicaControl
@@ -25,10 +25,13 @@ from kafkatools.core.errors import (
     UnknownTopicOrPartition,
 )
 
+if TYPE_CHECKING:
+    from kafkatools.core.protocol.entities import Entity
+
 PREFERRED, UNCLEAN = 0, 1
 
 
-def elect_leader(control: ReplicaControl, election_type: int, name: str, index: int) -> list[Any]:
+def elect_leader(control: ReplicaControl, election_type: int, name: str, index: int) -> list[Entity]:
     """The record of an election; raises a KafkaError when there is none."""
     topic = control.image.topics.get(name)
     if topic is None:
@@ -51,7 +54,7 @@ def elect_leader(control: ReplicaControl, election_type: int, name: str, index: 
 # -- reassignments -------------------------------------------------------------------------------------------------
 def reassign(
     control: ReplicaControl, name: str, index: int, replicas: Sequence[int] | None, *, may_change_factor: bool = True
-) -> list[Any]:
+) -> list[Entity]:
     """The record that begins a reassignment, ends it at once where nothing has to move, or takes it back (None). Raises
     a KafkaError.
 
@@ -72,7 +75,7 @@ def reassign(
     return control.build(topic, builder)
 
 
-def _cancel(control: ReplicaControl, topic: TopicState, partition: PartitionState) -> list[Any]:
+def _cancel(control: ReplicaControl, topic: TopicState, partition: PartitionState) -> list[Entity]:
     """Back to the replicas before the reassignment (PartitionReassignmentRevert)."""
     if not partition.is_reassigning:
         raise NoReassignmentInProgress()

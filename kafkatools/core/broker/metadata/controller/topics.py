@@ -9,7 +9,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kafkatools.core.broker.metadata.controller.partition_change import record_version
 from kafkatools.core.broker.metadata.controller.placement import Placement
@@ -29,7 +29,7 @@ from kafkatools.core.errors import (
 )
 
 if TYPE_CHECKING:
-    from kafkatools.core.protocol.entities import Fields
+    from kafkatools.core.protocol.entities import Entity, Fields
 
 MAX_NAME_LENGTH = 249
 MAX_PARTITIONS_PER_BATCH = 10_000
@@ -90,14 +90,14 @@ def check_collision(image: MetadataImage, name: str) -> None:
         raise InvalidTopic(f"Topic '{name}' collides with existing topic: {other}")
 
 
-def create_topic(image: MetadataImage, topic: NewTopic, placement: Placement) -> tuple[TopicState, list[Any]]:
+def create_topic(image: MetadataImage, topic: NewTopic, placement: Placement) -> tuple[TopicState, list[Entity]]:
     """The topic as it will be and the records that make it; raises a KafkaError."""
     check_new_topic(image, topic.name)
     replica_lists = _manual_assignments(image, topic) if topic.assignments else _placed(topic, placement)
     from kafkatools.core.protocol.schemas.metadata import ConfigRecord, TopicRecord
 
     state = TopicState(topic.name, placement.make_topic_id())
-    records: list[Any] = [TopicRecord(name=state.name, topic_id=state.topic_id)]
+    records: list[Entity] = [TopicRecord(name=state.name, topic_id=state.topic_id)]
     for name, value in topic.configs.items():
         records.append(ConfigRecord(resource_type=TOPIC_RESOURCE, resource_name=state.name, name=name, value=value))
     records += _partition_records(image, state.topic_id, 0, replica_lists)
@@ -175,7 +175,7 @@ def check_count(count: int) -> None:
 
 def _partition_records(
     image: MetadataImage, topic_id: uuid.UUID, first: int, replica_lists: Sequence[tuple[int, ...]]
-) -> list[Any]:
+) -> list[Entity]:
     """New partitions; in the ISR is who is active, and the first of them leads."""
     from kafkatools.core.protocol.schemas.metadata import PartitionRecord
 
@@ -203,7 +203,7 @@ def _partition_records(
 
 def create_partitions(
     image: MetadataImage, name: str, count: int, assignments: Sequence[Sequence[int]] | None, placement: Placement
-) -> list[Any]:
+) -> list[Entity]:
     """The records that grow a topic to `count` partitions; raises a KafkaError."""
     topic = image.topics.get(name)
     if topic is None:
@@ -232,7 +232,7 @@ def create_partitions(
     return _partition_records(image, topic.topic_id, current, [tuple(replicas) for replicas in assignments])
 
 
-def delete_topic(image: MetadataImage, name: str | None, topic_id: uuid.UUID | None) -> tuple[TopicState, list[Any]]:
+def delete_topic(image: MetadataImage, name: str | None, topic_id: uuid.UUID | None) -> tuple[TopicState, list[Entity]]:
     """The topic and the record that removes it; exactly one of name and id is given."""
     from kafkatools.core.protocol.schemas.metadata import RemoveTopicRecord
 

@@ -184,7 +184,7 @@ class Raft:
             self._fail(error)
         self._tell()
 
-    def append(self, records: list[Any], wall_ms: int) -> int:
+    def append(self, records: list[Entity], wall_ms: int) -> int:
         """Write records as one batch, committed later; gives the offset of the first. Raises NotController, also when
         the disk fails: the node leads no longer, and nothing was written."""
         if not isinstance(self.state, Leader) or self.failure is not None:

@@ -6,13 +6,16 @@ One topic, one partition: everything here is about `__cluster_metadata-0`.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kafkatools.core.broker.metadata.controller.topics import METADATA_TOPIC
 from kafkatools.core.errors import KafkaError
 from kafkatools.core.protocol.api_versions import ApiKey
 from kafkatools.core.protocol.entities import Fields as Fields
 from kafkatools.core.protocol.uuids import METADATA_TOPIC_ID
+
+if TYPE_CHECKING:
+    from kafkatools.core.protocol.entities import Entity
 
 FETCH, VOTE, FETCH_SNAPSHOT = ApiKey.FETCH, ApiKey.VOTE, ApiKey.FETCH_SNAPSHOT
 BEGIN_QUORUM_EPOCH, END_QUORUM_EPOCH = ApiKey.BEGIN_QUORUM_EPOCH, ApiKey.END_QUORUM_EPOCH
@@ -32,7 +35,7 @@ class Position(NamedTuple):
         return NOBODY if self.leader_id is None else self.leader_id
 
 
-def only_partition(topics: Any, name_field: str) -> Any | None:
+def only_partition(topics: Any, name_field: str) -> Entity | None:
     """The one partition that a message is about; None when it is about something else."""
     if len(topics) != 1 or len(topics[0].partitions) != 1:
         return None
@@ -45,7 +48,7 @@ def only_partition(topics: Any, name_field: str) -> Any | None:
     return partition if index == 0 and getattr(topic, name_field, METADATA_TOPIC) == METADATA_TOPIC else None
 
 
-def fetched_partition(topics: Any) -> Any | None:
+def fetched_partition(topics: Any) -> Entity | None:
     """The one partition of a Fetch request or response, named or by the topic's id."""
     if len(topics) != 1 or getattr(topics[0], "topic_id", METADATA_TOPIC_ID) != METADATA_TOPIC_ID:
         return None
