@@ -72,6 +72,7 @@ lint: $(STAMP)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
+	$(BIN)/python -m pytest -q tests/architecture
 
 format: $(STAMP)
 	$(BIN)/ruff check --fix .

@@ -1,10 +1,12 @@
-"""Completion scripts of `kt completion --shell`, working in real shells."""
+"""The scripts in completions/, which load those of `kt completion --shell`, in real shells."""
 
 from __future__ import annotations
 
+import os
 import pathlib
 import shutil
 import subprocess
+import sys
 from collections.abc import Callable
 from functools import partial
 
@@ -20,19 +22,14 @@ SHELLS = ("bash", "zsh", "fish")
 Complete = Callable[..., list[str]]
 
 
-@pytest.fixture(scope="module")
-def scripts(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
-    """A directory with the script of each shell."""
-    directory = tmp_path_factory.mktemp("completions")
-    for shell in SHELLS:
-        (directory / f"kt.{shell}").write_text(run_kt("completion", "--shell", shell).out)
-    return directory
+SCRIPTS = pathlib.Path(__file__).parents[2] / "completions"
 
 
 @pytest.fixture(params=SHELLS)
-def complete(request: pytest.FixtureRequest, scripts: pathlib.Path) -> Complete:
+def complete(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Complete:
     """Gives what a shell completes the last of some words to."""
-    return partial({"bash": _bash, "zsh": _zsh, "fish": _fish}[request.param], scripts / f"kt.{request.param}")
+    monkeypatch.setenv("PATH", f"{pathlib.Path(sys.executable).parent}:{os.environ['PATH']}")
+    return partial({"bash": _bash, "zsh": _zsh, "fish": _fish}[request.param], SCRIPTS / f"kt.{request.param}")
 
 
 _STANDIN = "kt() { case $1 in --profile) echo of-$2; ;; *) echo alpha; echo beta; ;; esac }"

@@ -176,6 +176,8 @@ class ClusteredNode:
             self.note_failure,
         )
         self.coordination = Coordination(host, self.next_id)
+        if channel is not None:
+            self.coordination.start()
         self.groups = self.coordination.group_coordinator
 
     def next_id(self) -> int:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
 from kafkatools.core import config as tables
 from kafkatools.core.broker.metadata.broker_settings import (
@@ -25,9 +24,7 @@ from kafkatools.core.config import Config, Setting, to_text
 from kafkatools.core.config.setting import PASSWORD, READ_ONLY
 from kafkatools.core.config.topic import TOPIC_SYNONYMS, topic_config
 from kafkatools.core.errors import InvalidRequest, UnknownTopicOrPartition
-
-if TYPE_CHECKING:
-    from kafkatools.core.protocol.entities import Fields
+from kafkatools.core.protocol.entities import Fields
 
 UNKNOWN_TYPE = 0
 CONFIG_TYPES = {

@@ -77,6 +77,7 @@ class PartitionLog:
         self.recovery_point = 0
         self.high_watermark = 0
         self.last_flush_ms = 0
+        self._are_names_durable = False
         self.is_closed = False
         self.failure: KafkaStorageError | None = None
         self.first_dirty_offset: int | None = None
@@ -389,7 +390,11 @@ class PartitionLog:
         self.recovery_point = min(self.recovery_point, active.base_offset)  # its indexes are not durable yet
         self.producer_state.map_end_offset = base_offset
         self.producer_state.take_snapshot()
+        if not self._are_names_durable:
+            # The name of a later segment may reach the disk first: after a loss of power the log would begin there.
+            self.files.fsync_directory(self.directory)
         segment = LogSegment.create(self.files, self.directory, base_offset, self.config, now_ms)
+        self._are_names_durable = False
         self.segments.add(segment)
         self.tasks.schedule(now_ms, lambda: self.flush(now_ms, up_to=base_offset))
         return segment
@@ -433,6 +438,7 @@ class PartitionLog:
             segment.flush(with_indexes=segment is not self.segments.active)
         if has_new_names or any(segment.base_offset >= self.recovery_point for segment in segments):
             self.files.fsync_directory(self.directory)
+            self._are_names_durable = True
 
     @property
     def needs_full_flush(self) -> bool:
