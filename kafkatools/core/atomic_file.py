@@ -1,6 +1,6 @@
-"""Files that have the old content or the new one, whenever a reader looks or the machine stops.
+"""Replace a file as a whole: readers see the old content or the new one, never a part of it.
 
-The log has the same over its own file system (`core/log/files.py`), so that faults can be injected there.
+`write_atomically` does the same for the log's files, over a file system that can inject faults (`core/log/files.py`).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from io import FileIO
 
 @contextlib.contextmanager
 def _replacing(path: str, mode: int = 0o666) -> Iterator[FileIO]:
-    """A file beside `path` that takes its name at the end, or is removed when writing fails."""
+    """Open a temporary file in the same directory. It is renamed to `path` at the end, or removed if writing fails."""
     beside = f"{path}.{os.getpid()}.tmp"
     try:
         with open(beside, "wb", buffering=0, opener=lambda name, flags: os.open(name, flags, mode)) as file:
@@ -26,13 +26,16 @@ def _replacing(path: str, mode: int = 0o666) -> Iterator[FileIO]:
 
 
 def replace(path: str, data: bytes, mode: int = 0o666) -> None:
-    """Replace the content of a file at once, durable when the system writes it. Raises OSError."""
+    """Replace the content of a file without fsync: a power failure may lose the new content. Raises OSError."""
     with _replacing(path, mode) as file:
         _write_all(file, data)
 
 
 def replace_durably(path: str, data: bytes) -> None:
-    """Replace the content of a file; when this returns, the content and the name survive a crash. Raises OSError."""
+    """Replace the content of a file with fsync: once this returns, the new content survives a power failure.
+
+    Raises OSError.
+    """
     with _replacing(path) as file:
         _write_all(file, data)
         os.fsync(file.fileno())

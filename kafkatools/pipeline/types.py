@@ -1,4 +1,4 @@
-"""Types of what the pipeline hands from one module to another. For annotations only."""
+"""Types of the dictionaries that pipeline modules pass to each other: manifests, journals, pipeline files."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import NotRequired, TypedDict
 
 
 class PartitionContent(TypedDict):
-    """What was read of one partition: batches from `start_offset` to before `end_offset`.
+    """The part of one partition that a run read: batches from `start_offset` up to, not including, `end_offset`.
 
-    `first_offset` and `last_offset` are those of its records; None where there was no record or nobody counted.
+    `first_offset` and `last_offset` are those of its records; None when there was no record or they were not counted.
     """
 
     topic: str
@@ -44,7 +44,7 @@ class SinkFileContent(TypedDict):
 
 
 class SourceContent(TypedDict):
-    """What was read of one source."""
+    """The part of one source that a run read."""
 
     name: str
     uri: str
@@ -57,7 +57,7 @@ class SourceContent(TypedDict):
 
 
 class SinkContent(TypedDict):
-    """What was written."""
+    """The output of a run: rows, and files if the sink writes files."""
 
     uri: str
     mode: str
@@ -66,7 +66,7 @@ class SinkContent(TypedDict):
 
 
 class SourceIdentity(TypedDict):
-    """The source of a pipeline, as its manifest names it."""
+    """A source of a pipeline, as recorded in the manifest."""
 
     name: str
     uri: str
@@ -76,7 +76,7 @@ class SourceIdentity(TypedDict):
 
 
 class SinkIdentity(TypedDict):
-    """The sink of a pipeline, as its manifest names it."""
+    """The sink of a pipeline, as recorded in the manifest."""
 
     uri: str
     options: dict[str, str]
@@ -84,7 +84,7 @@ class SinkIdentity(TypedDict):
 
 
 class PipelineIdentity(TypedDict):
-    """What makes a pipeline the same as another, as far as its results go."""
+    """The part of a pipeline's definition that determines its results: a run resumes another only if it is equal."""
 
     sources: list[SourceIdentity]
     sql: str | None
@@ -94,7 +94,7 @@ class PipelineIdentity(TypedDict):
 
 
 class ManifestContent(TypedDict):
-    """A manifest; `runs` counts the runs that went on from one another."""
+    """A manifest. `runs` counts the runs that resumed one another, the first one included."""
 
     manifest: int
     kafkatools: str
@@ -111,7 +111,7 @@ class ManifestContent(TypedDict):
 class Journal(TypedDict):
     """The moves that finish a run: what to delete, and what to move from `staging` into `directory`.
 
-    For a sink that is no directory of files only `writing`: where rows may have been written.
+    For a sink that is not a directory of files the journal has only `writing`: the place that may have received rows.
     """
 
     writing: NotRequired[str]
@@ -161,4 +161,4 @@ PipelineValues = TypedDict(
     },
     total=False,
 )
-"""The keys of a pipeline's file; a table of `sources` has those that describe a source."""
+"""The keys of a pipeline file. Each table in `sources` has the keys that describe a source."""

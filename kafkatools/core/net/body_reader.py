@@ -1,4 +1,4 @@
-"""Reading the body of a message by hand, where the many partitions of a response make generated classes too slow."""
+"""A reader of message bodies for hand-written decoders: of responses whose many partitions make entities too slow."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _INT32 = struct.Struct(">i")
 
 
 class NodeEndpoint(NamedTuple):
-    """The address of a new leader that a response names (KIP-951)."""
+    """The address of a new leader in a response (KIP-951)."""
 
     node_id: int
     host: str
@@ -22,8 +22,11 @@ class NodeEndpoint(NamedTuple):
 
 
 class BodyReader:
-    """A cursor over a body; `flexible` chooses compact lengths and tagged fields (KIP-482). A subclass gives the
-    name of the message for errors. Methods raise DecodeError for what does not fit the bytes that are left."""
+    """A cursor over a body. With `flexible` lengths are compact and structures have tagged fields (KIP-482).
+
+    A subclass sets `name`, the message's name in errors. Methods raise DecodeError when a field exceeds the remaining
+    bytes.
+    """
 
     __slots__ = ("buffer", "end", "flexible", "position")
     name: ClassVar[str]
@@ -35,7 +38,7 @@ class BodyReader:
         self.flexible = flexible
 
     def unpack(self, layout: struct.Struct) -> tuple[int, ...]:
-        """Reads fixed fields."""
+        """Read fields of fixed size."""
         start = self.position
         self.position = start + layout.size
         if self.position > self.end:
@@ -43,7 +46,7 @@ class BodyReader:
         return layout.unpack_from(self.buffer, start)
 
     def uvarint(self) -> int:
-        """Reads an unsigned varint of at most 5 bytes."""
+        """Read an unsigned varint of at most 5 bytes."""
         value = shift = 0
         while True:
             if self.position >= self.end or shift > 28:
@@ -56,18 +59,18 @@ class BodyReader:
             shift += 7
 
     def length(self, layout: struct.Struct) -> int:
-        """Reads a length that may be null (-1)."""
+        """Read a length; -1 for null."""
         return self.uvarint() - 1 if self.flexible else self.unpack(layout)[0]
 
     def array_length(self, minimum_item_bytes: int) -> int:
-        """Reads the count of an array (-1 = null) and checks that so many items can follow."""
+        """Read the number of items of an array; -1 for null. Checks that the remaining bytes can hold that many."""
         count = self.length(_INT32)
         if count * minimum_item_bytes > self.end - self.position:
             raise DecodeError(f"{self.name} announces {count} items in {self.end - self.position} bytes")
         return count
 
     def slice(self, size: int) -> memoryview:
-        """The next `size` bytes, not copied."""
+        """Read the next `size` bytes without a copy."""
         start = self.position
         if size < 0 or start + size > self.end:
             raise DecodeError(f"{self.name} announces {size} bytes where {self.end - start} are left")
@@ -75,23 +78,23 @@ class BodyReader:
         return self.buffer[start : start + size]
 
     def string(self) -> str | None:
-        """Reads a nullable string."""
+        """Read a nullable string."""
         size = self.length(_INT16)
         return None if size < 0 else str(self.slice(size), "utf-8", "replace")
 
     def uuid(self) -> uuid.UUID:
-        """Reads a topic id."""
+        """Read a topic id."""
         return uuid.UUID(bytes=bytes(self.slice(16)))
 
     def skip_tags(self) -> None:
-        """Passes the tagged fields of a structure that has none we know."""
+        """Skip all tagged fields of a structure."""
         if self.flexible:
             for _ in range(self.uvarint()):
                 self.uvarint()
                 self.slice(self.uvarint())
 
     def endpoint(self) -> NodeEndpoint:
-        """Reads the address of a node."""
+        """Read the address of a node."""
         node_id, host = self.unpack(_INT32)[0], self.string() or ""
         endpoint = NodeEndpoint(node_id, host, self.unpack(_INT32)[0], self.string())
         self.skip_tags()

@@ -1,15 +1,15 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False
 # cython: cdivision=True, annotation_typing=False, infer_types=False
-"""The interpreter of the notation: one structure of one version, read and written field by field.
+"""Encoder and decoder of Kafka's messages: they follow a Layout, which lists the fields of one structure and version.
 
 Rules of this file:
 
 - It is ordinary Python and, with the C types that `_codec.pxd` adds, C. Both give the same results and the same errors;
-  `COMPILED` tells which one runs.
-- Compiled, nothing checks an index. So every read is guarded by an explicit comparison with the end of the data.
-- A length is compared with the bytes that are left before anything of that size is made: strings and bytes with their
-  size, arrays with the least size of so many elements.
-- What cannot be read is a MalformedMessage with the position, in the words of Apache Kafka's generated classes.
+  `COMPILED` is True when the C code runs.
+- Compiled code checks no index. So every read is preceded by an explicit comparison with the end of the data.
+- A length is compared with the remaining bytes before memory is allocated for it. For an array, the smallest size of an
+  element is multiplied by their number.
+- Malformed bytes raise MalformedMessage with the position, in the words of Apache Kafka's generated classes.
 - `pause` is called every few elements of an array of structures, while reading, counting and writing (see slices.py).
 """
 
@@ -34,7 +34,7 @@ except ImportError:
     cython = _Uncompiled()
 
 if not cython.compiled:
-    memcpy: Any = None  # what the .pxd brings from C; only compiled branches use it
+    memcpy: Any = None  # the .pxd imports it from C; only compiled branches call it
 
 COMPILED: bool = cython.compiled
 
@@ -50,7 +50,7 @@ _UUID = 9
 _STRING = 10
 _BYTES = 11
 _STRUCTURE = 12
-# added to the kind of an element
+# flags added to the kind
 _ARRAY = 32
 _NULLABLE = 64
 _KIND = 31
@@ -86,7 +86,7 @@ _get_bytes = uuid.UUID.bytes.fget  # type: ignore[attr-defined]
 
 
 class MalformedMessage(DecodeError):
-    """Bytes that are not the message they should be; `java_message` is the message of Kafka's exception."""
+    """The bytes do not form a message of the expected type. `java_message` is the text of Kafka's exception."""
 
     def __init__(self, message: str, position: int, java_message: str | None = None) -> None:
         super().__init__(f"{message} (at byte {position})")
@@ -95,9 +95,9 @@ class MalformedMessage(DecodeError):
 
 
 class Shared(list[Any]):
-    """The elements of an array that stands in a response many times: its bytes are made once for each layout.
+    """An array that occurs many times in a response: it is encoded once for each layout, and the bytes are reused.
 
-    It must not change any more once it has been written.
+    It must not change after the first encoding.
     """
 
     def __init__(self, elements: Iterable[Any]) -> None:
@@ -106,9 +106,10 @@ class Shared(list[Any]):
 
 
 class Layout:
-    """One structure in one version: its entity class and its fields, those without a tag in wire order first.
+    """The fields of one structure in one version, and the entity class that it is decoded to.
 
-    A field is (name, code, layout of its structure or None, default); `tags` are the numbers of the last fields.
+    A field is (name, code, layout of its structure or None, default). Fields without a tag come first, in wire order.
+    Tagged fields follow; `tags` has their tag numbers.
     """
 
     def __init__(
@@ -129,9 +130,9 @@ class Layout:
         self.is_flexible = is_flexible
         self.text_errors = "replace" if replaces_bad_text else "strict"
         self.tag_defaults: list[Any] | None = None
-        # without a compiler, numbers that stand side by side are read and written by one call: by their first field
+        # uncompiled, adjacent numbers are read and written by one `struct` call; the key is the index of the first one
         self.runs = {} if cython.compiled else _runs(self.codes[: self.plain], self.names)
-        # the fewest bytes that an element can have
+        # the smallest encoded size in bytes, at least 1
         self.least = self._least_size()
 
     def _least_size(self) -> int:
@@ -143,7 +144,7 @@ class Layout:
 
 
 class Run(NamedTuple):
-    """Two and more numbers in a row, up to the field `stop`."""
+    """Adjacent number fields, at least two; `stop` is the index of the field after the last one."""
 
     codec: struct.Struct
     stop: int
@@ -175,7 +176,7 @@ def _least_size(code: int, layout: Any, is_flexible: bool) -> int:
 
 
 def _items(data: Any) -> Any:
-    """The data as the loops index it: a pointer, or a memoryview."""
+    """The bytes in the form that the loops index: a pointer when compiled, else the buffer itself."""
     if cython.compiled:
         return cython.address(data[0])
     return data
@@ -239,7 +240,7 @@ class Reader:
     # -- values --
 
     def entity(self, layout: Layout) -> Any:
-        """The structure at the cursor."""
+        """Decode the structure at the cursor. Raises MalformedMessage."""
         values: list[Any] = []
         index = 0
         while index < layout.plain:
@@ -254,7 +255,7 @@ class Reader:
         return _make_tuple(layout.type, values)
 
     def _run(self, run: Any) -> Any:
-        """Numbers that stand side by side."""
+        """Read adjacent numbers by one `struct` call."""
         position = self.position
         if run.size > self.end - position:
             self._cut_off()
@@ -275,7 +276,7 @@ class Reader:
         return self._sized(layout, index, kind, (code & 64) != 0)
 
     def _fixed(self, kind: int) -> Any:
-        """A number, a Boolean or an id."""
+        """Read a value of fixed size: a number, a Boolean or a uuid."""
         if not cython.compiled and kind < 9:
             return self._run(_LAYOUTS[kind])[0]
         size = _size_of(kind)
@@ -306,7 +307,7 @@ class Reader:
         return _signed_8(self.data[self.position - 1])
 
     def varint(self) -> int:
-        """An unsigned varint, as an int32 like Java's."""
+        """Read an unsigned varint as Java does: as an int32, so that five bytes may give a negative number."""
         if self.position < self.end and self.data[self.position] < 0x80:
             self.position += 1
             return self.data[self.position - 1]  # type: ignore[no-any-return]
@@ -338,7 +339,7 @@ class Reader:
         return _int32(self.data, self.position - 4)
 
     def _checked_length(self, layout: Layout, index: int, kind: int, nullable: bool) -> int:
-        """The length of a string or of bytes; -1 for null."""
+        """Read the length of a string or of bytes and compare it with the remaining bytes; -1 for null."""
         length = self._length(layout, kind == 10)
         if length < 0:
             if not nullable:
@@ -366,7 +367,7 @@ class Reader:
             raise MalformedMessage(f"string field {layout.names[index]} is not UTF-8", start) from problem
 
     def _count(self, layout: Layout, index: int, kind: int, nullable: bool) -> int:
-        """The number of elements of an array; -1 for null."""
+        """Read the number of elements of an array and compare it with the remaining bytes; -1 for null."""
         count = self._length(layout, False)
         if count < 0:
             if not nullable:
@@ -423,7 +424,7 @@ class Reader:
         return tuple(values)
 
     def _tags(self, layout: Layout, values: list[Any]) -> None:
-        """The tagged fields at the cursor; those that are not there get their defaults."""
+        """Read the section of tagged fields; absent fields get their defaults."""
         if self.position < self.end and self.data[self.position] == 0:
             self.position += 1
             if layout.tags:
@@ -447,13 +448,17 @@ class Reader:
         return self._value(layout, index)
 
     def _tag(self) -> Any:
-        """A tag and where its field ends."""
+        """Read the header of a tagged field: its tag, and the position where the field ends."""
         tag = self.varint()
         size = self.varint()
         return tag, self.position + size
 
     def _end_tag(self, layout: Layout, tag: int, stop: int) -> None:
-        """Go to the end of a tagged field: a known one must have been read up to there, as Kafka would read on."""
+        """Move to the end of a tagged field.
+
+        A field that the layout has must end there. Kafka ignores the size of such a field and continues after its
+        value, so with a wrong size the rest of the message would be read from another position.
+        """
         if tag in layout.tags:
             if self.position != stop:
                 self._fail(f"tagged field {tag} ends at byte {self.position}, not at byte {stop}")
@@ -467,7 +472,7 @@ class Reader:
     # -- counting --
 
     def skip(self, layout: Layout) -> None:
-        """Pass the structure at the cursor without making values; its elements are counted."""
+        """Skip the structure at the cursor: count its array elements and tagged fields, create no values."""
         index = 0
         while index < layout.plain:
             self._skip_value(layout, index)
@@ -523,7 +528,7 @@ class Reader:
     # -- errors --
 
     def _cut_off(self) -> None:
-        raise MalformedMessage("the data ends early", self.position, "null")  # as BufferUnderflowException has none
+        raise MalformedMessage("the data ends early", self.position, "null")  # BufferUnderflowException has no message
 
     def _refuse_null(self, layout: Layout, index: int) -> None:
         self._fail(f"non-nullable field {layout.names[index]} was serialized as null")
@@ -533,7 +538,7 @@ class Reader:
 
 
 def _size_of(kind: int) -> int:
-    """The bytes of a value of fixed size."""
+    """The size in bytes of a value of fixed size."""
     if kind == 4 or kind == 7:  # noqa: PLR1714 - a comparison in C
         return 4
     if kind == 5 or kind == 8:  # noqa: PLR1714
@@ -548,9 +553,9 @@ def _uuid_of(data: bytes) -> Any:
 
 
 class Writer:
-    """The bytes of one message, from an entity, from a mapping by the names of its fields, or from a mix of both.
+    """Encodes one message from an entity, from a mapping of field names to values, or from a mix of both.
 
-    A missing key of a mapping is the default; keys that the version does not have are passed over.
+    A field that the mapping lacks is written with its default. A key that is no field of this version is ignored.
     """
 
     def __init__(self, pause: Any) -> None:
@@ -561,11 +566,11 @@ class Writer:
         self.pause = pause
 
     def result(self) -> bytes:
-        """What was written."""
+        """The encoded bytes."""
         return bytes(memoryview(self.out)[: self.size])
 
     def structure(self, layout: Layout, value: Any) -> None:
-        """Write a structure."""
+        """Write a structure. Raises ValueError for a value that its field cannot hold."""
         index = 0
         if isinstance(value, layout.type):
             while index < layout.plain:
@@ -596,7 +601,7 @@ class Writer:
                 self._byte(0)
 
     def _run(self, layout: Layout, index: int, values: Any) -> int:
-        """Write numbers that stand side by side, and return the index of the field after them."""
+        """Write adjacent numbers and return the index of the field after them."""
         run = layout.runs[index]
         self._room(run.codec.size)
         try:
@@ -697,7 +702,7 @@ class Writer:
             if len(data) > 32767:
                 if layout.names[index] != "error_message":
                     raise ValueError(f"'{layout.names[index]}' field is too long to be serialized")
-                # it may repeat a name of the request that is as long as a string can be
+                # an error message may repeat a name of the request that already has the maximum length
                 data = data[:32767].decode(errors="ignore").encode()
         else:
             data = value if type(value) is bytes else bytes(value)
@@ -731,7 +736,7 @@ class Writer:
         try:
             struct.pack_into(f">{len(values)}{_LAYOUTS[kind].format[1:]}", self.out, self.size, *values)
         except struct.error:
-            for value in values:  # which says what does not fit
+            for value in values:  # raises a ValueError that names the field and the value
                 self._fixed(layout, index, kind, value)
             return
         self.size += len(values) * _SIZES[kind]
@@ -751,7 +756,7 @@ class Writer:
         self._bytes(data)
 
     def _tags(self, layout: Layout, values: Any) -> None:
-        """The section of tagged fields: how many, then tag, size and value of each that is not the default."""
+        """Write the section of tagged fields: their number, then tag, size and value. Defaults are left out."""
         if layout.tag_defaults is None:
             layout.tag_defaults = [
                 _tagged_bytes(layout, layout.plain + place, layout.defaults[layout.plain + place], None)
@@ -773,7 +778,7 @@ class Writer:
 
 
 def _tagged_bytes(layout: Layout, index: int, value: Any, pause: Any) -> bytes:
-    """The bytes of a tagged field; a structure that may be null has a marker before it."""
+    """Encode the value of a tagged field; a nullable structure begins with a marker, 0 for null."""
     writer = Writer(pause)
     if layout.codes[index] != 12 + 64:
         writer._value(layout, index, value)
@@ -786,7 +791,7 @@ def _tagged_bytes(layout: Layout, index: int, value: Any, pause: Any) -> bytes:
 
 
 def _picked(layout: Layout, index: int, fields: Any) -> Any:
-    """The numbers of a run from a mapping."""
+    """The values of adjacent number fields from a mapping, with defaults for missing keys."""
     run = layout.runs[index]
     try:
         return run.pick(fields)
@@ -795,7 +800,7 @@ def _picked(layout: Layout, index: int, fields: Any) -> Any:
 
 
 def _attributes_of(layout: Layout, value: Any) -> dict[str, Any]:
-    """The fields of an object that is neither an entity of this layout nor a mapping."""
+    """The fields of another object, such as an entity of another version, by the names that the layout has."""
     return {name: getattr(value, name) for name in layout.names if hasattr(value, name)}
 
 
@@ -824,7 +829,7 @@ def _is_in_range(number: int, kind: int) -> bool:
 
 
 def _put_number(data: Any, position: int, number: int, size: int) -> None:
-    """The low bytes of a number, the highest first."""
+    """Write the low `size` bytes of a number in big-endian order."""
     while size > 0:
         size -= 1
         data[position + size] = number & 0xFF

@@ -1,8 +1,8 @@
-"""The interpreter of the notation, compiled or plain: import it from here (see core/records/kernel.py)."""
+"""The message codec in its compiled or its uncompiled form, as `_choose_kernel` decides: import it from here."""
 
 from __future__ import annotations
 
-from kafkatools.core.records import _choose_kernel as _choose_kernel  # before what it chooses
+from kafkatools.core.records import _choose_kernel as _choose_kernel  # before the module that it chooses
 
 # isort: split
 from kafkatools.core.protocol._codec import (

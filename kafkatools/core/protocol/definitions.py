@@ -1,4 +1,4 @@
-"""The notation of Kafka's messages: what a message is made of, with every version in one place.
+"""Definitions of Kafka's messages and of the notation that they are written in: one definition covers all versions.
 
 `kafka_messages.txt` holds requests and responses (made by docs/generate_messages.py), `kafka_records.txt` the records
 of internal topics and what clients send each other. A message begins in the first column:
@@ -9,10 +9,17 @@ of internal topics and what clients send each other. A message begins in the fir
         name string null=10+
       allow_auto_topic_creation bool versions=4+ default=true
 
-Its fields follow in wire order, a structure's own fields two columns further in. `versions` are those of the message
-where they are not given, `null` those in which null is allowed, `tag` a tagged field (KIP-482), `tagged` the versions
-in which it is tagged, where others have it in line. A default that is not given is zero, empty, or a structure of
-defaults; a default of null counts where null is allowed. Only the message that is asked for is parsed.
+Its fields follow in wire order. The fields of a structure are indented by two more columns.
+
+| Word | Meaning | Without it |
+|---|---|---|
+| `versions` | versions of the message that have the field | all |
+| `null` | versions in which null is allowed | none |
+| `tag` | tag number of a tagged field (KIP-482) | the field has a fixed place |
+| `tagged` | versions in which the field is tagged; in others it has a fixed place | all, if it has a `tag` |
+| `default` | default; null applies only in versions that allow null | zero, empty, or a structure of defaults |
+
+A definition is parsed when it is first used.
 """
 
 from __future__ import annotations
@@ -32,7 +39,7 @@ _NOT_GIVEN: Any = object()
 
 
 class Field(NamedTuple):
-    """One field. `type` is Kafka's name of a primitive type, or the name of a structure with `fields`."""
+    """A field of a message. `type` is Kafka's name of a primitive type, or the name of a structure with `fields`."""
 
     name: str
     type: str
@@ -50,22 +57,22 @@ class Field(NamedTuple):
         return self.type not in _ZEROES and self.type not in _NUMBERS
 
     def is_tagged(self, version: int) -> bool:
-        """Whether the field is a tagged one in a version."""
+        """Whether the field is tagged in a version."""
         return self.tag is not None and version in self.tagged
 
     def default(self, version: int) -> Any:
-        """The default of a field that is no structure."""
+        """The default in a version. Not for a single structure: its default is built from its fields."""
         if self.declared_default is not _NOT_GIVEN and not (self.declared_default is None and version not in self.null):
             return self.declared_default
         return () if self.is_array else _ZEROES.get(self.type, 0)
 
     def has_null_default(self, version: int) -> bool:
-        """Whether null is the default."""
+        """Whether null is the default in a version."""
         return self.declared_default is None and version in self.null
 
 
 class Definition(NamedTuple):
-    """A message: `api_key` is the key of the API or the type id of the record, -1 where Kafka gives none."""
+    """A message in all versions. `api_key` is the API key or the record's type id; -1 where Kafka defines none."""
 
     name: str
     api_key: int
@@ -76,18 +83,18 @@ class Definition(NamedTuple):
 
 
 def snake_case(name: str) -> str:
-    """Kafka's name as a Python one: `leaderEpoch` -> `leader_epoch`."""
+    """Convert Kafka's field name to Python's form: `leaderEpoch` -> `leader_epoch`."""
     return re.sub(r"(?<=[a-z0-9])([A-Z])", r"_\1", name).lower()
 
 
 def camel_case(name: str) -> str:
-    """The opposite, with a small first letter: `leader_epoch` -> `leaderEpoch`."""
+    """Convert a Python field name to Kafka's form: `leader_epoch` -> `leaderEpoch`."""
     first, *others = name.split("_")
     return first + "".join(other[:1].upper() + other[1:] for other in others)
 
 
 def version_range(text: str) -> range:
-    """`0-4`, `2+`, `3`, and `none` for no version at all."""
+    """Parse a range of versions: `0-4`, `2+`, `3`, or `none`, which is empty."""
     if text == "none":
         return range(0)
     if text.endswith("+"):
@@ -104,7 +111,7 @@ def _text(file: str) -> str:
 
 @cache
 def definition_of(name: str) -> Definition:
-    """The definition of a message by its name. Raises KeyError."""
+    """Parse the definition of a message. Raises KeyError for an unknown name."""
     text, begin = _place_of(name)
     end = text.find("\n\n", begin)
     lines = text[begin : None if end < 0 else end].splitlines()
@@ -123,7 +130,7 @@ def definition_of(name: str) -> Definition:
 
 @cache
 def api_key_of(name: str) -> int:
-    """The key of an API or the type id of a record; -1 where Kafka gives none. Raises KeyError."""
+    """The API key or the record's type id of a message; -1 where Kafka defines none. Raises KeyError."""
     text, begin = _place_of(name)
     word = text[begin + len(name) + 1 : begin + len(name) + 20].split(" ", 1)[0]
     return int(word[4:]) if word.startswith("key=") else -1
@@ -134,7 +141,7 @@ def _is_message(name: str) -> bool:
 
 
 def _place_of(name: str) -> tuple[str, int]:
-    """The text of the file with a definition, and where it begins."""
+    """The text of the file that has a definition, and the position where the definition begins."""
     text = _text(FILES[0] if _is_message(name) else FILES[1])
     begin = text.find(f"\n{name} ") + 1
     if not begin:
@@ -143,12 +150,12 @@ def _place_of(name: str) -> tuple[str, int]:
 
 
 def names_in(file: str) -> list[str]:
-    """The names of the messages in a file, in its order."""
+    """List the messages that a file defines, in its order."""
     return [line.split(" ", 1)[0] for line in _text(file).splitlines() if line and line[0] not in " #"]
 
 
 def _fields(lines: list[str], number: int, indent: int) -> tuple[tuple[Field, ...], int]:
-    """The fields of one structure, and the number of the line after them."""
+    """Parse the fields of one structure; also return the number of the line after them."""
     found = []
     while number < len(lines) and _indent_of(lines[number]) == indent:
         line = lines[number]

@@ -1,8 +1,8 @@
 """Entities: the immutable objects that messages are decoded to, one class for each structure in each version.
 
-An entity is a tuple of its fields, those with tags last, that are read as attributes. Rules: times are integers of ms,
-error codes plain integers, arrays tuples, a zero uuid is None. An entity is made from the fields that differ from
-their defaults; nested mappings and sequences become entities and tuples.
+An entity is a tuple of its fields, tagged ones last, with an attribute for each field. Rules: times are integers in ms,
+error codes are integers, arrays are tuples, a zero uuid is None. The constructor takes fields by name and uses defaults
+for the others; nested mappings and sequences become entities and tuples.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ class Entity(tuple[Any, ...]):
     if TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> Any:
-            """The field of that name, of the type that the message's definition says."""
+            """A field of the message; its type is in the message's definition."""
 
     def replaced(self, **values: Any) -> Entity:
-        """The same with other values of some fields."""
+        """Return a copy with these fields replaced. Raises TypeError for a field that this version lacks."""
         return type(self)(**{**dict(zip(self.__layout__.names, self, strict=True)), **values})
 
     def __bool__(self) -> bool:
@@ -63,7 +63,7 @@ class Entity(tuple[Any, ...]):
 
 
 def entity_of(layout: Layout, fields: Mapping[str, Any]) -> Any:
-    """An entity from a mapping by the names of its fields; names that this version lacks are left out."""
+    """Build an entity from a mapping of field names to values; a key that is no field of this version is ignored."""
     values = [
         _value(layout, index, fields[name]) if name in fields else layout.defaults[index]
         for index, name in enumerate(layout.names)
@@ -84,7 +84,7 @@ def _value(layout: Layout, index: int, value: Any) -> Any:
 
 @cache
 def entity_type(name: str, version: int) -> Any:
-    """The class of a message in a version. Raises KeyError for a message or a version that does not exist."""
+    """The entity class of a message in a version. Raises KeyError for a message or a version that does not exist."""
     definition = definition_of(name)
     if version not in definition.versions:
         raise KeyError(version)
@@ -114,7 +114,7 @@ def _layout(definition: Definition, name: str, fields: tuple[Field, ...], versio
 
 
 def _described(definition: Definition, field: Field, version: int) -> tuple[str, int, Layout | None, Any]:
-    """A field as Layout takes it: name, code, the layout of a structure, default."""
+    """A field in the form that Layout expects: name, code, the layout of its structure or None, default."""
     nested = _layout(definition, field.type, field.fields, version) if field.is_structure else None
     code = STRUCTURE if nested is not None else KINDS[field.type]
     if field.is_array:

@@ -1,7 +1,7 @@
-"""Kafka's requests and responses: their entity classes by API key and version, and their bytes.
+"""Encode and decode Kafka's requests and responses, and look up their entity classes by API key and version.
 
-A class is made from the notation when it is first asked for. Entities hold times as integers of ms. A thread that works
-in slices (slices.py) pauses while it decodes, counts and encodes.
+A class is built from the message's definition when it is first used. Entities hold times as integers in ms. A thread
+that works in slices (slices.py) may pause while it decodes, counts or encodes.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ Buffer = bytes | bytearray | memoryview
 
 @cache
 def request_type(api_key: int, version: int) -> Any:
-    """The class of a request. Raises UnsupportedVersion."""
+    """The entity class of a request. Raises UnsupportedVersion."""
     return _message_type(api_key, version, "Request")
 
 
 @cache
 def response_type(api_key: int, version: int) -> Any:
-    """The class of a response. Raises UnsupportedVersion."""
+    """The entity class of a response. Raises UnsupportedVersion."""
     return _message_type(api_key, version, "Response")
 
 
@@ -56,14 +56,15 @@ def _message_type(api_key: int, version: int, kind: str) -> Any:
 
 
 def encode(entity: Any) -> bytes:
-    """The bytes of an entity. Raises ValueError for a value that its field cannot hold."""
+    """Encode an entity. Raises ValueError for a value that its field cannot hold."""
     return encode_fields(type(entity), entity)
 
 
 def encode_fields(message_type: Any, fields: Any) -> bytes:
-    """The bytes of a message from a mapping (or an entity) by the names of its fields; missing ones are defaults.
+    """Encode a message from a mapping of field names to values, or from an entity.
 
-    Fields that this version lacks are left out. Raises ValueError for a value that its field cannot hold.
+    Missing fields are written with their defaults, and fields that this version lacks are ignored. Raises ValueError
+    for a value that its field cannot hold.
     """
     writer = Writer(current_pause())
     writer.structure(message_type.__layout__, fields)
@@ -71,13 +72,13 @@ def encode_fields(message_type: Any, fields: Any) -> bytes:
 
 
 def decode(message_type: Any, buffer: Buffer, offset: int = 0) -> tuple[Any, int]:
-    """The entity at `offset` and its size. Raises DecodeError for bytes that are none."""
+    """Decode the message at `offset` and return its entity and its size in bytes. Raises DecodeError."""
     reader = Reader(buffer, offset, current_pause(), NO_LIMIT)
     return reader.entity(message_type.__layout__), reader.position - offset
 
 
 def decode_all(message_type: Any, buffer: Buffer, offset: int = 0) -> Any:
-    """The entity that fills the buffer from `offset` on; DecodeError when bytes are left over."""
+    """Decode the message that fills the buffer from `offset` on. Raises DecodeError, also when bytes are left over."""
     entity, size = decode(message_type, buffer, offset)
     if offset + size != len(buffer):
         raise DecodeError(f"{len(buffer) - offset - size} bytes are left after {message_type.__name__}")
@@ -85,46 +86,46 @@ def decode_all(message_type: Any, buffer: Buffer, offset: int = 0) -> Any:
 
 
 def count_elements(message_type: Any, buffer: Buffer, offset: int, most_elements: int) -> None:
-    """Walk through a message without making values of it.
+    """Check the number of elements in a message before it is decoded, without creating values.
 
-    Raises TooManyElements when its arrays and tagged fields together have more elements, DecodeError for bytes that are
-    no such message.
+    Raises TooManyElements when all its arrays and tagged fields together have more than `most_elements`. Raises
+    DecodeError for malformed bytes.
     """
     Reader(buffer, offset, current_pause(), most_elements).skip(message_type.__layout__)
 
 
 def build(message_type: Any, fields: Mapping[str, Any]) -> Any:
-    """An entity from plain fields: nested mappings and sequences become entities and tuples, missing fields defaults.
+    """Build an entity from plain fields: nested mappings become entities, sequences tuples, missing fields defaults.
 
-    A field that this version does not have is left out when it holds its default, else UnsupportedVersion.
+    Raises UnsupportedVersion for a field that this version lacks, unless it holds its default (see check_fields).
     """
     check_fields(message_type, fields)
     return entity_of(message_type.__layout__, fields)
 
 
 def check_fields(message_type: Any, fields: Mapping[str, Any]) -> None:
-    """Raise UnsupportedVersion for a field that the version lacks, unless it holds its default or nothing."""
+    """Raise UnsupportedVersion for a field that the version lacks, unless it is empty, null, 0, -1 or its default."""
     layout = message_type.__layout__
     for name, value in fields.items():
         if name not in layout.names:
-            if not _says_nothing(value) and value != _default_of(message_type.__schema__.fields, name):
+            if not _is_empty_or_unset(value) and value != _default_of(message_type.__schema__.fields, name):
                 version = message_type.__version__
                 raise UnsupportedVersion(f"{message_type.__name__} v{version} cannot carry {name}={value!r}")
             continue
         nested = layout.layouts[layout.names.index(name)]
         if nested is not None and value is not None:
-            for each in (value,) if isinstance(value, Mapping) else value:
-                if isinstance(each, Mapping):
-                    check_fields(nested.type, each)
+            for structure in (value,) if isinstance(value, Mapping) else value:
+                if isinstance(structure, Mapping):
+                    check_fields(nested.type, structure)
 
 
-def _says_nothing(value: Any) -> bool:
+def _is_empty_or_unset(value: Any) -> bool:
     is_empty = isinstance(value, (str, bytes, Sequence, Mapping)) and not value
     return value is None or is_empty or (value in (0, -1) and value is not False)
 
 
 def _default_of(fields: Sequence[Field], name: str) -> Any:
-    """The default of a field of the newest version by its name; None when the message has none of that name."""
+    """The default of a field in the newest version; None when neither the message nor its structures have the field."""
     for field in fields:
         if field.name == name:
             return field.default(NEWEST)

@@ -1,7 +1,7 @@
-"""The header of a batch: its fields, what they say together, and where a batch ends.
+"""The header of a record batch: its fields, its checksum, and the size of the batch.
 
 The append path and recovery need a dozen fields of every batch and nothing else, so one `struct` call reads them into a
-tuple. Magic 0 and 1 (message sets) give the same tuple with what they have. Records are not looked at.
+tuple. Message sets (magic 0 and 1) give the same tuple, with -1 for missing fields. Records are never decoded here.
 Source: KIP-98, org.apache.kafka.common.record.DefaultRecordBatch.
 """
 
@@ -63,12 +63,12 @@ class BatchHeader(NamedTuple):
 
     @property
     def size_bytes(self) -> int:
-        """The whole batch."""
+        """The size of the whole batch, with the 12 bytes of offset and length."""
         return self.length + LOG_OVERHEAD
 
     @property
     def last_offset(self) -> int:
-        """The offset of the last record (that was there when the batch was written)."""
+        """The offset of the last record that the producer wrote; compaction may have removed the record."""
         return self.base_offset + self.last_offset_delta
 
     @property
@@ -95,14 +95,14 @@ class BatchHeader(NamedTuple):
 
     @property
     def delete_horizon_ms(self) -> int | None:
-        """When the cleaner may drop the tombstones and markers of this batch (KIP-534)."""
+        """The time in ms from which the cleaner may drop the batch's tombstones and markers, if set (KIP-534)."""
         return self.base_timestamp if self.attributes & DELETE_HORIZON_BIT else None
 
 
 def increment_sequence(sequence: int, increment: int) -> int:
-    """Sequence numbers go round after 2147483647 (DefaultRecordBatch.incrementSequence).
+    """Add to a sequence number, which wraps to 0 after 2147483647 (DefaultRecordBatch.incrementSequence).
 
-    The delta of a damaged header may be negative; Java's int arithmetic overflows then, and so does this.
+    The delta in a damaged header may be negative; the result then overflows as with Java's int.
     """
     total = sequence + increment
     if increment >= 0:
@@ -113,9 +113,9 @@ def increment_sequence(sequence: int, increment: int) -> int:
 
 
 def read_header(buffer: Buffer, position: int = 0) -> BatchHeader:
-    """The header at a position; raises CorruptRecord when the size says that there is none.
+    """Read the header at a position. Raises CorruptRecord when the batch is smaller than its header.
 
-    Of a message set (magic below 2) only offsets, size, CRC, attributes and the timestamp of magic 1 are known.
+    A message set (magic below 2) has only offset, size, CRC, attributes and, with magic 1, a timestamp.
     """
     if len(buffer) - position >= HEADER_SIZE and buffer[position + MAGIC_OFFSET] in (2, 3):
         header = BatchHeader._make(V2_HEADER.unpack_from(buffer, position))
@@ -143,18 +143,18 @@ def too_small_for_header(size_bytes: int) -> str:
 
 
 def too_small_in_file(length: int, file_name: str | None = None) -> str:
-    """Kafka's message for a length in a segment that is below the smallest message's."""
+    """Kafka's message for a length in a segment that is below that of the smallest message."""
     where = "" if file_name is None else f" in file {file_name}."
     return f"Found record size {length} smaller than minimum record overhead ({SMALLEST_OVERHEAD}){where}"
 
 
 def too_small_in_message(length: int) -> str:
-    """Kafka's message for a length in a message from the network, or in a wrapper, that is below the smallest's."""
+    """Kafka's message for a length in a request, or in a wrapper, that is below that of the smallest message."""
     return f"Record size {length} is less than the minimum record overhead ({SMALLEST_OVERHEAD})"
 
 
 def file_batch_size(buffer: Buffer, at: int, left: int, file_name: str | None = None) -> int | None:
-    """The bytes of the batch at `at` of a segment that has `left` bytes from there; None at the end of the log.
+    """The size in bytes of the batch at `at` in a segment with `left` bytes from there; None at the end of the log.
 
     The rules are those of Kafka's FileLogInputStream: 17 bytes or fewer, or a size that runs past the end, is the end
     of the log; a length below 14 is damage. Raises CorruptRecord.
@@ -168,7 +168,7 @@ def file_batch_size(buffer: Buffer, at: int, left: int, file_name: str | None = 
 
 
 def whole_batches(records: Buffer) -> Iterator[tuple[int, int]]:
-    """Position and size of each batch that is there whole: a read cuts the last one where its limit is."""
+    """Yield position and size of each complete batch. A fetch may have cut off the last one at its limit."""
     position, end = 0, len(records)
     while end - position >= LOG_OVERHEAD:
         length = _OVERHEAD.unpack_from(records, position)[1]
@@ -180,12 +180,12 @@ def whole_batches(records: Buffer) -> Iterator[tuple[int, int]]:
 
 
 def whole_batches_bytes(records: Buffer) -> int:
-    """How many bytes at the beginning are whole batches."""
+    """The number of bytes of the complete batches at the beginning."""
     return max((position + size for position, size in whole_batches(records)), default=0)
 
 
 def compute_crc(batch: memoryview, magic: int) -> int:
-    """The checksum of one whole batch: CRC-32C from the attributes on, CRC-32 from the magic on in message sets."""
+    """Compute the checksum of one batch: CRC-32C from the attributes on; for message sets CRC-32 from the magic on."""
     if magic >= 2:
         return int(crc32c(batch[ATTRIBUTES_OFFSET:]))
     return zlib.crc32(batch[LEGACY_CRC_START:])

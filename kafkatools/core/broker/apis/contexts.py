@@ -1,7 +1,7 @@
-"""What the handlers of each resource use of their broker. A node is all of these; a handler names the one of its
-resource, so that what it can reach is what it uses.
+"""Contexts: for each resource, the members of a node that its handlers may use.
 
-Rules: these are for types only. The members are explained where they are made (`node.py`).
+A node satisfies every context. A handler declares the context of its resource, so the type checker rejects any other
+member. The contexts exist for the type checker only; `node.py` documents the members.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 
 class Rights(Authorizes, Protocol):
-    """Who may do what, and which node is asked."""
+    """The authorizer, and the id of this node."""
 
     @property
     def node_id(self) -> int: ...
@@ -79,7 +79,7 @@ class _Endpoint(Protocol):
 
 # -- metadata ----------------------------------------------------------------------------------------------------------
 class ChangeContext(_Image, Protocol):
-    """Changes of the metadata, by the active controller or by one that refuses them."""
+    """Changes of the metadata. On a node that is not the active controller, `controller` refuses them."""
 
     @property
     def controller(self) -> MetadataChanges: ...
@@ -89,7 +89,7 @@ class ChangeContext(_Image, Protocol):
 
 
 class MetadataContext(_Image, _Config, Protocol):
-    """Topics and brokers, for clients."""
+    """Topics and brokers, for Metadata and DescribeTopicPartitions."""
 
     @property
     def cluster_id(self) -> str: ...
@@ -101,7 +101,7 @@ class MetadataContext(_Image, _Config, Protocol):
 
 
 class ClusterContext(_Image, _Endpoint, Protocol):
-    """The nodes of the cluster, and who coordinates what."""
+    """The nodes of the cluster, and the coordinators of groups and transactions."""
 
     @property
     def cluster_id(self) -> str: ...
@@ -122,14 +122,14 @@ class ClusterContext(_Image, _Endpoint, Protocol):
 
 
 class ControllerContext(Authorizes, _Clock, Protocol):
-    """What nodes of the cluster ask of the active controller."""
+    """The active controller, for requests of other nodes: registration, heartbeats, AlterPartition."""
 
     @property
     def controller(self) -> QuorumController: ...
 
 
 class QuorumContext(_Clock, _Endpoint, Rights, Protocol):
-    """The quorum of controllers; a node on its own has no `raft`."""
+    """The quorum of controllers. `raft` is None on a node alone."""
 
     @property
     def raft(self) -> Raft | None: ...
@@ -142,14 +142,14 @@ class QuorumContext(_Clock, _Endpoint, Rights, Protocol):
 
 # -- records -----------------------------------------------------------------------------------------------------------
 class ReplicaContext(_Image, _Clock, _Failures, Protocol):
-    """Partitions of this broker."""
+    """The replicas on this broker."""
 
     @property
     def replicas(self) -> ReplicaManager: ...
 
 
 class ReadContext(ReplicaContext, Protocol):
-    """Reads, and those that wait for records."""
+    """Fetch requests and their sessions; requests that wait for records are in the purgatory."""
 
     @property
     def fetch_max_bytes(self) -> int: ...
@@ -162,7 +162,7 @@ class ReadContext(ReplicaContext, Protocol):
 
 
 class ProduceContext(ReplicaContext, _Config, Protocol):
-    """Writes, and those that wait for followers."""
+    """Produce requests and quotas; requests that wait for followers are in the purgatory."""
 
     @property
     def coordination(self) -> Coordination: ...
@@ -175,7 +175,7 @@ class ProduceContext(ReplicaContext, _Config, Protocol):
 
 
 class LogDirContext(ReplicaContext, Protocol):
-    """Log directories, and moves between them."""
+    """Log directories, and moves of replicas between them."""
 
     @property
     def keeper(self) -> DirectoryKeeper | None: ...
@@ -186,7 +186,7 @@ class LogDirContext(ReplicaContext, Protocol):
 
 # -- coordinators ------------------------------------------------------------------------------------------------------
 class GroupContext(_Image, _Clock, _Config, Protocol):
-    """Groups of all kinds, and their offsets."""
+    """Groups of all types, and their committed offsets."""
 
     @property
     def coordination(self) -> Coordination: ...
@@ -202,7 +202,7 @@ class GroupContext(_Image, _Clock, _Config, Protocol):
 
 
 class ShareContext(GroupContext, _Failures, Protocol):
-    """Share groups, what they have under way, and its state."""
+    """Share groups, their acquired records, and the persisted state of share partitions."""
 
     @property
     def fetch_purgatory(self) -> Purgatory: ...

@@ -1,8 +1,7 @@
-"""All that a broker coordinates: groups, transactions and the states of share partitions. Makes the coordinators and
-hands each what it uses.
+"""The coordinators of one broker: for groups, transactions and the state of share groups.
 
-Rules: what a broker may never need is opened when it is first needed, so that a start is short. `ReplicaManager` tells
-of elections here, and they go to the coordinator that they concern.
+Rules: a coordinator that a broker may never need is created on first use, so that the broker starts faster.
+`ReplicaManager` calls `on_elected` and `on_resigned`, which pass the partition to the coordinator of its topic.
 """
 
 from __future__ import annotations
@@ -38,7 +37,11 @@ MINUTE_MS = 60_000
 
 
 class Coordination:
-    """The coordinators of one broker. `groups`, `transactions` and `share` are the partitions of their topics."""
+    """Creates the coordinators of a broker and passes elections and topic changes to them.
+
+    `groups`, `transactions` and `share` hold the state of each led partition of `__consumer_offsets`,
+    `__transaction_state` and `__share_group_state`.
+    """
 
     def __init__(self, host: Host, new_producer_id: Callable[[], int]) -> None:
         self.host = host
@@ -60,7 +63,7 @@ class Coordination:
         self.groups.ensure_active(group_id)
 
     def start(self) -> None:
-        """Read what was kept before, where all of it is coordinated here: on a node on its own."""
+        """Load the state from the internal topics on a node alone. In a cluster each election loads a partition."""
         self._has_started = True
         if not self.is_clustered:
             group_service.load_all(self.host, self.offsets_topic, self.group_coordinator)
@@ -69,25 +72,25 @@ class Coordination:
 
     @property
     def is_clustered(self) -> bool:
-        """Whether other nodes coordinate too."""
+        """Whether other nodes may be coordinators too."""
         return self.host.is_clustered
 
     # -- groups ----------------------------------------------------------------------------------------------------
     def expire_offsets(self) -> None:
-        """The periodic search for offsets that nobody uses (offsets.retention.minutes)."""
+        """Delete expired committed offsets (offsets.retention.minutes). Called periodically."""
         self.group_coordinator.expire_offsets(self.host.config.offsets_retention_minutes * MINUTE_MS)
 
     # -- transactions ----------------------------------------------------------------------------------------------
     @cached_property
     def transaction_coordinator(self) -> TransactionCoordinator:
-        """The transaction coordinator; opened at start when there were transactions before, else when first asked."""
+        """The transaction coordinator, opened on first use, or at start if `__transaction_state` exists."""
         from kafkatools.core.broker.coordinators.transactions.service import open_transactions
 
         return open_transactions(self.host, self.transaction_log, self.marker_writer, self._new_producer_id)
 
     @cached_property
     def transactions(self) -> Shards:
-        """Transactional ids."""
+        """The led partitions of `__transaction_state`, each with its transactional ids."""
         from kafkatools.core.broker.coordinators.transactions.service import TransactionKeeper
 
         keeper = TransactionKeeper(
@@ -111,7 +114,7 @@ class Coordination:
 
     @cached_property
     def add_partitions(self) -> AddPartitions:
-        """What is asked of the coordinators of transactions."""
+        """Requests to the transaction coordinators of this and other brokers: add or verify partitions."""
         from kafkatools.core.broker.coordinators.transactions.add_partitions import AddPartitions
 
         return AddPartitions(self.host, lambda: self.transaction_coordinator)
@@ -119,7 +122,7 @@ class Coordination:
     # -- share groups ----------------------------------------------------------------------------------------------
     @cached_property
     def share_states(self) -> ShareCoordinator:
-        """The share coordinator; read back when it is first needed."""
+        """The share coordinator, loaded on first use."""
         from kafkatools.core.broker.coordinators.share_state.service import open_share_coordinator
 
         return open_share_coordinator(self.host, self.share_state_topic, lambda name: self.share.ensure_active(name))
@@ -133,7 +136,7 @@ class Coordination:
 
     @cached_property
     def share(self) -> Shards:
-        """The states of share partitions."""
+        """The led partitions of `__share_group_state`, each with its states of share partitions."""
         from kafkatools.core.broker.coordinators.share_state.service import ShareKeeper
 
         keeper = ShareKeeper(self.share_state_topic, lambda: self.share_states)
@@ -141,14 +144,14 @@ class Coordination:
 
     @cached_property
     def persister(self) -> StatePersister:
-        """What is asked of share coordinators."""
+        """Requests to the share coordinators of this and other brokers: read and write states of share partitions."""
         from kafkatools.core.broker.coordinators.share_state.persister import StatePersister
 
         return StatePersister(self.host, self.share_state_topic, lambda: self.share_states, lambda: self.share)
 
     @cached_property
     def share_partitions(self) -> SharePartitionManager:
-        """What share groups have under way; made when first asked for."""
+        """The share partitions that this broker leads, with their acquired records; created on first use."""
         from kafkatools.core.broker.replicas.share.partition_manager import SharePartitionManager
 
         return SharePartitionManager(
@@ -161,7 +164,7 @@ class Coordination:
     def when_states_committed(
         self, names: Iterable[str], statuses: Sequence[ProduceStatus | None], done: Callable[[dict[str, int]], None]
     ) -> None:
-        """Call back, now or later, with the error codes of the share partitions' states that were not kept."""
+        """Call `done` once the states of these share partitions are committed, with error codes for failed writes."""
         if self.is_clustered:
             self.share.when_all_committed(names, done)
         else:
@@ -176,30 +179,30 @@ class Coordination:
         return self.share if topic == SHARE_TOPIC else None
 
     def on_elected(self, partition: Partition) -> None:
-        """This node leads a partition, in a new epoch."""
+        """React to an election: this node leads the partition in a new epoch."""
         self._tell_gone(partition)
         shards = self._of(partition.topic) if self.is_clustered else None
         if shards is not None:
             shards.on_elected(partition)
 
     def on_resigned(self, partition: Partition) -> None:
-        """It does not lead it any more."""
+        """React to the end of a leadership: this node no longer leads the partition."""
         self._tell_gone(partition)
         shards = self._of(partition.topic) if self.is_clustered else None
         if shards is not None:
             shards.on_resigned(partition)
 
     def _tell_gone(self, partition: Partition) -> None:
-        """Share partitions are forgotten when the partition is led elsewhere or in another epoch."""
+        """Drop the share partitions of a partition whose leader or leader epoch has changed."""
         if self.is_clustered and self._has_opened("share_partitions"):
             self.share_partitions.note_gone(partition)
 
     def _has_opened(self, name: str) -> bool:
-        """Whether one of the parts that are opened when they are first needed is there."""
+        """Whether a part that is created on first use exists already."""
         return name in self.__dict__
 
     def apply_delta(self, delta: MetadataDelta) -> None:
-        """Act on topics that were made, changed or deleted. Before the start nothing is kept that they concern."""
+        """React to created, changed and deleted topics. Before the start there is no state to update."""
         if not self._has_started:
             return
         groups, image = self.group_coordinator, self.host.image

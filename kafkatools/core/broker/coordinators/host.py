@@ -1,4 +1,4 @@
-"""What the coordinators of a broker use of it, given to them when they are made."""
+"""The parts of a broker that its coordinators use, passed to their constructors."""
 
 from __future__ import annotations
 
@@ -18,9 +18,12 @@ from kafkatools.core.errors import KafkaError
 
 @dataclass(frozen=True, slots=True)
 class Host:
-    """The broker of the coordinators. `create_topic` makes an internal topic: it returns None while the controller is
-    asked. `every` repeats work after an interval in ms. `channel` leads to the other brokers; a node on its own has
-    none and leads every partition."""
+    """The broker as its coordinators see it.
+
+    `create_topic` creates an internal topic; it returns None while the request to the controller is in flight. `every`
+    repeats work after an interval in ms. `channel` connects to the other brokers; it is None on a node alone, which
+    leads every partition.
+    """
 
     node_id: int
     config: Config
@@ -40,5 +43,5 @@ class Host:
         return self.channel is not None
 
     def schedule(self, delay_ms: int, run: Callable[[int], None]) -> None:
-        """Call `run` with the time in ms, once, after a delay."""
+        """Call `run` once, after a delay, with the time in ms."""
         self.timer.schedule(delay_ms, run, self.clock.now_ms())

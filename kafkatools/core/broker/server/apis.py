@@ -1,8 +1,8 @@
-"""The one table of the APIs that a node serves: one row per API, read by both listeners, by forwarding, by ApiVersions,
-by the limits on requests and by docs/apis.md.
+"""The table of the APIs that a node serves, one row per API.
 
-Key and versions are those of `ApiKey`: a node serves every version that exists here, unless the row begins later. A
-module of handlers is imported when one of its APIs is first used: a node is ready before it needs them all.
+Both listeners, forwarding, ApiVersions, the limits on requests and docs/apis.md read it. A node serves all versions of
+`ApiKey`, unless the row has a higher `lowest`. A module of handlers is imported when one of its APIs is first used,
+so that a node starts faster.
 """
 
 from __future__ import annotations
@@ -27,22 +27,24 @@ from kafkatools.core.broker.server.requests import Request, Response
 from kafkatools.core.protocol.api_versions import ApiKey
 
 Handler = Callable[[Any, Request], Response]
-"""Takes the context of its resource (`apis/contexts.py`): the module is found by name, and the node is all of them."""
-# docs/reliability.md has the time of the worst requests of this size.
+"""Called with the node and a request. A handler declares the node as the context of its resource (`apis/contexts.py`);
+here the type is Any, since a handler is found by its name and the node satisfies every context."""
+# docs/reliability.md lists the processor time of the slowest requests of this size.
 BYTES_AT_ONCE: Final = 8 * 1024
 # A partition of a Fetch request has 16 bytes in version 4, 33 from version 13 on.
 FETCH_BYTES_AT_ONCE: Final = 128 * 1024
 # A broker or a group has hundreds of settings.
 DESCRIBE_CONFIGS_BYTES_AT_ONCE: Final = 256
-# Elements of all arrays together: enough for every partition of a large cluster. A quarter of a million elements take
-# some 100 MiB while they are decoded.
+# The most elements of all arrays of a request that only reads: enough for every partition of a large cluster. A quarter
+# of a million elements take some 100 MiB while they are decoded.
 MOST_READ: Final = 250_000
-# Decoding and responding is done in slices; the change in between is one batch and cannot be interrupted.
+# The most elements of a request that changes state. Decoding and encoding are done in slices, but the change in between
+# is one batch and cannot be interrupted.
 MOST_CHANGED: Final = 20_000
 
 
 class AnsweredBy(Enum):
-    """Who answers an API. The value is the text of docs/apis.md."""
+    """The node that answers an API. The value is the text of docs/apis.md."""
 
     BROKER = "the broker"
     EITHER = "the broker or controller that is asked"
@@ -58,10 +60,10 @@ _ON_CONTROLLERS: Final = (AnsweredBy.EITHER, AnsweredBy.CONTROLLER, AnsweredBy.A
 
 
 class Work(Enum):
-    """Whether a handler may be interrupted between two elements of a request or of a response."""
+    """Whether a handler may pause between two elements of a request or of a response."""
 
     AT_ONCE = "at once"  # it may change the broker's state
-    PAUSES = "in slices until it makes its change"  # and then checks again what the change depends on
+    PAUSES = "in slices until it makes its change"  # it then repeats the checks that the change depends on
     SLICED = "in slices"  # it only reads; a response may have all partitions or all groups
     LARGE = "always in slices"  # it only reads; a response has all members of groups, all replicas or all transactions
 
@@ -73,12 +75,12 @@ class Api:
     key: ApiKey
     module: str
     answered_by: AnsweredBy = AnsweredBy.BROKER
-    needs: int | None = None  # the operation on the cluster, or None: the handler checks the resources of the request
+    needs: int | None = None  # the required operation on the cluster; None: the handler authorizes the resources
     work: Work = Work.AT_ONCE
     bytes_at_once: int = BYTES_AT_ONCE  # the size of a request above which it goes to the slow lane
-    most_elements: int = 0  # that the arrays of a request may have; 0 for what is usual of its kind of work
-    lowest: int = -1  # the first version, if it is not that of the key
-    name: str = ""  # if it is not that of the key
+    most_elements: int = 0  # the limit on all array elements of a request; 0: MOST_READ or MOST_CHANGED
+    lowest: int = -1  # the first served version; -1: the key's first version
+    name: str = ""  # the handler's name; empty: the key's name
 
     def __post_init__(self) -> None:
         most = MOST_READ if self.work in (Work.SLICED, Work.LARGE) else MOST_CHANGED
@@ -88,7 +90,7 @@ class Api:
 
     @property
     def highest(self) -> int:
-        """The last version."""
+        """The last served version."""
         return self.key.last_version
 
     @property
@@ -106,7 +108,7 @@ _K, _BY, _SLICED, _LARGE = ApiKey, AnsweredBy, Work.SLICED, Work.LARGE
 TABLE: Final = (
     Api(_K.PRODUCE, "produce", bytes_at_once=sys.maxsize),
     Api(_K.FETCH, "fetch", bytes_at_once=FETCH_BYTES_AT_ONCE, most_elements=50_000),
-    # By the last fetched epoch, of version 12, a leader sees where a replica's log parts from its own.
+    # Version 12 has LastFetchedEpoch, by which the leader finds where a replica's log diverges from its own.
     Api(
         _K.FETCH,
         "quorum",
@@ -217,22 +219,22 @@ _NEEDED: Final = {api.key: api.needs for api in TABLE if api.needs is not None}
 
 
 class Authorizes(Protocol):
-    """The node, for the check of a client's rights."""
+    """The part of a node that checks a client's rights."""
 
     def authorize(self, request: Request, operation: int, resource_type: int, name: str) -> bool:
         """Whether the client may do the operation on the resource."""
         ...
 
     def authorize_or_raise(self, request: Request, operation: int, resource_type: int, name: str) -> None:
-        """Raises the authorization error of the resource's type."""
+        """Raise the authorization error of the resource's type unless the client may do the operation."""
         ...
 
 
 def is_permitted(node: Authorizes, request: Request) -> bool:
-    """Whether the client may do on the cluster what the API needs."""
+    """Whether the client has the right on the cluster that the API's row requires."""
     return node.authorize(request, _NEEDED[ApiKey(request.api_key)], CLUSTER, CLUSTER_NAME)
 
 
 def ensure_permitted(node: Authorizes, request: Request) -> None:
-    """Raise ClusterAuthorizationFailed unless the client may do on the cluster what the API needs."""
+    """Raise ClusterAuthorizationFailed unless the client has the right on the cluster that the API's row requires."""
     node.authorize_or_raise(request, _NEEDED[ApiKey(request.api_key)], CLUSTER, CLUSTER_NAME)

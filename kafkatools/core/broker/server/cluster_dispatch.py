@@ -1,5 +1,7 @@
-"""The listeners of a node of a cluster, the broker's and the controller's (Kafka's KafkaApis and ControllerApis): who
-answers an API is in its row (`apis.py`)."""
+"""Dispatch of requests on a node of a cluster: one dispatcher for the broker's listener, one for the controller's.
+
+The row of an API (`apis.py`) says which node answers it. Source: Kafka's KafkaApis and ControllerApis.
+"""
 
 from __future__ import annotations
 
@@ -15,10 +17,10 @@ from kafkatools.core.errors import KafkaError, NotController
 
 
 class BrokerDispatcher(Dispatcher):
-    """A broker's listener: what belongs to the controller is forwarded."""
+    """Dispatches the requests of a broker's listener; forwards those that the active controller answers."""
 
     def handler_of(self, api: Api) -> Handler:
-        """The API's own handler, or the way to the controller."""
+        """The API's own handler, or `forward` for an API of the active controller."""
         if api.answered_by in FORWARDED:
             forwarder: Any = forward
             handler: Handler = forwarder
@@ -31,13 +33,13 @@ class ControllerNode(Served, ControllerMember, Protocol):
 
 
 class ControllerDispatcher(Dispatcher):
-    """A controller's listener: a change is answered when it is committed."""
+    """Dispatches the requests of a controller's listener; the response to a change waits until it is committed."""
 
     def __init__(self, node: ControllerNode) -> None:
         super().__init__(node, CONTROLLER_APIS)
 
     def handler_of(self, api: Api) -> Handler:
-        """The API's own handler, or one that waits until what it wrote is committed."""
+        """The API's own handler; for APIs of the active controller, one that waits until its records are committed."""
         plain = super().handler_of(api)
         if api.answered_by not in (AnsweredBy.ACTIVE_CONTROLLER, AnsweredBy.FORWARDED):
             return plain
@@ -58,8 +60,11 @@ def _when_committed(
     work: Callable[[], Response],
     refused: Callable[[KafkaError], Response] | None,
 ) -> Response:
-    """The answer to work for the active controller, when what it wrote is committed; `refused` gives the answer when
-    this node is not it, else the connection ends: the client looks for another."""
+    """Run `work` on the active controller and respond when the records that it wrote are committed.
+
+    If this node is not the active controller, `refused` makes the response. Without `refused` the connection is closed,
+    so that the client looks for another controller.
+    """
     later = Deferred(request)
 
     def give_up() -> None:

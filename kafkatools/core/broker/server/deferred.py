@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 class Deferred:
     """The response to one request. The handler returns `result()`: the response itself, or DELAYED.
 
-    Rules: whoever holds it completes it, exactly once, between two turns of the node: on the listener's thread, or on
-    the thread of the handler's slices while the handler runs.
+    Rules: it must be completed exactly once, between two turns of the node. That happens on the broker's thread, or on
+    the slow lane's thread while the handler runs there.
     """
 
     def __init__(self, request: Request) -> None:
@@ -24,8 +24,10 @@ class Deferred:
         self.is_delayed = False  # whether the handler has returned without the response
 
     def complete(self, response: Response) -> None:
-        """This is the response. Raises RuntimeError for a second one: the client would take it for the response to its
-        next request."""
+        """Give the response to the client.
+
+        Raises RuntimeError for a second response: the client would take it for the response to its next request.
+        """
         if self._is_complete:
             raise RuntimeError(f"api key {self._request.api_key}: a second response to one request")
         self._is_complete = True
@@ -35,11 +37,11 @@ class Deferred:
             self._response = response
 
     def respond(self, fields: Fields) -> None:
-        """Complete it with the fields of the newest version."""
+        """Give a response made of the fields of the newest version."""
         self.complete(self._request.respond(fields))
 
     def result(self) -> Response:
-        """What the handler returns, when it is done."""
+        """The response, or DELAYED while there is none. The handler calls this last and returns its result."""
         if self._response is not None:
             return self._response
         self.is_delayed = True
