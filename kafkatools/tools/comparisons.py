@@ -1,4 +1,4 @@
-"""How conditions of `--fail-if` compare, by their operators."""
+"""The comparison operators of `--fail-if` conditions."""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
-"""JSON files on the command line, read as Kafka's tools read them (Json and JsonValue of its server utilities,
-messages included). What is no JSON is named with line and column in a hint.
+"""Read JSON files of the command line with the checks and messages of Kafka's tools (Json and JsonValue).
+
+For invalid JSON the error's hint names line and column.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ _LONG_BITS = 63
 
 
 def read_json(path: str, not_json: str, unreadable: str = "Unable to read file {path}") -> JsonValue:
-    """The value in a file; CommandError in the tool's words when it cannot be read or is no JSON."""
+    """Read the JSON value in a file. Raises CommandError with the tool's message if it is unreadable or invalid."""
     import json
 
     try:
@@ -36,7 +37,7 @@ def read_json(path: str, not_json: str, unreadable: str = "Unable to read file {
 
 
 def json_in_file(path: str, convert: Callable[[JsonValue], T], value: JsonValue) -> T:
-    """The value converted by one of the functions below; what is wrong with it is told with the file's name behind."""
+    """Convert a value with one of the functions below. Raises CommandError with the file's name as hint."""
     try:
         return convert(value)
     except CommandError as error:
@@ -44,7 +45,7 @@ def json_in_file(path: str, convert: Callable[[JsonValue], T], value: JsonValue)
 
 
 def json_entries(path: str, field: str, items: JsonValue, convert: Callable[[JsonValue], T]) -> list[T]:
-    """The entries of a file's list likewise; what is wrong with one is told with its place, counted from 1."""
+    """Convert the entries of a list in a file. Raises CommandError; its hint has the file and the entry, from 1."""
     found = []
     for number, item in enumerate(json_in_file(path, json_array, items), 1):
         try:
@@ -55,21 +56,21 @@ def json_entries(path: str, field: str, items: JsonValue, convert: Callable[[Jso
 
 
 def json_object(value: JsonValue) -> JsonObject:
-    """The value as an object."""
+    """The value, which must be a JSON object. Raises CommandError."""
     if not isinstance(value, dict):
         raise CommandError(f"Expected JSON object, received {_shown(value)}")
     return value
 
 
 def json_array(value: JsonValue) -> Sequence[JsonValue]:
-    """The value as an array."""
+    """The value, which must be a JSON array. Raises CommandError."""
     if not isinstance(value, list):
         raise CommandError(f"Expected JSON array, received {_shown(value)}")
     return value
 
 
 def json_field(value: JsonValue, name: str, convert: Callable[[JsonValue], T]) -> T:
-    """A field of an object that has to be there, converted by one of the functions below."""
+    """A required field of an object, converted by one of the functions below. Raises CommandError."""
     fields = json_object(value)
     if name not in fields:
         raise CommandError(f"No such field exists: `{name}`")
@@ -77,19 +78,19 @@ def json_field(value: JsonValue, name: str, convert: Callable[[JsonValue], T]) -
 
 
 def json_string(value: JsonValue) -> str:
-    """A text."""
+    """The value, which must be a string. Raises CommandError."""
     if not isinstance(value, str):
         raise _unexpected("String", value)
     return value
 
 
 def json_int(value: JsonValue) -> int:
-    """A number of 32 bits."""
+    """The value, which must be a signed 32-bit integer. Raises CommandError."""
     return _number(value, "Integer", _INT_BITS)
 
 
 def json_long(value: JsonValue) -> int:
-    """A number of 64 bits."""
+    """The value, which must be a signed 64-bit integer. Raises CommandError."""
     return _number(value, "Long", _LONG_BITS)
 
 

@@ -1,6 +1,6 @@
-"""Files that hold the inverse of a change, written before it: whole and on the disk under their name, or not there.
+"""Undo files: the inverse of a change, written before the change is made.
 
-Most are lines of JSON, and `read_changes` reads them back.
+An undo file is complete and durable under its name, or absent. Most are lines of JSON, which `read_changes` reads.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 
 def write_undo_file(path: str, lines: Iterable[str]) -> None:
-    """Writes the lines, newline included, to a file that is not there yet. Raises CommandError."""
+    """Write lines, which end with a newline, to a file that must not exist. Raises CommandError."""
     try:
         write_new_file(path, lines)
     except OSError as error:
@@ -31,7 +31,7 @@ def write_undo_file(path: str, lines: Iterable[str]) -> None:
 
 
 def write_new_file(path: str, lines: Iterable[str]) -> None:
-    """The same. Raises OSError."""
+    """Write lines, which end with a newline, to a file that must not exist, durably. Raises OSError."""
     if os.path.lexists(path):
         raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), path)
     temporary = f"{path}.{os.getpid()}.tmp"
@@ -49,7 +49,7 @@ def write_new_file(path: str, lines: Iterable[str]) -> None:
 
 
 def free_undo_path(name: str, wall_ms: int, suffix: str) -> str:
-    """`NAME-20260131T134500Z.undo.json` in this directory, with a number when this second has a file already."""
+    """A free name in this directory: `NAME-20260131T134500Z.undo.json`, with a number if that exists already."""
     from datetime import UTC, datetime
 
     start = f"{name}-{datetime.fromtimestamp(wall_ms / 1000, UTC):%Y%m%dT%H%M%SZ}"
@@ -66,7 +66,7 @@ def _open_private(path: str, flags: int) -> int:
 
 
 def _name(temporary: str, path: str) -> None:
-    """Gives the file its name, unless another one took it meanwhile. Raises OSError."""
+    """Give the file its final name. Raises FileExistsError if another file got that name meanwhile, else OSError."""
     try:
         os.link(temporary, path)
     except FileExistsError:
@@ -78,8 +78,11 @@ def _name(temporary: str, path: str) -> None:
 
 
 def read_changes(path: str, read: Callable[[JsonValue], T]) -> list[T]:
-    """What `read` makes of each line of JSON, empty lines left out; its ValueError or UsageError is a mistake in the
-    line. Raises CommandError that names the line, OSError."""
+    """Read a file of JSON lines and convert each with `read`. Empty lines are skipped.
+
+    Raises OSError. Raises CommandError that names the line for invalid JSON, and for a ValueError or UsageError of
+    `read`.
+    """
     import json
 
     found = []

@@ -1,4 +1,4 @@
-"""The names of Kafka's exception classes, where a tool prints the class of an error."""
+"""The Java class names of Kafka's exceptions, for tools that print the class of an error."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _OTHERWISE = {
     "ConnectionFailed": "Network",
     "Disconnected": "Disconnect",
 }
-"""Classes whose Java class is not named after them (org.apache.kafka.common.protocol.Errors)."""
+"""Errors whose Java class has another name than ours (org.apache.kafka.common.protocol.Errors)."""
 
 
 def exception_class(error: KafkaError) -> str:

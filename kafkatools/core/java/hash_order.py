@@ -1,8 +1,9 @@
 """The order in which Java's hash maps and hash sets list their keys.
 
-Kafka's assignors, tools and files walk over hash maps, and it shows: in who keeps an extra partition, in the order of
-lines and bytes. Rules of java.util.HashMap: a table starts with 16 buckets unless it is made with a capacity, doubles
-when it is more than three quarters full and never shrinks; keys of one bucket stay in the order they came.
+Kafka's assignors, tools and files iterate over hash maps. The order is visible: it decides which member gets an extra
+partition, and the order of lines and bytes. Rules of java.util.HashMap: a table starts with 16 buckets unless it has an
+initial capacity. It doubles when it is more than three quarters full and never shrinks. Keys of one bucket keep the
+order in which they were added.
 """
 
 from __future__ import annotations
@@ -27,34 +28,37 @@ def hash_order(
     hash_of: Callable[[Key], int] = string_hash,  # type: ignore[assignment]
     capacity: int = _BUCKETS,
 ) -> list[Key]:
-    """The keys as a HashMap of that initial capacity lists them when they are put in one after the other."""
+    """The order of these keys in a HashMap with this initial capacity, to which they are added one after the other."""
     filled = list(dict.fromkeys(keys))
     last_bucket = _buckets_for(len(filled), _power_of_two(capacity)) - 1
     return sorted(filled, key=lambda key: _bucket(hash_of(key), last_bucket))
 
 
 def copied_capacity(keys: Collection[object]) -> int:
-    """The capacity of a HashSet made from a collection: its size is chosen once, for all of them."""
+    """The initial capacity of a HashSet that is copied from a collection (`new HashSet(collection)`)."""
     return max(int(len(keys) / 0.75) + 1, _BUCKETS)
 
 
 def topic_order(topic_ids: Iterable[uuid.UUID]) -> list[uuid.UUID]:
-    """Topic ids that were put into a new HashMap; those that share a bucket by value, as if put in in that order."""
+    """The order of topic ids in a new HashMap. Ids that share a bucket are sorted, as if added in that order."""
     return hash_order(sorted(topic_ids), uuid_hash)
 
 
 def copied_topic_order(topic_ids: Collection[uuid.UUID]) -> list[uuid.UUID]:
-    """Topic ids of a HashSet made from a collection."""
+    """The order of topic ids in a HashSet that is copied from a collection."""
     return hash_order(sorted(topic_ids), uuid_hash, copied_capacity(topic_ids))
 
 
 def copied_partition_order(partitions: Collection[int]) -> list[int]:
-    """Partitions of a HashSet made from a collection: those above the number of buckets come in between."""
+    """The order of partitions in a HashSet that is copied from a collection.
+
+    Partitions above the number of buckets come between lower ones.
+    """
     return hash_order(sorted(partitions), int, copied_capacity(partitions))
 
 
 class PartitionSet:
-    """A HashSet of partitions, as far as the first one it lists."""
+    """A HashSet of partitions that returns only the first one of its order."""
 
     def __init__(self) -> None:
         self._partitions: dict[TopicPartition, None] = {}
@@ -64,16 +68,16 @@ class PartitionSet:
         return bool(self._partitions)
 
     def add(self, partition: TopicPartition) -> None:
-        """Puts a partition in."""
+        """Add a partition."""
         self._partitions.setdefault(partition)
         self._buckets = _buckets_for(len(self._partitions), self._buckets)
 
     def remove(self, partition: TopicPartition) -> None:
-        """Takes a partition out."""
+        """Remove a partition."""
         self._partitions.pop(partition, None)
 
     def first(self) -> TopicPartition:
-        """The partition that an iterator gives first."""
+        """The partition that an iterator would return first."""
         return min(self._partitions, key=lambda part: _bucket(partition_hash(part), self._buckets - 1))
 
 

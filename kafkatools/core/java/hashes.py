@@ -1,4 +1,4 @@
-"""The hash codes of Java objects that decide where Kafka puts something or in which order it lists it.
+"""The hash codes of Java objects that Kafka uses to choose partitions or that decide the order of a hash map.
 
 Each is the 32 bits of `hashCode()` as an unsigned number; `signed` gives Java's int. Sources: java.lang.String,
 java.lang.Long, org.apache.kafka.common.Uuid, org.apache.kafka.common.TopicPartition.
@@ -13,7 +13,7 @@ WORD = 0xFFFFFFFF
 
 
 def utf16_order(text: str) -> bytes:
-    """The UTF-16 units of a text: a sort key that orders as String.compareTo does."""
+    """The UTF-16 units of a text, a sort key for the order of String.compareTo."""
     return text.encode("utf-16-be", "surrogatepass")
 
 

@@ -4,8 +4,8 @@ Python's `re` backtracks, so a pattern such as `(a+)+b` takes exponential time. 
 automaton: a name is read once, with the set of all states it may be in, and steps between these sets are cached. `re`
 parses the pattern, so the syntax and its meaning are the same; `.`, `$` and `\\s` treat line ends as RE2 does.
 
-The pattern divides all characters into classes that it does not tell apart. A step reads a class, so the cache does not
-grow with the alphabet of the names. A set of classes is an int with one bit for each.
+The pattern divides all characters into classes; it treats the characters of one class alike. A step reads a class, so
+the size of the cache does not depend on the alphabet of the names. A set of classes is an int with one bit per class.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ class LinearPattern:
         return following
 
     def _closure(self, states: frozenset[int], previous: str, following: str) -> frozenset[int]:
-        """The states reached without reading a character. `previous` and `following`: the kinds of characters on both
+        """The states reachable without reading a character. `previous` and `following`: the kinds of characters on both
         sides, empty at an end of the name."""
         holds = _conditions(previous, following)
         found, waiting = set(states), list(states)
@@ -194,7 +194,7 @@ def _condition(at: Any, flags: int) -> str:
 
 
 def _bounds(sets: Iterable[Ranges]) -> list[int]:
-    """The first code point of each class but the first: characters between two of them are in the same sets."""
+    """The first code points of all classes but the first. Characters between two of them belong to the same sets."""
     found = {bound for ranges in sets for first, last in ranges for bound in (first, last + 1)}
     return sorted(found.union(bound for first, last in (*_WORD_RANGES, *_LINE_END) for bound in (first, last + 1)))
 

@@ -1,4 +1,4 @@
-"""Java's regular expressions as Python's.
+"""Translate Java's regular expressions to Python's.
 
 Patterns that both languages read alike go through as they are; `\\Q...\\E`, `(?<name>...)` and `\\k<name>` are
 translated.
@@ -12,7 +12,7 @@ _JAVA_ONLY = re.compile(r"\\Q(.*?)(?:\\E|$)|\(\?<([A-Za-z][A-Za-z0-9]*)>|\\k<([A
 
 
 def java_pattern(text: str) -> re.Pattern[str]:
-    """A Java regular expression as a Python one; re.error when it is none."""
+    """Compile a Java regular expression. Raises re.error if it is invalid."""
 
     def translate(match: re.Match[str]) -> str:
         quoted, group, reference = match.groups()

@@ -1,4 +1,4 @@
-"""java.util.Random and Collections.shuffle, so that a seed gives what it gives in Apache Kafka."""
+"""java.util.Random and Collections.shuffle, so that a seed gives the same sequence as in Apache Kafka."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class JavaRandom:
         return self._state >> (48 - bits)
 
     def below(self, bound: int) -> int:
-        """nextInt(bound)."""
+        """Return a random integer from 0 up to, not including, `bound` (Random.nextInt)."""
         drawn = self._next(31)
         if bound & (bound - 1) == 0:
             return bound * drawn >> 31
@@ -32,7 +32,7 @@ class JavaRandom:
         return drawn % bound
 
     def shuffle(self, items: MutableSequence[_T]) -> None:
-        """Collections.shuffle."""
+        """Shuffle a list in place (Collections.shuffle)."""
         for size in range(len(items), 1, -1):
             other = self.below(size)
             items[size - 1], items[other] = items[other], items[size - 1]

@@ -1,7 +1,7 @@
-"""Is a text a regular expression in RE2's syntax? Brokers take it for subscriptions (KIP-848), by the library RE2/J.
+"""Check the syntax of RE2 regular expressions, which brokers accept for subscriptions (KIP-848, library RE2/J).
 
-`syntax_error` reads as RE2/J's parser does (com.google.re2j.Parser with Perl's extensions) and gives its descriptions.
-RE2 has no look-around and no references; that is why Python's `re` cannot be asked.
+`syntax_error` follows RE2/J's parser (com.google.re2j.Parser with Perl's extensions) and returns its descriptions.
+Python's `re` is no substitute: it accepts look-around and back references, which RE2 lacks.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ _POSIX_NAMES = frozenset(_POSIX_TEXT.split())
 
 
 class _Refused(Exception):
-    """What is wrong, in RE2/J's words."""
+    """The pattern is invalid; the message is RE2/J's."""
 
 
 def syntax_error(pattern: str) -> str | None:
-    """What RE2/J says is wrong with an expression; None when it is a good one."""
+    """RE2/J's description of the first syntax error in a pattern; None for a valid pattern."""
     try:
         _Parser(pattern).parse()
     except _Refused as refused:
@@ -30,7 +30,7 @@ def syntax_error(pattern: str) -> str | None:
 
 
 class _Parser:
-    """Walks over an expression once. A group's stack entry is the count of its items since the last `(` or `|`."""
+    """Reads a pattern once. `_items` is a stack with an entry per open group: its items since the last `(` or `|`."""
 
     def __init__(self, pattern: str) -> None:
         self._text = pattern
@@ -39,7 +39,7 @@ class _Parser:
         self._names: set[str] = set()
 
     def parse(self) -> None:
-        """Raises _Refused."""
+        """Read the whole pattern. Raises _Refused at the first syntax error."""
         was_repeat = False
         while self._at < len(self._text):
             was_repeat = self._item(was_repeat=was_repeat)
@@ -47,7 +47,7 @@ class _Parser:
             raise _Refused("missing closing )")
 
     def _item(self, *, was_repeat: bool) -> bool:
-        """Reads one; was it a repetition operator?"""
+        """Read one item; return whether it was a repetition operator."""
         character = self._text[self._at]
         if character in "*+?" or (character == "{" and _REPEAT.match(self._text, self._at)):
             self._repeat(was_repeat=was_repeat)
@@ -67,7 +67,7 @@ class _Parser:
         else:
             self._at += 1
             self._items[-1] += 1
-        # A brace that is no repetition counts as one for what comes behind it: RE2/J forgets to forget the place.
+        # A brace that begins no repetition counts as one for the next operator: RE2/J does not reset its position.
         return character == "{"
 
     def _repeat(self, *, was_repeat: bool) -> None:
@@ -142,7 +142,7 @@ class _Parser:
             self._escaped_character()
 
     def _class_escape(self) -> bool:
-        """Reads `\\d` and its like, and `\\pL`, `\\p{Greek}`; False when there is none."""
+        """Read a class such as `\\d`, `\\pL` or `\\p{Greek}`; return False when there is none."""
         following = self._text[self._at + 1 : self._at + 2]
         if following and following in "dDsSwW":
             self._at += 2
@@ -167,7 +167,7 @@ class _Parser:
             raise _Refused("invalid character class range")
 
     def _escaped_character(self) -> int:
-        """Reads an escape that stands for one character; its code."""
+        """Read an escape for one character and return its code point."""
         self._at += 1
         if self._at >= len(self._text):
             raise _Refused("trailing backslash at end of expression")
@@ -184,7 +184,7 @@ class _Parser:
         return ord(character)
 
     def _octal(self, first: str) -> int:
-        """`\\1` alone is a reference, which there is none of; `\\12` and `\\0` are characters."""
+        """Read an octal escape such as `\\12` or `\\0`. `\\1` alone is a back reference, which RE2 lacks."""
         following = self._text[self._at : self._at + 1]
         if first != "0" and not (following and following in "01234567"):
             raise _Refused("invalid escape sequence")
@@ -218,7 +218,7 @@ class _Parser:
         self._at += 1
 
     def _posix_class(self) -> bool:
-        """Reads `[:alpha:]`; False when there is none."""
+        """Read a class such as `[:alpha:]`; return False when there is none."""
         if not self._text.startswith("[:", self._at):
             return False
         end = self._text.find(":]", self._at + 2)

@@ -1,5 +1,5 @@
-"""Strings, numbers and figures as Java and Kafka's tools print them: decoded UTF-8, Double.toString, String.format's
-%.Nf, and the table of ToolsUtils.printMetrics."""
+"""Text as Java and Kafka's tools print it: decoded UTF-8, Double.toString, String.format's %.Nf, and the table of
+ToolsUtils.printMetrics."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 
 def _replace_like_java(error: UnicodeError) -> tuple[str, int]:
-    """Java replaces an encoded surrogate by one U+FFFD, Python by one for each of its bytes; all else is alike."""
+    """Decode malformed UTF-8 as Java does: an encoded surrogate gives one U+FFFD, where Python gives one per byte."""
     if not isinstance(error, UnicodeDecodeError):
         raise error
     data, start = error.object, error.start
@@ -26,7 +26,7 @@ codecs.register_error("java_replace", _replace_like_java)
 
 
 def java_string(data: bytes | memoryview) -> str:
-    """`new String(bytes, UTF_8)`."""
+    """Decode UTF-8 as Java's `new String(bytes, UTF_8)` does."""
     return str(data, "utf-8", "java_replace")
 
 
@@ -35,7 +35,7 @@ def java_boolean(value: bool) -> str:
 
 
 def optional_long(value: int | None) -> str:
-    """An OptionalLong's text."""
+    """Format a number as OptionalLong.toString does; None is an empty one."""
     return "OptionalLong.empty" if value is None else f"OptionalLong[{value}]"
 
 
@@ -53,7 +53,7 @@ def java_float(value: float) -> str:
 
 
 def _as_float(text: str) -> float | None:
-    """The 32-bit number a text stands for, None when there is none so large."""
+    """Parse a text as a 32-bit float; None when it is too large."""
     try:
         result: float = struct.unpack(">f", struct.pack(">f", float(text)))[0]
     except OverflowError:
@@ -83,7 +83,7 @@ def _java_digits(value: float, text: str) -> str:
 
 
 class Metric(NamedTuple):
-    """A figure of a client: Kafka's MetricName and its value."""
+    """A metric of a client: Kafka's MetricName and its value."""
 
     group: str
     name: str
@@ -98,7 +98,7 @@ class Metric(NamedTuple):
 
 
 def java_fixed(value: float, digits: int) -> str:
-    """A number with so many digits behind the point; NaN and Infinity by their Java names."""
+    """Format a number with `digits` decimals, NaN and Infinity by their Java names."""
     if math.isnan(value):
         return "NaN"
     if math.isinf(value):
@@ -107,14 +107,14 @@ def java_fixed(value: float, digits: int) -> str:
 
 
 def ratio(count: float, by: float) -> float:
-    """A division as Java does it with doubles: by zero it is infinite, or no number."""
+    """Divide as Java does with doubles: a division by zero gives infinity or NaN."""
     if by:
         return count / by
     return math.copysign(math.inf, count) if count else math.nan
 
 
 def metric_lines(metrics: Iterable[Metric]) -> list[str]:
-    """The lines of the table, an empty one first; sorted by name."""
+    """The lines of the metrics table, an empty one first, sorted by name."""
     rows: Sequence[tuple[str, float | str]] = sorted((metric.text, metric.value) for metric in metrics)
     width = max((len(name) for name, _ in rows), default=0)
     lines = ["", f"{'Metric Name':<{width}}   Value"]

@@ -1,7 +1,7 @@
-"""What console-consumer reads: one partition, whole topics without a group, or what a group gives it.
+"""The partitions that console-consumer reads: one partition, whole topics, or the assignment of a group's member.
 
-Rules: a source sets the consumer up before the first poll. Afterwards it is asked, whenever a poll brought nothing,
-whether there is more to assign. Topics that do not exist are waited for, except on the way to an end.
+Rules: a source assigns or subscribes before the first poll. After each empty poll it may assign partitions that have
+appeared. The consumer waits for topics that do not exist, unless it stops at the end of the log.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Wanted(NamedTuple):
-    """What is to be read: a topic, all topics a predicate takes, or one partition from `start` on."""
+    """The requested topics: one topic, all topics that the predicate `takes` accepts, or one partition from `start`."""
 
     topic: str | None
     include: str | None
@@ -29,31 +29,31 @@ class Wanted(NamedTuple):
 
     @property
     def missing(self) -> str:
-        """The sentence of messages about a topic that does not exist."""
+        """The message for a topic that does not exist."""
         return f"Topic {self.topic} does not exist" if self.topic else f"No topic matches {self.include}"
 
 
 class Source(Protocol):
-    """Partitions that a consumer is to read, some of which may come later."""
+    """The partitions that a consumer reads; some may appear later."""
 
     def start(self, *, to_end: bool) -> None:
-        """Assigns or subscribes. Raises CommandError for what does not exist."""
+        """Assign or subscribe. Raises CommandError for a topic or partition that does not exist."""
 
     def follow(self) -> None:
-        """Takes what is new."""
+        """Assign partitions that have appeared."""
 
     def is_assigned(self) -> bool:
-        """Whether it is known what is to be read."""
+        """Whether the consumer has got its assignment; it may be empty."""
 
     def partitions(self) -> Iterable[TopicPartition]:
-        """All partitions that may come to be read."""
+        """All partitions that may be read, now or later."""
 
     def has_topics(self) -> bool:
-        """Whether there is anything that records could come from."""
+        """Whether a matching topic or partition exists."""
 
 
 def source_of(note: Callable[[str], None], consumer: Consumer, wanted: Wanted, is_member: bool) -> Source:
-    """The source that the options ask for."""
+    """Choose the source for the options of the command."""
     if wanted.partition is not None:
         return OnePartition(consumer, wanted)
     if is_member:
@@ -62,14 +62,14 @@ def source_of(note: Callable[[str], None], consumer: Consumer, wanted: Wanted, i
 
 
 class OnePartition:
-    """A partition of a topic, from the place that --offset names."""
+    """One partition of a topic, read from `--offset` on."""
 
     def __init__(self, consumer: Consumer, wanted: Wanted) -> None:
         self._consumer = consumer
         self._wanted = wanted
 
     def start(self, *, to_end: bool) -> None:
-        """Assigns it and seeks."""
+        """Assign the partition and seek to the requested offset."""
         topic, partition, start = self._wanted.topic or "", self._wanted.partition or 0, self._wanted.start
         consumer = self._consumer
         known = consumer.partitions_for(topic)
@@ -88,25 +88,25 @@ class OnePartition:
             consumer.seek((topic, partition), int(start))
 
     def _check_range(self, topic: str, partition: int, offset: int) -> None:
-        """Kafka's tool would go to the end without a word; whoever names an offset means it."""
+        """Refuse an offset outside of the log. Kafka's tool would silently continue at the end of the log."""
         where = [(topic, partition)]
         [low], [high] = self._consumer.beginning_offsets(where).values(), self._consumer.end_offsets(where).values()
         if not low <= offset <= high:
             raise CommandError(f"Offset {offset} is out of range: {topic}-{partition} holds offsets {low} to {high}")
 
     def follow(self) -> None:
-        """Nothing is ever new."""
+        """Do nothing: the partition is fixed."""
 
     def is_assigned(self) -> bool:
         """At once."""
         return True
 
     def partitions(self) -> Iterable[TopicPartition]:
-        """The one."""
+        """The one partition."""
         return self._consumer.assignment()
 
     def has_topics(self) -> bool:
-        """It was there at the start."""
+        """True: `start` found the partition."""
         return True
 
 

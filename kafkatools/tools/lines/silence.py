@@ -1,8 +1,6 @@
-"""Silence: says so when no broker, a broker that is needed, or no coordinator of its group has answered the consumer
-for some seconds, and when one does again.
+"""Report when brokers or the group's coordinator have not responded to a consumer for some seconds, and when they do.
 
-The consumer itself keeps trying for as long as it takes; whoever sits before a terminal should not have to guess
-whether the topic is quiet or the brokers are gone.
+The consumer itself retries without end. Without this message a user could not tell an idle topic from lost brokers.
 """
 
 from __future__ import annotations
@@ -15,7 +13,7 @@ PATIENCE_MS = 3000
 
 
 class Silence:
-    """`look` is called whenever a poll has ended; `tell(line)` is called once for each change."""
+    """Call `look` after each poll. It calls `tell(line)` once when the silence begins and once when it ends."""
 
     def __init__(self, tell: Callable[[str], None], patience_ms: int = PATIENCE_MS) -> None:
         self._tell = tell
@@ -24,7 +22,7 @@ class Silence:
         self._told: str | None = None
 
     def look(self, now_ms: int, problem: Exception | None, *, has_broker: bool = False) -> None:
-        """Notes why a broker that is needed cannot be reached, None when all can; `has_broker`: others can."""
+        """Note why a required broker is unreachable, None if all respond. `has_broker`: some other broker responds."""
         if problem is None:
             self._since_ms = None
             if self._told is not None:
@@ -40,7 +38,7 @@ class Silence:
 
 
 def _kind(problem: Exception) -> str:
-    """Who is missed."""
+    """The word for the missing node."""
     if isinstance(problem, (CoordinatorNotAvailable, NotCoordinator)):
         return "coordinator"
     return "leader" if isinstance(problem, LeaderNotAvailable) else "broker"

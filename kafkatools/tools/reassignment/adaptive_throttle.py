@@ -1,12 +1,12 @@
-"""How the limit of a supervised reassignment follows what it does: pure, one step for each look at the cluster.
+"""Adapt the throttle of a supervised reassignment to its effect. Pure: samples of the cluster in, a new limit out.
 
-The rule, once in a window of time (the first that applies):
-1. Replicas that are not being moved fell out of sync: the moves take too much, the limit is halved.
-2. What is left to copy of the same moves did not become less (nothing is copied, or records come in as fast as they
-   are copied): the moves would never end, the limit is doubled.
-3. A broker sent or received four fifths of the limit or more: the limit is what the moves wait for, and nobody suffers:
-   it grows by half.
-Always within the bounds. While replicas are out of sync it does not grow.
+Once in each window of time the first rule that applies is used:
+1. Replicas that are not being moved fell out of sync: the moves take too much bandwidth, so the limit is halved.
+2. The remaining bytes of the same moves did not decrease. Nothing is copied, or records arrive as fast as they are
+   copied. The moves would never end, so the limit is doubled.
+3. A broker sent or received four fifths of the limit or more: the limit slows the moves down and no replica is out of
+   sync, so it grows by half.
+The limit stays within its bounds. It does not grow while replicas are out of sync.
 """
 
 from __future__ import annotations
@@ -18,8 +18,11 @@ _BUSY = 0.8
 
 
 class Sample(NamedTuple):
-    """One look: bytes that new replicas have got so far, by a name for each flow (a broker's sending or receiving);
-    what is left to copy of the partitions that move now, and which these are; settled replicas out of sync."""
+    """One sample of the cluster.
+
+    `flows`: bytes copied so far, for each broker that sends or receives. `left_bytes`: remaining bytes of the
+    partitions in `moving`. `out_of_sync`: how many replicas that are not being moved are out of sync.
+    """
 
     now_ms: int
     flows: Mapping[tuple[str, int], int]
@@ -46,7 +49,7 @@ class AdaptiveThrottle:
         self._start: Sample | None = None
 
     def observe(self, sample: Sample) -> Change | None:
-        """The change that a look brings about, if any; `rate` is then the new one."""
+        """Update `rate` from a sample; return the change, or None when the limit stays."""
         start = self._start
         if start is None:
             self._start = sample
@@ -55,8 +58,8 @@ class AdaptiveThrottle:
         if elapsed_ms < self._window_ms:
             return None
         self._start = sample
-        wanted, reason = self._judge(start, sample, elapsed_ms)
-        rate = min(max(wanted, self._minimum), self._maximum)
+        unbounded, reason = self._judge(start, sample, elapsed_ms)
+        rate = min(max(unbounded, self._minimum), self._maximum)
         if rate == self.rate:
             return None
         self.rate = rate
@@ -64,7 +67,7 @@ class AdaptiveThrottle:
 
     @property
     def is_at_maximum(self) -> bool:
-        """Whether it cannot grow."""
+        """Whether the limit has reached its maximum."""
         return self.rate >= self._maximum
 
     def _judge(self, start: Sample, sample: Sample, elapsed_ms: int) -> tuple[int, str]:
@@ -79,5 +82,5 @@ class AdaptiveThrottle:
 
 
 def is_stalled(start: Sample, sample: Sample) -> bool:
-    """Whether the same partitions are being moved as at the start and there is not less to copy than then."""
+    """Whether the same partitions move as in the earlier sample and their remaining bytes did not decrease."""
     return bool(sample.moving) and sample.moving == start.moving and sample.left_bytes >= start.left_bytes

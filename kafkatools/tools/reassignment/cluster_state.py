@@ -1,4 +1,4 @@
-"""What a plan of reassignments starts from, read from a cluster: live brokers and racks, partitions, sizes."""
+"""Read the input of a reassignment plan from a cluster: live brokers and racks, partitions, sizes of replicas."""
 
 from __future__ import annotations
 
@@ -18,7 +18,10 @@ TopicPartition = tuple[str, int]
 
 
 def read_cluster(admin: AdminClient, complain: Callable[[str], None]) -> ClusterState:
-    """All of it. A broker that does not tell the sizes of its replicas is complained of. Raises KafkaError."""
+    """Read brokers, partitions and sizes. Raises KafkaError.
+
+    `complain` gets a message for each broker that does not report the sizes of its replicas.
+    """
     from kafkatools.core.admin.cluster import describe_cluster
     from kafkatools.core.admin.topics import describe_all_topics
     from kafkatools.core.errors import UnknownTopicOrPartition
@@ -37,7 +40,7 @@ def read_cluster(admin: AdminClient, complain: Callable[[str], None]) -> Cluster
 
 
 def _partition(key: TopicPartition, part: PartitionDescription, sizes: Mapping[int, int]) -> Partition:
-    """The size is what the leader holds: that is what a new replica copies."""
+    """A partition of the plan. Its size is that of the leader's log, which a new replica copies."""
     from kafkatools.tools.reassignment.plan import Partition
 
     size = sizes.get(part.leader, max(sizes.values(), default=0))

@@ -1,9 +1,8 @@
-"""The throttles that a run has set, on the disk before they are set: so that the next run takes them away when this one
-is killed.
+"""The journal of a supervised reassignment: the throttles of a run, so that the next run can remove them after a kill.
 
-One file for each cluster, `reassignments/CLUSTER-ID.json` in kt's home, and a lock beside it: one run at a time. Every
-value that a setting may have got is written down before the cluster hears of it; what a setting has then, and only
-that, is ours to take away. A setting that somebody else has changed since is theirs.
+Each cluster has one file, `reassignments/CLUSTER-ID.json` in kt's home, and a lock beside it: one run at a time. Every
+value of a setting is written to the journal before it is sent to the cluster. A setting is removed only while it has
+one of these values; any other value was set by another user and is kept.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ _VERSION = 1
 
 
 class Setting(NamedTuple):
-    """A setting of a broker or a topic: what it was (None: nothing), and what this run may have made of it."""
+    """A throttle of a broker or topic: its previous value (None: unset), and the values that this run may have set."""
 
     kind: int
     name: str
@@ -33,14 +32,14 @@ class Setting(NamedTuple):
 
 
 class Record(NamedTuple):
-    """What a run has begun: settings, and the replicas of its partitions before and after."""
+    """The content of a journal: the settings of a run, and the replicas of its partitions before and after."""
 
     settings: tuple[Setting, ...]
     replicas: Mapping[TopicPartition, tuple[tuple[int, ...], tuple[int, ...]]]
 
 
 class Journal:
-    """The journal of a cluster, locked until `close`. `leftover` is what a run left that did not end by itself."""
+    """The journal of a cluster, locked until `close`. `leftover` is the record of an interrupted run."""
 
     def __init__(self, home: str, cluster_id: str | None) -> None:
         directory = os.path.join(home, "reassignments")
@@ -58,11 +57,11 @@ class Journal:
         self.leftover = self._read()
 
     def write(self, record: Record) -> None:
-        """Replaces the file, durably."""
+        """Replace the file durably."""
         atomic_file.replace_durably(self._path, json.dumps(self._fields(record)).encode())
 
     def remove(self) -> None:
-        """Nothing is left to take away."""
+        """Delete the file: no throttle is left to remove."""
         if os.path.lexists(self._path):
             os.unlink(self._path)
 

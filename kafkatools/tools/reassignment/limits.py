@@ -1,7 +1,7 @@
-"""The throttles of a supervised reassignment on the cluster: set after the journal has them, changed, taken away.
+"""Set, change and remove the replication throttles of a supervised reassignment.
 
-A broker that is down cannot be told; its setting stays in the journal for the next run. Without the topics' lists of
-replicas, which are taken away, it slows down nothing.
+A throttle is written to the journal before it is set. If a broker is down, its rate cannot be removed and stays in the
+journal for the next run. It has no effect meanwhile, since the topics' lists of throttled replicas are removed.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from kafkatools.core.errors import KafkaError
 
 TopicPartition = tuple[str, int]
-_HEARD_MS = 10_000  # how long a broker may take to hear of a change
+_HEARD_MS = 10_000  # how long a broker may take to apply a change
 
 
 class TakenAway(NamedTuple):
-    """What became of settings: whose were taken away, whose somebody else has changed, which are left and why."""
+    """The outcome of a removal: the removed settings, those changed by another user, and those left with the reason."""
 
     cleared: tuple[str, ...]
     foreign: tuple[str, ...]
@@ -30,7 +30,7 @@ class TakenAway(NamedTuple):
 
 
 def settings_of(moves: Mapping[TopicPartition, PartitionMove], rate: int, found: Throttles) -> tuple[Setting, ...]:
-    """The settings that limit these moves, with what they are now (`found`)."""
+    """The settings that throttle these moves, with their present values (`found`)."""
     from kafkatools.core.admin.configs import BROKER, TOPIC
     from kafkatools.core.admin.replication_throttles import (
         FOLLOWER_RATE,
@@ -60,8 +60,10 @@ def settings_of(moves: Mapping[TopicPartition, PartitionMove], rate: int, found:
 def adopt(
     settings: Collection[Setting], leftover: Collection[Setting], found: Throttles
 ) -> tuple[tuple[Setting, ...], tuple[Setting, ...]]:
-    """The settings when an interrupted run has set some of them already, so that there is no moment without a limit;
-    and those of that run which are not needed any more."""
+    """Take over settings of an interrupted run, so that the moves are throttled all the time.
+
+    Returns the settings of this run, and those of the interrupted run that are no longer needed.
+    """
     old = {(one.kind, one.name, one.setting): one for one in leftover}
     adopted = []
     for one in settings:

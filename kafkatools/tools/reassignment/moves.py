@@ -1,7 +1,7 @@
-"""The partitions of a supervised reassignment: waiting, moving, done or failed, and how far their bytes are.
+"""The partitions of a supervised reassignment: their states (waiting, moving, done, failed) and copied bytes.
 
-At most so many move at the same time. A partition is done when the controller does not list it any more and it has the
-replicas that it shall have; one that has others by then was cancelled or moved elsewhere by somebody else.
+At most `at_once` partitions move at the same time. A partition is done when the controller no longer lists it and it
+has its target replicas. If it has other replicas then, another user cancelled or changed the reassignment.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ _SETTLING_MS = 15_000  # how long the brokers may take to hear what the controll
 
 
 class Job(NamedTuple):
-    """A partition to move: the replicas it had before, those it shall have, the bytes of one when it began, and those
-    of its replicas that were out of sync already."""
+    """A partition to move: its replicas before and after, the bytes of one replica at the start, and `lagging`, the
+    replicas that were out of sync before the move."""
 
     before: tuple[int, ...]
     after: tuple[int, ...]
@@ -38,7 +38,7 @@ class Job(NamedTuple):
 
 
 class Progress(NamedTuple):
-    """How far it all is."""
+    """The progress of all moves: bytes of replicas, and partitions by state."""
 
     moved_bytes: int
     total_bytes: int
@@ -49,7 +49,7 @@ class Progress(NamedTuple):
 
 
 class Moves:
-    """All partitions of a run. `tell(partition, None or why it failed)` is called for each that ends."""
+    """All partitions of a run. `tell(partition, error)` is called when one ends; `error` is None on success."""
 
     def __init__(
         self,
@@ -75,7 +75,7 @@ class Moves:
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing waits or moves."""
+        """Whether no partition waits or moves."""
         return not self.waiting and not self.moving
 
     def begin_more(self, admin: AdminClient) -> None:

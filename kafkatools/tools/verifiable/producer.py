@@ -1,7 +1,7 @@
-"""A run of kt verifiable-producer: rising numbers go out as columns, and an event tells what became of each.
+"""A run of kt verifiable-producer: send rising numbers as columns and write an event with the outcome of each.
 
-A record counts as sent when it was handed to the producer and as acked when a broker has it. The sender's thread only
-notes what came back; events are handed on by the thread that runs it, which waits for them wherever it waits.
+A record counts as sent when it was passed to the producer, and as acked when the broker acknowledged it. The sender's
+thread only queues outcomes. The thread of `run` writes the events, also while it waits for something else.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class NumbersToSend(NamedTuple):
 
 
 class _Told(NamedTuple):
-    """What became of a run of records; `first` is the number of the first one of its rows."""
+    """The outcome of consecutive records; `first` is the number in the first of its rows."""
 
     first: int
     run: RowsRun
@@ -48,7 +48,7 @@ class _Told(NamedTuple):
 
 
 class VerifiableProducer:
-    """One run: sends, tells, counts."""
+    """One run: sends numbers, writes events, counts acknowledgements."""
 
     def __init__(self, options: NumbersToSend, config: Config, clock: Clock, events: EventSink) -> None:
         self._config = config
@@ -65,7 +65,7 @@ class VerifiableProducer:
         self._problem: Exception | None = None
 
     def run(self) -> ExitStatus:
-        """Sends, waits until the fate of every record is told, and sums up."""
+        """Send everything, write an event for the outcome of every record, then a summary."""
         from kafkatools.core.producer.producer import Producer
         from kafkatools.stop_signals import StopSignals
 
