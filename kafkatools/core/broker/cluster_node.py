@@ -28,7 +28,7 @@ from kafkatools.core.broker.metadata.image_records import image_records
 from kafkatools.core.broker.metadata.lifecycle import BrokerLifecycle, Identity, State
 from kafkatools.core.broker.metadata.metadata_follower import MetadataFollower
 from kafkatools.core.broker.metadata.metadata_log import MetadataLog, SnapshotRules
-from kafkatools.core.broker.metadata.producer_ids import RemoteProducerIds
+from kafkatools.core.broker.metadata.producer_ids import PREFETCH_BELOW, ProducerIds, request_from_controller
 from kafkatools.core.broker.metadata.quorum.election_store import ElectionStore
 from kafkatools.core.broker.metadata.quorum.raft import Raft
 from kafkatools.core.broker.metadata.quorum.raft_log import RaftLog
@@ -212,7 +212,7 @@ class ClusterNode(Node):
     def _begin(self) -> None:
         self.replicas.end_start()
         self.topic_creation = TopicCreation(self.node_id, self.image, self.link, self.config.request_timeout_ms)
-        self.producer_ids = RemoteProducerIds(self.node_id, lambda: self.broker_epoch, self.link)
+        self.producer_ids = ProducerIds(self._request_producer_ids, PREFETCH_BELOW)
         self.coordination.start()
         self.workers += [*self._channels, self.link, self.replication, self.controller, self.raft, self.follower]
         if self.cluster.is_broker:
@@ -224,6 +224,10 @@ class ClusterNode(Node):
                 ControllerRegistration(self.node_id, self.image, self.link, listeners, supported_features)
             )
         self.raft.start(self.clock.now_ms())
+
+    def _request_producer_ids(self, on_block: Callable[[range], None]) -> None:
+        fields = {"broker_id": self.node_id, "broker_epoch": self.broker_epoch}
+        request_from_controller(self.link, fields, on_block)
 
     def _told_listeners(self, names: set[str]) -> list[Fields]:
         """Where this node listens under these names, as registrations say it."""
@@ -305,8 +309,7 @@ class ClusterNode(Node):
             self.fail(KafkaStorageError(f"Partitions that are no replicas of this broker cannot be put aside: {error}"))
             return
         self.follower.publish_first(self._ask_to_be_unfenced)
-        if isinstance(self.producer_ids, RemoteProducerIds):
-            self.producer_ids.prefetch()
+        self.producer_ids.prefetch()
 
     def _put_strays_aside(self) -> None:
         """Partitions that were deleted or moved away while this broker was down."""

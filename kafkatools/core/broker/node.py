@@ -25,7 +25,7 @@ from kafkatools.core.broker.metadata.formatter import (
 )
 from kafkatools.core.broker.metadata.image import MetadataDelta, MetadataImage, PartitionState, TopicState
 from kafkatools.core.broker.metadata.metadata_log import MetadataLog, SnapshotRules, data_records
-from kafkatools.core.broker.metadata.producer_ids import ProducerIds, ProducerIdSource
+from kafkatools.core.broker.metadata.producer_ids import ProducerIds
 from kafkatools.core.broker.replicas.directory_keeper import DirectoryKeeper
 from kafkatools.core.broker.replicas.fetch_session import FetchSessionCache
 from kafkatools.core.broker.replicas.group_commit import GroupCommit
@@ -135,7 +135,7 @@ class Node:
         self.replicas: ReplicaManager
         self.coordination: Coordination
         self.cleaner: LogCleaner | None = None
-        self.producer_ids: ProducerIdSource
+        self.producer_ids: ProducerIds
         self.keeper: DirectoryKeeper | None = None
         self.listener: Listener
         self.workers: list[Worker] = []
@@ -305,7 +305,7 @@ class Node:
         self.controller.start(endpoints, bootstrap, is_clean=self.logs.is_clean_start)
         if self._is_new:
             self._adopt_partitions()
-        self.producer_ids = ProducerIds(self.controller.take_producer_ids)
+        self.producer_ids = ProducerIds(lambda on_block: on_block(self.controller.take_producer_ids()))
         self.coordination.start()
         self.replicas.end_start()
 

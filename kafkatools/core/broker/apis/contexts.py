@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from kafkatools.core.broker.metadata.controller.quorum_controller import QuorumController
     from kafkatools.core.broker.metadata.controller.topics import NewTopic
     from kafkatools.core.broker.metadata.image import MetadataImage, TopicState
-    from kafkatools.core.broker.metadata.producer_ids import ProducerIdSource
+    from kafkatools.core.broker.metadata.producer_ids import ProducerIds
     from kafkatools.core.broker.metadata.quorum.raft import Raft
     from kafkatools.core.broker.replicas.directory_keeper import DirectoryKeeper
     from kafkatools.core.broker.replicas.fetch_session import FetchSessionCache
@@ -215,7 +215,7 @@ class TransactionContext(GroupContext, _Failures, Protocol):
     """Producer ids and transactions."""
 
     @property
-    def producer_ids(self) -> ProducerIdSource: ...
+    def producer_ids(self) -> ProducerIds: ...
 
     @property
     def transactions(self) -> TransactionCoordinator: ...
