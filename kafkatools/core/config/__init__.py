@@ -1,10 +1,10 @@
 """Settings as tables: producer, consumer, admin client, broker, topic; and `Config`, the values of one table.
 
-The tables are the only place where a default lives. They are loaded when first asked for, so that a command that needs
-one does not pay for the others. `Config` reads like an object: `config.linger_ms` is the value of linger.ms.
+The tables are made from settings.txt, the only place where a default lives, when first asked for. `Config` reads like
+an object: `config.linger_ms` is the value of linger.ms.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from kafkatools.core.config.setting import Password, Required, Setting, Value, to_text
@@ -12,16 +12,17 @@ from kafkatools.core.errors import ConfigError
 
 __all__ = ["Config", "Password", "Setting", "Table", "Value", "to_text"]
 
-_TABLES = {"PRODUCER": "clients", "CONSUMER": "clients", "ADMIN": "clients", "BROKER": "broker", "TOPIC": "topic"}
+_TABLES = ("PRODUCER", "CONSUMER", "ADMIN", "BROKER", "TOPIC")
+_PREFIXES = {"BROKER": ("listener.name.", "rlmm.config.", "rsm.config.")}
 
 
 class Table:
     """Settings by name, in the order of Kafka's documents (by name)."""
 
-    def __init__(self, label: str, *groups: tuple[Setting, ...], prefixes: tuple[str, ...] = ()) -> None:
+    def __init__(self, label: str, settings: Iterable[Setting], prefixes: tuple[str, ...] = ()) -> None:
         self.label = label
         self.prefixes = prefixes
-        self.settings = {setting.name: setting for group in groups for setting in group}
+        self.settings = {setting.name: setting for setting in settings}
         self.attributes = {name.replace(".", "_"): name for name in self.settings}
 
     def __iter__(self) -> Iterator[Setting]:
@@ -120,12 +121,12 @@ class Config:
 
 
 def __getattr__(name: str) -> Table:
-    """Load a table on first use."""
-    module = _TABLES.get(name)
-    if module is None:
+    """Make a table on first use."""
+    if name not in _TABLES:
         raise AttributeError(name)
-    import importlib
+    from kafkatools.core.config.notation import settings_of
 
-    table: Table = getattr(importlib.import_module(f"kafkatools.core.config.{module}"), name)
+    label = name.lower()
+    table = Table(label, settings_of(label), _PREFIXES.get(name, ()))
     globals()[name] = table
     return table

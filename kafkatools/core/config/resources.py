@@ -8,18 +8,7 @@ the name in `GROUP_SYNONYMS`, and its limits are the broker's too.
 import re
 
 from kafkatools.core.config import Config, Table
-from kafkatools.core.config.setting import (
-    BOOLEAN,
-    INT,
-    LIST,
-    STRING,
-    Setting,
-    Validator,
-    Value,
-    at_least,
-    one_of_any_case,
-    parse_iso_duration_ms,
-)
+from kafkatools.core.config.notation import settings_of
 from kafkatools.core.errors import ConfigError
 
 MIN_PUSH_INTERVAL_MS, MAX_PUSH_INTERVAL_MS = 100, 3_600_000
@@ -33,66 +22,13 @@ MATCH_KEYS = (
 )
 
 
-def _share_offset_reset() -> Validator:
-    problem = (
-        "Invalid value `{}` for configuration share.auto.offset.reset. The value must be either 'earliest', 'latest' "
-        "or of the format 'by_duration:<PnDTnHnMn.nS>'."
-    )
-
-    def check(value: Value) -> str | None:
-        text = str(value)
-        prefix, colon, duration = text.partition(":")
-        if text in ("earliest", "latest"):
-            return None
-        is_duration = prefix == "by_duration" and bool(colon) and parse_iso_duration_ms(duration) is not None
-        return None if is_duration else problem.format(text)
-
-    return Validator("[earliest, latest, by_duration:PnDTnHnMn.nS]", check)
-
-
-GROUP = Table(
-    "group",
-    (
-        Setting("consumer.assignment.interval.ms", INT, 1000, "Least time between two assignments.", at_least(0)),
-        Setting("consumer.heartbeat.interval.ms", INT, 5000, "Heartbeats of consumer groups.", at_least(1)),
-        Setting("consumer.session.timeout.ms", INT, 45_000, "Silence after which a consumer is gone.", at_least(1)),
-        Setting("share.assignment.interval.ms", INT, 1000, "Least time between two assignments.", at_least(0)),
-        Setting(
-            "share.auto.offset.reset", STRING, "latest", "Where a share group begins to read.", _share_offset_reset()
-        ),
-        Setting("share.delivery.count.limit", INT, 5, "How often a record is delivered at most.", at_least(2)),
-        Setting("share.heartbeat.interval.ms", INT, 5000, "Heartbeats of share groups.", at_least(1)),
-        Setting(
-            "share.isolation.level",
-            STRING,
-            "read_uncommitted",
-            "Whether records of open and aborted transactions are delivered.",
-            one_of_any_case("read_committed", "read_uncommitted"),
-        ),
-        Setting("share.partition.max.record.locks", INT, 2000, "Records in flight per partition.", at_least(100)),
-        Setting("share.record.lock.duration.ms", INT, 30_000, "How long a record is acquired.", at_least(1000)),
-        Setting("share.renew.acknowledge.enable", BOOLEAN, True, "Whether a lock may be renewed."),
-        Setting("share.session.timeout.ms", INT, 45_000, "Silence after which a consumer is gone.", at_least(1)),
-        Setting("streams.assignment.interval.ms", INT, 1000, "Least time between two assignments.", at_least(0)),
-        Setting("streams.heartbeat.interval.ms", INT, 5000, "Heartbeats of streams groups.", at_least(1)),
-        Setting("streams.initial.rebalance.delay.ms", INT, 3000, "Wait for more members at first.", at_least(0)),
-        Setting("streams.num.standby.replicas", INT, 0, "Standby replicas of each task.", at_least(0)),
-        Setting("streams.session.timeout.ms", INT, 45_000, "Silence after which a member is gone.", at_least(1)),
-    ),
-)
+GROUP = Table("group", settings_of("group"))
+CLIENT_METRICS = Table("client metrics", settings_of("client-metrics"))
 GROUP_SYNONYMS = {
     setting.name: f"group.{setting.name}"
     for setting in GROUP
     if setting.name not in ("share.auto.offset.reset", "share.isolation.level", "share.renew.acknowledge.enable")
 }
-CLIENT_METRICS = Table(
-    "client metrics",
-    (
-        Setting("interval.ms", INT, 300_000, "Time between two pushes of a client."),
-        Setting("match", LIST, (), "Which clients are asked, as property=pattern."),
-        Setting("metrics", LIST, (), "Prefixes of the metrics that are asked for; * for all."),
-    ),
-)
 
 
 def group_config(broker: Config, overrides: dict[str, str]) -> Config:

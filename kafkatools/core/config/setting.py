@@ -63,14 +63,10 @@ READ_ONLY, PER_BROKER, CLUSTER_WIDE = "read-only", "per-broker", "cluster-wide"
 
 
 class Validator(NamedTuple):
-    """A check on a parsed value: `check` gives what is wrong with it or None, `text` is how documents print it.
-
-    `culprit` finds the element of a list that is wrong; the message then shows it instead of the whole list.
-    """
+    """A check on a parsed value: `check` gives what is wrong with it or None, `text` is how documents print it."""
 
     text: str
     check: Callable[[Value], str | None]
-    culprit: Callable[[Value], str | None] | None = None
 
 
 class Setting(NamedTuple):
@@ -266,10 +262,7 @@ def words_of(*choices: str) -> Validator:
             seen.add(word)
         return None
 
-    def culprit(value: Value) -> str | None:
-        return next((word for word in value if word not in choices), None) if isinstance(value, tuple) else None
-
-    return Validator(f"[{', '.join(choices)}]", check, culprit)
+    return Validator(f"[{', '.join(choices)}]", check)
 
 
 def non_empty() -> Validator:
@@ -287,22 +280,24 @@ def gzip_level() -> Validator:
     return Validator("[1,...,9] or -1", check)
 
 
-def offset_reset() -> Validator:
-    """earliest, latest, none or by_duration:<ISO 8601 duration> (AutoOffsetResetStrategy)."""
-    problem = (
-        "Invalid value `{}` for configuration auto.offset.reset. The value must be either 'earliest', 'latest', 'none' "
-        "or of the format 'by_duration:<PnDTnHnMn.nS.>'."
-    )
+def offset_reset(name: str) -> Validator:
+    """earliest, latest or by_duration:<ISO 8601 duration>; a consumer, not a share group, also takes none.
+
+    Source: AutoOffsetResetStrategy and ShareGroupAutoOffsetResetStrategy, whose messages differ a little.
+    """
+    is_share = name.startswith("share.")
+    words = ("earliest", "latest") if is_share else ("earliest", "latest", "none")
+    form, text = ("PnDTnHnMn.nS", "earliest, latest") if is_share else ("PnDTnHnMn.nS.", "latest, earliest, none")
+    listed = ", ".join(f"'{word}'" for word in words)
 
     def check(value: Value) -> str | None:
-        text = str(value)
-        if text in ("earliest", "latest", "none"):
+        prefix, _, duration = str(value).partition(":")
+        if value in words or (prefix == "by_duration" and parse_iso_duration_ms(duration) is not None):
             return None
-        prefix, colon, duration = text.partition(":")
-        ok = prefix == "by_duration" and bool(colon) and parse_iso_duration_ms(duration) is not None
-        return None if ok else problem.format(value)
+        problem = f"The value must be either {listed} or of the format 'by_duration:<{form}>'."
+        return f"Invalid value `{value}` for configuration {name}. {problem}"
 
-    return Validator("[latest, earliest, none, by_duration:PnDTnHnMn.nS]", check)
+    return Validator(f"[{text}, by_duration:PnDTnHnMn.nS]", check)
 
 
 def parse_iso_duration_ms(text: str) -> int | None:

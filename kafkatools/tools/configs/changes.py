@@ -223,7 +223,7 @@ def _setting(entities: Entities, name: str, entry: ConfigEntry | None, source: i
 def _may_be_secret(name: str) -> bool:
     """A setting of a broker that it says nothing of: any that is not known to be none."""
     from kafkatools.core.admin.replication_throttles import FOLLOWER_RATE, LEADER_RATE, LOG_DIR_RATE
-    from kafkatools.core.config.broker import BROKER
+    from kafkatools.core.config import BROKER
     from kafkatools.core.config.setting import PASSWORD
 
     if name in (LEADER_RATE, FOLLOWER_RATE, LOG_DIR_RATE):
