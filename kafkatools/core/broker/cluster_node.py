@@ -40,7 +40,7 @@ from kafkatools.core.broker.replicas.replica_manager import ReplicaManager
 from kafkatools.core.broker.replicas.replication import Replication
 from kafkatools.core.broker.server.cluster_dispatch import BrokerDispatcher, ControllerDispatcher
 from kafkatools.core.broker.server.controller_link import ControllerLink
-from kafkatools.core.broker.server.forwarding import PendingAnswers
+from kafkatools.core.broker.server.deferred import WaitingResponses
 from kafkatools.core.broker.server.listener import Listener
 from kafkatools.core.broker.server.peers import Address, Peers
 from kafkatools.core.broker.server.purgatory import Purgatory
@@ -83,7 +83,7 @@ class ClusterNode(Node):
         self.report = report or (lambda line: None)
         self.failure: KafkaError | None = None
         self.end_points: tuple[EndPoint, ...] = ()
-        self.pending = PendingAnswers()
+        self.pending = WaitingResponses()
         self.raft: Raft
         self.link: ControllerLink
         self.lifecycle: BrokerLifecycle | None = None

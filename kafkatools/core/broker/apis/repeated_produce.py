@@ -15,7 +15,8 @@ from struct import Struct
 from typing import TYPE_CHECKING
 
 from kafkatools.core.broker.apis.contexts import ProduceContext
-from kafkatools.core.broker.replicas.partition import NONE, WaitingWrite
+from kafkatools.core.broker.replicas.partition import NONE
+from kafkatools.core.broker.server.deferred import Waiting
 from kafkatools.core.broker.server.listener import OWED
 from kafkatools.core.broker.server.requests import Client, CloseConnection
 from kafkatools.core.errors import DecodeError, KafkaStorageError
@@ -104,7 +105,7 @@ class RepeatedProduce:
             self._connection.pay(self._frame(correlation_id, error_code, offsets))
             return self._connection
 
-        node.replicas.wait_for_followers(partition, WaitingWrite(end, node.clock.now_ms() + self._timeout_ms, finish))
+        node.replicas.wait_for_followers(partition, Waiting(end, finish, node.clock.now_ms() + self._timeout_ms))
         return OWED
 
     def _frame(self, correlation_id: int, error_code: int, offsets: tuple[int, int, int]) -> bytes:

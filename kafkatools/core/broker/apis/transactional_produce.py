@@ -111,10 +111,8 @@ def _verified(
     def finish(codes: Mapping[TopicPartition, int]) -> None:
         try:
             response = appends.append_all(node, request, data, _refused(codes, operation))
-        except CloseConnection:
-            if not deferred.is_delayed:
-                raise
-            request.connection.close()
+        except CloseConnection as error:
+            deferred.close_connection(error)
             return
         if response is not DELAYED or not deferred.is_delayed:
             deferred.complete(response)

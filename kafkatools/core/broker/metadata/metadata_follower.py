@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from kafkatools.core.broker.metadata.controller.quorum_controller import QuorumController
     from kafkatools.core.broker.metadata.quorum.raft import Raft
     from kafkatools.core.broker.server.controller_link import ControllerLink
-    from kafkatools.core.broker.server.forwarding import PendingAnswers
+    from kafkatools.core.broker.server.deferred import WaitingResponses
     from kafkatools.core.clock import Clock
     from kafkatools.core.protocol.entities import Entity
 
@@ -53,7 +53,7 @@ class Owner(Protocol):
     def link(self) -> ControllerLink: ...
 
     @property
-    def pending(self) -> PendingAnswers: ...
+    def pending(self) -> WaitingResponses: ...
 
     def apply_delta(self, delta: MetadataDelta) -> None:
         """Let everybody here act on a change of the metadata."""
@@ -92,7 +92,7 @@ class MetadataFollower:
                 image.replay(record)
         self.offset = end
         self._has_news = True
-        node.pending.note_committed(end)
+        node.pending.complete(lambda required_offset: 0 if required_offset <= end else None)
 
     def on_leader_change(self, leader_id: int | None, epoch: int) -> None:
         """This node's controller begins when it has everything, and ends when another leads."""
@@ -110,7 +110,7 @@ class MetadataFollower:
         else:
             if node.controller.is_active:
                 node.controller.deactivate()
-            node.pending.give_up()
+            node.pending.complete(lambda _: NotController.code)
         node.link.note_leader(now_ms)
 
     def on_snapshot_loaded(self, snapshot: Snapshot) -> None:

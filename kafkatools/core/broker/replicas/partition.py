@@ -15,11 +15,10 @@ Rules:
 from __future__ import annotations
 
 import uuid
-from collections import deque
-from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from kafkatools.core.broker.replicas.replica import NO_BROKER_EPOCH, Replica
+from kafkatools.core.broker.server.deferred import WaitingResponses
 from kafkatools.core.errors import (
     FencedLeaderEpoch,
     KafkaStorageError,
@@ -29,7 +28,6 @@ from kafkatools.core.errors import (
     OffsetNotAvailable,
     OffsetOutOfRange,
     PolicyViolation,
-    RequestTimedOut,
     UnknownLeaderEpoch,
 )
 from kafkatools.core.log.partition.log_results import LogAppendInfo, LogSlice
@@ -71,22 +69,6 @@ class PendingIsr(NamedTuple):
 
     isr: tuple[int, ...]
     leader_epoch: int
-
-
-class Settles(Protocol):
-    """Who has answers to send."""
-
-    def settle(self) -> None:
-        """Send them."""
-        ...
-
-
-class WaitingWrite(NamedTuple):
-    """A write with acks=all that waits for followers: `finish(error code)` makes its answer."""
-
-    required_offset: int
-    deadline_ms: int
-    finish: Callable[[int], Settles]
 
 
 class SessionPlace(Protocol):
@@ -184,7 +166,7 @@ class Partition:
         self.epoch_start: int | None = None
         self.replication: Followers | None = None
         self.sessions: dict[SessionPlace, None] = {}
-        self.waiting: deque[WaitingWrite] = deque()
+        self.waiting = WaitingResponses()
         self.min_isr = 1
         self.is_alone_in_isr = True
         self.is_under_min_isr = False
@@ -463,17 +445,7 @@ class Partition:
     def answer_waiting(self, now_ms: int | None = None) -> None:
         """Answer the writes that are replicated by now, or never will be; with a time, also those that waited too
         long."""
-        waiting = self.waiting
-        answered: dict[Settles, None] = {}
-        while waiting:
-            outcome = self.replication_outcome(waiting[0].required_offset)
-            if outcome is None:
-                if now_ms is None or waiting[0].deadline_ms > now_ms:
-                    break
-                outcome = RequestTimedOut.code
-            answered[waiting.popleft().finish(outcome)] = None
-        for each in answered:
-            each.settle()
+        self.waiting.complete(self.replication_outcome, now_ms)
 
     def is_replicated_to(self, required_offset: int) -> bool:
         """Whether the high watermark reached an offset."""

@@ -27,8 +27,8 @@ from kafkatools.core.broker.replicas.partition import (
     READ_COMMITTED,
     Followers,
     Partition,
-    WaitingWrite,
 )
+from kafkatools.core.broker.server.deferred import Waiting
 from kafkatools.core.broker.server.purgatory import Purgatory
 from kafkatools.core.broker.server.requests import Request, Response
 from kafkatools.core.clock import Clock
@@ -407,7 +407,7 @@ class ReplicaManager:
         if self.fetches.has_watchers(key):
             self._appended[key] = None
 
-    def wait_for_followers(self, partition: Partition, write: WaitingWrite) -> None:
+    def wait_for_followers(self, partition: Partition, write: Waiting) -> None:
         """Answer a write when the high watermark is behind it; writes of a partition are answered in their order."""
         partition.waiting.append(write)
         self._waited[partition.key] = partition

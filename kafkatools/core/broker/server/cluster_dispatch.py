@@ -70,10 +70,8 @@ def _when_committed(
     def give_up() -> None:
         if refused is not None:
             later.complete(refused(NotController()))
-        elif later.is_delayed:
-            request.connection.close()
         else:
-            raise CloseConnection("this controller is not active")
+            later.close_connection(CloseConnection("this controller is not active"))
 
     run_on_controller(node, request.api_key, work, later.complete, give_up, give_up)
     return later.result()

@@ -1,21 +1,25 @@
-"""A response that a handler may complete now or later."""
+"""A response that a handler may complete now or later, and responses that wait for a log to be committed.
+
+Rules: a response is completed exactly once, between two turns of the node. That happens on the broker's thread, or on
+the slow lane's thread while the handler runs there. Responses that wait for a log are completed in the order of the
+log.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections import deque
+from collections.abc import Callable
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from kafkatools.core.broker.server.requests import DELAYED, Request, Response
+from kafkatools.core.broker.server.requests import DELAYED, CloseConnection, Request, Response
+from kafkatools.core.errors import RequestTimedOut
 
 if TYPE_CHECKING:
     from kafkatools.core.protocol.entities import Fields
 
 
 class Deferred:
-    """The response to one request. The handler returns `result()`: the response itself, or DELAYED.
-
-    Rules: it must be completed exactly once, between two turns of the node. That happens on the broker's thread, or on
-    the slow lane's thread while the handler runs there.
-    """
+    """The response to one request. The handler returns `result()`: the response itself, or DELAYED."""
 
     def __init__(self, request: Request) -> None:
         self._request = request
@@ -28,13 +32,24 @@ class Deferred:
 
         Raises RuntimeError for a second response: the client would take it for the response to its next request.
         """
-        if self._is_complete:
-            raise RuntimeError(f"api key {self._request.api_key}: a second response to one request")
-        self._is_complete = True
+        self._end()
         if self.is_delayed:
             self._request.complete(response)
         else:
             self._response = response
+
+    def close_connection(self, reason: CloseConnection) -> None:
+        """Close the client's connection instead of a response: raises `reason` while the handler runs, and RuntimeError
+        as `complete` does."""
+        self._end()
+        if not self.is_delayed:
+            raise reason
+        self._request.connection.close()
+
+    def _end(self) -> None:
+        if self._is_complete:
+            raise RuntimeError(f"api key {self._request.api_key}: a second response to one request")
+        self._is_complete = True
 
     def respond(self, fields: Fields) -> None:
         """Give a response made of the fields of the newest version."""
@@ -46,3 +61,48 @@ class Deferred:
             return self._response
         self.is_delayed = True
         return DELAYED
+
+
+class Settles(Protocol):
+    """The connection of responses that were queued (`Connection`)."""
+
+    def settle(self) -> None:
+        """Send them."""
+
+
+class Waiting(NamedTuple):
+    """A response that waits until a log is committed up to an offset."""
+
+    required_offset: int
+    finish: Callable[[int], Settles | None]
+    """Called once with the error code, 0 when the log is committed. It completes the response, or queues it and returns
+    the connection to settle."""
+    deadline_ms: int | None = None
+    """The time of the node's clock at which the error is REQUEST_TIMED_OUT; None when there is no limit."""
+
+
+class WaitingResponses(deque[Waiting]):
+    """Responses that wait for one log, in the order of their offsets."""
+
+    __slots__ = ()
+
+    def complete(self, outcome_of: Callable[[int], int | None], now_ms: int | None = None) -> None:
+        """Complete the responses that have an outcome, up to the first that has none.
+
+        `outcome_of` gives the error code for an offset, None while its response has to wait. With `now_ms`, responses
+        whose deadline has passed are completed, too.
+        """
+        queued: dict[Settles, None] = {}
+        while self:
+            required_offset, finish, deadline_ms = self[0]
+            outcome = outcome_of(required_offset)
+            if outcome is None:
+                if now_ms is None or deadline_ms is None or deadline_ms > now_ms:
+                    break
+                outcome = RequestTimedOut.code
+            self.popleft()
+            connection = finish(outcome)
+            if connection is not None:
+                queued[connection] = None
+        for connection in queued:
+            connection.settle()

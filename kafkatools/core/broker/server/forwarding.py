@@ -11,7 +11,6 @@ that has disconnected is dropped.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Protocol
@@ -21,7 +20,7 @@ from kafkatools.core.broker.metadata.image import BROKER_LOGGER_RESOURCE
 from kafkatools.core.broker.server.apis import BROKER_APIS, AnsweredBy, Authorizes
 from kafkatools.core.broker.server.client_presence import is_present
 from kafkatools.core.broker.server.controller_link import Fate
-from kafkatools.core.broker.server.deferred import Deferred
+from kafkatools.core.broker.server.deferred import Deferred, Waiting, WaitingResponses
 from kafkatools.core.broker.server.requests import CloseConnection, Request, Response
 from kafkatools.core.errors import (
     KafkaError,
@@ -44,28 +43,6 @@ if TYPE_CHECKING:
 ANONYMOUS_PRINCIPAL = b"\0\0" + b"\x05User" + b"\x0aANONYMOUS" + b"\0" + b"\0"
 
 
-class PendingAnswers:
-    """Answers that wait until an offset of the metadata log is committed, in its order."""
-
-    def __init__(self) -> None:
-        self._waiting: deque[tuple[int, Callable[[], None], Callable[[], None]]] = deque()
-
-    def add(self, offset: int, answer: Callable[[], None], give_up: Callable[[], None]) -> None:
-        """Call `answer` when the log is committed up to the offset, or `give_up` when this is not known any more."""
-        self._waiting.append((offset, answer, give_up))
-
-    def note_committed(self, offset: int) -> None:
-        """The log is committed up to here."""
-        while self._waiting and self._waiting[0][0] <= offset:
-            self._waiting.popleft()[1]()
-
-    def give_up(self) -> None:
-        """This node is not the controller any more."""
-        waiting, self._waiting = self._waiting, deque()
-        for _, _, give_up in waiting:
-            give_up()
-
-
 class ControllerMember(Protocol):
     """A node with a controller that may be active."""
 
@@ -76,7 +53,7 @@ class ControllerMember(Protocol):
     def raft(self) -> Raft: ...
 
     @property
-    def pending(self) -> PendingAnswers: ...
+    def pending(self) -> WaitingResponses: ...
 
     @property
     def metadata_offset(self) -> int: ...
@@ -143,7 +120,9 @@ def run_on_controller(
     if api_key == ApiKey.DESCRIBE_QUORUM or node.raft.end_offset <= node.metadata_offset:
         answer(result)
     else:
-        node.pending.add(node.raft.end_offset, lambda: answer(result), give_up)
+        node.pending.append(
+            Waiting(node.raft.end_offset, lambda error_code: give_up() if error_code else answer(result))
+        )
 
 
 def forward(node: Member, request: Request) -> Response:
@@ -207,30 +186,30 @@ class Forwarded:
         )
 
     def _note_unknown(self) -> None:
-        words = "Whether the change was made is not known: the controller did not commit it before another was elected"
-        self._later.complete(self._refusal(RequestTimedOut(words)))
+        self._refuse(
+            "Whether the change was made is not known: the controller did not commit it before another was elected"
+        )
 
     def _ended(self, answer: Any | None) -> None:
         """An Envelope response, or a `Fate`."""
         if answer is None or answer is Fate.NOT_SENT:
-            error = RequestTimedOut(f"The request timed out: {self._node.why_no_controller()}")
-            self._later.complete(self._refusal(error))
+            self._refuse(f"The request timed out: {self._node.why_no_controller()}")
         elif answer is Fate.UNKNOWN:
-            words = f"Whether the change was made is not known: {self._node.why_no_answer()}"
-            self._later.complete(self._refusal(RequestTimedOut(words)))
+            self._refuse(f"Whether the change was made is not known: {self._node.why_no_answer()}")
         elif answer is Fate.ABANDONED or int(answer.error_code) or answer.response_data is None:
-            self._request.connection.close()
+            self._later.close_connection(CloseConnection("the controller did not answer the request"))
         else:
             data = bytes(answer.response_data)
             self._later.complete([len(data).to_bytes(4, "big") + data])
 
-    def _refusal(self, error: KafkaError) -> Response:
-        view = Refusing(self._node, error)
+    def _refuse(self, words: str) -> None:
+        """Respond REQUEST_TIMED_OUT, in the form of the API."""
         try:
-            return self._handler(view, self._request)
-        except (CloseConnection, KafkaError):
-            self._request.connection.close()
-            return ()
+            response = self._handler(Refusing(self._node, RequestTimedOut(words)), self._request)
+        except (CloseConnection, KafkaError) as error:
+            self._later.close_connection(CloseConnection(str(error)))
+        else:
+            self._later.complete(response)
 
 
 def _is_of_loggers(request: Request) -> bool:
