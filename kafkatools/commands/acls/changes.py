@@ -11,13 +11,14 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from kafkatools.commands.acls.wanted import Entry, Pattern, Wanted
+from kafkatools.core.admin.acls import Acl, AclFilter, create_acls, delete_acls, describe_acls, filter_of
 from kafkatools.exit_status import ExitStatus
 from kafkatools.options import Args
 from kafkatools.options.confirmation import agrees_to_remove
+from kafkatools.tools.undo_files import read_changes, write_undo_file
 
 if TYPE_CHECKING:
     from kafkatools.console import Console
-    from kafkatools.core.admin.acls import Acl, AclFilter
     from kafkatools.core.admin.client import AdminClient
     from kafkatools.core.errors import KafkaError
     from kafkatools.core.json_values import JsonValue
@@ -42,8 +43,6 @@ def row(acl: Acl, **more: object) -> str:
 
 def add(console: Console, args: Args, admin: AdminClient, wanted: Wanted) -> ExitStatus:
     """Adds what is not there yet."""
-    from kafkatools.core.admin.acls import describe_acls
-
     status = ExitStatus.OK
     planned = []
     for pattern, entries in wanted.items():
@@ -72,8 +71,6 @@ def add(console: Console, args: Args, admin: AdminClient, wanted: Wanted) -> Exi
 
 def remove(console: Console, args: Args, admin: AdminClient, wanted: Wanted) -> ExitStatus:
     """Removes what is there and was agreed to."""
-    from kafkatools.core.admin.acls import describe_acls
-
     filters: list[AclFilter] = []
     meant: dict[Acl, None] = {}
     for pattern, entries in wanted.items():
@@ -118,8 +115,6 @@ def _agrees(console: Console, args: Args, pattern: Pattern, entries: Sequence[En
 
 def carry_out(console: Console, args: Args, admin: AdminClient, planned: Sequence[Change]) -> ExitStatus:
     """The changes of a file: first what it adds, then what it removes, so that nothing is shut out in between."""
-    from kafkatools.core.admin.acls import AclFilter, describe_acls, filter_of
-
     existing = set(describe_acls(admin, AclFilter()))
     changes = [change for change in dict.fromkeys(planned) if (change.acl in existing) == (change.action == _REMOVE)]
     if args.dry_run:
@@ -151,8 +146,6 @@ def _show(console: Console, args: Args, changes: Iterable[Change]) -> ExitStatus
 
 
 def _create(console: Console, args: Args, admin: AdminClient, acls: Sequence[Acl], *, say: bool = False) -> ExitStatus:
-    from kafkatools.core.admin.acls import create_acls
-
     console.flush()
     status = ExitStatus.OK
     for acl, error in (create_acls(admin, acls) if acls else {}).items():
@@ -163,8 +156,6 @@ def _create(console: Console, args: Args, admin: AdminClient, acls: Sequence[Acl
 def _delete(
     console: Console, args: Args, admin: AdminClient, filters: Sequence[AclFilter], *, say: bool = False
 ) -> ExitStatus:
-    from kafkatools.core.admin.acls import delete_acls
-
     console.flush()
     status = ExitStatus.OK
     outcomes: dict[Acl, KafkaError | None] = {}
@@ -194,16 +185,12 @@ def _write_undo(args: Args, changes: Iterable[Change]) -> None:
     """The inverse of the changes, before they are made. Raises CommandError."""
     if args.undo_file is None:
         return
-    from kafkatools.tools.undo_files import write_undo_file
-
     inverse = {_ADD: _REMOVE, _REMOVE: _ADD}
     write_undo_file(args.undo_file, [row(acl, action=inverse[action]) + "\n" for action, acl in changes])
 
 
 def read_file(path: str) -> list[Change]:
     """The changes of a file. Raises CommandError that names the line of a mistake."""
-    from kafkatools.tools.undo_files import read_changes
-
     return read_changes(path, _change)
 
 
@@ -240,8 +227,6 @@ def _by_pattern(changes: Iterable[Change]) -> dict[Pattern, list[Change]]:
 
 
 def _acl(pattern: Pattern, entry: Entry) -> Acl:
-    from kafkatools.core.admin.acls import Acl
-
     principal, host, operation, permission = entry
     return Acl(pattern.resource_type, pattern.name, principal, operation, permission, host, pattern.pattern_type)
 
@@ -255,8 +240,6 @@ def _entry(acl: Acl) -> Entry:
 
 
 def _filter(pattern: Pattern, entry: Entry | None = None) -> AclFilter:
-    from kafkatools.core.admin.acls import AclFilter
-
     if entry is None:
         return AclFilter(pattern.resource_type, pattern.name, pattern_type=pattern.pattern_type)
     principal, host, operation, permission = entry

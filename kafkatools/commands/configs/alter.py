@@ -12,6 +12,15 @@ from typing import TYPE_CHECKING
 
 from kafkatools.commands.configs.changes import change, report, show
 from kafkatools.commands.configs.entities import check_topic_name
+from kafkatools.core.admin.quotas import describe_client_quotas
+from kafkatools.core.admin.scram import (
+    DEFAULT_ITERATIONS,
+    MIN_ITERATIONS,
+    ScramUpsertion,
+    alter_user_scram_credentials,
+    describe_user_scram_credentials,
+)
+from kafkatools.core.errors import ResourceNotFound
 from kafkatools.core.java.hash_order import hash_order
 from kafkatools.exit_status import CommandError, ExitStatus, UsageError
 from kafkatools.options import Args
@@ -23,7 +32,6 @@ from kafkatools.tools.configs.entities import CLIENTS, IPS, TOPICS, USERS, Entit
 if TYPE_CHECKING:
     from kafkatools.console import Console
     from kafkatools.core.admin.client import AdminClient
-    from kafkatools.core.admin.scram import ScramUpsertion
 
 _OUTSIDE_BRACKETS = r"(?=[^\]]*(?:\[|$))"
 _COMMA = re.compile("," + _OUTSIDE_BRACKETS)
@@ -115,8 +123,6 @@ def _refuse_unknown(words: str, added: Iterable[str], deleted: Iterable[str], kn
 
 
 def _quotas(admin: AdminClient, entities: Entities, added: Mapping[str, str], deleted: Sequence[str]) -> Wanted:
-    from kafkatools.core.admin.quotas import describe_client_quotas
-
     wanted: dict[str, Value | None] = {key: _quota(key, text) for key, text in added.items()}
     if deleted:
         found = describe_client_quotas(admin, quota_filter(entities))
@@ -141,8 +147,6 @@ def _alter_scram(
     added: Mapping[str, str],
     deleted: Sequence[str],
 ) -> ExitStatus:
-    from kafkatools.core.admin.scram import alter_user_scram_credentials
-
     if args.undo_file is not None:
         raise UsageError(
             "--undo-file cannot note SCRAM credentials: no broker gives them away, so there is no way back",
@@ -162,9 +166,6 @@ def _scram_differences(
     admin: AdminClient, user: str, added: Mapping[str, str], deleted: Sequence[str]
 ) -> list[Difference]:
     """A credential that is set is always another one: its password cannot be compared."""
-    from kafkatools.core.admin.scram import describe_user_scram_credentials
-    from kafkatools.core.errors import ResourceNotFound
-
     before: dict[str, Setting] = {}
     for found in describe_user_scram_credentials(admin, [user]):
         if found.error is not None:
@@ -177,8 +178,6 @@ def _scram_differences(
 
 
 def _credential(mechanism: str, text: str) -> ScramUpsertion:
-    from kafkatools.core.admin.scram import DEFAULT_ITERATIONS, MIN_ITERATIONS, ScramUpsertion
-
     match = _CREDENTIAL.fullmatch(text)
     if match is None:
         shown = re.sub(r"password=.*", "password=...", text)

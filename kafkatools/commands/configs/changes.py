@@ -21,6 +21,7 @@ from kafkatools.tools.configs.changes import (
     planned,
 )
 from kafkatools.tools.configs.entities import Entities, row_of, singular, words_of
+from kafkatools.tools.undo_files import write_undo_file
 
 if TYPE_CHECKING:
     from kafkatools.console import Console
@@ -120,7 +121,6 @@ def _rows(plan: Plan) -> list[dict[str, object]]:
 
 def _write_undo(args: Args, plans: Iterable[Plan]) -> None:
     from kafkatools.output import json_line
-    from kafkatools.tools.undo_files import write_undo_file
 
     lines = [json_line(inverse(plan)) + "\n" for plan in plans if plan.differences]
     write_undo_file(args.undo_file, lines)

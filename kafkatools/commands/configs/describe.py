@@ -11,6 +11,14 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from kafkatools.commands.configs.entities import check_topic_name
+from kafkatools.core.admin import configs
+from kafkatools.core.admin.cluster import describe_cluster
+from kafkatools.core.admin.configs import ConfigEntry, describe_configs
+from kafkatools.core.admin.groups import list_groups
+from kafkatools.core.admin.quotas import Entity, describe_client_quotas
+from kafkatools.core.admin.scram import describe_user_scram_credentials
+from kafkatools.core.admin.topics import list_topics
+from kafkatools.core.errors import UnsupportedVersion
 from kafkatools.core.java.hash_order import hash_order
 from kafkatools.core.java.hashes import string_hash
 from kafkatools.core.java.text import java_double
@@ -36,8 +44,6 @@ from kafkatools.tools.configs.entities import (
 if TYPE_CHECKING:
     from kafkatools.console import Console
     from kafkatools.core.admin.client import AdminClient
-    from kafkatools.core.admin.configs import ConfigEntry
-    from kafkatools.core.admin.quotas import Entity
 
 
 def describe(console: Console, args: Args, admin: AdminClient, entities: Entities) -> ExitStatus:
@@ -51,8 +57,6 @@ def describe(console: Console, args: Args, admin: AdminClient, entities: Entitie
 
 
 def _describe_resources(console: Console, args: Args, admin: AdminClient, entities: Entities) -> ExitStatus:
-    from kafkatools.core.admin.configs import describe_configs
-
     kind, name = entities.kind, entities.name
     if name is None:
         names = _LISTED[kind](admin)
@@ -82,29 +86,19 @@ def _describe_resources(console: Console, args: Args, admin: AdminClient, entiti
 
 
 def _topics(admin: AdminClient) -> list[str]:
-    from kafkatools.core.admin.topics import list_topics
-
     return hash_order(listing.name for listing in list_topics(admin))
 
 
 def _brokers(admin: AdminClient) -> list[str]:
-    from kafkatools.core.admin.cluster import describe_cluster
-
     return [*(str(node.id) for node in describe_cluster(admin).nodes), ""]
 
 
 def _client_metrics(admin: AdminClient) -> list[str]:
-    from kafkatools.core.admin import configs
-
     return configs.list_config_resources(admin, configs.CLIENT_METRICS)
 
 
 def _groups(admin: AdminClient) -> list[str]:
     """The groups that there are, and those that only have a configuration."""
-    from kafkatools.core.admin import configs
-    from kafkatools.core.admin.groups import list_groups
-    from kafkatools.core.errors import UnsupportedVersion
-
     names = [] if admin.through_controllers else [group.group_id for group in list_groups(admin).groups]
     with contextlib.suppress(UnsupportedVersion):  # before 4.1 only groups that exist can be found
         names += configs.list_config_resources(admin, configs.GROUP)
@@ -156,8 +150,6 @@ def _null(value: str | None) -> str:
 
 
 def _describe_quotas(console: Console, args: Args, admin: AdminClient, entities: Entities) -> None:
-    from kafkatools.core.admin.quotas import describe_client_quotas
-
     found = {each.entity: each.values for each in describe_client_quotas(admin, quota_filter(entities))}
     for entity in hash_order(found, _entity_hash, len(found)):
         values = found[entity]
@@ -176,8 +168,6 @@ def _entity_hash(entity: Entity) -> int:
 
 
 def _describe_scram(console: Console, args: Args, admin: AdminClient, users: Sequence[str]) -> ExitStatus:
-    from kafkatools.core.admin.scram import describe_user_scram_credentials
-
     status = ExitStatus.OK
     for found in describe_user_scram_credentials(admin, users):
         if found.error is not None:

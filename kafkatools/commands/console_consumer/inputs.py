@@ -6,6 +6,8 @@ import re
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import TYPE_CHECKING
 
+from kafkatools.core.config import CONSUMER
+from kafkatools.core.errors import ConfigError
 from kafkatools.exit_status import UsageError
 from kafkatools.options import (
     INTERNAL_TOPICS,
@@ -16,11 +18,11 @@ from kafkatools.options import (
     read_properties,
     settings_for,
 )
+from kafkatools.tools.lines.formatters import MessageFormatter, make_formatter
+from kafkatools.tools.lines.record_sources import Wanted
 
 if TYPE_CHECKING:
     from kafkatools.console import Console
-    from kafkatools.tools.lines.formatters import MessageFormatter
-    from kafkatools.tools.lines.record_sources import Wanted
 
 _BAD_OFFSET = (
     "The provided offset value '{}' is incorrect. Valid values are 'earliest', 'latest', or a non-negative long."
@@ -35,8 +37,6 @@ _GROUP_CONFLICT = (
 def wanted(args: Args, settings: Mapping[str, str]) -> Wanted:
     """What the options ask for. Raises UsageError."""
     hidden = () if settings.get("exclude.internal.topics", "").strip().lower() == "false" else INTERNAL_TOPICS
-    from kafkatools.tools.lines.record_sources import Wanted
-
     return Wanted(args.topic, args.include, _pattern(args.include, hidden), args.partition, _start_offset(args))
 
 
@@ -78,9 +78,6 @@ def _pattern(include: str | None, hidden: Collection[str]) -> Callable[[str], bo
 
 def formatter(console: Console, args: Args) -> MessageFormatter:
     """The formatter of --formatter, or of --json. Raises UsageError for one that is not known."""
-    from kafkatools.core.errors import ConfigError
-    from kafkatools.tools.lines.formatters import make_formatter
-
     properties = read_properties(args.formatter_config) if args.formatter_config else {}
     properties.update(property_pairs(args.property, "property"))
     properties.update(property_pairs(args.formatter_property, "formatter-property"))
@@ -107,8 +104,6 @@ def _visible(text: bytes) -> bytes:
 
 def settings(console: Console, args: Args) -> dict[str, str]:
     """Consumer settings: the file, then single ones, then options (ConsoleConsumerOptions.buildConsumerProps)."""
-    from kafkatools.core.config import CONSUMER
-
     file_option = "command_config" if args.command_config else "consumer_config"
     found = settings_for(CONSUMER, args, file_option, console.note)
     found.update(property_pairs(args.consumer_property, "consumer-property"))

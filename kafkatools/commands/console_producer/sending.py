@@ -5,18 +5,25 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
+from kafkatools.core.config import ADMIN, Config
+from kafkatools.core.errors import IllegalState, KafkaError, RecordTooLarge
+from kafkatools.core.producer.broker_watch import BrokerWatch
+from kafkatools.core.producer.first_contact import reason_not_to_start
+from kafkatools.core.producer.producer import Producer
+from kafkatools.core.producer.producer_batch import value_size_upper_bound
+from kafkatools.core.producer.producer_metadata import connection_problem
+from kafkatools.core.producer.producer_record import ProducerRecord
 from kafkatools.exit_status import ExitStatus
 from kafkatools.options import Args
+from kafkatools.tools.lines.json_input import JsonInput
+from kafkatools.tools.lines.line_reader import LineFormat, LineReader, MalformedLine
+from kafkatools.tools.lines.record_transactions import RecordTransactions
+from kafkatools.tools.lines.tally import LostLines, Tally, is_hopeless_cause
 
 if TYPE_CHECKING:
     from kafkatools.console import Console
-    from kafkatools.core.config import Config
     from kafkatools.core.producer.futures import RecordMetadata, RowsRun
-    from kafkatools.core.producer.producer import Producer
-    from kafkatools.core.producer.producer_record import ProducerRecord
     from kafkatools.core.records.columns import RowColumns
-    from kafkatools.tools.lines.line_reader import LineFormat
-    from kafkatools.tools.lines.record_transactions import RecordTransactions
 
 _INTERRUPTED_CLOSE_MS = 5_000
 _PIPE_BYTES = 1 << 20
@@ -31,10 +38,6 @@ class ConsoleProducer:
     """One run: reads, sends, counts, reports."""
 
     def __init__(self, console: Console, args: Args, config: Config, line_format: LineFormat) -> None:
-        from kafkatools.tools.lines.json_input import JsonInput
-        from kafkatools.tools.lines.line_reader import LineReader
-        from kafkatools.tools.lines.tally import Tally
-
         self._console = console
         self._topic: str = args.topic
         self._is_json: bool = args.json
@@ -55,10 +58,6 @@ class ConsoleProducer:
 
     def run(self) -> ExitStatus:
         """Sends to the end of the input; waits for every acknowledgement; reports."""
-        from kafkatools.core.producer.broker_watch import BrokerWatch
-        from kafkatools.core.producer.first_contact import reason_not_to_start
-        from kafkatools.core.producer.producer import Producer
-
         producer = self._producer = Producer(self._config, self._console.clock)
         try:
             try:
@@ -90,9 +89,6 @@ class ConsoleProducer:
     # -- reading --
 
     def _pump(self, producer: Producer) -> None:
-        from kafkatools.core.errors import KafkaError
-        from kafkatools.tools.lines.line_reader import MalformedLine
-
         read = self._input()
         send = self._sending(producer)
         count = 1
@@ -180,8 +176,6 @@ class ConsoleProducer:
     def _send_records(self, producer: Producer) -> None:
         from contextlib import nullcontext
 
-        from kafkatools.core.errors import KafkaError
-
         transactions = self._transactions
         for number, record in self._json.records() if self._is_json else self._line_records():
             with nullcontext() if transactions is None else transactions.sending():
@@ -200,8 +194,6 @@ class ConsoleProducer:
                 transactions.commit_if_full()
 
     def _line_records(self) -> Iterator[tuple[int, ProducerRecord]]:
-        from kafkatools.core.producer.producer_record import ProducerRecord
-
         for key, value, headers in self._reader.records():
             yield self._reader.line_number, ProducerRecord(self._topic, value, key, headers=headers)
 
@@ -225,9 +217,6 @@ class ConsoleProducer:
     ) -> None:
         """Report failed records (first line, last line, count): each by itself, or as a range when the cause lies in
         the cluster."""
-        from kafkatools.core.errors import IllegalState
-        from kafkatools.tools.lines.tally import LostLines, is_hopeless_cause
-
         is_unplaced = partition < 0
         is_hopeless = is_unplaced and is_hopeless_cause(error)
         if is_hopeless and self._tally.unplaced is None:
@@ -248,8 +237,6 @@ class ConsoleProducer:
     def _connection_problem(self, partition: int) -> Exception | None:
         """The connection error of a partition's leader, or of all brokers while it has no leader. None before the first
         contact with a broker: the record's own error names the problem then."""
-        from kafkatools.core.producer.producer_metadata import connection_problem
-
         sender = self._producer.sender
         if not sender.metadata.update_version:
             return None
@@ -266,9 +253,6 @@ class ConsoleProducer:
         """Takes over the transactional id, where one was given."""
         if self._config.transactional_id is None or self._stopped is not None:
             return
-        from kafkatools.core.errors import KafkaError
-        from kafkatools.tools.lines.record_transactions import RecordTransactions
-
         self._transactions = RecordTransactions(producer, self._transaction_records, self._tally)
         try:
             self._transactions.start()
@@ -277,8 +261,6 @@ class ConsoleProducer:
 
     def _end_transactions(self) -> None:
         """The end of the input, or of the run: what is open is committed, or aborted when anything went wrong."""
-        from kafkatools.core.errors import KafkaError
-
         if self._transactions is None:
             return
         if self._stopped is None:
@@ -291,8 +273,6 @@ class ConsoleProducer:
 
     def _break_off_transactions(self) -> None:
         """Nothing stays open behind us, if a broker answers within some seconds."""
-        from kafkatools.core.errors import KafkaError
-
         if self._transactions is None:
             return
         try:
@@ -307,9 +287,6 @@ class ConsoleProducer:
         """Lines that were too long to be kept."""
         if not self._reader.oversized:
             return
-        from kafkatools.core.errors import RecordTooLarge
-        from kafkatools.core.producer.producer_batch import value_size_upper_bound
-
         limit = self._config.max_request_size
         for _, length in self._reader.oversized:
             error = RecordTooLarge(
@@ -333,7 +310,6 @@ class ConsoleProducer:
         when the lines are then refused. Raises KafkaError."""
         from kafkatools.core.admin.client import AdminClient
         from kafkatools.core.admin.topics import describe_topics
-        from kafkatools.core.config import ADMIN
 
         settings = {name: value for name, value in self._config.given().items() if name in ADMIN}
         with AdminClient(self._config["bootstrap.servers"], settings, self._console.clock) as admin:
@@ -344,8 +320,6 @@ class ConsoleProducer:
 
     def _look_through_file(self) -> None:
         """Check a whole JSON file before its first record is sent, unless ignore.error skips bad lines."""
-        from kafkatools.tools.lines.line_reader import MalformedLine
-
         if not self._is_json or self._stopped is not None or self._format.ignore_error:
             return
         if self._console.is_input_file:

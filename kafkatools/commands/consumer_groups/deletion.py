@@ -9,12 +9,14 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from kafkatools.commands.consumer_groups.session import chosen_groups
+from kafkatools.commands.consumer_groups.session import Session, chosen_groups
+from kafkatools.core.admin.group_offsets import fetch_offsets
+from kafkatools.core.admin.groups import delete_groups
 from kafkatools.exit_status import ExitStatus
 from kafkatools.tools.groups.deletions import committed_offsets, refusals, subscribed_topics
+from kafkatools.tools.groups.plan_file import save_undo
 
 if TYPE_CHECKING:
-    from kafkatools.commands.consumer_groups.session import Session
     from kafkatools.console import Console
     from kafkatools.core.errors import KafkaError
 
@@ -24,7 +26,6 @@ _PREFIX = "Error: "
 
 def delete(session: Session) -> ExitStatus:
     """Deletes groups; what they committed is noted first if that is wanted."""
-    from kafkatools.core.admin.groups import delete_groups
     from kafkatools.core.java.hash_order import hash_order
 
     is_dry = session.args.dry_run
@@ -66,7 +67,6 @@ def _say_deleted(console: Console, names: Sequence[str], failed: dict[str, Kafka
 
 def _foresee(session: Session, names: Collection[str]) -> ExitStatus:
     """The groups that would be deleted, with how much they committed."""
-    from kafkatools.core.admin.group_offsets import fetch_offsets
     from kafkatools.core.java.hash_order import hash_order
 
     refused = refusals(session.admin, names)
@@ -111,8 +111,6 @@ def foresee_offsets(session: Session, group_id: str, partitions: Sequence[TopicP
 
 def note_offsets(session: Session, wanted: Mapping[str, Collection[TopicPartition] | None]) -> None:
     """Writes what these groups committed (None: of all partitions) to --undo-file. Raises CommandError, KafkaError."""
-    from kafkatools.tools.groups.plan_file import save_undo
-
     if not wanted:
         return
     before = {}

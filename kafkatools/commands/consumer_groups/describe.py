@@ -9,15 +9,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
+from kafkatools.commands.consumer_groups.condition_texts import parse_condition
+from kafkatools.commands.consumer_groups.session import STATES, Session, chosen_groups
+from kafkatools.commands.consumer_groups.tables import members_table, offsets_table, state_table
+from kafkatools.core.admin.groups import GroupDescription, describe_groups
 from kafkatools.exit_status import ExitStatus
+from kafkatools.tools.groups.conditions import Condition, findings, needs_times, unknowns
+from kafkatools.tools.groups.view import GroupView, Views, collect, group_json, is_gone, member_json, partition_json
 
 if TYPE_CHECKING:
-    from kafkatools.commands.consumer_groups.session import Session
-    from kafkatools.core.admin.groups import GroupDescription
     from kafkatools.core.errors import KafkaError
     from kafkatools.options import Args
-    from kafkatools.tools.groups.conditions import Condition
-    from kafkatools.tools.groups.view import GroupView, Views
 
 _REBALANCING = frozenset({"PreparingRebalance", "CompletingRebalance", "Assigning", "Reconciling"})
 
@@ -33,10 +35,6 @@ def prepare_describe(args: Args) -> Callable[[Session], ExitStatus]:
     """What --describe does with these options. Raises UsageError."""
     if args.members or args.state is not None:
         return _describe_members_or_state
-    from kafkatools.commands.consumer_groups.condition_texts import parse_condition
-    from kafkatools.commands.consumer_groups.session import STATES
-    from kafkatools.tools.groups.conditions import needs_times
-
     conditions = [parse_condition(text, STATES) for text in args.fail_if]
     wanted = Wanted(conditions, bool(args.lag_time) or needs_times(conditions))
     if args.given("watch"):
@@ -47,9 +45,6 @@ def prepare_describe(args: Args) -> Callable[[Session], ExitStatus]:
 
 
 def _describe_members_or_state(session: Session) -> ExitStatus:
-    from kafkatools.commands.consumer_groups.session import chosen_groups
-    from kafkatools.core.admin.groups import describe_groups
-
     names, is_complete = chosen_groups(session, "")
     descriptions = describe_groups(session.admin, names)
     status = ExitStatus.OK if is_complete else ExitStatus.FAILED
@@ -66,8 +61,6 @@ def _describe_members_or_state(session: Session) -> ExitStatus:
 
 
 def _show_members_or_state(session: Session, description: GroupDescription) -> None:
-    from kafkatools.commands.consumer_groups.tables import members_table, state_table
-
     table = members_table if session.args.members else state_table
     say_state(session, description)
     for line in table(description, verbose=session.args.verbose):
@@ -75,8 +68,6 @@ def _show_members_or_state(session: Session, description: GroupDescription) -> N
 
 
 def _members_or_state_json(args: Args, description: GroupDescription) -> dict[str, object]:
-    from kafkatools.tools.groups.view import member_json
-
     head = {"group": description.group_id, "type": description.type, "state": description.state}
     if args.members:
         return {**head, "members": [member_json(member) for member in description.members]}
@@ -121,9 +112,6 @@ class Collected(NamedTuple):
 
 def collect_views(session: Session, wanted: Wanted) -> Collected:
     """Describe the groups, and print an error for everything that is not available."""
-    from kafkatools.commands.consumer_groups.session import chosen_groups
-    from kafkatools.tools.groups.view import collect
-
     names, is_complete = chosen_groups(session, "")
     with session.console.progress(f"Asking about {len(names)} groups"):
         found = collect(session.admin, names)
@@ -152,8 +140,6 @@ def judge(session: Session, found: Collected, conditions: list[Condition]) -> Ex
 
 
 def _unknowns(found: Collected, conditions: list[Condition]) -> Iterator[str]:
-    from kafkatools.tools.groups.conditions import unknowns
-
     for condition in conditions:
         for group_id, error in found.failed.items():
             yield f"{condition.text} is unknown for group {group_id}: {error}"
@@ -164,8 +150,6 @@ def _unknowns(found: Collected, conditions: list[Condition]) -> Iterator[str]:
 
 
 def _complain_of_findings(session: Session, views: Sequence[GroupView], conditions: list[Condition]) -> ExitStatus:
-    from kafkatools.tools.groups.conditions import findings
-
     status = ExitStatus.OK
     for view in views:
         for finding in findings(conditions, view):
@@ -185,8 +169,6 @@ def _complain_of_findings(session: Session, views: Sequence[GroupView], conditio
 
 def complain_of_views(session: Session, views: Views) -> ExitStatus:
     """Names what could not be told."""
-    from kafkatools.tools.groups.view import is_gone
-
     status = ExitStatus.OK
     for view in views.groups:
         if view.error is not None:
@@ -216,14 +198,10 @@ def _show_offsets(session: Session, view: GroupView, wanted: Wanted) -> None:
 
 def offsets_json(view: GroupView) -> dict[str, object]:
     """A group with its partitions in JSON."""
-    from kafkatools.tools.groups.view import group_json, partition_json
-
     return {**group_json(view), "partitions": [partition_json(row) for row in view.rows]}
 
 
 def offsets_lines(args: Args, view: GroupView, wanted: Wanted) -> Iterator[str]:
     """The table of a group's partitions."""
-    from kafkatools.commands.consumer_groups.tables import offsets_table
-
     extra = ("LAG-TIME", "BEHIND-NEWEST") if wanted.has_times else ()
     return offsets_table(view, verbose=args.verbose, extra=extra)

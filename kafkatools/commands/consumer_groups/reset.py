@@ -10,19 +10,23 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
+from kafkatools.commands.consumer_groups.deletion import foresee_offsets, note_offsets
+from kafkatools.commands.consumer_groups.session import Session, chosen_groups
+from kafkatools.commands.consumer_groups.tables import assignment_text
+from kafkatools.core.admin.group_offsets import GroupOffsets, delete_offsets, fetch_offsets
+from kafkatools.core.admin.groups import SHARE, STREAMS, GroupDescription, describe_groups, list_groups
 from kafkatools.exit_status import CommandError, ExitStatus, UsageError
-from kafkatools.options import java_int
+from kafkatools.options import Args, java_int
 from kafkatools.options.quantities import DURATION_FORM, duration_ms
+from kafkatools.tools.groups.offset_changes import GroupPlan, change_offsets, save_previous
+from kafkatools.tools.groups.plan_file import NO_OFFSET, csv_line, plan_json
+from kafkatools.tools.groups.targets import Goal, Reset, Targets, TopicScope, known_partitions_of, partitions_of
+from kafkatools.tools.groups.times import parse_datetime, parse_duration
 
 if TYPE_CHECKING:
-    from kafkatools.commands.consumer_groups.session import Session
     from kafkatools.console import Console
-    from kafkatools.core.admin.groups import GroupDescription
     from kafkatools.core.errors import KafkaError
     from kafkatools.core.group.metadata import OffsetAndMetadata
-    from kafkatools.options import Args
-    from kafkatools.tools.groups.offset_changes import GroupPlan
-    from kafkatools.tools.groups.targets import Goal, Reset, TopicScope
 
 TopicPartition = tuple[str, int]
 _DRY_RUN = (
@@ -35,8 +39,6 @@ _INACTIVE = ("Empty", "Dead")
 
 def goal_of(args: Args) -> tuple[Goal, int]:
     """Where the options say that offsets go, and the offset or the difference."""
-    from kafkatools.tools.groups.targets import Goal
-
     if args.from_file is not None:
         return Goal.PLAN, 0
     if args.to_current:
@@ -66,8 +68,6 @@ def topic_scope(arguments: Iterable[str], prefix: str = "") -> TopicScope:
                 partitions.append((parts[0], java_int(text)))
             except ValueError:
                 raise UsageError(f"{prefix}Invalid partition '{text}' specified in topic arg '{argument}''") from None
-    from kafkatools.tools.groups.targets import TopicScope
-
     return TopicScope(tuple(dict.fromkeys(topics)), tuple(dict.fromkeys(partitions)))
 
 
@@ -85,14 +85,10 @@ def prepare_reset(console: Console, args: Args) -> Callable[[Session], ExitStatu
         plan = read_plan(args.from_file, None if args.all_groups else args.group)
     if not args.dry_run and not args.execute:
         console.note(_DRY_RUN)
-    from kafkatools.tools.groups.targets import Reset
-
     return lambda session: _reset(session, Reset(scope, plan, timestamp, *goal_of(args)))
 
 
 def _timestamp(console: Console, args: Args) -> int | None:
-    from kafkatools.tools.groups.times import parse_datetime, parse_duration
-
     try:
         if args.to_datetime is not None:
             return parse_datetime(args.to_datetime)
@@ -106,8 +102,6 @@ def _timestamp(console: Console, args: Args) -> int | None:
 
 
 def _reset(session: Session, reset: Reset) -> ExitStatus:
-    from kafkatools.commands.consumer_groups.session import chosen_groups
-    from kafkatools.core.admin.groups import describe_groups
     from kafkatools.core.java.hash_order import hash_order
 
     args = session.args
@@ -132,8 +126,6 @@ def _reset(session: Session, reset: Reset) -> ExitStatus:
 
 def _carry_out(session: Session, plans: Sequence[GroupPlan]) -> tuple[list[GroupPlan], bool]:
     """What was done (partitions that failed are left out and named), and whether that is all. Raises CommandError."""
-    from kafkatools.tools.groups.offset_changes import change_offsets, save_previous
-
     args = session.args
     changing = [plan for plan in plans if plan.offsets]
     if changing and not args.no_undo_file:
@@ -168,8 +160,6 @@ def _may_reset(session: Session, description: GroupDescription) -> bool:
         return _is_free_name(session, name)
     if description.state in _INACTIVE:
         return True
-    from kafkatools.commands.consumer_groups.tables import assignment_text
-
     message = (
         f"Error: Assignments can only be reset if the group '{name}' is inactive, but the current state is "
         f"{description.state}."
@@ -187,8 +177,6 @@ def _may_reset(session: Session, description: GroupDescription) -> bool:
 
 def _is_free_name(session: Session, name: str) -> bool:
     """No group of consumers has the name: is there one of another kind?"""
-    from kafkatools.core.admin.groups import SHARE, STREAMS, list_groups
-
     kind = next((one.type for one in list_groups(session.admin).groups if one.group_id == name), "")
     if kind not in (SHARE, STREAMS):
         return True
@@ -199,10 +187,6 @@ def _is_free_name(session: Session, name: str) -> bool:
 
 def _plan(session: Session, reset: Reset, names: Sequence[str]) -> tuple[list[GroupPlan], bool]:
     """The new offsets of each group, and whether all could be worked out."""
-    from kafkatools.core.admin.group_offsets import GroupOffsets, fetch_offsets
-    from kafkatools.tools.groups.offset_changes import GroupPlan
-    from kafkatools.tools.groups.targets import Goal, Targets, known_partitions_of
-
     args = session.args
     is_about_committed = reset.scope is None or reset.goal in (Goal.CURRENT, Goal.SHIFT)
     committed: Mapping[str, GroupOffsets] = {}
@@ -234,8 +218,6 @@ def _plan(session: Session, reset: Reset, names: Sequence[str]) -> tuple[list[Gr
 def _show(session: Session, names: Sequence[str], plans: Sequence[GroupPlan]) -> None:
     """Prints the new offsets: a table, CSV or JSON (OffsetsUtils.printOffsetsToReset, exportOffsetsToCsv). A dry run
     also prints the current ones, in JSON and on a terminal. In a pipe it prints Kafka's table, which scripts read."""
-    from kafkatools.tools.groups.plan_file import NO_OFFSET, csv_line, plan_json
-
     args = session.args
     present = _present(session, plans)
     if args.json:
@@ -297,8 +279,6 @@ class _Present(NamedTuple):
 
 def _present(session: Session, plans: Sequence[GroupPlan]) -> _Present | None:
     """Fetch the committed offsets for a dry run on a terminal or with --json; else None."""
-    from kafkatools.core.admin.group_offsets import fetch_offsets
-
     args = session.args
     if args.execute or args.export or not (args.json or session.console.is_terminal):
         return None
@@ -328,10 +308,6 @@ _KNOWN_ERRORS = ("INVALID_GROUP_ID", "GROUP_ID_NOT_FOUND", "GROUP_AUTHORIZATION_
 
 def _delete_offsets(session: Session, scope: TopicScope) -> ExitStatus:
     """ConsumerGroupCommand.deleteOffsets; a topic that cannot be described is a failure too."""
-    from kafkatools.commands.consumer_groups.deletion import foresee_offsets, note_offsets
-    from kafkatools.core.admin.group_offsets import delete_offsets
-    from kafkatools.tools.groups.targets import partitions_of
-
     group_id = session.args.group[0]
     partitions, topic_errors = partitions_of(session.admin, scope)
     if session.args.dry_run:

@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from kafkatools.commands.consumer_groups.describe import Wanted, collect_views, judge, offsets_json, offsets_lines
+from kafkatools.core.errors import KafkaError
 from kafkatools.exit_status import ExitStatus
 
 if TYPE_CHECKING:
-    from kafkatools.commands.consumer_groups.describe import Wanted
     from kafkatools.commands.consumer_groups.session import Session
     from kafkatools.options import Args
     from kafkatools.tools.groups.view import GroupView
@@ -27,9 +28,6 @@ def prepare_watch(args: Args, wanted: Wanted) -> Callable[[Session], ExitStatus]
 
 
 def _watch(session: Session, wanted: Wanted, interval_ms: int) -> ExitStatus:
-    from kafkatools.commands.consumer_groups.describe import collect_views, judge
-    from kafkatools.core.errors import KafkaError
-
     is_first = True
     while True:
         started_ms = session.console.clock.now_ms()
@@ -53,8 +51,6 @@ def _watch(session: Session, wanted: Wanted, interval_ms: int) -> ExitStatus:
 
 
 def _show(session: Session, views: Sequence[GroupView], wanted: Wanted) -> None:
-    from kafkatools.commands.consumer_groups.describe import offsets_json
-
     if session.console.is_terminal and not session.args.json:
         start = "" if session.console.environ.get("TERM") == "dumb" else _CLEAR
         session.console.draw(start + "\n".join(_frame(session, views, wanted)) + "\n")
@@ -68,7 +64,6 @@ def _frame(session: Session, views: Sequence[GroupView], wanted: Wanted) -> Iter
     """What a terminal shows."""
     from datetime import UTC, datetime
 
-    from kafkatools.commands.consumer_groups.describe import offsets_lines
     from kafkatools.output import visible
 
     moment = datetime.fromtimestamp(session.console.clock.wall_ms() / 1000, UTC).astimezone()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from kafkatools.commands.monitor.tables import tables
 from kafkatools.tools.monitor.conditions import active_controllers
 from kafkatools.tools.monitor.figures import at_least, rate, stamp
 
@@ -44,7 +45,6 @@ def line(view: ClusterView) -> str:
 
 def once_text(console: Console, view: ClusterView, wanted: Wanted) -> Iterator[str]:
     """Yield the tables, each under its title. Control characters in foreign text are escaped on a terminal."""
-    from kafkatools.commands.monitor.tables import tables
     from kafkatools.output import table, visible
 
     cluster = view.cluster_id or "-"

@@ -9,6 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from kafkatools.commands.monitor.lines import line, once_text
+from kafkatools.tools.monitor.json_form import view_json
+
 if TYPE_CHECKING:
     from kafkatools.commands.monitor.wanted import Wanted
     from kafkatools.console import Console
@@ -32,8 +35,6 @@ class Output:
 
     def show(self, view: ClusterView, findings: Sequence[str], unknowns: Sequence[str]) -> None:
         """Show a view, with the conditions that hold or are unknown."""
-        from kafkatools.commands.monitor.lines import line
-
         self.console.print(line(view))
         self.tell([*findings, *unknowns])
 
@@ -51,8 +52,6 @@ class JsonOutput(Output):
     """An object for each view; what holds is in it."""
 
     def show(self, view: ClusterView, findings: Sequence[str], unknowns: Sequence[str]) -> None:
-        from kafkatools.tools.monitor.json_form import view_json
-
         self.console.print_json(view_json(view, findings, unknowns))
 
 
@@ -60,8 +59,6 @@ class TablesOutput(Output):
     """Tables, for a view that is the only one; what was not told follows on stderr."""
 
     def show(self, view: ClusterView, findings: Sequence[str], unknowns: Sequence[str]) -> None:
-        from kafkatools.commands.monitor.lines import once_text
-
         for text in once_text(self.console, view, self.wanted):
             self.console.draw(text + "\n")
         for problem in view.problems:

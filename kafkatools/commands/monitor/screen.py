@@ -9,6 +9,7 @@ from typing import IO, TYPE_CHECKING, cast
 
 from kafkatools.commands.monitor.outputs import Output
 from kafkatools.commands.monitor.tables import BAD, GOOD, WARNING, Row, Table, tables
+from kafkatools.tools.monitor.conditions import what_is_wrong
 from kafkatools.tools.monitor.figures import at_least, local_time, rate, size
 
 if TYPE_CHECKING:
@@ -88,7 +89,6 @@ class Screen(Output):
         from rich.text import Text
 
         from kafkatools.output import visible
-        from kafkatools.tools.monitor.conditions import what_is_wrong
 
         totals = view.totals
         every = f"every {self.wanted.interval_ms / 1000:g} s, Ctrl-C ends"

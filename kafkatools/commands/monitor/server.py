@@ -12,12 +12,16 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING
 
 from kafkatools.commands.monitor.http_requests import TEXT, Content, Request, answer, parse_request, refusal
+from kafkatools.core.errors import KafkaError
+from kafkatools.core.net import http_server
+from kafkatools.core.net.addresses import HostPort
 from kafkatools.core.net.http_server import Refused
 from kafkatools.exit_status import CommandError
+from kafkatools.tools.monitor.page_data import page_data
+from kafkatools.tools.monitor.prometheus import CONTENT_TYPE, metrics
 
 if TYPE_CHECKING:
     from kafkatools.commands.monitor.wanted import Wanted
-    from kafkatools.core.net.addresses import HostPort
     from kafkatools.tools.monitor.board import Board
 
 Pages = dict[str, Callable[[dict[str, str]], Content]]
@@ -27,8 +31,6 @@ Pages = dict[str, Callable[[dict[str, str]], Content]]
 @contextmanager
 def serving(board: Board, wanted: Wanted) -> Iterator[list[str]]:
     """Listens while entered; gives a line about each address."""
-    from kafkatools.core.net.addresses import HostPort
-
     pages: dict[HostPort, Pages] = {}
     lines: list[tuple[str, HostPort, str]] = []
     if wanted.web is not None:
@@ -45,7 +47,6 @@ def serving(board: Board, wanted: Wanted) -> Iterator[list[str]]:
 def _web_pages(board: Board, wanted: Wanted) -> Pages:
     from kafkatools.commands.monitor.page import page
     from kafkatools.output import json_line
-    from kafkatools.tools.monitor.page_data import page_data
 
     html = page(wanted.interval_ms).encode()
     return {
@@ -57,16 +58,12 @@ def _web_pages(board: Board, wanted: Wanted) -> Pages:
 
 
 def _metrics_pages(board: Board) -> Pages:
-    from kafkatools.tools.monitor.prometheus import CONTENT_TYPE, metrics
-
     return {"/metrics": lambda query: Content(CONTENT_TYPE, metrics(board).encode())}
 
 
 @contextmanager
 def listening(address: HostPort, pages: Pages) -> Iterator[int]:
     """Serve these paths within the context, whose value is the port. Raises CommandError."""
-    from kafkatools.core.errors import KafkaError
-    from kafkatools.core.net import http_server
 
     def respond(head: bytes) -> http_server.Reply:
         request = parse_request(head, address.host)

@@ -7,14 +7,14 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from kafkatools.commands.monitor import DEFAULT_INTERVAL_S, SECTIONS
+from kafkatools.core.net.addresses import HostPort
 from kafkatools.exit_status import UsageError
 from kafkatools.options.quantities import duration_ms
 from kafkatools.tools.monitor.conditions import GROUP_MEASURES, MEASURES, UNWELL, Condition
+from kafkatools.tools.monitor.look import Scope
 
 if TYPE_CHECKING:
-    from kafkatools.core.net.addresses import HostPort
     from kafkatools.options import Args
-    from kafkatools.tools.monitor.look import Scope
 
 OVERVIEW = ("brokers", "topics", "partitions", "groups", "events")
 _CONDITION = re.compile(r"\s*([a-z-]+)\s*(>=|<=|==|!=|>|<|=)\s*([0-9]{1,18})\s*(ms|[smhdw]?)\s*", re.ASCII)
@@ -39,8 +39,6 @@ class Wanted(NamedTuple):
 
     def scope(self) -> Scope:
         """What is looked at."""
-        from kafkatools.tools.monitor.look import Scope
-
         names = () if self.is_regex else self.topics
         takes_topic, takes_group = _taker(self.topics, self.is_regex), _taker(self.groups, self.is_regex)
         groups = () if self.is_regex else self.groups
@@ -124,8 +122,6 @@ def _address(option: str, text: str | None, may_be_open: bool) -> HostPort | Non
     """Where to listen; port 0 takes any free one. Other addresses than loopback need --insecure."""
     if text is None:
         return None
-    from kafkatools.core.net.addresses import HostPort
-
     found = _ADDRESS.fullmatch(text)
     if found is None or int(found["port"]) > _MAX_PORT:
         raise UsageError(f"{option} takes [HOST:]PORT, such as 8080 or 127.0.0.1:8080, not '{text}'")

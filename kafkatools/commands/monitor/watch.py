@@ -12,16 +12,18 @@ from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING
 
+from kafkatools.commands.monitor.outputs import Output, output
+from kafkatools.commands.monitor.server import serving
+from kafkatools.core.admin.client import AdminClient
+from kafkatools.core.errors import AuthenticationFailed, KafkaError
 from kafkatools.exit_status import CommandError, ExitStatus
-from kafkatools.options import client_settings
+from kafkatools.options import Args, client_settings
+from kafkatools.tools.monitor.board import Board
+from kafkatools.tools.monitor.collector import ClusterCollector
 
 if TYPE_CHECKING:
-    from kafkatools.commands.monitor.outputs import Output
     from kafkatools.commands.monitor.wanted import Wanted
     from kafkatools.console import Console
-    from kafkatools.options import Args
-    from kafkatools.tools.monitor.board import Board
-    from kafkatools.tools.monitor.collector import ClusterCollector
     from kafkatools.tools.monitor.view import ClusterView
 
 _PATIENCE_MS = (2000, 10_000)
@@ -29,10 +31,6 @@ _PATIENCE_MS = (2000, 10_000)
 
 def watch(console: Console, args: Args, wanted: Wanted) -> ExitStatus:
     """Until a condition holds, or once."""
-    from kafkatools.commands.monitor.outputs import output
-    from kafkatools.commands.monitor.server import serving
-    from kafkatools.tools.monitor.board import Board
-
     board = Board()
     with ExitStack() as stack:
         addresses = stack.enter_context(serving(board, wanted))  # a port that is taken is told before anything else
@@ -64,9 +62,6 @@ def watch(console: Console, args: Args, wanted: Wanted) -> ExitStatus:
 @contextmanager
 def _collector(console: Console, args: Args, wanted: Wanted) -> Iterator[ClusterCollector]:
     """Open three clients of the cluster and the collector that uses them."""
-    from kafkatools.core.admin.client import AdminClient
-    from kafkatools.tools.monitor.collector import ClusterCollector
-
     settings: Mapping[str, object] = client_settings(args)
     bootstrap = console.connect(args)
     least, most = _PATIENCE_MS
@@ -97,8 +92,6 @@ def _refuse_unknown(view: ClusterView, wanted: Wanted) -> None:
 
 def _next(console: Console, collector: ClusterCollector, board: Board, shown: Output, started_ms: int) -> ClusterView:
     """The next view, an interval after the one before began."""
-    from kafkatools.core.errors import AuthenticationFailed, KafkaError
-
     while True:
         _wait(console, started_ms + shown.wanted.interval_ms)
         started_ms = console.clock.now_ms()

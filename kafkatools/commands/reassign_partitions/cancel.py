@@ -12,6 +12,13 @@ from typing import TYPE_CHECKING
 from kafkatools.commands.reassign_partitions.log_dir_moves import begin_moves
 from kafkatools.commands.reassign_partitions.session import Session, session, still_moving
 from kafkatools.commands.reassign_partitions.throttles import clear_all, clear_topics
+from kafkatools.core.admin.reassignments import (
+    PartitionReassignment,
+    TopicPartition,
+    active_reassignments,
+    alter_reassignments,
+)
+from kafkatools.core.errors import NoReassignmentInProgress
 from kafkatools.exit_status import CommandError, ExitStatus
 from kafkatools.options import Args
 from kafkatools.tools.reassignment.listings import names, plural
@@ -20,7 +27,6 @@ from kafkatools.tools.reassignment.plan_file import Plan, plan_text, read_plan
 
 if TYPE_CHECKING:
     from kafkatools.console import Console
-    from kafkatools.core.admin.reassignments import PartitionReassignment, TopicPartition
 
 
 def run(console: Console, args: Args) -> ExitStatus:
@@ -80,9 +86,6 @@ def _dry_run(opened: Session, plan: Plan, active: list[TopicPartition]) -> ExitS
 
 
 def _cancel_partitions(opened: Session, active: list[TopicPartition]) -> ExitStatus:
-    from kafkatools.core.admin.reassignments import alter_reassignments
-    from kafkatools.core.errors import NoReassignmentInProgress
-
     outcome = alter_reassignments(opened.admin, dict.fromkeys(active)) if active else {}
     ended = [part for part in active if isinstance(outcome[part], NoReassignmentInProgress)]
     failed = {part: outcome[part] for part in active if outcome[part] is not None and part not in ended}
@@ -118,8 +121,6 @@ def _cancel_log_dirs(opened: Session, plan: Plan) -> ExitStatus:
 
 def _clear(opened: Session, plan: Plan, brokers: set[int]) -> ExitStatus:
     """Takes throttles away, but for those of what else is being moved."""
-    from kafkatools.core.admin.reassignments import active_reassignments
-
     others = active_reassignments(opened.admin)
     if not others:
         return clear_all(opened, plan.topics, brokers)

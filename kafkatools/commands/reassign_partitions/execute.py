@@ -13,6 +13,14 @@ from typing import TYPE_CHECKING
 from kafkatools.commands.reassign_partitions.log_dir_moves import begin_moves
 from kafkatools.commands.reassign_partitions.session import Session, session
 from kafkatools.commands.reassign_partitions.throttles import RUN_VERIFY, set_log_dir_throttle, set_throttle, take_back
+from kafkatools.core.admin.reassignments import (
+    PartitionReassignment,
+    TopicPartition,
+    active_reassignments,
+    alter_reassignments,
+)
+from kafkatools.core.admin.replication_throttles import PartitionMove, brokers_of, partition_moves
+from kafkatools.core.errors import KafkaError
 from kafkatools.exit_status import ExitStatus
 from kafkatools.options import Args
 from kafkatools.tools.reassignment.listings import ids, names, plural
@@ -28,8 +36,6 @@ from kafkatools.tools.reassignment.plan_file import (
 
 if TYPE_CHECKING:
     from kafkatools.console import Console
-    from kafkatools.core.admin.reassignments import PartitionReassignment, TopicPartition
-    from kafkatools.core.admin.replication_throttles import PartitionMove
 
     Active = Mapping[TopicPartition, PartitionReassignment]
 
@@ -87,8 +93,6 @@ def _dry_run(opened: Session, plan: Plan, current: Mapping[TopicPartition, Seque
 
 
 def _begin(opened: Session, plan: Plan, active: Active, current: Mapping[TopicPartition, Sequence[int]]) -> ExitStatus:
-    from kafkatools.core.admin.replication_throttles import partition_moves
-
     args = opened.args
     moves = partition_moves(active, plan.replicas, current)
     is_throttled = args.throttle >= 0 or args.replica_alter_log_dirs_throttle >= 0
@@ -119,10 +123,6 @@ def _take_back(opened: Session, plan: Plan, moves: Mapping[TopicPartition, Parti
 
     A refusal may be an answer that was lost: the moves may have begun all the same, so that is asked anew.
     """
-    from kafkatools.core.admin.reassignments import active_reassignments
-    from kafkatools.core.admin.replication_throttles import brokers_of
-    from kafkatools.core.errors import KafkaError
-
     try:
         is_moving = bool(active or active_reassignments(opened.admin))
     except KafkaError:
@@ -136,8 +136,6 @@ def _take_back(opened: Session, plan: Plan, moves: Mapping[TopicPartition, Parti
 
 def _start(opened: Session, wanted: Mapping[TopicPartition, tuple[int, ...]]) -> list[TopicPartition]:
     """Begins the moves between brokers; the partitions for which that was accepted."""
-    from kafkatools.core.admin.reassignments import alter_reassignments
-
     outcome = alter_reassignments(
         opened.admin,
         wanted,

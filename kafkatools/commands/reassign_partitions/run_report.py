@@ -11,6 +11,7 @@ from typing import IO, TYPE_CHECKING, cast
 
 from kafkatools.commands.reassign_partitions.plan_output import bytes_text
 from kafkatools.core.control_characters import visible
+from kafkatools.terminal import DrawnText
 
 if TYPE_CHECKING:
     from kafkatools.console import Console
@@ -135,8 +136,6 @@ class BarReport:
     def __init__(self, console: Console) -> None:
         from rich.console import Console as RichConsole
         from rich.progress import BarColumn, Progress, TextColumn
-
-        from kafkatools.terminal import DrawnText
 
         self._console = console
         self._speed = Speed()

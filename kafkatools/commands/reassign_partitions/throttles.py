@@ -11,6 +11,16 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from kafkatools.commands.reassign_partitions.session import Session
+from kafkatools.core.admin.replication_throttles import (
+    PartitionMove,
+    brokers_of,
+    clear_broker_throttles,
+    clear_topic_throttles,
+    set_broker_throttles,
+    set_log_dir_throttles,
+    set_replica_throttles,
+)
+from kafkatools.core.errors import BrokerNotAvailable, KafkaError
 from kafkatools.core.java.hash_order import hash_order
 from kafkatools.core.java.hashes import int_hash
 from kafkatools.exit_status import ExitStatus
@@ -18,8 +28,6 @@ from kafkatools.tools.reassignment.listings import ids, plural
 
 if TYPE_CHECKING:
     from kafkatools.core.admin.reassignments import TopicPartition
-    from kafkatools.core.admin.replication_throttles import PartitionMove
-    from kafkatools.core.errors import KafkaError
 
 RUN_VERIFY = (
     "Warning: You must run --verify periodically, until the reassignment completes, to ensure the throttle is removed."
@@ -31,9 +39,6 @@ def set_throttle(opened: Session, moves: Mapping[TopicPartition, PartitionMove],
 
     A broker that is not there needs no throttle to do nothing.
     """
-    from kafkatools.core.admin.replication_throttles import brokers_of, set_broker_throttles, set_replica_throttles
-    from kafkatools.core.errors import BrokerNotAvailable
-
     if not _all_told(opened, "topic", set_replica_throttles(opened.admin, moves)):
         return False
     outcome = set_broker_throttles(opened.admin, brokers_of(moves), rate)
@@ -50,8 +55,6 @@ def set_throttle(opened: Session, moves: Mapping[TopicPartition, PartitionMove],
 
 def set_log_dir_throttle(opened: Session, brokers: Collection[int], rate: int) -> bool:
     """Limits moves between directories; False when a broker could not be told."""
-    from kafkatools.core.admin.replication_throttles import set_log_dir_throttles
-
     if not _all_told(opened, "broker", set_log_dir_throttles(opened.admin, sorted(brokers), rate)):
         return False
     opened.print(f"The replica-alter-dir throttle limit was set to {rate} B/s")
@@ -100,7 +103,5 @@ def clear_topics(opened: Session, topics: Sequence[str]) -> ExitStatus:
 
 
 def _clear(opened: Session, brokers: Collection[int], topics: Collection[str]) -> bool:
-    from kafkatools.core.admin.replication_throttles import clear_broker_throttles, clear_topic_throttles
-
     told = _all_told(opened, "broker", clear_broker_throttles(opened.admin, brokers))
     return _all_told(opened, "topic", clear_topic_throttles(opened.admin, topics)) and told

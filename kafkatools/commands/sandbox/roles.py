@@ -6,10 +6,13 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
+from kafkatools.core.admin.client import AdminClient
+from kafkatools.core.admin.quorum import describe_metadata_quorum
+from kafkatools.core.errors import KafkaError
+from kafkatools.sandbox.cluster import RUNNING, NodeState, SandboxCluster
+
 if TYPE_CHECKING:
     from kafkatools.console import Console
-    from kafkatools.core.admin.client import AdminClient
-    from kafkatools.sandbox.cluster import NodeState, SandboxCluster
 
 _BUDGET_MS = 3000
 LEADER, VOTER = "leader", "voter"
@@ -34,10 +37,6 @@ class Roles(NamedTuple):
 
 def ask_roles(console: Console, cluster: SandboxCluster, nodes: Sequence[NodeState]) -> Roles:
     """Asks the nodes that run; a few seconds at most."""
-    from kafkatools.core.admin.client import AdminClient
-    from kafkatools.core.errors import KafkaError
-    from kafkatools.sandbox.cluster import RUNNING
-
     if not any(node.state == RUNNING for node in nodes):
         return Roles(None, None)
     limits = {"request.timeout.ms": str(_BUDGET_MS), "default.api.timeout.ms": str(_BUDGET_MS)}
@@ -55,9 +54,6 @@ def _leader_counts(admin: AdminClient) -> Counter[int]:
 
 
 def _controller(admin: AdminClient) -> int | None:
-    from kafkatools.core.admin.quorum import describe_metadata_quorum
-    from kafkatools.core.errors import KafkaError
-
     try:
         return describe_metadata_quorum(admin).leader_id
     except KafkaError:

@@ -13,6 +13,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, astuple
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from kafkatools.core.errors import KafkaError
+from kafkatools.core.log.dump.damage import Damage
+from kafkatools.core.log.files import RealFileSystem
+from kafkatools.core.log.format.checkpoints import read_offset_checkpoint
 from kafkatools.core.log.format.filenames import (
     CLEANER_OFFSET_CHECKPOINT,
     DELETE_DIRECTORY_SUFFIX,
@@ -131,7 +135,6 @@ class _FileTask:
 
 def check_file(path: str, *, deep: bool = False) -> tuple[list[Problem], SegmentFacts | None]:
     """One file by itself; what cannot be opened is a finding."""
-    from kafkatools.core.log.dump.damage import Damage
     from kafkatools.pipeline.jobs.check_files import Problem, check_segment, check_small_file
 
     kind = os.path.basename(path).rpartition(".")[2]
@@ -148,9 +151,6 @@ def check_file(path: str, *, deep: bool = False) -> tuple[list[Problem], Segment
 
 
 def _check_checkpoint(path: str) -> list[Problem]:
-    from kafkatools.core.errors import KafkaError
-    from kafkatools.core.log.files import RealFileSystem
-    from kafkatools.core.log.format.checkpoints import read_offset_checkpoint
     from kafkatools.pipeline.jobs.check_files import Problem
 
     try:

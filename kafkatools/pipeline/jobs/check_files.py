@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from kafkatools.core.errors import KafkaError
 from kafkatools.core.log.dump import file_kinds
 from kafkatools.core.log.dump.batch_headers import Header, LegacyHeader, V2Header, codec_name
 from kafkatools.core.log.dump.damage import Damage, Finding
@@ -26,6 +27,7 @@ from kafkatools.core.log.dump.options import DumpOptions
 from kafkatools.core.log.dump.records import records_of
 from kafkatools.core.log.dump.segment_file import SegmentFile, open_regular_file
 from kafkatools.core.log.dump.sound_stretch import SoundStretch
+from kafkatools.core.log.dump.state_files import read_aborted_transactions
 from kafkatools.core.log.format.transaction_index import ENTRY_SIZE
 from kafkatools.core.records import kernel
 from kafkatools.core.records.control import ControlRecordType, parse_control_type
@@ -103,8 +105,6 @@ def check_small_file(path: str) -> list[Problem]:
 
 def read_aborted_entries(path: str) -> list[tuple[int, int, int]]:
     """(producer id, first offset, last offset) of a transaction index's whole entries."""
-    from kafkatools.core.log.dump.state_files import read_aborted_transactions
-
     with open(open_regular_file(path), "rb") as file:
         data = file.read()
     whole = data[: len(data) - len(data) % ENTRY_SIZE]
@@ -283,7 +283,6 @@ class _WatchedStretch(SoundStretch):
 
 def _marker_kind(batch: memoryview) -> str | None:
     """Of the control batch of a transaction: commit or abort."""
-    from kafkatools.core.errors import KafkaError
     from kafkatools.core.records.batch import RecordBatch
 
     try:

@@ -13,6 +13,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING, NamedTuple
 
+from kafkatools.core.errors import KafkaError
+from kafkatools.core.log.files import RealFileSystem
+from kafkatools.core.log.format.checkpoints import read_offset_checkpoint
+from kafkatools.core.log.format.filenames import CLEANER_OFFSET_CHECKPOINT
 from kafkatools.pipeline.jobs.compaction_rules import CleanableRange, Compaction, cleanable_range
 from kafkatools.pipeline.jobs.retention_rules import Retention, SegmentSize, forecast_retention
 
@@ -120,11 +124,6 @@ def cleanable_ranges(
 
 
 def _checkpoint(log: LogSegments) -> int | None:
-    from kafkatools.core.errors import KafkaError
-    from kafkatools.core.log.files import RealFileSystem
-    from kafkatools.core.log.format.checkpoints import read_offset_checkpoint
-    from kafkatools.core.log.format.filenames import CLEANER_OFFSET_CHECKPOINT
-
     path = os.path.join(os.path.dirname(log.directory), CLEANER_OFFSET_CHECKPOINT)
     try:
         return read_offset_checkpoint(RealFileSystem(), path).get(log.partition)

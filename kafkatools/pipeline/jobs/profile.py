@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from kafkatools.core.admin.group_offsets import fetch_offsets
+from kafkatools.core.admin.groups import list_groups
 from kafkatools.core.topic_partition import TopicPartition
 from kafkatools.pipeline.charts.profile_data import (
     CodecFigures,
@@ -194,9 +196,6 @@ def _buckets(found: dict[int, int]) -> list[SizeBucket]:
 
 def group_lags(admin: AdminClient, ends: Ranges) -> list[GroupLag]:
     """How far every group that committed offsets of these partitions is behind their ends. Raises KafkaError."""
-    from kafkatools.core.admin.group_offsets import fetch_offsets
-    from kafkatools.core.admin.groups import list_groups
-
     names = sorted(each.group_id for each in list_groups(admin).groups if each.type != "Share")
     if not names:
         return []

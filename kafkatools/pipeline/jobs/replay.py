@@ -12,6 +12,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from kafkatools.core.clock import SystemClock
 from kafkatools.pipeline.errors import PipelineError
 
 if TYPE_CHECKING:
@@ -126,8 +127,6 @@ class Throttle:
         self._rate = records_a_second
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        from kafkatools.core.clock import SystemClock
-
         clock = SystemClock()
         start_ms, sent = clock.now_ms(), 0
         step = max(1, min(_MAX_BATCH, int(self._rate)))

@@ -18,6 +18,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from kafkatools.core import config
+from kafkatools.core.config.given import config_of
+from kafkatools.core.errors import ConfigError, InvalidTransactionTimeout, KafkaError
+from kafkatools.core.producer.producer import Producer
+from kafkatools.core.producer.producer_record import ProducerRecord
 from kafkatools.pipeline.errors import PipelineError
 from kafkatools.pipeline.sources.spark_api import (
     DataSourceArrowWriter,
@@ -31,7 +36,6 @@ if TYPE_CHECKING:
 
     from kafkatools.core.prepared_transaction import PreparedTransaction
     from kafkatools.core.producer.futures import RecordMetadata, RowsRun
-    from kafkatools.core.producer.producer import Producer
     from kafkatools.pipeline.sinks.columns import Target
     from kafkatools.pipeline.sinks.transactions import PreparedTask, SinkTransactions, TaskPlace
 
@@ -93,16 +97,10 @@ def read_options(options: Mapping[str, str]) -> SinkOptions:
 
 def _is_of_another_client(name: str) -> bool:
     """Options are often shared with a source."""
-    from kafkatools.core import config
-
     return name in config.CONSUMER or name in config.ADMIN
 
 
 def _check_producer(settings: dict[str, str]) -> None:
-    from kafkatools.core import config
-    from kafkatools.core.config.given import config_of
-    from kafkatools.core.errors import ConfigError
-
     if not settings.get("bootstrap.servers"):
         raise PipelineError("kt sink: the option `kafka.bootstrap.servers` is missing")
     for name, why in _OURS.items():
@@ -292,9 +290,6 @@ def write_rows(options: SinkOptions, batches: Iterable[pa.RecordBatch]) -> dict[
 def closing_producer(settings: Mapping[str, str]) -> Iterator[Producer]:
     """A producer that is closed whatever happens, soon after a failure; errors of Kafka become one line. Raises
     PipelineError."""
-    from kafkatools.core.errors import InvalidTransactionTimeout, KafkaError
-    from kafkatools.core.producer.producer import Producer
-
     producer: Producer | None = None
     try:
         producer = Producer(settings)
@@ -340,7 +335,6 @@ class RowSender:
         self._raise_failure()
 
     def _send_singly(self, target: Target, batch: pa.RecordBatch) -> None:
-        from kafkatools.core.producer.producer_record import ProducerRecord
         from kafkatools.pipeline.sinks.columns import rows
 
         send = self._producer.send

@@ -32,12 +32,24 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
+from kafkatools.core import config
+from kafkatools.core.admin.client import AdminClient
+from kafkatools.core.admin.group_offsets import fetch_offsets
+from kafkatools.core.admin.prepared_transactions import end_transactions
+from kafkatools.core.admin.topics import describe_topics
+from kafkatools.core.admin.transactions import (
+    TransactionDescription,
+    describe_transactions,
+    force_terminate,
+    list_transactions,
+)
+from kafkatools.core.clock import SystemClock
+from kafkatools.core.errors import KafkaError
+from kafkatools.core.group.metadata import ConsumerGroupMetadata
 from kafkatools.core.prepared_transaction import PreparedTransaction
 from kafkatools.pipeline.errors import PipelineError
 
 if TYPE_CHECKING:
-    from kafkatools.core.admin.client import AdminClient
-    from kafkatools.core.errors import KafkaError
     from kafkatools.core.producer.producer import Producer
     from kafkatools.pipeline.sinks.decision import Decision
 
@@ -169,8 +181,6 @@ class SinkTransactions:
     def commit_job(self, tasks: Sequence[PreparedTask]) -> None:
         """Commits what the tasks prepared when all of it still stands. Raises PipelineError: nothing is committed, or,
         when a commit itself fails, a part may be."""
-        from kafkatools.core.admin.prepared_transactions import end_transactions
-
         if not tasks:
             return
         with self._admin() as admin:
@@ -210,11 +220,6 @@ class SinkTransactions:
 
     @contextlib.contextmanager
     def _admin(self) -> Iterator[AdminClient]:
-        from kafkatools.core import config
-        from kafkatools.core.admin.client import AdminClient
-        from kafkatools.core.clock import SystemClock
-        from kafkatools.core.errors import KafkaError
-
         settings = {name: value for name, value in self._settings.items() if name in config.ADMIN}
         try:
             with AdminClient(self._settings["bootstrap.servers"], settings, SystemClock()) as admin:
@@ -225,7 +230,6 @@ class SinkTransactions:
     # -- the decision --
 
     def _decision(self, admin: AdminClient, *, require_stable: bool = True) -> Decision | None:
-        from kafkatools.core.admin.group_offsets import fetch_offsets
         from kafkatools.pipeline.sinks.decision import newest_decision
 
         group = self.names.group
@@ -240,9 +244,6 @@ class SinkTransactions:
         self, driver: Producer, admin: AdminClient, before: Decision | None, tasks: Sequence[PreparedTask]
     ) -> Decision:
         """One transaction of the driver's: from its end on the epoch is committed."""
-        from kafkatools.core.admin.topics import describe_topics
-        from kafkatools.core.errors import KafkaError
-        from kafkatools.core.group.metadata import ConsumerGroupMetadata
         from kafkatools.pipeline.sinks.decision import Decision, offsets_of
 
         serial = 0 if before is None else before.serial + 1
@@ -271,9 +272,6 @@ class SinkTransactions:
 
     def _ensure_ongoing(self, admin: AdminClient, tasks: Sequence[PreparedTask]) -> None:
         """Every transaction is as its task left it. Raises PipelineError."""
-        from kafkatools.core.admin.transactions import describe_transactions
-        from kafkatools.core.errors import KafkaError
-
         wanted = {task.transaction.transactional_id: task for task in tasks}
         for name, found in describe_transactions(admin, wanted).items():
             task = wanted[name]
@@ -290,8 +288,6 @@ class SinkTransactions:
 
     def _complete(self, admin: AdminClient, decision: Decision) -> None:
         """Commits all transactions of a decision, whichever of them are committed already. Raises PipelineError."""
-        from kafkatools.core.admin.prepared_transactions import end_transactions
-
         errors = end_transactions(admin, decision.transactions, commit=True)
         if not errors:
             return
@@ -311,15 +307,11 @@ class SinkTransactions:
 
     def _await_markers(self, admin: AdminClient, transactions: Sequence[PreparedTransaction]) -> None:
         """Until readers see what is committed: a second end is answered when the markers of the first are written."""
-        from kafkatools.core.admin.prepared_transactions import end_transactions
-
         for name, error in end_transactions(admin, transactions, commit=True).items():
             _log.info("Whether readers see the transaction %s is not known: %s", name, error)
 
     def _end_of_others(self, admin: AdminClient, decision: Decision) -> None:
         """What another query with this sinkId decided last, in case it never came to end it."""
-        from kafkatools.core.admin.prepared_transactions import end_transactions
-
         for name, error in end_transactions(admin, decision.transactions, commit=True).items():
             _log.info("The transaction %s of another query ended before: %s", name, error)
 
@@ -328,9 +320,6 @@ class SinkTransactions:
     ) -> None:
         """Aborts what nobody decided for. With `driver` only what was begun before that one decided: later ones may be
         a newer driver's, for the next epoch. What fails here is tried again behind the next decision."""
-        from kafkatools.core.admin.transactions import TransactionDescription, describe_transactions, list_transactions
-        from kafkatools.core.errors import KafkaError
-
         kept = {one.transactional_id for one in decided}
         try:
             listed = list_transactions(admin, states=(_ONGOING,)).transactions
@@ -353,8 +342,6 @@ class SinkTransactions:
 
     def _end(self, admin: AdminClient, transactions: Sequence[PreparedTransaction]) -> None:
         """Aborts transactions that are nobody's; one that ended by itself is fine."""
-        from kafkatools.core.admin.prepared_transactions import end_transactions
-
         for name, error in end_transactions(admin, transactions, commit=False).items():
             if error.name not in _LOST:
                 _log.warning("The transaction %s could not be aborted: %s", name, error)
@@ -362,9 +349,6 @@ class SinkTransactions:
     def _end_late_tasks(self, admin: AdminClient, run: str, parity: str = "[01]") -> None:
         """Ends what the tasks of a failed run have open that told nothing. Spark tells them to stop and goes on; some
         write until they are killed, and nobody would end their transactions before transaction.timeout.ms."""
-        from kafkatools.core.admin.transactions import force_terminate, list_transactions
-        from kafkatools.core.errors import KafkaError
-
         until_ms = admin.deadline_ms(LATE_TASKS_MS)
         try:
             while True:

@@ -10,6 +10,19 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
+from kafkatools.core.admin.cluster import describe_cluster
+from kafkatools.core.admin.configs import (
+    DELETE,
+    SET,
+    ConfigChange,
+    ConfigEntry,
+    describe_configs,
+    incremental_alter_configs,
+)
+from kafkatools.core.admin.replication_throttles import FOLLOWER_RATE, LEADER_RATE, LOG_DIR_RATE
+from kafkatools.core.config import BROKER
+from kafkatools.core.config.setting import PASSWORD
+from kafkatools.core.errors import KafkaError
 from kafkatools.core.java.text import java_double
 from kafkatools.exit_status import CommandError
 from kafkatools.tools.configs.entities import (
@@ -27,7 +40,6 @@ from kafkatools.tools.configs.entities import (
 
 if TYPE_CHECKING:
     from kafkatools.core.admin.client import AdminClient
-    from kafkatools.core.admin.configs import ConfigEntry
 
 Value = str | float
 Wanted = Sequence[tuple[str, Value | None]]
@@ -107,8 +119,6 @@ def carried_out(admin: AdminClient, plan: Plan) -> Plan:
 
 def _attempt(work: Callable[[], None]) -> Exception | None:
     """What is wrong with one entity."""
-    from kafkatools.core.errors import KafkaError
-
     try:
         work()
     except (KafkaError, CommandError) as error:
@@ -136,8 +146,6 @@ def ensure_there(admin: AdminClient, entities: Entities, names: Sequence[str]) -
     kind, entity = entities.kind, entities.names[0]
     if kind not in (BROKERS, BROKER_LOGGERS) or not entity:
         return
-    from kafkatools.core.admin.cluster import describe_cluster
-
     brokers = [str(node.id) for node in describe_cluster(admin).nodes]
     if entity not in brokers:
         raise CommandError(f"There is no broker {entity}: the brokers are {', '.join(brokers)}")
@@ -156,8 +164,6 @@ def apply(admin: AdminClient, entities: Entities, wanted: Wanted, *, validate_on
         quotas = {name: None if value is None else float(value) for name, value in wanted}
         alter_client_quotas(admin, quota_entity(entities), quotas, validate_only=validate_only)
         return
-    from kafkatools.core.admin.configs import DELETE, SET, ConfigChange, incremental_alter_configs
-
     resource = (resource_type(entities.kind), entities.names[0])
     changes = [
         ConfigChange(name, "", DELETE) if value is None else ConfigChange(name, str(value), SET)
@@ -222,18 +228,12 @@ def _setting(entities: Entities, name: str, entry: ConfigEntry | None, source: i
 
 def _may_be_secret(name: str) -> bool:
     """A setting of a broker that it says nothing of: any that is not known to be none."""
-    from kafkatools.core.admin.replication_throttles import FOLLOWER_RATE, LEADER_RATE, LOG_DIR_RATE
-    from kafkatools.core.config import BROKER
-    from kafkatools.core.config.setting import PASSWORD
-
     if name in (LEADER_RATE, FOLLOWER_RATE, LOG_DIR_RATE):
         return False
     return name not in BROKER or BROKER[name].type == PASSWORD
 
 
 def _entries(admin: AdminClient, entities: Entities, names: Sequence[str] | None) -> dict[str, ConfigEntry]:
-    from kafkatools.core.admin.configs import describe_configs
-
     resource = (resource_type(entities.kind), entities.names[0])
     found = describe_configs(admin, [resource], names=names)[resource]
     if found.error is not None:

@@ -5,17 +5,16 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import TYPE_CHECKING
 
+from kafkatools.core.admin.group_offsets import GroupOffsets, fetch_offsets
+from kafkatools.core.admin.groups import DEAD, EMPTY, UNKNOWN, describe_groups, list_groups
+from kafkatools.core.errors import GroupIdNotFound, GroupSubscribedToTopic, KafkaError, NonEmptyGroup
+
 if TYPE_CHECKING:
     from kafkatools.core.admin.client import AdminClient
-    from kafkatools.core.admin.group_offsets import GroupOffsets
-    from kafkatools.core.errors import KafkaError
 
 
 def refusals(admin: AdminClient, names: Collection[str]) -> dict[str, KafkaError | None]:
     """What a coordinator would refuse, as far as the groups' states tell. Raises KafkaError when a broker is silent."""
-    from kafkatools.core.admin.groups import DEAD, EMPTY, UNKNOWN, list_groups
-    from kafkatools.core.errors import GroupIdNotFound, NonEmptyGroup
-
     found = list_groups(admin)
     states = {listing.group_id: listing.state for listing in found.groups}
     if found.errors and any(name not in states for name in names):
@@ -29,9 +28,6 @@ def refusals(admin: AdminClient, names: Collection[str]) -> dict[str, KafkaError
 
 def subscribed_topics(admin: AdminClient, group_id: str) -> dict[str, KafkaError]:
     """The topics of which members have partitions. Raises KafkaError when there is no such group."""
-    from kafkatools.core.admin.groups import describe_groups
-    from kafkatools.core.errors import GroupSubscribedToTopic
-
     description = describe_groups(admin, [group_id])[group_id]
     if description.error is not None:
         raise description.error
@@ -40,8 +36,6 @@ def subscribed_topics(admin: AdminClient, group_id: str) -> dict[str, KafkaError
 
 def committed_offsets(admin: AdminClient, names: Collection[str]) -> dict[str, GroupOffsets]:
     """What groups committed. Raises KafkaError when anything of it cannot be told."""
-    from kafkatools.core.admin.group_offsets import fetch_offsets
-
     found = fetch_offsets(admin, names)
     for one in found.values():
         error = one.error or next(iter(one.errors.values()), None)

@@ -10,10 +10,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from kafkatools.core.admin.offsets import MAX_TIMESTAMP, PartitionOffset, list_offsets
+from kafkatools.core.errors import KafkaError
+from kafkatools.tools.groups.record_times import record_times
+
 if TYPE_CHECKING:
     from kafkatools.core.admin.client import AdminClient
-    from kafkatools.core.admin.offsets import PartitionOffset
-    from kafkatools.core.errors import KafkaError
     from kafkatools.tools.groups.view import GroupView, PartitionRow
 
 TopicPartition = tuple[str, int]
@@ -23,10 +25,6 @@ def with_times(
     admin: AdminClient, views: Sequence[GroupView], now_ms: int
 ) -> tuple[list[GroupView], dict[TopicPartition, KafkaError]]:
     """The groups with the times of their partitions at `now_ms` (since 1970), and the errors of the others."""
-    from kafkatools.core.admin.offsets import MAX_TIMESTAMP, list_offsets
-    from kafkatools.core.errors import KafkaError
-    from kafkatools.tools.groups.record_times import record_times
-
     late = [row for view in views for row in view.rows if row.lag is not None and row.lag > 0]
     times = record_times(admin, {_place(row) for row in late})
     partitions = {(row.topic, row.partition): MAX_TIMESTAMP for row in late}

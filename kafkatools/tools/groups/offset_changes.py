@@ -10,11 +10,13 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
+from kafkatools.core.admin.group_offsets import AlteredOffsets, alter_offsets, delete_offsets, fetch_offsets
 from kafkatools.exit_status import CommandError
+from kafkatools.tools.groups.plan_file import write_undo
+from kafkatools.tools.undo_files import free_undo_path
 
 if TYPE_CHECKING:
     from kafkatools.core.admin.client import AdminClient
-    from kafkatools.core.admin.group_offsets import AlteredOffsets
     from kafkatools.core.errors import KafkaError
     from kafkatools.core.group.metadata import OffsetAndMetadata
 
@@ -46,8 +48,6 @@ class GroupChange(NamedTuple):
 
 def change_offsets(admin: AdminClient, plans: Sequence[GroupPlan]) -> list[GroupChange]:
     """Commit the new offsets of all groups, then delete those that are to have none. Raises KafkaError."""
-    from kafkatools.core.admin.group_offsets import alter_offsets
-
     changing = [plan for plan in plans if plan.offsets]
     new = {
         plan.group_id: {key: offset for key, offset in plan.offsets.items() if offset is not None} for plan in changing
@@ -62,8 +62,6 @@ def change_offsets(admin: AdminClient, plans: Sequence[GroupPlan]) -> list[Group
 
 def _delete_offsets(admin: AdminClient, plans: Sequence[GroupPlan]) -> dict[str, AlteredOffsets]:
     """Delete what is to have no offset; that a group has none at all is as good."""
-    from kafkatools.core.admin.group_offsets import AlteredOffsets, delete_offsets
-
     results = {}
     for plan in plans:
         keys = [key for key, offset in plan.offsets.items() if offset is None]
@@ -89,8 +87,6 @@ def save_previous(admin: AdminClient, plans: Sequence[GroupPlan], path: str | No
 
     Raises CommandError when the file cannot be written, KafkaError when the offsets cannot be fetched.
     """
-    from kafkatools.tools.groups.plan_file import write_undo
-
     chosen = path or _default_path([plan.group_id for plan in plans], wall_ms)
     before = _offsets_before(admin, plans)
     try:
@@ -106,8 +102,6 @@ def save_previous(admin: AdminClient, plans: Sequence[GroupPlan], path: str | No
 def _offsets_before(
     admin: AdminClient, plans: Sequence[GroupPlan]
 ) -> dict[str, Mapping[TopicPartition, OffsetAndMetadata | None]]:
-    from kafkatools.core.admin.group_offsets import fetch_offsets
-
     committed = fetch_offsets(admin, [plan.group_id for plan in plans])
     before: dict[str, Mapping[TopicPartition, OffsetAndMetadata | None]] = {}
     for plan in plans:
@@ -121,8 +115,6 @@ def _offsets_before(
 
 def _default_path(group_ids: Sequence[str], wall_ms: int) -> str:
     """`GROUP-20260131T134500Z.undo.csv` here, with a number when there is one of this second already."""
-    from kafkatools.tools.undo_files import free_undo_path
-
     name = _UNSAFE.sub("_", group_ids[0])[:_MAX_NAME].lstrip(".-") or "group"
     if len(group_ids) > 1:
         name = f"{len(group_ids)}-groups"

@@ -13,6 +13,7 @@ from collections.abc import Collection, Iterator, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from kafkatools.exit_status import CommandError
+from kafkatools.tools.undo_files import write_new_file, write_undo_file
 
 if TYPE_CHECKING:
     from kafkatools.core.group.metadata import OffsetAndMetadata
@@ -235,15 +236,11 @@ def write_undo(path: str, before: Mapping[str, Mapping[TopicPartition, OffsetAnd
 
     The file is whole and on the disk under its name, or not there. Raises OSError.
     """
-    from kafkatools.tools.undo_files import write_new_file
-
     write_new_file(path, _undo_lines(path, before))
 
 
 def save_undo(path: str, before: Mapping[str, Mapping[TopicPartition, OffsetAndMetadata | None]]) -> None:
     """The same. Raises CommandError that says that nothing was changed."""
-    from kafkatools.tools.undo_files import write_undo_file
-
     write_undo_file(path, _undo_lines(path, before))
 
 

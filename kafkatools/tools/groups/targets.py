@@ -9,14 +9,16 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from enum import Enum, auto
 from typing import TYPE_CHECKING, NamedTuple
 
+from kafkatools.core.admin.offsets import EARLIEST, LATEST, list_offsets
+from kafkatools.core.admin.topics import describe_topics
+from kafkatools.core.errors import KafkaError, LeaderNotAvailable, UnknownTopicOrPartition
+from kafkatools.core.group.metadata import OffsetAndMetadata
 from kafkatools.exit_status import CommandError
+from kafkatools.tools.groups.plan_file import PlanFile, PlanLine, refuse
 
 if TYPE_CHECKING:
     from kafkatools.core.admin.client import AdminClient
     from kafkatools.core.admin.group_offsets import GroupOffsets
-    from kafkatools.core.errors import KafkaError
-    from kafkatools.core.group.metadata import OffsetAndMetadata
-    from kafkatools.tools.groups.plan_file import PlanFile, PlanLine
 
 TopicPartition = tuple[str, int]
 NewOffsets = dict[TopicPartition, "OffsetAndMetadata | None"]
@@ -83,8 +85,6 @@ class Targets:
 
     def _load(self, partitions: list[TopicPartition]) -> None:
         """Asks for those offsets of the log that this kind of reset needs."""
-        from kafkatools.core.admin.offsets import EARLIEST, LATEST
-
         goal = self._reset.goal
         is_checked = goal in (Goal.PLAN, Goal.OFFSET, Goal.SHIFT)
         if goal is Goal.EARLIEST or is_checked:
@@ -102,8 +102,6 @@ class Targets:
             self._by_time.update(self._log_offsets(late, LATEST))
 
     def _log_offsets(self, partitions: Collection[TopicPartition], timestamp: int) -> dict[TopicPartition, int]:
-        from kafkatools.core.admin.offsets import list_offsets
-
         if not partitions:
             return {}
         found = list_offsets(self._admin, dict.fromkeys(partitions, timestamp))
@@ -114,9 +112,6 @@ class Targets:
 
     def _check_exist(self, partitions: Iterable[TopicPartition]) -> None:
         """OffsetsUtils.checkAllTopicPartitionsValid; a plan's lines are named."""
-        from kafkatools.core.admin.topics import describe_topics
-        from kafkatools.core.errors import LeaderNotAvailable, UnknownTopicOrPartition
-
         topics = list(dict.fromkeys(topic for topic, _ in partitions))
         described = describe_topics(self._admin, names=topics) if topics else {}
         leaders: dict[TopicPartition, int] = {}
@@ -137,8 +132,6 @@ class Targets:
 
     def _refuse_lines(self, missing: Collection[TopicPartition]) -> None:
         """A line that deletes an offset may be of a topic that is gone."""
-        from kafkatools.tools.groups.plan_file import refuse
-
         plan = self._reset.plan
         if plan is None:
             return
@@ -177,16 +170,12 @@ class Targets:
         return _plain({key: source[key] for key in keys})
 
     def _to_current(self, group_id: str, keys: Iterable[TopicPartition]) -> NewOffsets:
-        from kafkatools.core.group.metadata import OffsetAndMetadata
-
         offsets = self._committed[group_id].offsets
         return {key: offsets.get(key) or OffsetAndMetadata(self._ends[key]) for key in keys}
 
     def _from_plan(
         self, lines: Mapping[TopicPartition, PlanLine], keys: Iterable[TopicPartition], group_id: str
     ) -> NewOffsets:
-        from kafkatools.core.group.metadata import OffsetAndMetadata
-
         new: NewOffsets = {}
         if not lines:
             raise CommandError(f"No reset plan for group {group_id} found.")
@@ -213,15 +202,11 @@ class Targets:
 
 
 def _plain(offsets: Mapping[TopicPartition, int]) -> NewOffsets:
-    from kafkatools.core.group.metadata import OffsetAndMetadata
-
     return {key: OffsetAndMetadata(offset) for key, offset in offsets.items()}
 
 
 def partitions_of(admin: AdminClient, scope: TopicScope) -> tuple[list[TopicPartition], dict[str, KafkaError]]:
     """The partitions meant, those named first, and the topics that cannot be described."""
-    from kafkatools.core.admin.topics import describe_topics
-
     found = list(scope.partitions)
     errors: dict[str, KafkaError] = {}
     described = describe_topics(admin, names=scope.topics) if scope.topics else {}

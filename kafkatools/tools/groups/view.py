@@ -9,10 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
+from kafkatools.core.admin.group_offsets import fetch_offsets
+from kafkatools.core.admin.groups import GroupDescription, MemberDescription, describe_groups
+from kafkatools.core.admin.offsets import LATEST, PartitionOffset, list_offsets
+
 if TYPE_CHECKING:
     from kafkatools.core.admin.client import AdminClient
-    from kafkatools.core.admin.groups import GroupDescription, MemberDescription
-    from kafkatools.core.admin.offsets import PartitionOffset
     from kafkatools.core.errors import KafkaError
     from kafkatools.core.group.metadata import OffsetAndMetadata
 
@@ -59,10 +61,6 @@ class Views(NamedTuple):
 
 def collect(admin: AdminClient, group_ids: Iterable[str]) -> Views:
     """Descriptions, committed offsets and end offsets of groups."""
-    from kafkatools.core.admin.group_offsets import fetch_offsets
-    from kafkatools.core.admin.groups import describe_groups
-    from kafkatools.core.admin.offsets import LATEST, list_offsets
-
     descriptions = describe_groups(admin, group_ids)
     alive = [group_id for group_id, one in descriptions.items() if one.error is None]
     committed = fetch_offsets(admin, alive)

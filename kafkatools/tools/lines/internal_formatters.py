@@ -12,6 +12,8 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Final
 
 from kafkatools.core.errors import ConfigError, KafkaError, SerializationError
+from kafkatools.core.protocol.schemas.errors import RecordFormatError, UnknownRecordType
+from kafkatools.core.protocol.schemas.json_form import json_text, to_json
 
 if TYPE_CHECKING:
     from kafkatools.core.consumer.completed_fetch import FetchedColumns
@@ -60,16 +62,11 @@ class InternalTopicFormatter:
 
     def json_line(self, key: bytes | None, value: bytes | None, offset: int) -> str | None:
         """The JSON of one record; None for one that is not shown. Raises SerializationError."""
-        from kafkatools.core.protocol.schemas.json_form import json_text
-
         shown = self.json_object(key, value, offset)
         return None if shown is None else json_text(shown)
 
     def json_object(self, key: bytes | None, value: bytes | None, offset: int) -> dict[str, object] | None:
         """The same as plain dicts and lists."""
-        from kafkatools.core.protocol.schemas.errors import RecordFormatError, UnknownRecordType
-        from kafkatools.core.protocol.schemas.json_form import to_json
-
         if key is None:
             return None
         try:

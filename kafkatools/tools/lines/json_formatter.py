@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
+from kafkatools.core.errors import KafkaError
+from kafkatools.tools.lines.formatters import OnError, check_properties, formatter_class, named_deserializer
+from kafkatools.tools.lines.internal_formatters import INTERNAL_FORMATTERS, InternalTopicFormatter
+
 if TYPE_CHECKING:
     from kafkatools.core.consumer.completed_fetch import FetchedColumns
-    from kafkatools.tools.lines.formatters import OnError
 
 
 class JsonFormatter:
@@ -17,9 +20,6 @@ class JsonFormatter:
     """
 
     def __init__(self, formatter: str, properties: Mapping[str, str]) -> None:
-        from kafkatools.tools.lines.formatters import check_properties, formatter_class, named_deserializer
-        from kafkatools.tools.lines.internal_formatters import INTERNAL_FORMATTERS, InternalTopicFormatter
-
         name = formatter_class(formatter)
         self._internal = InternalTopicFormatter(name, properties) if name in INTERNAL_FORMATTERS else None
         check_properties(properties)
@@ -39,7 +39,6 @@ class JsonFormatter:
         return self._write_singly(out, fetched, on_error)
 
     def _write_singly(self, out: bytearray, fetched: FetchedColumns, on_error: OnError) -> int:
-        from kafkatools.core.errors import KafkaError
         from kafkatools.output import json_line
 
         for index in range(fetched.columns.count):

@@ -10,12 +10,12 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from kafkatools.core.consumer.group_subscription import RebalanceListener
+from kafkatools.core.consumer.subscription import TopicPartition
 from kafkatools.exit_status import CommandError
 from kafkatools.tools.lines.topic_follower import TopicFollower
 
 if TYPE_CHECKING:
     from kafkatools.core.consumer.consumer import Consumer
-    from kafkatools.core.consumer.subscription import TopicPartition
 
 
 class Wanted(NamedTuple):
@@ -174,8 +174,6 @@ class GroupTopics(RebalanceListener):
 
     def partitions(self) -> Iterable[TopicPartition]:
         """All partitions of the subscribed topics: any of them may be given to us."""
-        from kafkatools.core.consumer.subscription import TopicPartition
-
         known = self._consumer.known_partitions()
         return [
             TopicPartition(topic, index) for topic in self._consumer.subscription() for index in known.get(topic, ())

@@ -9,12 +9,10 @@ it is unknown, with a reason. The known part of a sum may still decide it.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from kafkatools.tools.comparisons import COMPARISONS
-
-if TYPE_CHECKING:
-    from kafkatools.tools.monitor.view import ClusterView, GroupView
+from kafkatools.tools.monitor.view import NOT_TOLD, ClusterView, GroupView
 
 UNWELL = "unwell"
 
@@ -51,8 +49,6 @@ _WRONG = {
 
 def active_controllers(view: ClusterView) -> int | None:
     """1, or 0; None when nobody is allowed to tell."""
-    from kafkatools.tools.monitor.view import NOT_TOLD
-
     return None if view.controller == NOT_TOLD else int(view.controller >= 0)
 
 

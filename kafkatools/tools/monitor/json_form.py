@@ -6,6 +6,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, TypedDict
 
+from kafkatools.tools.monitor.conditions import what_is_wrong
+
 if TYPE_CHECKING:
     from kafkatools.core.admin.log_dirs import LogDir
     from kafkatools.core.admin.quorum import MetadataQuorum
@@ -87,8 +89,6 @@ def view_json(view: ClusterView, findings: Sequence[str], unknowns: Sequence[str
 
 def head_json(view: ClusterView) -> dict[str, object]:
     """What it is, and the totals."""
-    from kafkatools.tools.monitor.conditions import what_is_wrong
-
     totals = view.totals
     return {
         "time": view.time_ms,

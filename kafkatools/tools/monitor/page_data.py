@@ -8,6 +8,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from kafkatools.tools.monitor import json_form
+from kafkatools.tools.monitor.assessment import catches_up_s, is_in_trouble, ordered_topics, partition_notes
+from kafkatools.tools.monitor.json_form import group_json, partition_json
+
 if TYPE_CHECKING:
     from kafkatools.tools.monitor.board import Board, Point
     from kafkatools.tools.monitor.view import ClusterView, GroupView
@@ -25,9 +29,6 @@ def page_data(board: Board, topic: str) -> dict[str, object]:
     view, error = board.last
     if view is None:
         return {"error": error or "there is no view yet"}
-    from kafkatools.tools.monitor import json_form
-    from kafkatools.tools.monitor.assessment import is_in_trouble, ordered_topics, partition_notes
-
     troubled = [part for part in view.partitions if is_in_trouble(part)]
     groups = sorted(view.groups, key=lambda group: (-group.least_lag, group.group_id))
     points = board.points()
@@ -55,9 +56,6 @@ def _point(point: Point) -> list[float | int | None]:
 
 
 def _group(view: ClusterView, group: GroupView) -> dict[str, object]:
-    from kafkatools.tools.monitor.assessment import catches_up_s
-    from kafkatools.tools.monitor.json_form import group_json
-
     return {**group_json(group), "catches_up_s": catches_up_s(view, group)}
 
 
@@ -67,9 +65,6 @@ def _topic(view: ClusterView, name: str, points: Sequence[Point]) -> dict[str, o
     chosen = next((topic for topic in view.topics if topic.name == name), None)
     if chosen is None:
         return None
-    from kafkatools.tools.monitor.assessment import partition_notes
-    from kafkatools.tools.monitor.json_form import partition_json
-
     lags: dict[int, dict[str, int | None]] = {}
     for group in view.groups:
         for part in group.partitions or ():

@@ -10,14 +10,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
+from kafkatools.core.consumer.consumer import Consumer
+from kafkatools.core.consumer.group_subscription import RebalanceListener
+from kafkatools.core.errors import KafkaError, UnknownTopicOrPartition
 from kafkatools.core.java.text import ratio
 
 if TYPE_CHECKING:
     from kafkatools.core.clock import Clock
     from kafkatools.core.config import Config
     from kafkatools.core.consumer.completed_fetch import FetchedColumns
-    from kafkatools.core.consumer.consumer import Consumer
-    from kafkatools.core.consumer.group_subscription import RebalanceListener
     from kafkatools.core.consumer.subscription import TopicPartition
 
 _POLL_MS = 100
@@ -114,8 +115,6 @@ class ConsumerRun:
 
     def run(self) -> ConsumerEnd:
         """Read to the count or the timeout; Ctrl-C ends with what was read until then."""
-        from kafkatools.core.consumer.consumer import Consumer
-
         is_interrupted = False
         consumer = Consumer(self._config, self._clock)
         try:
@@ -164,8 +163,6 @@ class ConsumerRun:
 
     def _poll(self, consumer: Consumer) -> list[FetchedColumns]:
         """Poll records. Unreachable brokers are tried again until --timeout, as in Kafka's tool."""
-        from kafkatools.core.errors import KafkaError
-
         try:
             return consumer.poll_columns(_POLL_MS)
         except KafkaError as error:
@@ -175,8 +172,6 @@ class ConsumerRun:
 
     def _missing_topic(self, consumer: Consumer) -> Exception | None:
         """The error when none of the topics to read exists; None when one exists, or before the first metadata."""
-        from kafkatools.core.errors import UnknownTopicOrPartition
-
         known = consumer.known_partitions()
         topics = self._load.topics
         is_there = any(map(topics, known)) if callable(topics) else any(topic in known for topic in topics)
@@ -205,7 +200,6 @@ class ConsumerRun:
 
 def _join_timer(clock: Clock, joined: Callable[[int], None]) -> RebalanceListener:
     """Times how long it takes to get partitions when there are none (ConsumerPerfRebListener)."""
-    from kafkatools.core.consumer.group_subscription import RebalanceListener
 
     class JoinTimer(RebalanceListener):
         def __init__(self) -> None:

@@ -9,6 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
+from kafkatools.core.errors import KafkaError
+from kafkatools.core.producer.first_contact import reason_not_to_start
+from kafkatools.core.producer.producer import Producer
 from kafkatools.tools.perf.latency_stats import Figures, LatencyStats
 from kafkatools.tools.perf.throughput_throttler import ThroughputThrottler
 
@@ -16,7 +19,6 @@ if TYPE_CHECKING:
     from kafkatools.core.clock import Clock
     from kafkatools.core.config import Config
     from kafkatools.core.producer.futures import RowsRun
-    from kafkatools.core.producer.producer import Producer
     from kafkatools.core.records.columns import RowColumns
     from kafkatools.tools.perf.payloads import Payloads
 
@@ -84,10 +86,6 @@ class ProducerRun:
 
     def run(self) -> ProducerEnd:
         """Send everything and wait for every acknowledgement; Ctrl-C ends with what was done until then."""
-        from kafkatools.core.errors import KafkaError
-        from kafkatools.core.producer.first_contact import reason_not_to_start
-        from kafkatools.core.producer.producer import Producer
-
         producer = Producer(self._config, self._clock)
         is_interrupted = False
         metrics: dict[str, float] = {}
@@ -202,8 +200,6 @@ class ProducerRun:
 
     def _abort(self, producer: Producer) -> None:
         """Leaves no transaction open, if a broker answers within some seconds."""
-        from kafkatools.core.errors import KafkaError
-
         if self._transaction_start_ms is None or producer.has_fatal_error:
             return
         try:

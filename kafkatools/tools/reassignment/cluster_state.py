@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING
 
+from kafkatools.core.admin.cluster import describe_cluster
+from kafkatools.core.admin.log_dirs import describe_log_dirs
+from kafkatools.core.admin.reassignments import list_reassignments
+from kafkatools.core.admin.topics import PartitionDescription, describe_all_topics
+from kafkatools.core.errors import KafkaError, UnknownTopicOrPartition
 from kafkatools.exit_status import CommandError
 from kafkatools.tools.reassignment.listings import WAIT_HINT, named
+from kafkatools.tools.reassignment.plan import Broker, ClusterState, Partition
 
 if TYPE_CHECKING:
     from kafkatools.core.admin.client import AdminClient
-    from kafkatools.core.admin.topics import PartitionDescription
-    from kafkatools.core.errors import KafkaError
-    from kafkatools.tools.reassignment.plan import ClusterState, Partition
 
 TopicPartition = tuple[str, int]
 
@@ -22,11 +25,6 @@ def read_cluster(admin: AdminClient, complain: Callable[[str], None]) -> Cluster
 
     `complain` gets a message for each broker that does not report the sizes of its replicas.
     """
-    from kafkatools.core.admin.cluster import describe_cluster
-    from kafkatools.core.admin.topics import describe_all_topics
-    from kafkatools.core.errors import UnknownTopicOrPartition
-    from kafkatools.tools.reassignment.plan import Broker, ClusterState
-
     brokers = tuple(Broker(node.id, node.rack) for node in describe_cluster(admin).nodes)
     parts: dict[TopicPartition, PartitionDescription] = {}
     for name, topic in describe_all_topics(admin).items():
@@ -41,8 +39,6 @@ def read_cluster(admin: AdminClient, complain: Callable[[str], None]) -> Cluster
 
 def _partition(key: TopicPartition, part: PartitionDescription, sizes: Mapping[int, int]) -> Partition:
     """A partition of the plan. Its size is that of the leader's log, which a new replica copies."""
-    from kafkatools.tools.reassignment.plan import Partition
-
     size = sizes.get(part.leader, max(sizes.values(), default=0))
     return Partition(*key, part.replicas, part.isr, part.leader, size)
 
@@ -51,9 +47,6 @@ def _sizes(
     admin: AdminClient, brokers: Collection[int], complain: Callable[[str], None]
 ) -> dict[TopicPartition, dict[int, int]]:
     """The bytes of every replica, by partition and broker."""
-    from kafkatools.core.admin.log_dirs import describe_log_dirs
-    from kafkatools.core.errors import KafkaError
-
     sizes: dict[TopicPartition, dict[int, int]] = {}
 
     def say(broker: int, error: KafkaError) -> None:
@@ -74,8 +67,6 @@ def _sizes(
 
 def ensure_nothing_moves(admin: AdminClient, chosen: Callable[[str], bool]) -> None:
     """A plan for partitions that are being moved would be made from replicas that are about to go. CommandError."""
-    from kafkatools.core.admin.reassignments import list_reassignments
-
     moving = sorted(key for key in list_reassignments(admin) if chosen(key[0]))
     if moving:
         verb = "is" if len(moving) == 1 else "are"

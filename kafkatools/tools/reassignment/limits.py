@@ -9,13 +9,30 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
+from kafkatools.core.admin.configs import (
+    BROKER,
+    DELETE,
+    TOPIC,
+    ConfigChange,
+    Resource,
+    describe_configs,
+    incremental_alter_configs,
+)
+from kafkatools.core.admin.replication_throttles import (
+    FOLLOWER_RATE,
+    FOLLOWER_REPLICAS,
+    LEADER_RATE,
+    LEADER_REPLICAS,
+    PartitionMove,
+    Throttles,
+    brokers_of,
+    find_throttles,
+)
+from kafkatools.core.errors import KafkaError, UnknownTopicOrPartition
 from kafkatools.tools.reassignment.journal import Setting
 
 if TYPE_CHECKING:
     from kafkatools.core.admin.client import AdminClient
-    from kafkatools.core.admin.configs import ConfigChange, Resource
-    from kafkatools.core.admin.replication_throttles import PartitionMove, Throttles
-    from kafkatools.core.errors import KafkaError
 
 TopicPartition = tuple[str, int]
 _HEARD_MS = 10_000  # how long a broker may take to apply a change
@@ -31,15 +48,6 @@ class TakenAway(NamedTuple):
 
 def settings_of(moves: Mapping[TopicPartition, PartitionMove], rate: int, found: Throttles) -> tuple[Setting, ...]:
     """The settings that throttle these moves, with their present values (`found`)."""
-    from kafkatools.core.admin.configs import BROKER, TOPIC
-    from kafkatools.core.admin.replication_throttles import (
-        FOLLOWER_RATE,
-        FOLLOWER_REPLICAS,
-        LEADER_RATE,
-        LEADER_REPLICAS,
-        brokers_of,
-    )
-
     lists: dict[str, tuple[set[str], set[str]]] = {}
     for (topic, partition), move in moves.items():
         leaders, followers = lists.setdefault(topic, (set(), set()))
@@ -77,8 +85,6 @@ def adopt(
 
 def with_rate(settings: Collection[Setting], rate: int) -> tuple[Setting, ...]:
     """The settings when brokers get a new rate: it comes last, those before it stay known."""
-    from kafkatools.core.admin.configs import BROKER
-
     text = str(rate)
     return tuple(
         setting._replace(values=(*(value for value in setting.values if value != text), text))
@@ -90,15 +96,11 @@ def with_rate(settings: Collection[Setting], rate: int) -> tuple[Setting, ...]:
 
 def rates_of(settings: Collection[Setting]) -> list[Setting]:
     """Those of brokers."""
-    from kafkatools.core.admin.configs import BROKER
-
     return [one for one in settings if one.kind == BROKER]
 
 
 def set_limits(admin: AdminClient, settings: Collection[Setting]) -> dict[str, KafkaError]:
     """Sets the last value of each; errors by the name of the broker or topic."""
-    from kafkatools.core.admin.configs import ConfigChange
-
     changes: dict[Resource, list[ConfigChange]] = {}
     for one in settings:
         changes.setdefault((one.kind, one.name), []).append(ConfigChange(one.setting, one.values[-1]))
@@ -111,10 +113,6 @@ def take_away(admin: AdminClient, settings: Collection[Setting], *, keep_before:
     A broker shows what it has heard, which may be less than what was done: where nothing, or what was before, is shown
     the value may be on its way, so it is put back there too, which changes nothing if it is not.
     """
-    from kafkatools.core.admin.configs import BROKER, DELETE, ConfigChange
-    from kafkatools.core.admin.replication_throttles import find_throttles
-    from kafkatools.core.errors import UnknownTopicOrPartition
-
     live = {str(broker) for broker in admin.brokers()}
     reachable = [one for one in settings if one.kind != BROKER or one.name in live]
     left = {one: "the broker is not there" for one in settings if one not in reachable}
@@ -152,8 +150,6 @@ def take_away(admin: AdminClient, settings: Collection[Setting], *, keep_before:
 
 def _wait_until_heard(admin: AdminClient, settings: Collection[Setting]) -> None:
     """Until every broker has heard of it: one that has not would show a later run a throttle of somebody else."""
-    from kafkatools.core.admin.configs import BROKER
-
     deadline_ms = admin.deadline_ms(_HEARD_MS)
     for broker in admin.brokers():
         own = [one for one in settings if one.kind != BROKER or one.name == str(broker)]
@@ -163,8 +159,6 @@ def _wait_until_heard(admin: AdminClient, settings: Collection[Setting]) -> None
 
 
 def _has_heard(admin: AdminClient, broker: int, settings: Collection[Setting]) -> bool:
-    from kafkatools.core.admin.configs import describe_configs
-
     resources = list(dict.fromkeys((one.kind, one.name) for one in settings))
     described = describe_configs(admin, resources, names=sorted({one.setting for one in settings}), node=broker)
     shown = {(key, entry.name): entry.value for key, found in described.items() for entry in found.entries}
@@ -172,19 +166,13 @@ def _has_heard(admin: AdminClient, broker: int, settings: Collection[Setting]) -
 
 
 def _value(found: Throttles, one: Setting) -> str | None:
-    from kafkatools.core.admin.configs import BROKER
-
     values = found.brokers.get(int(one.name), {}) if one.kind == BROKER else found.topics.get(one.name, {})
     return values.get(one.setting)
 
 
 def _alter(admin: AdminClient, changes: Mapping[Resource, list[ConfigChange]]) -> dict[Resource, KafkaError | None]:
-    from kafkatools.core.admin.configs import incremental_alter_configs
-
     return incremental_alter_configs(admin, changes) if changes else {}
 
 
 def _label(resource: Resource) -> str:
-    from kafkatools.core.admin.configs import BROKER
-
     return f"{'broker' if resource[0] == BROKER else 'topic'} {resource[1]}"

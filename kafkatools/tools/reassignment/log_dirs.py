@@ -6,10 +6,17 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
+from kafkatools.core.admin.reassignments import (
+    Replica,
+    ReplicaLogDir,
+    TopicPartition,
+    alter_replica_log_dirs,
+    replica_log_dirs,
+)
+from kafkatools.core.errors import KafkaError, ReplicaNotAvailable
+
 if TYPE_CHECKING:
     from kafkatools.core.admin.client import AdminClient
-    from kafkatools.core.admin.reassignments import Replica, TopicPartition
-    from kafkatools.core.errors import KafkaError
 
 _PAUSE_MS = 100
 
@@ -77,8 +84,6 @@ class MoveState(NamedTuple):
 
 def move_states(admin: AdminClient, wanted: Mapping[Replica, str]) -> dict[Replica, MoveState]:
     """The state of each replica, by broker, topic and partition."""
-    from kafkatools.core.admin.reassignments import ReplicaLogDir, replica_log_dirs
-
     states = {}
     for replica, where in (replica_log_dirs(admin, list(wanted)) if wanted else {}).items():
         if isinstance(where, ReplicaLogDir):
@@ -115,9 +120,6 @@ class BeginningMoves:
 
     def rounds(self) -> Iterator[list[BegunMove]]:
         """Request the moves, and yield the answers of each round in Kafka's order."""
-        from kafkatools.core.admin.reassignments import alter_replica_log_dirs
-        from kafkatools.core.errors import ReplicaNotAvailable
-
         while self.waiting:
             outcome = alter_replica_log_dirs(self._admin, self.waiting)
             answered = [one for one in outcome if not isinstance(outcome[one], ReplicaNotAvailable)]
@@ -133,8 +135,6 @@ class BeginningMoves:
 
 def present_log_dirs(admin: AdminClient, replicas: Collection[Replica]) -> dict[Replica, str]:
     """The directories of replicas, as far as their brokers tell."""
-    from kafkatools.core.admin.reassignments import ReplicaLogDir, replica_log_dirs
-
     found = replica_log_dirs(admin, replicas)
     return {
         replica: where.current
@@ -145,8 +145,6 @@ def present_log_dirs(admin: AdminClient, replicas: Collection[Replica]) -> dict[
 
 def replicas_of(placement: Mapping[TopicPartition, Iterable[int]]) -> list[Replica]:
     """All replicas of partitions."""
-    from kafkatools.core.admin.reassignments import Replica
-
     return [
         Replica(topic, partition, broker) for (topic, partition), brokers in placement.items() for broker in brokers
     ]

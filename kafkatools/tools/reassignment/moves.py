@@ -10,12 +10,20 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
+from kafkatools.core.admin.reassignments import (
+    Replica,
+    ReplicaLogDir,
+    active_reassignments,
+    alter_reassignments,
+    replica_log_dirs,
+)
+from kafkatools.core.admin.topics import PartitionDescription, describe_topics
+from kafkatools.core.errors import NoReassignmentInProgress
 from kafkatools.tools.reassignment.adaptive_throttle import Sample
 from kafkatools.tools.reassignment.listings import ids
 
 if TYPE_CHECKING:
     from kafkatools.core.admin.client import AdminClient
-    from kafkatools.core.admin.topics import PartitionDescription
 
 TopicPartition = tuple[str, int]
 _SIZES_MS = 3_000  # how long a broker may take to tell the sizes of its replicas
@@ -80,8 +88,6 @@ class Moves:
 
     def begin_more(self, admin: AdminClient) -> None:
         """Hands the next partitions to the controller, as many as may move at the same time."""
-        from kafkatools.core.admin.reassignments import alter_reassignments
-
         room = self._at_once - len(self.moving)
         chosen = [self.waiting.popleft() for _ in range(min(room, len(self.waiting)))]
         if not chosen:
@@ -93,9 +99,6 @@ class Moves:
 
     def look(self, admin: AdminClient, now_ms: int) -> Sample:
         """Asks how far the moves are; what has ended is told. Raises KafkaError."""
-        from kafkatools.core.admin.reassignments import active_reassignments
-        from kafkatools.core.admin.topics import describe_topics
-
         admin.metadata_of((), admin.deadline_ms())  # who is there now: nobody else is asked for sizes
         active = active_reassignments(admin, list(self.moving)) if self.moving else {}
         topics = describe_topics(admin, names=sorted({topic for topic, _ in self.moving}))
@@ -111,9 +114,6 @@ class Moves:
 
     def cancel(self, admin: AdminClient) -> dict[TopicPartition, str]:
         """Stops what moves; what could not be stopped, and why."""
-        from kafkatools.core.admin.reassignments import alter_reassignments
-        from kafkatools.core.errors import NoReassignmentInProgress
-
         outcome = alter_reassignments(admin, dict.fromkeys(self.moving, None)) if self.moving else {}
         return {
             key: str(error)
@@ -145,8 +145,6 @@ class Moves:
 
     def _look_at_sizes(self, admin: AdminClient, parts: Mapping[TopicPartition, PartitionDescription]) -> None:
         """What the leader and every new replica hold; a broker that does not tell leaves what was known."""
-        from kafkatools.core.admin.reassignments import Replica, ReplicaLogDir, replica_log_dirs
-
         wanted = []
         for key, job in self.moving.items():
             if not job.added:

@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
+from kafkatools.core.admin.topics import describe_topics
+from kafkatools.core.errors import UnknownTopicOrPartition
 from kafkatools.tools.reassignment.listings import ids
 
 if TYPE_CHECKING:
@@ -81,9 +83,6 @@ def _may_be_behind(state: PartitionState) -> bool:
 def _present(
     admin: AdminClient, wanted: Mapping[TopicPartition, tuple[int, ...]]
 ) -> dict[TopicPartition, PartitionState]:
-    from kafkatools.core.admin.topics import describe_topics
-    from kafkatools.core.errors import UnknownTopicOrPartition
-
     topics = list(dict.fromkeys(topic for topic, _ in wanted))
     found = {}
     for name, topic in (describe_topics(admin, names=topics) if topics else {}).items():

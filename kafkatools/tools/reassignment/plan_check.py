@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import TYPE_CHECKING
 
+from kafkatools.core.admin.cluster import describe_cluster
+from kafkatools.core.admin.log_dirs import describe_log_dirs
+from kafkatools.core.admin.reassignments import TopicPartition, partitions_of
+from kafkatools.core.errors import KafkaError, UnknownTopicOrPartition
 from kafkatools.exit_status import CommandError
 from kafkatools.tools.reassignment.listings import ids, names, plural
 
 if TYPE_CHECKING:
     from kafkatools.core.admin.client import AdminClient
-    from kafkatools.core.admin.reassignments import TopicPartition
     from kafkatools.tools.reassignment.plan_file import Plan
 
 
@@ -26,10 +29,6 @@ def ensure_live(requested: Collection[int], live: Collection[int]) -> None:
 
 def present_replicas(admin: AdminClient, plan: Plan) -> dict[TopicPartition, tuple[int, ...]]:
     """The present replicas of the plan's partitions. Raises CommandError or KafkaError when the plan is impossible."""
-    from kafkatools.core.admin.cluster import describe_cluster
-    from kafkatools.core.admin.reassignments import partitions_of
-    from kafkatools.core.errors import UnknownTopicOrPartition
-
     wanted = plan.replicas
     nodes = {node.id for node in describe_cluster(admin).nodes}
     ensure_live({broker for replicas in wanted.values() for broker in replicas}, nodes)
@@ -44,9 +43,6 @@ def present_replicas(admin: AdminClient, plan: Plan) -> dict[TopicPartition, tup
 
 def _check_log_dirs(admin: AdminClient, plan: Plan) -> None:
     """Whether the brokers have the directories that the plan names, as far as they tell."""
-    from kafkatools.core.admin.log_dirs import describe_log_dirs
-    from kafkatools.core.errors import KafkaError
-
     told = describe_log_dirs(admin, sorted({replica.broker for replica in plan.log_dirs}))
     for replica, path in plan.log_dirs.items():
         there = told[replica.broker]

@@ -10,6 +10,7 @@ import json
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
+from kafkatools.core.admin.reassignments import Replica
 from kafkatools.core.java.hash_order import hash_order
 from kafkatools.core.java.hashes import partition_hash
 from kafkatools.exit_status import CommandError
@@ -26,7 +27,6 @@ from kafkatools.tools.json_files import (
 from kafkatools.tools.reassignment.listings import names
 
 if TYPE_CHECKING:
-    from kafkatools.core.admin.reassignments import Replica
     from kafkatools.core.json_values import JsonValue
 
 TopicPartition = tuple[str, int]
@@ -70,8 +70,6 @@ def _topic(item: JsonValue) -> str:
 
 def read_plan(path: str) -> Plan:
     """The plan in a file. Nothing is checked that Kafka checks for --execute only."""
-    from kafkatools.core.admin.reassignments import Replica
-
     partitions: list[tuple[TopicPartition, tuple[int, ...]]] = []
     log_dirs: dict[Replica, str] = {}
     for part, replicas, dirs in _entries(path, "partitions", _partition):

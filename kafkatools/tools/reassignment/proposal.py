@@ -6,15 +6,16 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from kafkatools.core.admin.cluster import describe_cluster
 from kafkatools.core.java.hash_order import hash_order
 from kafkatools.core.java.hashes import partition_hash
+from kafkatools.core.replica_placement import UsableBroker, place
 from kafkatools.exit_status import CommandError
 from kafkatools.tools.reassignment.plan_check import ensure_live
 
 if TYPE_CHECKING:
     from kafkatools.core.admin.client import AdminClient
     from kafkatools.core.admin.reassignments import TopicPartition
-    from kafkatools.core.replica_placement import UsableBroker
 
 _NO_RACK = (
     "Not all brokers have rack information. Add --disable-rack-aware in command line to make replica assignment "
@@ -24,9 +25,6 @@ _NO_RACK = (
 
 def usable_brokers(admin: AdminClient, requested: Sequence[int], *, is_rack_aware: bool) -> list[UsableBroker]:
     """The brokers that may get replicas, with their racks if they count. Raises CommandError."""
-    from kafkatools.core.admin.cluster import describe_cluster
-    from kafkatools.core.replica_placement import UsableBroker
-
     nodes = {node.id: node for node in describe_cluster(admin).nodes}
     ensure_live(requested, nodes)
     if not is_rack_aware:
@@ -45,7 +43,6 @@ def propose(
     `note` is called for a topic whose partitions have different numbers of replicas.
     """
     from kafkatools.core.java.random import JavaRandom
-    from kafkatools.core.replica_placement import place
 
     by_topic: dict[str, list[Sequence[int]]] = {}
     for topic, partition in hash_order(current, partition_hash):

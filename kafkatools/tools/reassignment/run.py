@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
+from kafkatools.core.admin.configs import BROKER
+from kafkatools.core.admin.replication_throttles import PartitionMove, brokers_of, find_throttles
 from kafkatools.exit_status import CommandError
 from kafkatools.tools.reassignment.adaptive_throttle import AdaptiveThrottle
 from kafkatools.tools.reassignment.journal import Journal, Record, Setting
@@ -135,8 +137,6 @@ class Run:
 
     def _settings(self, admin: AdminClient, work: Work) -> tuple[tuple[Setting, ...], tuple[Setting, ...]]:
         """The settings that limit the moves, and those that an interrupted run left besides."""
-        from kafkatools.core.admin.replication_throttles import PartitionMove, brokers_of, find_throttles
-
         leftover = () if self._journal.leftover is None else self._journal.leftover.settings
         limits = self._options.limits
         moves = {
@@ -178,6 +178,4 @@ class Run:
 
 def _is_absent(setting: Setting, live: set[int]) -> bool:
     """Whether it is a setting of a broker that is not there: it copies nothing and cannot be told."""
-    from kafkatools.core.admin.configs import BROKER
-
     return setting.kind == BROKER and int(setting.name) not in live

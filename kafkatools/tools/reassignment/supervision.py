@@ -10,15 +10,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
+from kafkatools.core.admin.reassignments import active_reassignments
+from kafkatools.core.errors import KafkaError
 from kafkatools.exit_status import CommandError
-from kafkatools.tools.reassignment.adaptive_throttle import AdaptiveThrottle
+from kafkatools.tools.reassignment.adaptive_throttle import AdaptiveThrottle, Change, Sample, is_stalled
 from kafkatools.tools.reassignment.journal import Journal, Record, Setting
 from kafkatools.tools.reassignment.limits import TakenAway, rates_of, set_limits, take_away, with_rate
 
 if TYPE_CHECKING:
     from kafkatools.core.admin.client import AdminClient
     from kafkatools.core.clock import Clock
-    from kafkatools.tools.reassignment.adaptive_throttle import Change, Sample
     from kafkatools.tools.reassignment.moves import Moves, Progress, TopicPartition
 
 _TIDY_MS = 30_000
@@ -117,8 +118,6 @@ class Supervision:
 
     def _step(self, admin: AdminClient, failures: int) -> int:
         """One look; how many failed in a row. Raises KafkaError when that is too many."""
-        from kafkatools.core.errors import KafkaError
-
         try:
             self.moves.begin_more(admin)
             sample = self.moves.look(admin, self._clock.now_ms())
@@ -159,8 +158,6 @@ class Supervision:
 
     def _watch_stall(self, sample: Sample) -> None:
         """Says once that the largest limit is not enough."""
-        from kafkatools.tools.reassignment.adaptive_throttle import is_stalled
-
         if self._stall is None or not is_stalled(self._stall, sample):
             self._stall, self._stalled = sample, 0
             return
@@ -181,8 +178,6 @@ class Supervision:
 
     def tidy(self, *, interrupted: bool) -> TakenAway:
         """Cancels where that is wanted, takes the limits away, and ends the journal when nothing is left of them."""
-        from kafkatools.core.errors import KafkaError
-
         taken = TakenAway((), (), {})
         try:
             with self._connect() as admin:
@@ -197,8 +192,6 @@ class Supervision:
         return taken
 
     def _cancel(self, admin: AdminClient) -> None:
-        from kafkatools.core.admin.reassignments import active_reassignments
-
         for (topic, partition), error in self.moves.cancel(admin).items():
             self._report.note(f"{topic}-{partition} could not be cancelled: {error}")
         deadline_ms = self._clock.now_ms() + _CANCEL_MS

@@ -8,16 +8,18 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
+from kafkatools.core.admin.reassignments import PartitionReassignment, active_reassignments
 from kafkatools.exit_status import CommandError
+from kafkatools.tools.reassignment.cluster_state import read_cluster
 from kafkatools.tools.reassignment.listings import WAIT_HINT, named
+from kafkatools.tools.reassignment.moves import Job
+from kafkatools.tools.reassignment.plan import ClusterState, Move, Partition, ReassignmentPlan, broker_loads
+from kafkatools.tools.reassignment.plan_file import Plan, check_executable, plan_text, read_plan
+from kafkatools.tools.undo_files import free_undo_path, write_undo_file
 
 if TYPE_CHECKING:
     from kafkatools.core.admin.client import AdminClient
-    from kafkatools.core.admin.reassignments import PartitionReassignment
     from kafkatools.tools.reassignment.journal import Record
-    from kafkatools.tools.reassignment.moves import Job
-    from kafkatools.tools.reassignment.plan import ClusterState, Partition, ReassignmentPlan
-    from kafkatools.tools.reassignment.plan_file import Plan
 
 TopicPartition = tuple[str, int]
 Active = Mapping[TopicPartition, "PartitionReassignment"]
@@ -39,8 +41,6 @@ class Work(NamedTuple):
 
 def read_file(path: str) -> Plan:
     """The plan in a file (`-`: standard input). One without partitions is allowed: there is nothing to do."""
-    from kafkatools.tools.reassignment.plan_file import check_executable, read_plan
-
     plan = read_plan("/dev/stdin" if path == "-" else path)
     if plan.partitions:
         check_executable(plan)
@@ -52,9 +52,6 @@ def read_file(path: str) -> Plan:
 def find_work(admin: AdminClient, plan: Plan, leftover: Record | None, complain: Callable[[str], None]) -> Work:
     """The jobs that are left of a plan. `leftover` holds the replicas before an interrupted run of the same plan;
     `complain` is called for each broker that does not report the sizes of its replicas."""
-    from kafkatools.core.admin.reassignments import active_reassignments
-    from kafkatools.tools.reassignment.cluster_state import read_cluster
-
     cluster = read_cluster(admin, complain)
     active = active_reassignments(admin)
     parts = {part.key: part for part in cluster.partitions}
@@ -76,8 +73,6 @@ def find_work(admin: AdminClient, plan: Plan, leftover: Record | None, complain:
 
 def _job(part: Partition, after: tuple[int, ...], moving: PartitionReassignment | None) -> Job | None:
     """What is left to do for a partition; None when it is where it should be."""
-    from kafkatools.tools.reassignment.moves import Job
-
     before = part.replicas
     if moving is not None:
         before = tuple(broker for broker in moving.replicas if broker not in moving.adding_replicas)
@@ -109,8 +104,6 @@ def _ensure_not_elsewhere(plan: Plan, active: Active) -> None:
 
 def as_plan(work: Work) -> ReassignmentPlan:
     """What is left to do, for the tables."""
-    from kafkatools.tools.reassignment.plan import Move, ReassignmentPlan, broker_loads
-
     parts = {part.key: part for part in work.cluster.partitions}
     moves = tuple(
         Move(*key, job.before, job.after, parts[key].leader, job.size_bytes) for key, job in sorted(work.jobs.items())
@@ -123,9 +116,6 @@ def write_undo(work: Work, path: str | None, wall_ms: int) -> str:
 
     Raises CommandError.
     """
-    from kafkatools.tools.reassignment.plan_file import plan_text
-    from kafkatools.tools.undo_files import free_undo_path, write_undo_file
-
     chosen = free_undo_path("reassignment", wall_ms, ".json") if path is None else path
     write_undo_file(chosen, [f"{plan_text(work.before, {})}\n"])
     return chosen

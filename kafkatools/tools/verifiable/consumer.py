@@ -9,18 +9,20 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
+from kafkatools.core.consumer.consumer import Consumer
+from kafkatools.core.consumer.errors import WakeupError
+from kafkatools.core.consumer.group_subscription import RebalanceListener
+from kafkatools.core.errors import FencedInstanceId, KafkaError
 from kafkatools.exit_status import ExitStatus
+from kafkatools.stop_signals import StopSignals
 from kafkatools.tools.verifiable.events import EventSink, event
 
 if TYPE_CHECKING:
     from kafkatools.core.clock import Clock
     from kafkatools.core.config import Config
     from kafkatools.core.consumer.completed_fetch import FetchedColumns
-    from kafkatools.core.consumer.consumer import Consumer
     from kafkatools.core.consumer.consumer_records import ConsumerRecords
-    from kafkatools.core.consumer.group_subscription import RebalanceListener
     from kafkatools.core.consumer.subscription import TopicPartition
-    from kafkatools.stop_signals import StopSignals
 
 _FOREVER_MS = 1 << 40
 _LOOK_MS = 500
@@ -53,9 +55,6 @@ class VerifiableConsumer:
 
     def run(self) -> ExitStatus:
         """Reads to the count, a signal or an error; the group is left in each case."""
-        from kafkatools.core.consumer.consumer import Consumer
-        from kafkatools.stop_signals import StopSignals
-
         consumer = Consumer(self._config, self._clock)
         with StopSignals(consumer.wakeup) as signals:
             self.tell("startup_complete")
@@ -85,8 +84,6 @@ class VerifiableConsumer:
     # -- reading --
 
     def _read(self, consumer: Consumer, signals: StopSignals) -> None:
-        from kafkatools.core.consumer.errors import WakeupError
-
         consumer.subscribe([self._topic], _listener(self))
         try:
             while not signals.came and not 0 <= self._limit <= self._consumed:
@@ -144,9 +141,6 @@ class VerifiableConsumer:
 
     def _commit(self, consumer: Consumer, offsets: Mapping[TopicPartition, int]) -> None:
         """Commits and tells; a wake-up that comes in between lets the commit be done first."""
-        from kafkatools.core.consumer.errors import WakeupError
-        from kafkatools.core.errors import FencedInstanceId, KafkaError
-
         rows = [{**_place(part), "offset": offset} for part, offset in offsets.items()]
         try:
             consumer.commit_sync(offsets)
@@ -195,7 +189,6 @@ def _text(data: bytes | None) -> str | None:
 
 def _listener(told: VerifiableConsumer) -> RebalanceListener:
     """Tells of partitions that come and go."""
-    from kafkatools.core.consumer.group_subscription import RebalanceListener
 
     class Listener(RebalanceListener):
         def on_partitions_revoked(self, partitions: Sequence[TopicPartition]) -> None:

@@ -11,16 +11,18 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
+from kafkatools.core.producer.first_contact import reason_not_to_start
+from kafkatools.core.producer.producer import Producer
 from kafkatools.exit_status import ExitStatus
+from kafkatools.stop_signals import StopSignals
+from kafkatools.tools.perf.throughput_throttler import ThroughputThrottler
 from kafkatools.tools.verifiable.events import EventSink, event, java_exception, json_text
 
 if TYPE_CHECKING:
     from kafkatools.core.clock import Clock
     from kafkatools.core.config import Config
     from kafkatools.core.producer.futures import RowsRun
-    from kafkatools.core.producer.producer import Producer
     from kafkatools.core.records.columns import RowColumns
-    from kafkatools.stop_signals import StopSignals
 
 _CHUNK = 500
 _TURN_MS = 100
@@ -66,9 +68,6 @@ class VerifiableProducer:
 
     def run(self) -> ExitStatus:
         """Send everything, write an event for the outcome of every record, then a summary."""
-        from kafkatools.core.producer.producer import Producer
-        from kafkatools.stop_signals import StopSignals
-
         start_ms = self._clock.now_ms()
         producer = Producer(self._config, self._clock)
         try:
@@ -89,9 +88,6 @@ class VerifiableProducer:
     # -- sending --
 
     def _send_all(self, producer: Producer, signals: StopSignals) -> None:
-        from kafkatools.core.producer.first_contact import reason_not_to_start
-        from kafkatools.tools.perf.throughput_throttler import ThroughputThrottler
-
         self._problem = reason_not_to_start(producer) if self._limit else None
         clock = self._clock
         start_ms = clock.now_ms()

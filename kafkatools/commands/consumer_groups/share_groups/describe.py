@@ -5,21 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from kafkatools.commands.consumer_groups.share_groups import share_groups
+from kafkatools.commands.consumer_groups.tables import MISSING, assignment_text
+from kafkatools.core.admin.groups import GroupDescription, MemberDescription, describe_share_groups
+from kafkatools.core.admin.share_groups import ShareOffsets, list_share_group_offsets
 from kafkatools.exit_status import ExitStatus
 
 if TYPE_CHECKING:
     from kafkatools.commands.consumer_groups.session import Session
-    from kafkatools.core.admin.groups import GroupDescription, MemberDescription
-    from kafkatools.core.admin.share_groups import ShareOffsets
 
 _COLUMN = 15
 
 
 def describe(session: Session) -> ExitStatus:
     """Describes the groups chosen, each for itself, sorted by name."""
-    from kafkatools.commands.consumer_groups.share_groups import share_groups
-    from kafkatools.core.admin.groups import describe_share_groups
-
     names, is_complete = list(dict.fromkeys(session.args.group)), True
     if session.args.all_groups:
         listings, is_complete = share_groups(session)
@@ -57,8 +56,6 @@ def _say_when_empty(session: Session, description: GroupDescription) -> None:
 
 
 def _show_offsets(session: Session, descriptions: Iterable[GroupDescription]) -> bool:
-    from kafkatools.core.admin.share_groups import list_share_group_offsets
-
     states = {description.group_id: description.state for description in descriptions}
     is_complete = True
     for name, found in list_share_group_offsets(session.admin, states).items():
@@ -126,8 +123,6 @@ def _member_json(member: MemberDescription) -> dict[str, object]:
 
 
 def _print_members(session: Session, description: GroupDescription) -> None:
-    from kafkatools.commands.consumer_groups.tables import MISSING, assignment_text
-
     members = sorted(description.members, key=lambda member: member.member_id)
     is_verbose = session.args.verbose
     epoch = ("MEMBER-EPOCH",) if is_verbose else ()

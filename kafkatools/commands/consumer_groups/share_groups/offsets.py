@@ -9,17 +9,27 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from kafkatools.commands.consumer_groups.reset import goal_of, topic_scope
+from kafkatools.core.admin.group_offsets import GroupOffsets
+from kafkatools.core.admin.groups import describe_share_groups
+from kafkatools.core.admin.share_groups import (
+    NO_START,
+    ShareOffsets,
+    alter_share_group_offsets,
+    delete_share_group_offsets,
+    list_share_group_offsets,
+)
+from kafkatools.core.errors import KafkaError, NonEmptyGroup
+from kafkatools.core.group.metadata import OffsetAndMetadata
 from kafkatools.exit_status import ExitStatus, UsageError
+from kafkatools.tools.groups.offset_changes import GroupPlan
+from kafkatools.tools.groups.plan_file import NO_OFFSET, csv_line, save_undo
+from kafkatools.tools.groups.targets import Goal, Reset, Targets, known_partitions_of
+from kafkatools.tools.groups.times import parse_datetime
 
 if TYPE_CHECKING:
     from kafkatools.commands.consumer_groups.session import Session
-    from kafkatools.core.admin.group_offsets import GroupOffsets
-    from kafkatools.core.admin.share_groups import ShareOffsets
-    from kafkatools.core.errors import KafkaError
-    from kafkatools.core.group.metadata import OffsetAndMetadata
     from kafkatools.options import Args
-    from kafkatools.tools.groups.offset_changes import GroupPlan
-    from kafkatools.tools.groups.targets import Reset
 
 TopicPartition = tuple[str, int]
 _INACTIVE = ("Empty", "Dead")
@@ -27,10 +37,6 @@ _INACTIVE = ("Empty", "Dead")
 
 def prepare_reset(args: Args) -> Callable[[Session], ExitStatus]:
     """Reads everything that needs no broker. Raises UsageError and CommandError."""
-    from kafkatools.commands.consumer_groups.reset import goal_of, topic_scope
-    from kafkatools.tools.groups.targets import Reset
-    from kafkatools.tools.groups.times import parse_datetime
-
     timestamp = plan = None
     if args.to_datetime is not None:
         try:
@@ -46,8 +52,6 @@ def prepare_reset(args: Args) -> Callable[[Session], ExitStatus]:
 
 
 def _reset(session: Session, reset: Reset) -> ExitStatus:
-    from kafkatools.core.admin.groups import describe_share_groups
-
     names = session.args.group or (reset.plan.group_ids if reset.plan is not None else [])
     descriptions = describe_share_groups(session.admin, dict.fromkeys(names))
     inactive = []
@@ -77,9 +81,6 @@ def _complain(session: Session, group_id: str, error: KafkaError) -> None:
 
 def _plan(session: Session, reset: Reset, names: Sequence[str]) -> list[GroupPlan]:
     """The new offsets of each group. Raises KafkaError or CommandError."""
-    from kafkatools.tools.groups.offset_changes import GroupPlan
-    from kafkatools.tools.groups.targets import Goal, Targets, known_partitions_of
-
     begins: Mapping[str, ShareOffsets] = {}
     if reset.plan is None and (reset.scope is None or reset.goal is Goal.CURRENT):
         begins = _share_offsets(session, names)
@@ -95,8 +96,6 @@ def _plan(session: Session, reset: Reset, names: Sequence[str]) -> list[GroupPla
 
 def _share_offsets(session: Session, names: Sequence[str]) -> dict[str, ShareOffsets]:
     """Where the groups begin. Raises KafkaError when anything cannot be told."""
-    from kafkatools.core.admin.share_groups import list_share_group_offsets
-
     found = list_share_group_offsets(session.admin, names)
     for one in found.values():
         error = one.error or next(iter(one.errors.values()), None)
@@ -106,9 +105,6 @@ def _share_offsets(session: Session, names: Sequence[str]) -> dict[str, ShareOff
 
 
 def _as_committed(found: ShareOffsets) -> GroupOffsets:
-    from kafkatools.core.admin.group_offsets import GroupOffsets
-    from kafkatools.core.group.metadata import OffsetAndMetadata
-
     known = {key: one.start_offset for key, one in found.offsets.items() if one.start_offset is not None}
     return GroupOffsets({key: OffsetAndMetadata(offset) for key, offset in known.items()}, {})
 
@@ -118,8 +114,6 @@ def note_offsets(session: Session, wanted: Mapping[str, Collection[TopicPartitio
     path = session.args.undo_file
     if path is None or not wanted:
         return
-    from kafkatools.tools.groups.plan_file import save_undo
-
     before: dict[str, Mapping[TopicPartition, OffsetAndMetadata | None]] = {}
     for name, found in _share_offsets(session, list(wanted)).items():
         known = _as_committed(found).offsets
@@ -130,8 +124,6 @@ def note_offsets(session: Session, wanted: Mapping[str, Collection[TopicPartitio
 
 def _carry_out(session: Session, plan: GroupPlan) -> GroupPlan:
     """Sets the offsets of a group; those that were set."""
-    from kafkatools.core.admin.share_groups import NO_START, alter_share_group_offsets
-
     if not plan.offsets:
         return plan
     new = {key: NO_START if offset is None else offset.offset for key, offset in plan.offsets.items()}
@@ -147,8 +139,6 @@ def _carry_out(session: Session, plan: GroupPlan) -> GroupPlan:
 
 def _show(session: Session, plans: Sequence[GroupPlan]) -> None:
     """GroupOffsetsResetter.printOffsetsToReset."""
-    from kafkatools.tools.groups.plan_file import NO_OFFSET, csv_line
-
     rows = [
         (plan.group_id, key, None if new is None else new.offset) for plan in plans for key, new in plan.offsets.items()
     ]
@@ -177,8 +167,6 @@ _GROUP_ERRORS = ("INVALID_GROUP_ID", "GROUP_ID_NOT_FOUND", "GROUP_AUTHORIZATION_
 
 def delete_offsets(session: Session) -> ExitStatus:
     """ShareGroupCommand.deleteOffsets."""
-    from kafkatools.core.admin.share_groups import delete_share_group_offsets
-
     group_id = session.args.group[0]
     topics = list(dict.fromkeys(session.args.topic))
     if session.args.dry_run:
@@ -208,9 +196,6 @@ def delete_offsets(session: Session) -> ExitStatus:
 
 def _foresee_deletion(session: Session, group_id: str, topics: Sequence[str]) -> ExitStatus:
     """The topics that the group would forget, of those that it knows."""
-    from kafkatools.core.admin.groups import describe_share_groups
-    from kafkatools.core.errors import NonEmptyGroup
-
     description = describe_share_groups(session.admin, [group_id])[group_id]
     error = description.error
     if error is None and description.state not in _INACTIVE:

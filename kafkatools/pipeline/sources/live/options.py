@@ -13,7 +13,7 @@ import logging
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from kafkatools.core import config as tables
 from kafkatools.core.config import Config
@@ -21,9 +21,6 @@ from kafkatools.core.errors import ConfigError
 from kafkatools.core.topic_partition import TopicPartition
 from kafkatools.pipeline.errors import PipelineError
 from kafkatools.pipeline.sources.record_bounds import RecordBounds
-
-if TYPE_CHECKING:
-    pass
 
 _log = logging.getLogger(__name__)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from struct import Struct
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from kafkatools.core.broker.coordinators.transactions.states import TransactionState
 from kafkatools.core.broker.coordinators.transactions.transaction import (
@@ -20,9 +20,6 @@ from kafkatools.core.broker.coordinators.transactions.transaction import (
     TransactionValue,
 )
 from kafkatools.core.protocol.varints import unsigned_varint
-
-if TYPE_CHECKING:
-    pass
 
 _KEY = Struct(">hh")
 _HEAD = Struct(">hqhib")
