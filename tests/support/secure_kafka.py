@@ -60,6 +60,7 @@ class SecureKafka:
             *("-destkeystore", self.directory / "client.jks", "-deststoretype", "JKS"),
             *("-deststorepass", STORE_PASSWORD, "-destkeypass", KEY_PASSWORD),
         )
+        (self.directory / "client.jks").chmod(0o600)  # a key store that others can read is warned about
         trust_store(self.directory / "trust.jks", "JKS", STORE_PASSWORD, [self.authority.certificate])
 
     def _settings(self) -> dict[str, str]:

@@ -228,7 +228,8 @@ class ClusterCollector:
             unlisted=self._coordinators.reasons,
         )
         kept = self._coordinators.kept(self._last, found.listed, answering)
-        views = [*map(self._with_lag_time, groups.views(offsets, self._scope.takes_topic)), *kept]
+        listed = groups.views(offsets, self._scope.takes_topic)
+        views = self._coordinators.complete([*map(self._with_lag_time, listed), *kept])
         views = [with_reason(group, view.by_partition, answering) for group in views]
         return view._replace(groups=tuple(sorted(views, key=lambda group: group.group_id)))
 

@@ -2,7 +2,8 @@
 
 Only its coordinator lists a group. While a coordinator does not respond, its groups are kept from the look before,
 without members and offsets, until a coordinator lists them again. A new coordinator lists a group only when it has
-loaded it; a group that no coordinator lists after `SETTLING_MS` is gone.
+loaded it; a group that no coordinator lists after `SETTLING_MS` is gone. A new coordinator tells only offsets that it
+knows to be replicated, which may be none at first: until then the offsets of such a group are unknown.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ class Coordinators:
         self._known: tuple[object, ...] | None = None
         self._changed_ms: int | None = None
         self._is_settling = False
+        self._committed: dict[str, frozenset[tuple[str, int]]] = {}
 
     def see(
         self,
@@ -64,6 +66,26 @@ class Coordinators:
             for group in last.groups
             if group.group_id not in names
         ]
+
+    def complete(self, groups: Iterable[GroupView]) -> list[GroupView]:
+        """The listed groups; while coordinators change, one that lacks offsets it had is without offsets."""
+        found = [self._completed(group) for group in groups]
+        self._committed = {
+            group.group_id: self._committed.get(group.group_id, frozenset())
+            if group.partitions is None
+            else frozenset((part.topic, part.partition) for part in group.partitions)
+            for group in found
+        }
+        return found
+
+    def _completed(self, group: GroupView) -> GroupView:
+        if group.partitions is None or not (self.reasons or self._is_settling):
+            return group
+        told = {(part.topic, part.partition) for part in group.partitions}
+        if self._committed.get(group.group_id, frozenset()) <= told:
+            return group
+        why = f"broker {group.coordinator} does not tell all of its offsets yet"
+        return group._replace(partitions=None, unknown=why)
 
     def _why(self, group: GroupView, alive: Collection[int]) -> str:
         if group.coordinator not in alive:

@@ -6,6 +6,7 @@ of work when it is told to end. KT_SOAK_DEBUG: librdkafka's `debug`."""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import random
 import sys
@@ -46,6 +47,16 @@ class OurProducer:
         from kafkatools.core.producer.producer import Producer
 
         self._producer = Producer(Config(PRODUCER, {**settings, "buffer.memory": "120000", "max.block.ms": "1800000"}))
+        self._wait_for_a_broker()
+
+    def _wait_for_a_broker(self) -> None:
+        """A producer that never reached a broker gives up after 5 s; this one begins with an outage of any length."""
+        from kafkatools.core.errors import KafkaError
+
+        while True:
+            with contextlib.suppress(KafkaError):
+                self._producer.partitions_for(topic)
+                return
 
     def send(self, partition: int, number: int, value: bytes) -> None:
         from kafkatools.core.producer.producer_record import ProducerRecord
