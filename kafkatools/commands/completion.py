@@ -111,9 +111,19 @@ def _cached(path: str, now_ms: int) -> tuple[list[str], int]:
         return [], _CACHE_MS
 
 
+_ASSIGNMENTS = {"bash": 'words="{}"', "zsh": "words_of=({})"}
+
+
 def script(shell: str, commands: dict[str, Command]) -> str:
-    """The completion script of a shell."""
-    return {"bash": _bash, "zsh": _zsh, "fish": _fish}[shell](commands)
+    """The completion script of a shell: completion.<shell> with the words of the option tables."""
+    from importlib.resources import files
+
+    template = (files("kafkatools.commands") / f"completion.{shell}").read_text("utf-8")
+    if shell == "fish":
+        return template + "".join(f"{line}\n" for line in _fish(commands))
+    for mark, text in _filling(commands, _ASSIGNMENTS[shell]).items():
+        template = template.replace(mark, text)
+    return template
 
 
 def _words(command: Command) -> list[str]:
@@ -124,135 +134,8 @@ def _words(command: Command) -> list[str]:
     return list(dict.fromkeys([one.name for one in command.subcommands] + own))
 
 
-_BASH = """# bash completion for kt; made by `kt completion --shell bash`
-_kt() {
-    local word="${COMP_WORDS[COMP_CWORD]}" before="${COMP_WORDS[COMP_CWORD-1]}" command="" at=1 i words
-    local -a place=() where=()
-    while ((at < COMP_CWORD)); do
-        case "${COMP_WORDS[at]}" in
-        --profile) place=(--profile "${COMP_WORDS[at+1]}"); ((at += 2)) ;;
-        --confirm) ((at += 2)) ;;
-        *) command="${COMP_WORDS[at]}"; break ;;
-        esac
-    done
-    for ((i = at; i < COMP_CWORD; i++)); do
-        [[ ${COMP_WORDS[i]} == --bootstrap-server ]] && where=(--bootstrap-server "${COMP_WORDS[i+1]}")
-    done
-    if [[ $before == --profile && -z $command ]]; then
-        words="$(kt completion --profiles 2>/dev/null)"
-    elif [[ -z $command ]]; then
-        words="@COMMANDS@ --profile --confirm --version --help"
-    elif [[ $before == --topic ]]; then
-        words="$(kt "${place[@]}" completion --topics "${where[@]}" 2>/dev/null)"
-    elif [[ $before == --group ]]; then
-        words="$(kt "${place[@]}" completion --groups "${where[@]}" 2>/dev/null)"
-    else
-        case "$command $before" in
-@CHOICES@
-        *" "--*config | *" "--*-file | *" --files" | *" -c")
-            COMPREPLY=($(compgen -f -- "$word"))
-            return
-            ;;
-        *)
-            case "$command" in
-@CASES@
-            esac
-            ;;
-        esac
-    fi
-    COMPREPLY=($(compgen -W "$words" -- "$word"))
-}
-complete -F _kt kt
-"""
-
-_ZSH = """#compdef kt
-# zsh completion for kt; made by `kt completion --shell zsh`
-_kt() {
-    local command="" before="${words[CURRENT-1]}" at=2 i
-    local -a words_of place where
-    while ((at < CURRENT)); do
-        case "${words[at]}" in
-        --profile) place=(--profile "${words[at+1]}"); ((at += 2)) ;;
-        --confirm) ((at += 2)) ;;
-        *) command="${words[at]}"; break ;;
-        esac
-    done
-    for ((i = at; i < CURRENT; i++)); do
-        [[ ${words[i]} == --bootstrap-server ]] && where=(--bootstrap-server "${words[i+1]}")
-    done
-    if [[ $before == --profile && -z $command ]]; then
-        words_of=(${(f)"$(kt completion --profiles 2>/dev/null)"})
-    elif [[ -z $command ]]; then
-        words_of=(@COMMANDS@ --profile --confirm --version --help)
-    elif [[ $before == --topic ]]; then
-        words_of=(${(f)"$(kt $place completion --topics $where 2>/dev/null)"})
-    elif [[ $before == --group ]]; then
-        words_of=(${(f)"$(kt $place completion --groups $where 2>/dev/null)"})
-    else
-        case "$command $before" in
-@CHOICES@
-        *" "--*config | *" "--*-file | *" --files" | *" -c")
-            _files
-            return
-            ;;
-        *)
-            case "$command" in
-@CASES@
-            esac
-            ;;
-        esac
-    fi
-    compadd -- $words_of
-}
-compdef _kt kt
-"""
-
-
-_FISH = """# fish completion for kt; made by `kt completion --shell fish`
-function __kt_at
-    set -l words (commandline -opc)
-    set -e words[1]
-    set -l command
-    while set -q words[1]; and test -z "$command"
-        switch $words[1]
-            case --profile --confirm
-                set -q words[2]; and set -e words[1]
-            case '*'
-                set command $words[1]
-        end
-        set -e words[1]
-    end
-    test "$command" = "$argv[1]"
-end
-function __kt_names
-    set -l place
-    set -l where
-    set -l words (commandline -opc)
-    for i in (seq (count $words))
-        switch $words[$i]
-            case --profile
-                set place --profile $words[(math $i + 1)]
-            case --bootstrap-server
-                set where --bootstrap-server $words[(math $i + 1)]
-        end
-    end
-    kt $place completion $argv $where 2>/dev/null
-end
-complete -c kt -f
-complete -c kt -n "__kt_at ''" -l profile -d 'The cluster to work on.' -x -a '(kt completion --profiles 2>/dev/null)'
-complete -c kt -n "__kt_at ''" -l confirm -d 'The name of a protected cluster.' -x"""
-
-
-def _bash(commands: dict[str, Command]) -> str:
-    return _filled(_BASH, commands, 'words="{}"')
-
-
-def _zsh(commands: dict[str, Command]) -> str:
-    return _filled(_ZSH, commands, "words_of=({})")
-
-
-def _filled(template: str, commands: dict[str, Command], assignment: str) -> str:
-    """The script with its words: those of each command, and the values of options that have a choice of them."""
+def _filling(commands: dict[str, Command], assignment: str) -> dict[str, str]:
+    """The words by their mark in the script: those of each command, and the values of options that have a choice."""
 
     def line(pattern: str, words: Iterable[str], indent: int) -> str:
         return f"{' ' * indent}{pattern}) {assignment.format(' '.join(words))} ;;"
@@ -263,7 +146,7 @@ def _filled(template: str, commands: dict[str, Command], assignment: str) -> str
         for name, one in commands.items()
         for option in _choosing(one)
     )
-    return template.replace("@COMMANDS@", " ".join(commands)).replace("@CASES@", cases).replace("@CHOICES@", choices)
+    return {"@COMMANDS@": " ".join(commands), "@CASES@": cases, "@CHOICES@": choices}
 
 
 def _choosing(command: Command) -> list[Option]:
@@ -277,10 +160,10 @@ def _is_plain(word: str) -> bool:
     return word.replace("-", "").replace("_", "").replace(".", "").isalnum()
 
 
-def _fish(commands: dict[str, Command]) -> str:
+def _fish(commands: dict[str, Command]) -> list[str]:
     from kafkatools.options.table import all_options
 
-    lines = [_FISH]
+    lines = []
     for name, command in commands.items():
         lines.append(f"complete -c kt -n \"__kt_at ''\" -a {name} -d {_quoted(command.summary)}")
         when = f"-n '__kt_at {name}'"
@@ -290,7 +173,7 @@ def _fish(commands: dict[str, Command]) -> str:
             lines.append(
                 f"complete -c kt {when} -l {option.long} -d {_quoted(option.about)}{_fish_value(command, option)}"
             )
-    return "\n".join(lines) + "\n"
+    return lines
 
 
 def _fish_value(command: Command, option: Option) -> str:

@@ -118,7 +118,6 @@ def _describe(console: Console, args: Args, admin: AdminClient, owners: list[str
 
 
 def _prolong(console: Console, args: Args, admin: AdminClient, hmac: bytes) -> None:
-    """Renews or expires."""
     from kafkatools.core.admin.delegation_tokens import expire_delegation_token, renew_delegation_token
 
     if args.renew:

@@ -65,8 +65,6 @@ def run(console: Console, args: Args) -> ExitStatus:
 
 
 class EndToEndLatency:
-    """One run."""
-
     def __init__(self, console: Console, args: Args) -> None:
         self._console = console
         self._args = args

@@ -229,7 +229,6 @@ class Report:
             self._console.flush()
 
     def window(self, figures: Figures) -> None:
-        """A line of progress."""
         if self._args.json:
             self._print_json("steady_state_progress" if figures.is_steady_state else "progress", figures)
         else:

@@ -272,7 +272,6 @@ def _identity(args: Args, admin: AdminClient, partition: TopicPartition) -> tupl
 
 
 def _foresee(console: Console, args: Args, words: str, row: Mapping[str, object]) -> ExitStatus:
-    """What would be done."""
     if args.json:
         console.print_json(row)
     else:

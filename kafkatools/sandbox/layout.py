@@ -64,12 +64,10 @@ class NodePlace:
 
     @property
     def address(self) -> str:
-        """Where clients reach it."""
         return f"{HOST}:{self.port}"
 
     @property
     def controller_address(self) -> str:
-        """Where its controller listens."""
         return f"{HOST}:{self.controller_port}"
 
 

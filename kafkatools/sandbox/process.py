@@ -230,7 +230,6 @@ def _start(request: NodeRequest, clock: Clock) -> Node:
 
 
 def _start_node(request: NodeRequest, clock: Clock) -> Node:
-    """One of several."""
     from kafkatools.core import config as tables
     from kafkatools.core.broker.opening import open_node
     from kafkatools.core.config import Config

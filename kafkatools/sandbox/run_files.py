@@ -31,12 +31,10 @@ class RunFile:
             raise
 
     def write(self, content: Mapping[str, object]) -> None:
-        """Replace the content."""
         os.ftruncate(self._descriptor, 0)
         os.pwrite(self._descriptor, json.dumps(content).encode(), 0)
 
     def remove(self) -> None:
-        """The broker has stopped."""
         with contextlib.suppress(FileNotFoundError):
             os.unlink(self.path)
         os.close(self._descriptor)

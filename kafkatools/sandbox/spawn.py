@@ -141,7 +141,6 @@ class Child:
         self.process.returncode = 0
 
     def kill(self) -> None:
-        """Ends it at once."""
         self.leave()
         self.process.kill()
         self.process.wait()

@@ -38,8 +38,6 @@ _INTERRUPTED_COMMIT_MS = 5000
 
 
 class ConsoleConsumer:
-    """See the module."""
-
     def __init__(self, console: Console, args: Args, formatter: MessageFormatter, wanted: Wanted) -> None:
         self._console = console
         self._args = args
@@ -290,5 +288,4 @@ class ConsoleConsumer:
 
 
 def _problem(consumer: Consumer) -> KafkaError | None:
-    """Why nothing can come."""
     return consumer.connection_problem() or consumer.missing_leader()

@@ -61,7 +61,6 @@ def _show(session: Session, views: Sequence[GroupView], wanted: Wanted) -> None:
 
 
 def _frame(session: Session, views: Sequence[GroupView], wanted: Wanted) -> Iterator[str]:
-    """What a terminal shows."""
     from datetime import UTC, datetime
 
     from kafkatools.output import visible

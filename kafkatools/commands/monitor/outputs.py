@@ -39,11 +39,9 @@ class Output:
         self.tell([*findings, *unknowns])
 
     def fail(self, error: KafkaError) -> None:
-        """A look told nothing."""
         self.console.error(f"Error while monitoring: {error}", error.name)
 
     def tell(self, findings: Sequence[str]) -> None:
-        """What conditions hold."""
         for text in findings:
             self.console.error(text)
 

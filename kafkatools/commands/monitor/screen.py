@@ -205,7 +205,6 @@ class _Writer:
         return len(text)
 
     def flush(self) -> None:
-        """Hands it on."""
         self._console.flush()
 
     def isatty(self) -> bool:

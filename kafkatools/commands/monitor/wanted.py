@@ -38,7 +38,6 @@ class Wanted(NamedTuple):
     prometheus: HostPort | None
 
     def scope(self) -> Scope:
-        """What is looked at."""
         names = () if self.is_regex else self.topics
         takes_topic, takes_group = _taker(self.topics, self.is_regex), _taker(self.groups, self.is_regex)
         groups = () if self.is_regex else self.groups

@@ -63,7 +63,6 @@ class GivenSource(NamedTuple):
 
     @property
     def is_log(self) -> bool:
-        """Are these files?"""
         return self.uri.kind == "log"
 
 

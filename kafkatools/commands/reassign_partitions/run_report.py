@@ -123,7 +123,6 @@ class LineReport:
         self._console.error(limit_text(change))
 
     def note(self, message: str) -> None:
-        """As it is."""
         self._console.error(message)
 
     def close(self) -> None:
@@ -148,7 +147,6 @@ class BarReport:
         self._bar.start()
 
     def progress(self, progress: Progress, rate: int | None) -> None:
-        """Redraws the bar."""
         speed = self._speed.note(self._console.clock.now_ms(), progress.moved_bytes)
         text = progress_text(progress, speed)
         if rate is not None:

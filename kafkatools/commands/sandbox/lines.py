@@ -19,7 +19,6 @@ def show(console: Console, args: Args, line: str, row: dict[str, object]) -> Non
 
 
 def row_of(info: SandboxInfo, state: str) -> dict[str, object]:
-    """A sandbox."""
     return {
         "state": state,
         "bootstrap": info.bootstrap,

@@ -86,7 +86,6 @@ def run_restart(console: Console, args: Args) -> ExitStatus:
 
 
 def run_wipe(console: Console, args: Args) -> ExitStatus:
-    """A new disk."""
     from kafkatools.sandbox.cluster import DEAD
 
     node_id = _node_id(args)

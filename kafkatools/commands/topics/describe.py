@@ -164,7 +164,6 @@ class View:
         return any("min-isr" in report for report in self._reports)
 
     def show(self, console: Console, topic: TopicDescription, settings: Settings) -> None:
-        """Prints one topic."""
         partitions: Sequence[PartitionDescription] = topic.partitions
         if self._reports:
             minimum = settings.min_in_sync

@@ -229,8 +229,6 @@ def between(low: float, high: float) -> Validator:
 
 
 def one_of(*choices: str) -> Validator:
-    """One of these words."""
-
     def check(value: Value) -> str | None:
         return None if value in choices else f"String must be one of: {', '.join(choices)}"
 

@@ -68,12 +68,10 @@ class PartitionSet:
         return bool(self._partitions)
 
     def add(self, partition: TopicPartition) -> None:
-        """Add a partition."""
         self._partitions.setdefault(partition)
         self._buckets = _buckets_for(len(self._partitions), self._buckets)
 
     def remove(self, partition: TopicPartition) -> None:
-        """Remove a partition."""
         self._partitions.pop(partition, None)
 
     def first(self) -> TopicPartition:

@@ -246,7 +246,6 @@ def _merged(ranges: Iterable[tuple[int, int]]) -> Ranges:
 
 
 def _others(ranges: Ranges) -> Ranges:
-    """All other characters."""
     found, start = [], 0
     for first, last in ranges:
         if start < first:

@@ -83,7 +83,6 @@ class BodyReader:
         return None if size < 0 else str(self.slice(size), "utf-8", "replace")
 
     def uuid(self) -> uuid.UUID:
-        """Read a topic id."""
         return uuid.UUID(bytes=bytes(self.slice(16)))
 
     def skip_tags(self) -> None:

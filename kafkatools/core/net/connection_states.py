@@ -82,8 +82,6 @@ class NodeState:
 
 
 class ConnectionStates:
-    """States by node id."""
-
     def __init__(self, reconnect: ExponentialBackoff, setup_timeout: ExponentialBackoff) -> None:
         self._reconnect = reconnect
         self._setup_timeout = setup_timeout

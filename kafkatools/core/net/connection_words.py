@@ -50,7 +50,6 @@ def receive_failure(name: str, error: KafkaError) -> KafkaError:
 
 
 def lost(name: str, channel: Channel, problem: OSError, step: str) -> KafkaError:
-    """The connection broke."""
     if not channel.has_received:  # how a TLS server hangs up on plain text
         return end_of_stream(name, channel, step)
     return Disconnected(f"Connection to {name} lost: {problem.strerror or problem}")

@@ -41,7 +41,6 @@ class InFlightRequests(Generic[R]):
         return queue[0] if queue else None
 
     def newest(self, node: int) -> R | None:
-        """The request sent last."""
         queue = self._requests.get(node)
         return queue[-1] if queue else None
 

@@ -89,7 +89,6 @@ class ClusterView:
         return None if self.controller_id is None else self.nodes.get(self.controller_id)
 
     def partition(self, topic: str, partition: int) -> PartitionView | None:
-        """One partition."""
         found = self.topics.get(topic)
         return None if found is None else found.partitions.get(partition)
 
@@ -163,7 +162,6 @@ class Metadata:
 
     @property
     def cluster(self) -> ClusterView:
-        """The present view."""
         return self._cluster
 
     @property

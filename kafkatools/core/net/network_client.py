@@ -96,8 +96,6 @@ class _InFlight(InFlightRequest):
 
 
 class NetworkClient:
-    """See the module."""
-
     def __init__(
         self,
         config: Config,
@@ -148,7 +146,6 @@ class NetworkClient:
         self._extra_nodes[node.id] = node
 
     def known_node(self, node: int) -> Node | None:
-        """A node's address."""
         return self._extra_nodes.get(node) or self.metadata.cluster.node(node)
 
     def ready(self, node: int, now_ms: int) -> bool:
@@ -175,7 +172,6 @@ class NetworkClient:
         )
 
     def connection_error(self, node: int) -> KafkaError | None:
-        """Why."""
         return self.connection_states.error(node)
 
     def poll_delay_ms(self, node: int, now_ms: int) -> int:

@@ -21,9 +21,7 @@ class Transport(Protocol):
     """A connection that never blocks."""
 
     @property
-    def socket(self) -> socket.socket:
-        """What a selector watches."""
-        ...
+    def socket(self) -> socket.socket: ...
 
     def connect(self) -> bool:
         """Begin to connect; True when that is done at once. Raises OSError."""
@@ -75,7 +73,6 @@ class PlaintextTransport:
 
     @property
     def socket(self) -> socket.socket:
-        """The socket."""
         return self._socket
 
     def connect(self) -> bool:
@@ -94,11 +91,9 @@ class PlaintextTransport:
             raise OSError(result, os.strerror(result))
 
     def handshake(self) -> int:
-        """Plain TCP has none."""
         return 0
 
     def recv_into(self, buffer: memoryview) -> int | None:
-        """One recv."""
         try:
             return self._socket.recv_into(buffer)
         except (BlockingIOError, InterruptedError):
@@ -112,14 +107,12 @@ class PlaintextTransport:
             return 0
 
     def sendfile(self, file_descriptor: int, position: int, count: int) -> int:
-        """One sendfile."""
         try:
             return os.sendfile(self._socket.fileno(), file_descriptor, position, count)
         except (BlockingIOError, InterruptedError):
             return 0
 
     def close(self) -> None:
-        """Close the socket."""
         self._socket.close()
 
 

@@ -37,7 +37,6 @@ def share(part: float, whole: float) -> str:
 
 
 def span(milliseconds: float) -> str:
-    """A length of time."""
     for unit, factor in _SPANS:
         if milliseconds >= factor:
             return f"{_short(milliseconds / factor)} {unit}"

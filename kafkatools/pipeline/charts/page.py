@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from html import escape
+from importlib.resources import files
 
 from kafkatools.pipeline.charts import svg
 from kafkatools.pipeline.charts.figures import count, exact, moment, share, size, span
@@ -14,7 +15,6 @@ from kafkatools.pipeline.charts.profile_data import (
     Profile,
     SizeBucket,
 )
-from kafkatools.pipeline.charts.style import CSS
 
 _SHOWN_BARS = 24
 _SHOWN_ROWS = 1000
@@ -22,13 +22,13 @@ _UNITS = (("second", 1000), ("minute", 60_000), ("hour", 3_600_000), ("day", 86_
 
 
 def profile_page(profile: Profile) -> str:
-    """The whole file."""
     body = "\n".join([*_head(profile), *_sections(profile)])
+    css = (files("kafkatools.pipeline.charts") / "page.css").read_text("utf-8")
     made = f"Made by kt pipeline profile, {moment(profile.made_ms)} UTC. All times are UTC."
     return (
         '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        f"<title>{escape(profile.source)} – Kafka profile</title>\n<style>{CSS}</style>\n</head>\n"
+        f"<title>{escape(profile.source)} – Kafka profile</title>\n<style>\n{css}</style>\n</head>\n"
         f"<body>\n<main>\n{body}\n<footer>{made}</footer>\n</main>\n</body>\n</html>\n"
     )
 

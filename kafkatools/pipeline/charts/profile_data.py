@@ -53,7 +53,6 @@ class KeyFigures:
 
     @property
     def name(self) -> str:
-        """The key for people."""
         return f"{self.topic} · {key_text(self.key)}" if self.topic else key_text(self.key)
 
 

@@ -40,7 +40,6 @@ def ensure_installed() -> None:
 
 
 def read_schema(path: str) -> RegisteredSchema:
-    """A schema file (.avsc)."""
     try:
         with open(path, encoding="utf-8") as file:
             return RegisteredSchema(file.read(), "AVRO")
@@ -95,8 +94,6 @@ def _without_logical(schema: Schema) -> Schema:
 
 
 class _Types:
-    """Walks a parsed schema."""
-
     def __init__(self, named: Mapping[str, dict[str, Schema]]) -> None:
         self._named = named
 

@@ -51,7 +51,6 @@ class Difference(NamedTuple):
     problem: str
 
     def text(self) -> str:
-        """One line."""
         return f"{self.uri}: {self.item}: {self.problem}"
 
 

@@ -42,7 +42,6 @@ class Damage:
     reason: str
 
     def text(self) -> str:
-        """One line for people."""
         return f"{self.file} at byte {self.position}: {self.reason} ({self.length} bytes lost)"
 
 

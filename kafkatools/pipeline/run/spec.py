@@ -77,8 +77,6 @@ class Source:
 
 @dataclass(frozen=True)
 class Sink:
-    """Where the rows go."""
-
     uri: Uri
     mode: str | None = None
     options: Mapping[str, str] = field(default_factory=dict)

@@ -137,7 +137,6 @@ class Numbers:
         self._rows = end
 
     def take(self, rows: int) -> pa.Array:
-        """The finished column."""
         taken = self._finish(self._items, rows)
         self._spares.give(self._items)
         self._items, self._rows = self._spares.take(_FIRST_ROWS), 0
@@ -179,7 +178,6 @@ class Constant:
         """Nothing is kept."""
 
     def take(self, rows: int) -> pa.Array:
-        """The column."""
         if len(self._made) < rows:
             self._made = pa.repeat(pa.scalar(self._value, self._type), max(rows, _FIRST_ROWS))
         return self._made.slice(0, rows)
@@ -202,7 +200,6 @@ class Cells:
 
     @property
     def size_bytes(self) -> int:
-        """Bytes so far."""
         return self._state[kernel.COLUMN_BYTES]
 
     def add(self, chunk: Chunk) -> None:
@@ -234,7 +231,6 @@ class Cells:
         self._bytes = larger
 
     def take(self, rows: int) -> pa.Array:
-        """The finished column."""
         nulls, size = self._state[kernel.COLUMN_NULLS], self._state[kernel.COLUMN_BYTES]
         buffers = [
             pa.py_buffer(self._validity) if nulls else None,
@@ -310,7 +306,6 @@ class Headers:
         self._listed = array("q", bytes(8 * kernel.PLACE_WIDTH * max(count, 2 * _HEADER_PLACES)))
 
     def take(self, rows: int) -> pa.Array:
-        """The finished column."""
         nulls, total = self._state[kernel.COLUMN_NULLS], self._state[kernel.COLUMN_BYTES]
         entries = pa.StructArray.from_arrays(
             [self._names.take(total), self._values.take(total)], fields=list(self._type.value_type)

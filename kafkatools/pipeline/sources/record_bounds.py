@@ -48,7 +48,6 @@ class RecordBounds:
 
     @property
     def has_timestamps(self) -> bool:
-        """Whether timestamps matter."""
         return self.start_timestamp_ms > MIN_LONG or self.end_timestamp_ms < MAX_LONG
 
     def takes(self, topic: str, partition: int) -> bool:
@@ -58,7 +57,6 @@ class RecordBounds:
         return self.partitions is None or partition in self.partitions
 
     def within(self, other: RecordBounds) -> RecordBounds:
-        """What both want."""
         topics = other.topics if self.topics is None else self.topics
         if self.topics is not None and other.topics is not None:
             topics = self.topics & other.topics

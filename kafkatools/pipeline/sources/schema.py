@@ -70,7 +70,6 @@ ERROR_COLUMNS = {
 
 
 def spark_schema(include_headers: bool = False, include_metadata: bool = False) -> StructType:
-    """The schema of records."""
     columns = dict(RECORD_COLUMNS)
     if include_headers:
         columns |= HEADER_COLUMNS

@@ -32,7 +32,6 @@ class Entities(NamedTuple):
 
     @property
     def name(self) -> str | None:
-        """The first name."""
         return self.names[0] if self.names else None
 
 

@@ -49,7 +49,6 @@ class Finding(NamedTuple):
 
     @property
     def message(self) -> str:
-        """It in words."""
         where = f"group {self.group_id}" + (f", {self.topic}-{self.partition}" if self.topic is not None else "")
         value = self.value
         if self.condition.is_time and isinstance(value, int):

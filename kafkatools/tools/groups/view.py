@@ -48,7 +48,6 @@ class GroupView(NamedTuple):
 
     @property
     def group_id(self) -> str:
-        """Its name."""
         return self.description.group_id
 
 
@@ -124,7 +123,6 @@ def group_json(view: GroupView) -> dict[str, object]:
 
 
 def partition_json(row: PartitionRow) -> dict[str, object]:
-    """A partition in JSON."""
     member = row.member
     return {
         "topic": row.topic,
@@ -142,7 +140,6 @@ def partition_json(row: PartitionRow) -> dict[str, object]:
 
 
 def member_json(member: MemberDescription) -> dict[str, object]:
-    """A member in JSON."""
     return {
         "consumer_id": member.member_id,
         "group_instance_id": member.group_instance_id,

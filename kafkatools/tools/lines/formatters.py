@@ -43,8 +43,6 @@ def _bytes(text: str) -> bytes:
 
 
 class MessageFormatter(Protocol):
-    """Turns records into bytes."""
-
     def write(self, out: bytearray, fetched: FetchedColumns, on_error: OnError) -> int:
         """Appends the records; returns how many were dealt with.
 
@@ -54,10 +52,7 @@ class MessageFormatter(Protocol):
 
 
 class NoOpFormatter:
-    """Prints nothing: for measuring."""
-
     def write(self, out: bytearray, fetched: FetchedColumns, on_error: OnError) -> int:
-        """Counts."""
         return fetched.columns.count
 
 

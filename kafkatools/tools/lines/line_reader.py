@@ -99,8 +99,6 @@ PLAIN_LINES = LineFormat()
 
 
 class LineRecord(NamedTuple):
-    """A line taken apart."""
-
     key: bytes | None
     value: bytes | None
     headers: tuple[tuple[str, bytes | None], ...]

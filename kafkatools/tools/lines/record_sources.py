@@ -98,11 +98,9 @@ class OnePartition:
         """Do nothing: the partition is fixed."""
 
     def is_assigned(self) -> bool:
-        """At once."""
         return True
 
     def partitions(self) -> Iterable[TopicPartition]:
-        """The one partition."""
         return self._consumer.assignment()
 
     def has_topics(self) -> bool:
@@ -120,20 +118,16 @@ class FollowedTopics:
         self._follower = TopicFollower(consumer, wanted.topic, wanted.takes)
 
     def start(self, *, to_end: bool) -> None:
-        """Assigns what is there."""
         if not self._follower.start():
             _tell_missing(self._note, self._wanted, to_end)
 
     def follow(self) -> None:
-        """Assigns what has appeared."""
         self._follower.maybe_assign_new()
 
     def is_assigned(self) -> bool:
-        """At once."""
         return True
 
     def partitions(self) -> Iterable[TopicPartition]:
-        """What is assigned."""
         return self._consumer.assignment()
 
     def has_topics(self) -> bool:

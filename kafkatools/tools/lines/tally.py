@@ -74,7 +74,6 @@ class Tally:
         self._in_lines = 0
 
     def succeeded(self, count: int) -> None:
-        """Records were acknowledged."""
         with self._lock:
             for lines in self._lost_lines.values():
                 lines.is_over = True

@@ -72,7 +72,6 @@ class Board:
             return list(self._events)[:number]
 
     def points(self) -> list[Point]:
-        """The history."""
         with self._lock:
             return list(self._points)
 

@@ -288,7 +288,6 @@ class _TopicSettings:
         self._asked_ms: int | None = None
 
     def questions(self, topics: Iterable[TopicDescription], now_ms: int) -> list[Question]:
-        """One question, or none."""
         if self._asked_ms is None or now_ms - self._asked_ms > _SETTINGS_AGE_MS:
             self._asked_ms = now_ms
             wanted = [topic.name for topic in topics]

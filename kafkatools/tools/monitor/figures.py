@@ -60,7 +60,6 @@ def local_time(time_ms: int) -> str:
 
 
 def stamp(time_ms: int) -> str:
-    """A time for logs."""
     from datetime import UTC, datetime
 
     return datetime.fromtimestamp(time_ms / 1000, UTC).astimezone().isoformat(timespec="seconds")

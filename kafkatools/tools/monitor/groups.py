@@ -47,7 +47,6 @@ class GroupQuestions:
         self._offsets: dict[str, dict[TopicPartition, tuple[int, int | None]]] = {}
 
     def questions(self) -> list[Question]:
-        """All of them."""
         found: list[Question] = []
         for kind, takes in _KINDS.items():
             by_node: dict[int, list[str]] = {}

@@ -63,8 +63,6 @@ class ReplicaRow(TypedDict):
 
 
 class QuorumRow(TypedDict):
-    """The metadata quorum."""
-
     leader: int
     epoch: int
     high_watermark: int
@@ -72,7 +70,6 @@ class QuorumRow(TypedDict):
 
 
 def view_json(view: ClusterView, findings: Sequence[str], unknowns: Sequence[str]) -> dict[str, object]:
-    """All of it."""
     return {
         **head_json(view),
         "brokers": brokers_json(view),
@@ -184,7 +181,6 @@ def topic_json(topic: TopicView) -> dict[str, object]:
 
 
 def partition_json(part: PartitionView) -> dict[str, object]:
-    """A partition."""
     return {
         "topic": part.topic,
         "partition": part.partition,
@@ -251,7 +247,6 @@ def group_json(group: GroupView) -> dict[str, object]:
 
 
 def events_json(events: Iterable[Event]) -> list[dict[str, object]]:
-    """Events, in their order."""
     return [
         {
             "time": event.time_ms,
@@ -267,7 +262,6 @@ def events_json(events: Iterable[Event]) -> list[dict[str, object]]:
 
 
 def problems_json(problems: Iterable[Problem]) -> list[dict[str, object]]:
-    """What was not told."""
     return [
         {"broker": one.broker if one.broker >= 0 else None, "what": one.what, "error": one.error} for one in problems
     ]

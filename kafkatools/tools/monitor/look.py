@@ -75,7 +75,6 @@ class Nodes(NamedTuple):
 
     @property
     def ids(self) -> set[int]:
-        """All of them."""
         return {node.id for node in self.nodes}
 
 

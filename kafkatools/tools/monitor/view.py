@@ -44,7 +44,6 @@ class BrokerView(NamedTuple):
 
     @property
     def log_bytes(self) -> int | None:
-        """What its replicas take."""
         if self.log_dirs is None:
             return None
         return sum(replica.size_bytes for path in self.log_dirs for replica in path.replicas)
@@ -76,7 +75,6 @@ class PartitionView(NamedTuple):
 
     @property
     def preferred_leader(self) -> int:
-        """The first replica."""
         return self.replicas[0] if self.replicas else NOBODY
 
     @property
@@ -185,7 +183,6 @@ class Problem(NamedTuple):
 
     @property
     def message(self) -> str:
-        """It in words."""
         who = "" if self.broker == NOBODY else f"broker {self.broker}: "
         return f"{who}{self.what}: {self.error}"
 
@@ -247,7 +244,6 @@ class ClusterView(_Found):
 
     @cached_property
     def by_partition(self) -> dict[TopicPartition, PartitionView]:
-        """All partitions by name."""
         return {(part.topic, part.partition): part for topic in self.topics for part in topic.partitions}
 
     @property

@@ -41,7 +41,6 @@ class Figures(NamedTuple):
         return ratio(float(self.latency_sum_ms), self.records)
 
     def window_line(self) -> str:
-        """A line of progress."""
         return (
             f"{self.records} records sent, {java_fixed(self.records_per_sec, 1)} records/sec "
             f"({java_fixed(self.mb_per_sec, 2)} MB/sec), {java_fixed(self.avg_latency_ms, 1)} ms avg latency, "
@@ -77,7 +76,6 @@ class LatencyStats:
 
     @property
     def records(self) -> int:
-        """Acknowledged so far."""
         return self._records
 
     def record(self, count: int, size_bytes: int, latency_ms: int, now_ms: int) -> None:
@@ -108,7 +106,6 @@ class LatencyStats:
         self._window = [0, 0, 0, 0]
 
     def total(self, now_ms: int) -> Figures:
-        """Everything since the start."""
         return Figures(
             self._records,
             self._bytes,

@@ -26,8 +26,6 @@ _LETTERS = bytes(65 + number % 26 for number in range(234)) + bytes(range(65, 87
 
 
 class Payloads(Protocol):
-    """Where values come from."""
-
     def rows(self, sent: int, most: int) -> RowColumns:
         """The next rows, at least one and at most `most`, when `sent` went before."""
 

@@ -74,7 +74,6 @@ class Journal:
         return not left
 
     def close(self) -> None:
-        """Gives the lock back."""
         os.close(self._lock)
 
     def _fields(self, record: Record) -> dict[str, object]:
@@ -120,8 +119,6 @@ class _ReplicaFields(TypedDict):
 
 
 class _RecordFields(TypedDict):
-    """The journal's file."""
-
     version: int
     settings: list[_SettingFields]
     replicas: list[_ReplicaFields]

@@ -95,7 +95,6 @@ def with_rate(settings: Collection[Setting], rate: int) -> tuple[Setting, ...]:
 
 
 def rates_of(settings: Collection[Setting]) -> list[Setting]:
-    """Those of brokers."""
     return [one for one in settings if one.kind == BROKER]
 
 

@@ -144,7 +144,6 @@ def present_log_dirs(admin: AdminClient, replicas: Collection[Replica]) -> dict[
 
 
 def replicas_of(placement: Mapping[TopicPartition, Iterable[int]]) -> list[Replica]:
-    """All replicas of partitions."""
     return [
         Replica(topic, partition, broker) for (topic, partition), brokers in placement.items() for broker in brokers
     ]

@@ -122,7 +122,6 @@ class Moves:
         }
 
     def progress(self) -> Progress:
-        """The figures now."""
         total = sum(self._sizes[key] * len(job.added) for key, job in self.jobs.items() if key not in self.failed)
         moved = sum(count for (key, _), count in self._copied.items() if key not in self.failed)
         return Progress(min(moved, total), total, len(self.waiting), len(self.moving), len(self.done), len(self.failed))

@@ -33,8 +33,6 @@ class PlanRefused(ValueError):
 
 
 class Broker(NamedTuple):
-    """A live broker."""
-
     id: int
     rack: str | None = None
 
@@ -51,7 +49,6 @@ class Partition(NamedTuple):
 
     @property
     def key(self) -> TopicPartition:
-        """Topic and number."""
         return self.topic, self.partition
 
 
@@ -255,7 +252,6 @@ class _Layout:
         self._note(key, broker)
 
     def remove(self, key: TopicPartition, broker: int) -> None:
-        """One replica less."""
         self.replicas[key].remove(broker)
         self._forget(key, broker)
 

@@ -138,7 +138,6 @@ def _carry_out(session: Session, plan: GroupPlan) -> GroupPlan:
 
 
 def _show(session: Session, plans: Sequence[GroupPlan]) -> None:
-    """GroupOffsetsResetter.printOffsetsToReset."""
     rows = [
         (plan.group_id, key, None if new is None else new.offset) for plan in plans for key, new in plan.offsets.items()
     ]

@@ -73,7 +73,6 @@ class Authenticator:
             )
 
     def forget(self, node: int) -> None:
-        """The connection is gone."""
         self._waiting.discard(node)
         self._exchanges.pop(node, None)
 

@@ -120,7 +120,6 @@ def _tokens(text: str) -> Iterator[_Token]:
 
 
 def _skip(text: str, position: int) -> int:
-    """Past blanks and comments."""
     while position < len(text):
         if text[position] <= " ":
             position += 1

@@ -35,8 +35,6 @@ class KeyEntry(NamedTuple):
 
 
 class JavaKeyStore(NamedTuple):
-    """What a file holds."""
-
     keys: tuple[KeyEntry, ...]
     certificates: tuple[bytes, ...]
 

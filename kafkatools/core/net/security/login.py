@@ -31,8 +31,6 @@ _EXTENSION = re.compile(r"[A-Za-z]+")
 
 
 class Login(Protocol):
-    """Credentials."""
-
     mechanism: str
 
     def is_ready(self) -> bool:
@@ -52,11 +50,9 @@ class StaticLogin:
         self._make = make
 
     def is_ready(self) -> bool:
-        """At once."""
         return True
 
     def start(self) -> Mechanism:
-        """A new exchange."""
         return self._make()
 
 

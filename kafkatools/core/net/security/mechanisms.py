@@ -15,8 +15,6 @@ _SEPARATOR = "\x01"
 
 
 class Mechanism(Protocol):
-    """One exchange."""
-
     name: str
 
     @property

@@ -12,5 +12,4 @@ _log = logging.getLogger(LOGGER)
 
 
 def warn(message: str) -> None:
-    """Say it."""
     _log.warning("%s", message)

@@ -123,7 +123,6 @@ class SourceOptions:
 
     @property
     def is_committed_only(self) -> bool:
-        """Whether isolation.level is read_committed."""
         return self.settings.get("isolation.level") == "read_committed"
 
 

@@ -29,7 +29,6 @@ class KtDataSource(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """The format's name."""
         return "kt"
 
     def schema(self) -> StructType:
@@ -68,8 +67,6 @@ class KtDataSource(DataSource):
 
 
 class LiveReader(DataSourceReader):
-    """A batch query."""
-
     def __init__(self, schema: StructType, options: SourceOptions) -> None:
         self._schema = schema
         self._options = options

@@ -123,7 +123,6 @@ class LiveStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Nothing is kept anywhere but in the checkpoint."""
 
     def stop(self) -> None:
-        """Ends the connections."""
         self._cluster.close()
 
     # --- where

@@ -97,7 +97,6 @@ class PartitionTransactions:
     unsure: frozenset[str] = frozenset()
 
     def within(self, file: LogFile) -> FileTransactions:
-        """What concerns one segment."""
         behind: tuple[LogFile, ...] = ()
         if file.url in self.unsure:
             behind = self.files[next(i for i, each in enumerate(self.files) if each.url == file.url) :]

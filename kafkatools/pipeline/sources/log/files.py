@@ -67,7 +67,6 @@ class LogFile:
 
     @property
     def directory(self) -> str:
-        """Where the segment lies."""
         return storage.split(self.url)[0]
 
     def beside(self, suffix: str) -> str:

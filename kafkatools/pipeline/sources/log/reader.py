@@ -80,7 +80,6 @@ class _SplitReader:
     # -- tables --
 
     def records(self) -> Iterator[pa.RecordBatch]:
-        """One row a record."""
         split = self._split
         rows = ArrowRows(self._schema, split.file.topic, split.file.partition, split.bounds)
         for section in self._sections(checks=True):
@@ -98,7 +97,6 @@ class _SplitReader:
         self.report.first_offset, self.report.last_offset = rows.first_offset, rows.last_offset
 
     def errors(self) -> Iterator[pa.RecordBatch]:
-        """One row a damage."""
         from pyspark.sql.types import StructType
 
         from kafkatools.pipeline.sources.log.tables import damage_rows
@@ -112,7 +110,6 @@ class _SplitReader:
             yield damage_rows(schema, file.topic, file.partition, self.report.damages)
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        """One row a batch."""
         from kafkatools.pipeline.sources.log.tables import BatchRows
 
         rows = BatchRows(self._schema, self._split.file)

@@ -58,15 +58,12 @@ class KafkaLogDataSource(DataSource):
 
 
 class LogReader(DataSourceReader):
-    """One query's reader."""
-
     def __init__(self, options: LogOptions, schema: StructType) -> None:
         self._options = options
         self._schema = schema
         self._pushed = options.bounds
 
     def partitions(self) -> Sequence[InputPartition]:
-        """The tasks."""
         from kafkatools.pipeline.sources.log.files import find_log_files
         from kafkatools.pipeline.sources.log.splits import make_tasks
 

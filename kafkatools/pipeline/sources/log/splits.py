@@ -52,7 +52,6 @@ class LogSplit:
 
     @property
     def size_bytes(self) -> int:
-        """How much is read."""
         return self.end_position - self.start_position
 
     @property

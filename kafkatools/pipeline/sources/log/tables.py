@@ -29,7 +29,6 @@ _ROWS_AT_ONCE = 1 << 14
 
 
 def damage_rows(schema: StructType, topic: str, partition: int, damages: Sequence[Damage]) -> pa.RecordBatch:
-    """One row a damage."""
     columns = {
         "topic": [topic] * len(damages),
         "partition": [partition] * len(damages),

@@ -1,6 +1,3 @@
-"""The script of the page: asks for /view.json every interval and draws what it says. No libraries, no network."""
-
-SCRIPT = r"""
 'use strict';
 (() => {
 const byId = (id) => document.getElementById(id);
@@ -283,4 +280,3 @@ byId('topics').addEventListener('click', (event) => {
 for (const id of ['find', 'internal']) byId(id).addEventListener('input', () => { if (last) drawTopics(last); });
 ask();
 })();
-"""
