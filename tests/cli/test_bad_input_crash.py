@@ -225,3 +225,26 @@ def test_output_that_cannot_be_written(tmp_path: pathlib.Path, broker: Broker, c
     assert ran.returncode == 1, lines
     assert os.path.getsize(tmp_path / "out") <= 4096
     assert sum("File too large" in line for line in lines) == 1, lines
+
+
+def test_a_foreign_record_in_the_topic_of_transactions_is_reported(tmp_path: pathlib.Path, broker: Broker) -> None:
+    """Only the client id of Kafka's tools may write there; the coordinator goes on, and says where the record is."""
+    server = broker({"transaction.state.log.num.partitions": "1"})
+    create(server, tmp_path)
+    produce = ("console-producer", "--bootstrap-server", server.bootstrap)
+    transaction = (*produce, "--topic", "t", "--command-property", "transactional.id=x")
+    assert kt_process(tmp_path, *transaction, stdin=b"a\n").returncode == 0
+    foreign = (*produce, "--topic", "__transaction_state", "--command-property", "client.id=__admin_client")
+    foreign += ("--reader-property", "parse.key=true", "--reader-property", "key.separator=,")
+    ran = kt_process(tmp_path, *foreign, stdin=b"k,not of a coordinator\n")
+    assert ran.returncode == 0, ran.stderr.decode()
+    server.stop()
+    server.start()
+    assert kt_process(tmp_path, *transaction, stdin=b"b\n").returncode == 0
+    assert server.values("t") == [b"a", b"b"]
+    told = [line for line in (tmp_path / "broker0" / "log").read_text().splitlines() if "__transaction_state-0" in line]
+    assert len(told) == 1
+    assert told[0].endswith(
+        "__transaction_state-0 holds what no coordinator has written; it is passed over: "
+        "Could not read version from key's buffer."
+    )

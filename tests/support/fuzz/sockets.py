@@ -22,7 +22,7 @@ from support.broker_client import BrokerClient, batch
 from support.fuzz.answers import Finding, decode_answer
 from support.fuzz.courses import Failure, Tally
 from support.fuzz.frames import FrameMaker
-from support.fuzz.in_process import REFUSED, SETTINGS, STALL_MS, fresh_directory
+from support.fuzz.in_process import SETTINGS, STALL_MS, fresh_directory, is_expected
 from support.fuzz.messages import Memory
 from support.fuzz.mutants import QuickRandom
 
@@ -314,6 +314,6 @@ def _finish(tally: Tally, healthy: HealthyClient, log: pathlib.Path, figures: di
         tally.failures.append(Failure("", SOCKET, str(finding), []))
     figures["healthy"] = (healthy.exchanges, round(healthy.longest_ms))
     lines = log.read_text().splitlines()
-    told = [line for line in lines if line and " INFO " not in line and REFUSED not in line]
+    told = [line for line in lines if line and " INFO " not in line and not is_expected(line)]
     if told:
         tally.failures.append(Failure("", SOCKET, f"the broker reported: {told[:5]}", []))

@@ -17,6 +17,7 @@ from kafkatools.core.broker.replicas.partition import Partition
 from kafkatools.core.errors import CoordinatorNotAvailable, KafkaError, KafkaStorageError
 from kafkatools.core.java.hashes import signed, string_hash
 from kafkatools.core.log.producers.append import AppendOrigin
+from kafkatools.core.protocol.schemas.errors import RecordFormatError
 
 if TYPE_CHECKING:
     from kafkatools.core.records.batch import RecordBatch
@@ -107,6 +108,13 @@ def collect(read: Iterable[Read | None]) -> Generator[None, None, list[Read]]:
         else:
             found.append(value)
     return found
+
+
+def passed_over(partition: Partition, error: Exception) -> RecordFormatError:
+    """The report that a record or batch of a partition is passed over; it was not written by a coordinator."""
+    return RecordFormatError(
+        f"{partition.topic}-{partition.index} holds what no coordinator has written; it is passed over: {error}"
+    )
 
 
 def batches_of(partition: Partition) -> Iterator[RecordBatch]:

@@ -12,7 +12,13 @@ from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequenc
 from typing import Any, NamedTuple, Protocol
 
 from kafkatools.core.broker.coordinators.groups.replaced_offsets import Progress
-from kafkatools.core.broker.coordinators.internal_topic import InternalTopic, Record, batches_of, partition_for
+from kafkatools.core.broker.coordinators.internal_topic import (
+    InternalTopic,
+    Record,
+    batches_of,
+    partition_for,
+    passed_over,
+)
 from kafkatools.core.broker.metadata.controller.topics import NewTopic
 from kafkatools.core.broker.replicas.delayed_produce import ProduceStatus
 from kafkatools.core.broker.replicas.partition import Partition
@@ -172,7 +178,7 @@ def read_last_values(
         try:
             _take(batch, target, open_transactions)
         except KafkaError as error:
-            note_failure(error)
+            note_failure(passed_over(partition, error))
         size += batch.size_bytes
         if size >= SLICE_BYTES:
             size = 0

@@ -14,6 +14,7 @@ from kafkatools.core.broker.coordinators.internal_topic import (
     InternalTopic,
     batches_of,
     partition_for,
+    passed_over,
 )
 from kafkatools.core.broker.coordinators.share_state.share_state import Record, ShareKey, name_of
 from kafkatools.core.broker.metadata.controller.topics import NewTopic
@@ -83,7 +84,7 @@ class ShareStateTopic(InternalTopic):
                 for i in range(columns.count):
                     yield columns.offsets[i], *decode_record(columns.key(i) or b"", columns.value(i))
             except (KafkaError, RecordFormatError, UnknownRecordType) as error:
-                self._host.note_failure(error)
+                self._host.note_failure(passed_over(partition, error))
             if count % SLICE_BATCHES == 0:
                 yield None
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from kafkatools.core.broker.coordinators.groups.offsets_topic import OpenTransactions, read_last_values
 from kafkatools.core.broker.coordinators.host import Host
-from kafkatools.core.broker.coordinators.internal_topic import InternalTopic, Record, partition_for
+from kafkatools.core.broker.coordinators.internal_topic import InternalTopic, Record, partition_for, passed_over
 from kafkatools.core.broker.coordinators.transactions.log_records import transaction_of
 from kafkatools.core.broker.coordinators.transactions.transaction import Transaction
 from kafkatools.core.broker.metadata.controller.topics import NewTopic
@@ -91,6 +91,6 @@ class TransactionLog(InternalTopic):
                 name, entity = decode_record(key, value)
                 yield transaction_of(name.transactional_id, entity)
             except (RecordFormatError, UnknownRecordType, ValueError) as error:
-                note_failure(error)
+                note_failure(passed_over(partition, error))
             if count % SLICE_RECORDS == 0:
                 yield None
