@@ -139,7 +139,7 @@ class Tracer:
             return [self.plain(each) for each in value]
         if isinstance(value, uuid.UUID):
             return f"$id:{self.topic_ids.get(value, '?')}"
-        if isinstance(value, bytes):
+        if isinstance(value, bytes | memoryview):
             return value.hex()
         if isinstance(value, int) and not isinstance(value, bool):
             return int(value)

@@ -1,26 +1,20 @@
-"""Committed offsets of groups: fetch (many groups a request), alter, delete (KafkaAdminClient).
-
-OffsetFetch answers are read by hand: the partitions of a topic lie one after the other, and where none has metadata or
-an error they have all the same size, so a whole topic is unpacked at once. Layout: OffsetFetchResponse.json; a test
-holds it against the generated codec, version by version.
-"""
+"""Committed offsets of groups: fetch (many groups a request), alter, delete (KafkaAdminClient)."""
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from kafkatools.core.admin.client import AdminClient, error_of
 from kafkatools.core.admin.coordinators import CoordinatorRequest, ask_coordinators, one_key_each
-from kafkatools.core.errors import DecodeError, KafkaError
+from kafkatools.core.errors import KafkaError
 from kafkatools.core.group.metadata import OffsetAndMetadata
-from kafkatools.core.net.body_reader import BodyReader
 from kafkatools.core.net.requests import Answer
 from kafkatools.core.protocol.api_versions import ApiKey
+from kafkatools.core.protocol.messages import decode, response_type
 
 if TYPE_CHECKING:
-    from kafkatools.core.protocol.entities import Fields
+    from kafkatools.core.protocol.entities import Entity, Fields
 
 TopicPartition = tuple[str, int]
 
@@ -30,15 +24,7 @@ _NEWEST_COMMIT = 9
 _FIRST_FETCH_OF_MANY = 8
 _FIRST_FETCH_OF_ALL = 2
 _FIRST_STABLE_FETCH = 7
-_FIRST_FLEXIBLE_FETCH = ApiKey.OFFSET_FETCH.first_flexible_version
 _FIRST_FETCH_WITH_EPOCH = 5
-
-_INT16: Final = struct.Struct(">h")
-_INT32: Final = struct.Struct(">i")
-_PARTITION: Final = struct.Struct(">iqi")
-_PARTITION_V4: Final = struct.Struct(">iq")
-# A partition of a flexible version with empty metadata, no error and no tagged fields: 1, 0, 0 at its end.
-_PLAIN: Final = struct.Struct(">iqiBhB")
 
 
 class GroupOffsets(NamedTuple):
@@ -76,79 +62,30 @@ def fetch_offsets(
     }
 
 
-def read_offset_fetch(body: memoryview, version: int, group_id: str) -> Fields:
+def read_offset_fetch(body: memoryview, version: int, group_id: str) -> dict[str, GroupOffsets | KafkaError]:
     """An OffsetFetch response (versions 2 to 9): offsets or the error of each group. Raises DecodeError."""
-    reader = _Reader(body, version)
-    if version >= 3:
-        reader.position += 4
+    entity, _ = decode(response_type(ApiKey.OFFSET_FETCH, version), body)
     if version >= _FIRST_FETCH_OF_MANY:
-        found = dict(reader.group() for _ in range(reader.array_length(1)))
-        reader.skip_tags()
-        return found
-    offsets = reader.offsets()
-    error = error_of(reader.int16())
-    return {group_id: error or offsets}
+        return {
+            group.group_id: error_of(group.error_code) or _offsets(group.topics, version) for group in entity.groups
+        }
+    return {group_id: error_of(entity.error_code) or _offsets(entity.topics, version)}
 
 
-class _Reader(BodyReader):
-    __slots__ = ("layout",)
-    name = "OffsetFetch response"
-
-    def __init__(self, body: memoryview, version: int) -> None:
-        super().__init__(body, 0, flexible=version >= _FIRST_FLEXIBLE_FETCH)
-        self.layout = _PARTITION if version >= _FIRST_FETCH_WITH_EPOCH else _PARTITION_V4
-
-    def int16(self) -> int:
-        return self.unpack(_INT16)[0]
-
-    def string(self) -> str | None:
-        size = self.length(_INT16)
-        try:
-            return None if size < 0 else str(self.slice(size), "utf-8")
-        except UnicodeDecodeError:
-            raise DecodeError("OffsetFetch response holds a string that is not UTF-8") from None
-
-    def group(self) -> tuple[str, GroupOffsets | KafkaError]:
-        """A group of versions 8 and 9."""
-        group_id = self.string() or ""
-        offsets = self.offsets()
-        error = error_of(self.int16())
-        self.skip_tags()
-        return group_id, error or offsets
-
-    def offsets(self) -> GroupOffsets:
-        """The topics of one group; a partition without a commit (offset -1) is left out."""
-        found = GroupOffsets({}, {})
-        for _ in range(self.array_length(1)):
-            topic = self.string() or ""
-            count = self.array_length(1)
-            if not self._plain_partitions(topic, count, found):
-                for _ in range(count):
-                    self._partition(topic, found)
-            self.skip_tags()
-        return found
-
-    def _plain_partitions(self, topic: str, count: int, found: GroupOffsets) -> bool:
-        """Reads all partitions at once when they are plain; False, and nothing read, when they are not."""
-        size = count * _PLAIN.size
-        if not self.flexible or size > len(self.buffer) - self.position:
-            return False
-        rows = list(_PLAIN.iter_unpack(self.buffer[self.position : self.position + size]))
-        if any(row[3:] != (1, 0, 0) for row in rows):
-            return False
-        found.offsets.update({(topic, row[0]): OffsetAndMetadata(row[1], row[2]) for row in rows if row[1] >= 0})
-        self.position += size
-        return True
-
-    def _partition(self, topic: str, found: GroupOffsets) -> None:
-        index, offset, *epoch = self.unpack(self.layout)
-        metadata = self.string() or ""
-        error = error_of(self.int16())
-        self.skip_tags()
-        if error is not None:
-            found.errors[topic, index] = error
-        elif offset >= 0:
-            found.offsets[topic, index] = OffsetAndMetadata(offset, epoch[0] if epoch else -1, metadata)
+def _offsets(topics: Iterable[Entity], version: int) -> GroupOffsets:
+    """The topics of one group; a partition without a commit (offset -1) is left out."""
+    found = GroupOffsets({}, {})
+    for topic in topics:
+        name = topic.name
+        for part in topic.partitions:
+            error = error_of(part.error_code) if part.error_code else None
+            if error is not None:
+                found.errors[name, part.partition_index] = error
+            elif part.committed_offset >= 0:
+                epoch = part.committed_leader_epoch if version >= _FIRST_FETCH_WITH_EPOCH else -1
+                offset = OffsetAndMetadata(part.committed_offset, epoch, part.metadata or "")
+                found.offsets[name, part.partition_index] = offset
+    return found
 
 
 class AlteredOffsets(NamedTuple):

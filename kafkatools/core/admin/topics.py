@@ -119,7 +119,7 @@ def list_topics(admin: AdminClient) -> list[TopicListing]:
     """All topics, internal ones too, in the broker's order. Raises KafkaError."""
     response = admin.metadata_of(None, admin.deadline_ms())
     return [
-        TopicListing(topic.name, topic_id_text(getattr(topic, "topic_id", None)), bool(topic.is_internal))
+        TopicListing(topic.name, topic_id_text(getattr(topic, "topic_id", None)), getattr(topic, "is_internal", False))
         for topic in response.topics
         if topic.name is not None
     ]

@@ -28,7 +28,7 @@ from kafkatools.core.consumer.fetch_messages import (
 from kafkatools.core.consumer.fetch_session import FetchRequestData, FetchSessionHandler
 from kafkatools.core.consumer.subscription import FetchPosition, LeaderAndEpoch, SubscriptionState, TopicPartition
 from kafkatools.core.errors import KafkaError, error_for_code
-from kafkatools.core.net.body_reader import NodeEndpoint
+from kafkatools.core.net.metadata import NodeEndpoint
 from kafkatools.core.records.layout import HEADER_SIZE, LOG_OVERHEAD, SMALLEST_OVERHEAD
 
 OFFSET_OUT_OF_RANGE = 1

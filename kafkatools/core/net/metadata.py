@@ -18,7 +18,6 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import Any, NamedTuple
 
 from kafkatools.core.errors import NONE, KafkaError, error_for_code, error_from_code
-from kafkatools.core.net.body_reader import NodeEndpoint
 from kafkatools.core.net.connection_states import ExponentialBackoff
 
 FIRST_VERSION_WITH_RELIABLE_EPOCHS = 9
@@ -32,6 +31,15 @@ class Node(NamedTuple):
     host: str
     port: int
     rack: str | None = None
+
+
+class NodeEndpoint(NamedTuple):
+    """The address of a new leader in a response (KIP-951)."""
+
+    node_id: int
+    host: str
+    port: int
+    rack: str | None
 
 
 class PartitionView(NamedTuple):

@@ -3,18 +3,27 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from kafkatools.core.config import Config
 from kafkatools.core.errors import DecodeError, RebootstrapRequired, UnsupportedVersion
+from kafkatools.core.net.bodies import throttle_ms_of
 from kafkatools.core.net.metadata import Metadata, response_error
-from kafkatools.core.net.metadata_messages import MAX_VERSION, decode_metadata_response, encode_metadata_request
 from kafkatools.core.protocol.api_versions import ApiKey
+from kafkatools.core.protocol.messages import decode, encode_fields, request_type, response_type
 
 if TYPE_CHECKING:
     from kafkatools.core.net.network_client import ClientResponse, NetworkClient
 
 _log = logging.getLogger(__name__)
+
+
+def metadata_request(fields: Mapping[str, object], version: int) -> bytes:
+    """The body of a request. Version 0 has an empty list for "all topics"; versions before 4 always allow creation."""
+    if version == 0 and fields["topics"] is None:
+        fields = {**fields, "topics": ()}
+    return encode_fields(request_type(ApiKey.METADATA, version), fields)
 
 
 class MetadataUpdater:
@@ -81,9 +90,8 @@ class MetadataUpdater:
         request = ClientRequest(
             node,
             ApiKey.METADATA,
-            lambda version: [encode_metadata_request(fields, version)],
+            lambda version: [metadata_request(fields, version)],
             lambda response: self._handle_response(response, now_ms),
-            max_version=MAX_VERSION,
             decode=False,
         )
         try:
@@ -103,12 +111,12 @@ class MetadataUpdater:
             self._metadata.failed_update(now_ms)
             return
         try:
-            answer = decode_metadata_response(response.body, response.api_version)
+            answer = decode(response_type(ApiKey.METADATA, response.api_version), response.body)[0]
         except DecodeError as broken:
             _log.warning("%s", broken)
             self._metadata.failed_update(now_ms)
             return
-        self._client.throttle(node, answer.throttle_time_ms, now_ms)
+        self._client.throttle(node, throttle_ms_of(answer), now_ms)
         error = response_error(answer)
         if isinstance(error, RebootstrapRequired) and self._rebootstraps:
             self._rebootstrap(now_ms)

@@ -33,6 +33,7 @@ cdef bint _is_in_range(long long number, int kind) noexcept
 cdef void _put_number(unsigned char* data, Py_ssize_t position, unsigned long long number, int size) noexcept
 
 cdef class Reader:
+    cdef object source
     cdef const unsigned char[::1] view
     cdef const unsigned char* data
     cdef readonly Py_ssize_t end

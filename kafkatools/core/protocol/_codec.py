@@ -50,6 +50,7 @@ _UUID = 9
 _STRING = 10
 _BYTES = 11
 _STRUCTURE = 12
+_RECORDS = 13
 # flags added to the kind
 _ARRAY = 32
 _NULLABLE = 64
@@ -67,7 +68,7 @@ KINDS = {
     "uuid": _UUID,
     "string": _STRING,
     "bytes": _BYTES,
-    "records": _BYTES,
+    "records": _RECORDS,
 }
 STRUCTURE = _STRUCTURE
 ARRAY = _ARRAY
@@ -75,7 +76,7 @@ NULLABLE = _NULLABLE
 
 NO_LIMIT = 1 << 62
 
-_SIZES = (0, 1, 1, 2, 4, 8, 2, 4, 8, 16, 0, 0, 0)
+_SIZES = (0, 1, 1, 2, 4, 8, 2, 4, 8, 16, 0, 0, 0, 0)
 _LAYOUTS = {
     code: struct.Struct(layout)
     for code, layout in zip(range(1, 9), (">?", ">b", ">h", ">i", ">q", ">H", ">I", ">d"), strict=True)
@@ -170,7 +171,7 @@ def _least_size(code: int, layout: Any, is_flexible: bool) -> int:
         return 1 if is_flexible else 4
     if kind == _STRUCTURE:
         return 1 if code & _NULLABLE else int(layout.least)
-    if kind in (_STRING, _BYTES):
+    if kind in (_STRING, _BYTES, _RECORDS):
         return 1 if is_flexible else 2 if kind == _STRING else 4
     return _SIZES[kind]
 
@@ -226,9 +227,10 @@ def _copied(data: Any, start: int, end: int) -> bytes:
 
 
 class Reader:
-    """A cursor on the bytes of one message."""
+    """A cursor on the bytes of one message. Records are not copied: they are a memoryview of the given bytes."""
 
     def __init__(self, data: Any, position: int, pause: Any, most_elements: int) -> None:
+        self.source = data
         self.view = data
         self.end = len(data)
         self.position = position
@@ -358,6 +360,8 @@ class Reader:
             return None
         start = self.position
         self.position = start + length
+        if kind == 13:
+            return memoryview(self.source)[start : start + length]
         data = _copied(self.data, start, start + length)
         if kind == 11:
             return data

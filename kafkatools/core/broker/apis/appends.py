@@ -33,7 +33,7 @@ from kafkatools.core.errors import (
     UnknownTopicId,
     UnsupportedCompressionType,
 )
-from kafkatools.core.net.body_reader import NodeEndpoint
+from kafkatools.core.net.metadata import NodeEndpoint
 from kafkatools.core.protocol.api_versions import ApiKey
 from kafkatools.core.protocol.definitions import MAX_STRING_BYTES
 from kafkatools.core.protocol.varints import read_unsigned_varint, skip_tagged_fields, unsigned_varint

@@ -22,7 +22,7 @@ from kafkatools.core.broker.replicas.fetch_session import FetchContext
 from kafkatools.core.broker.server.node_endpoints import encode_endpoints
 from kafkatools.core.broker.server.requests import DELAYED, CloseConnection, FileRegion, Part, Request, Response
 from kafkatools.core.errors import DecodeError, NotLeaderOrFollower, TopicAuthorizationFailed
-from kafkatools.core.net.body_reader import NodeEndpoint
+from kafkatools.core.net.metadata import NodeEndpoint
 from kafkatools.core.protocol.api_versions import ApiKey, is_flexible
 from kafkatools.core.protocol.varints import unsigned_varint
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from struct import Struct
 
-from kafkatools.core.net.body_reader import NodeEndpoint
+from kafkatools.core.net.metadata import NodeEndpoint
 from kafkatools.core.protocol.varints import unsigned_varint
 
 _INT32 = Struct(">i")

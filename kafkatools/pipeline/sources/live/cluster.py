@@ -243,7 +243,7 @@ def _topics(admin: AdminClient, names: Iterable[str] | None) -> dict[str, Partit
     found: dict[str, Partitions] = {}
     for topic in answer.topics:
         error = error_for_code(int(topic.error_code)) if topic.error_code else None
-        if error is UnknownTopicOrPartition or (names is None and topic.is_internal):
+        if error is UnknownTopicOrPartition or (names is None and getattr(topic, "is_internal", False)):
             continue
         if error is not None and error is not LeaderNotAvailable:
             raise error(f"topic {topic.name}: {error.name}")

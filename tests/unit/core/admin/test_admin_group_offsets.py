@@ -1,4 +1,4 @@
-"""OffsetFetch responses read by hand, against the generated codec; commits and deletions and their errors."""
+"""OffsetFetch responses as the codec writes them; commits and deletions and their errors."""
 
 from typing import Any
 

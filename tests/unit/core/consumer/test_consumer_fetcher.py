@@ -19,7 +19,7 @@ from kafkatools.core.consumer.subscription import (
     TopicPartition,
 )
 from kafkatools.core.errors import TopicAuthorizationFailed
-from kafkatools.core.net.body_reader import NodeEndpoint
+from kafkatools.core.net.metadata import NodeEndpoint
 from kafkatools.core.records.builder import BatchBuilder
 
 ID = uuid.UUID(int=5)

@@ -23,8 +23,7 @@ from kafkatools.core.consumer.subscription import (
     TopicPartition,
 )
 from kafkatools.core.errors import TopicAuthorizationFailed
-from kafkatools.core.net.body_reader import NodeEndpoint
-from kafkatools.core.net.metadata import ClusterView, Node, PartitionView, TopicView
+from kafkatools.core.net.metadata import ClusterView, Node, NodeEndpoint, PartitionView, TopicView
 
 P0, P1, P2 = (TopicPartition("t", index) for index in range(3))
 BACKOFF_MS = 100

@@ -6,9 +6,8 @@ from typing import Any
 from support.scripted_broker import partition
 
 from kafkatools.core.errors import TopicAuthorizationFailed
-from kafkatools.core.net.body_reader import NodeEndpoint
 from kafkatools.core.net.connection_states import ExponentialBackoff
-from kafkatools.core.net.metadata import Metadata
+from kafkatools.core.net.metadata import Metadata, NodeEndpoint
 from kafkatools.core.protocol.api_versions import ApiKey
 from kafkatools.core.protocol.messages import build, response_type
 

@@ -13,7 +13,7 @@ from kio.schema.errors import ErrorCode
 from kio.serial import entity_writer
 
 from kafkatools.core.errors import DecodeError, InvalidRecord, NotLeaderOrFollower
-from kafkatools.core.net.body_reader import NodeEndpoint
+from kafkatools.core.net.metadata import NodeEndpoint
 from kafkatools.core.producer.futures import TopicPartition
 from kafkatools.core.producer.produce_response import read_produce_response
 from kafkatools.core.producer.transaction_manager import ProduceOutcome

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from kafkatools.core.errors import DecodeError
 from kafkatools.core.protocol.api_versions import ApiKey
 from kafkatools.core.protocol.messages import decode, encode_fields, response_type
-from kafkatools.core.protocol.partition_rows import read_rows
 
 VERSION = 0
 RESPONSE = response_type(ApiKey.DESCRIBE_TOPIC_PARTITIONS, VERSION)
@@ -59,15 +58,23 @@ def test_tagged_fields_are_passed_over() -> None:
     assert decode_response(tagged) == decode_response(raw)
 
 
-@pytest.mark.parametrize("lengths", [b"\0\1", b"\1\0"])
-def test_null_is_refused_where_it_may_not_be(lengths: bytes) -> None:
-    row = memoryview(bytes(14) + lengths + b"\0")
-    assert len(read_rows(row, 0, 1, (True, True))[0]) == 1
+@pytest.mark.parametrize("field", ["replica_nodes", "isr_nodes"])
+def test_null_is_refused_where_it_may_not_be(field: str) -> None:
+    lists = {"replica_nodes": [], "isr_nodes": [], "eligible_leader_replicas": [], "last_known_elr": []}
+    raw = bytearray(response_bytes({"topics": [{"name": "t", "partitions": [{"partition_index": 4, **lists}]}]}))
+    place = raw.index((4).to_bytes(4, "big")) + 12 + list(lists).index(field)
+    assert raw[place] == 1
+    raw[place] = 0
     with pytest.raises(DecodeError, match="null"):
-        read_rows(row, 0, 1, (False, False))
-    tagged = memoryview(bytes(14) + lengths + b"\1\0\0")
-    with pytest.raises(DecodeError, match="null"):
-        read_rows(tagged, 0, 1, (False, False))
+        decode_response(raw)
+
+
+def test_null_is_read_where_it_may_be() -> None:
+    row = {**ROW, "eligible_leader_replicas": None, "last_known_elr": None}
+    answer = decode_response(response_bytes({"topics": [{"name": "t", "partitions": [row]}]}))
+    (partition,) = answer.topics[0].partitions
+    assert partition.eligible_leader_replicas is None
+    assert partition.last_known_elr is None
 
 
 def test_more_partitions_than_bytes_are_refused_before_they_are_made() -> None:

@@ -178,7 +178,7 @@ def test_fetch_snapshot(leader: RaftNode, version: int) -> None:
     first = part(0, 50)
     rest = part(50, 1 << 20)
     assert (first.size, len(first.unaligned_records)) == (len(whole), 50)
-    assert first.unaligned_records + rest.unaligned_records == whole
+    assert bytes(first.unaligned_records) + rest.unaligned_records == whole
 
 
 @pytest.mark.parametrize("version", versions(DESCRIBE_QUORUM))
