@@ -1,6 +1,6 @@
 """Brokers, their partitions and a controller that fails over, in one thread with one seed.
 
-What is real: `QuorumController`, `MetadataImage`, everything they decide. What is played: the quorum (a list of records
+What is real: `Controller`, `MetadataImage`, everything they decide. What is played: the quorum (a list of records
 of which a part is committed; a fail-over loses the rest), the brokers (each with an image that lags, and logs of
 (leader epoch, number) entries in two directories that survive a crash), replication as in Apache Kafka (high watermark
 over the maximal ISR, truncation to the common prefix). Every committed record is checked against the rules, and every

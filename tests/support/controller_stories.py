@@ -3,7 +3,7 @@
 Four brokers, the first of them the controller; the others are killed, stopped and started again. A story is a list of
 steps: a request with the answer, brokers that go and come, and the state of all partitions when nothing changes any
 more. `python tests/support/controller_stories.py HOME` records it from Apache Kafka 4.3.1 into
-tests/golden/controller/story.json; `Player` plays it against a `QuorumController` with brokers that do what brokers do:
+tests/golden/controller/story.json; `Player` plays it against a `Controller` with brokers that do what brokers do:
 send heartbeats, and take into the ISR whoever is alive.
 """
 
@@ -281,7 +281,7 @@ def plain(value: Any) -> Any:
 
 # -- playing -------------------------------------------------------------------------------------------------------
 class Player:
-    """Plays the story with a `QuorumController`; brokers send heartbeats and take in whoever is alive."""
+    """Plays the story with a `Controller`; brokers send heartbeats and take in whoever is alive."""
 
     def __init__(self) -> None:
         from support.quorum_controller import Cluster

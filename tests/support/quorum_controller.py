@@ -1,4 +1,4 @@
-"""A `QuorumController` without a quorum: what it writes is a list, time is by hand, brokers are requests."""
+"""A `Controller` without a quorum: what it writes is a list, time is by hand, brokers are requests."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 from kafkatools.core import config as tables
 from kafkatools.core.broker.metadata.batches import SUPPORTED_FEATURES
-from kafkatools.core.broker.metadata.controller.quorum_controller import QuorumController
+from kafkatools.core.broker.metadata.controller.controller import Controller
 from kafkatools.core.broker.metadata.controller.topics import NewTopic
 from kafkatools.core.broker.metadata.feature_levels import LATEST_RELEASE, METADATA_LEVELS, default_levels
 from kafkatools.core.broker.metadata.image import MetadataImage, PartitionState
@@ -25,6 +25,8 @@ NEWEST = {62: 4, 63: 2, 56: 3, 73: 0, 70: 0}
 
 class Log:
     """A `RecordWriter`: everything is written, and `is_leader` says whether more may be."""
+
+    commits_at_once = False
 
     def __init__(self, epoch: int = 1, first_offset: int = 0) -> None:
         self.epoch = epoch
@@ -106,8 +108,8 @@ class Cluster:
             self.register(broker_id)
             self.unfence(broker_id)
 
-    def controller_of(self, node_id: int, first: Sequence[Any] = ()) -> QuorumController:
-        made = QuorumController(self.config, node_id, self.clock, CLUSTER_ID, lambda: first, self.reports.append)
+    def controller_of(self, node_id: int, first: Sequence[Any] = ()) -> Controller:
+        made = Controller(self.config, node_id, self.clock, CLUSTER_ID, lambda: first, self.reports.append)
         made.random = JavaRandom(7)
         return made
 

@@ -17,13 +17,12 @@ from random import Random
 from typing import TYPE_CHECKING, Any
 
 from kafkatools.core.broker.farewell import Farewell
-from kafkatools.core.broker.metadata.batches import SUPPORTED_FEATURES
-from kafkatools.core.broker.metadata.broker_settings import BrokerSettings
 from kafkatools.core.broker.metadata.cluster_settings import EndPoint, cluster_settings
-from kafkatools.core.broker.metadata.controller.quorum_controller import QuorumController
+from kafkatools.core.broker.metadata.controller.controller import Controller
+from kafkatools.core.broker.metadata.controller.registrations import supported_features
 from kafkatools.core.broker.metadata.controller.topics import NewTopic
 from kafkatools.core.broker.metadata.controller_registration import ControllerRegistration
-from kafkatools.core.broker.metadata.image import MetadataImage, TopicState
+from kafkatools.core.broker.metadata.image import TopicState
 from kafkatools.core.broker.metadata.image_records import image_records
 from kafkatools.core.broker.metadata.lifecycle import BrokerLifecycle, Identity, State
 from kafkatools.core.broker.metadata.metadata_follower import MetadataFollower
@@ -67,8 +66,6 @@ PLAINTEXT_PROTOCOL = 0
 
 class ClusterNode(Node):
     """See the module."""
-
-    controller: QuorumController
 
     def __init__(
         self,
@@ -139,9 +136,7 @@ class ClusterNode(Node):
         metadata_log = MetadataLog(self.files, self.log_directory, self.node_id, SnapshotRules.of(config))
         metadata_log.open(clock.now_ms(), clock.wall_ms(), is_clean=self.logs.is_clean_start)
         metadata_log.log.on_storage_error = self.logs.listener_of(self.log_directory)
-        self._metadata_log = metadata_log
-        self.image = MetadataImage()
-        self.broker_settings = BrokerSettings(config, self.image, self.node_id)
+        self.metadata_log = metadata_log
         quorum = self.open_channel(
             "raft",
             self.cluster.voters.get,
@@ -162,7 +157,7 @@ class ClusterNode(Node):
         controller_channel = self.open_channel("controller", self.cluster.voters.get)
         self._quorum_channel = quorum
         self.link = ControllerLink(controller_channel, clock, lambda: self.raft.leader_id, config.request_timeout_ms)
-        self.controller = QuorumController(
+        self.controller = Controller(
             config,
             self.node_id,
             clock,
@@ -525,17 +520,6 @@ class ClusterNode(Node):
             for channel in self._channels:
                 channel.close()
         super().close()
-
-    def _close_metadata(self) -> None:
-        self._metadata_log.close()
-
-
-def supported_features() -> list[Fields]:
-    """Features and their levels, as registrations say them."""
-    return [
-        {"name": name, "min_supported_version": low, "max_supported_version": high}
-        for name, (low, high) in SUPPORTED_FEATURES.items()
-    ]
 
 
 if TYPE_CHECKING:

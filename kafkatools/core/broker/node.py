@@ -24,6 +24,7 @@ from kafkatools.core.broker.metadata.formatter import (
     BOOTSTRAP_CHECKPOINT,
 )
 from kafkatools.core.broker.metadata.image import MetadataDelta, MetadataImage, PartitionState, TopicState
+from kafkatools.core.broker.metadata.image_records import image_records
 from kafkatools.core.broker.metadata.metadata_log import MetadataLog, SnapshotRules, data_records
 from kafkatools.core.broker.metadata.producer_ids import ProducerIds
 from kafkatools.core.broker.replicas.directory_keeper import DirectoryKeeper
@@ -60,7 +61,7 @@ from kafkatools.core.log.format.checkpoints import read_partition_metadata
 from kafkatools.core.log.format.filenames import PARTITION_METADATA
 from kafkatools.core.log.partition.log_directory import LogDirectory
 from kafkatools.core.log.partition.log_manager import LogManager
-from kafkatools.core.protocol import uuids
+from kafkatools.core.protocol.api_versions import ApiKey
 
 if TYPE_CHECKING:
     from kafkatools.core.broker.apis import contexts
@@ -129,6 +130,7 @@ class Node:
         self.logs = LogManager(self.files, *self.settings.log_directories)
         self.authorizer: StandardAuthorizer | None = None
         self.controller: Controller
+        self.metadata_log: MetadataLog
         self.image: MetadataImage
         self.broker_settings: BrokerSettings
         self.quotas: Quotas
@@ -139,6 +141,7 @@ class Node:
         self.keeper: DirectoryKeeper | None = None
         self.listener: Listener
         self.workers: list[Worker] = []
+        self._broker_epoch = -1
         self._counted_offset = -1
         self._partitions = 0
 
@@ -165,6 +168,8 @@ class Node:
             if self.settings.advertised_port == 0:
                 self.advertised_port = self.listener.port
             self.logs.start()
+            self.image = MetadataImage()
+            self.broker_settings = BrokerSettings(self.config, self.image, self.node_id)
             self._open_metadata()
             self._open_replicas()
             self._keep_directories()
@@ -191,17 +196,20 @@ class Node:
 
     def _open_metadata(self) -> None:
         """What is known of the cluster, and who changes it."""
-        metadata_log = MetadataLog(self.files, self.log_directory, self.node_id, SnapshotRules.of(self.config))
-        is_clean = self.logs.is_clean_start
-        self._is_new = metadata_log.open(self.clock.now_ms(), self.clock.wall_ms(), is_clean=is_clean)
+        log = MetadataLog(self.files, self.log_directory, self.node_id, SnapshotRules.of(self.config))
+        self._is_new = log.open(self.clock.now_ms(), self.clock.wall_ms(), is_clean=self.logs.is_clean_start)
         if self.config.log_durability == "fsync":
-            metadata_log.sync_every_append()
-        metadata_log.log.on_storage_error = self.logs.listener_of(self.log_directory)
-        directory_ids = tuple(self.directory_ids)
+            log.sync_every_append()
+        log.log.on_storage_error = self.logs.listener_of(self.log_directory)
+        self.metadata_log = log
         self.controller = Controller(
-            metadata_log, self.config, self.node_id, directory_ids, self.clock, apply_delta=self.apply_delta
+            self.config,
+            self.node_id,
+            self.clock,
+            self.cluster_id,
+            self._bootstrap_records,
+            apply_delta=self.apply_delta,
         )
-        self.image, self.broker_settings = self.controller.image, self.controller.settings
 
     def _keep_directories(self) -> None:
         if self.logs.has_several:
@@ -214,11 +222,15 @@ class Node:
 
     def assign_directories(self, fields: Mapping[str, Any], on_answer: Callable[[Any | None], None]) -> None:
         """Tell the controller where replicas are."""
+        from kafkatools.core.protocol import messages
+
+        answer = None
         try:
-            answer = self.controller.assign_directories(fields)
+            entity = messages.build(messages.request_type(ApiKey.ASSIGN_REPLICAS_TO_DIRS, 0), fields)
+            made = self.controller.assign_directories(entity)
+            answer = messages.build(messages.response_type(ApiKey.ASSIGN_REPLICAS_TO_DIRS, 0), made)
         except KafkaError as error:
             self.note_failure(error)
-            answer = None
         on_answer(answer)
 
     @property
@@ -300,12 +312,19 @@ class Node:
 
     def _begin(self) -> None:
         """Take up the partitions, and what is kept in them."""
+        is_clean = self.logs.is_clean_start
+        self.metadata_log.replay(self.image.replay)
+        self.metadata_log.lead(self.clock.wall_ms())
+        self.controller.activate(self.image, self.metadata_log, self.clock.now_ms())
         endpoints = [(self.settings.listener_name, self.advertised_host, self.advertised_port)]
-        bootstrap = self._bootstrap_records() if self._is_new else None
-        self.controller.start(endpoints, bootstrap, is_clean=self.logs.is_clean_start)
+        self._broker_epoch = self.controller.register_sole_broker(
+            endpoints, self.directory_ids, new_epochs=not is_clean and not self._is_new
+        )
         if self._is_new:
-            self._adopt_partitions()
-        self.producer_ids = ProducerIds(lambda on_block: on_block(self.controller.take_producer_ids()))
+            self.controller.adopt_topics(self._topics_on_disk())
+        self.producer_ids = ProducerIds(
+            lambda on_block: on_block(self.controller.take_producer_ids(self.node_id, self.broker_epoch))
+        )
         self.coordination.start()
         self.replicas.end_start()
 
@@ -321,7 +340,7 @@ class Node:
     @property
     def broker_epoch(self) -> int:
         """The epoch of this broker's registration."""
-        return self.controller.broker_epoch
+        return self._broker_epoch
 
     @property
     def is_ready(self) -> bool:
@@ -345,7 +364,7 @@ class Node:
     @property
     def quorum_position(self) -> tuple[int, int]:
         """Leader epoch and end offset of the metadata log."""
-        return self.controller.quorum_position
+        return self.metadata_log.epoch, self.metadata_log.end_offset
 
     def why_no_controller(self) -> str:
         """Why a change waits for the quorum; a quorum of one waits for nobody."""
@@ -354,7 +373,7 @@ class Node:
     @property
     def metadata_offset(self) -> int:
         """Offset behind the last metadata record that `image` holds."""
-        return self.controller.quorum_position[1]
+        return self.metadata_log.end_offset
 
     @property
     def groups(self) -> GroupCoordinator:
@@ -375,17 +394,16 @@ class Node:
         path = f"{self.log_directory}/{BOOTSTRAP_CHECKPOINT}"
         return list(data_records(self.files.read_bytes(path))) if self.files.exists(path) else []
 
-    def _adopt_partitions(self) -> None:
-        """Partitions on a disk whose metadata log is gone become topics again, with the ids their directories hold."""
+    def _topics_on_disk(self) -> dict[tuple[str, str], dict[int, int]]:
+        """By name and id, as their directories have them, the next leader epoch of each partition. When the metadata
+        log is gone, they become topics again."""
         found: dict[tuple[str, str], dict[int, int]] = {}
         for name, directory in self.logs.partition_paths():
             path = f"{directory}/{PARTITION_METADATA}"
             if self.files.exists(path):
                 topic_id = read_partition_metadata(self.files, path).topic_id
                 found.setdefault((name.topic, topic_id), {})[name.partition] = self._next_epoch(directory)
-        for (topic, topic_id), partitions in sorted(found.items()):
-            self.controller.adopt_topic(topic, uuids.uuid_from_text(topic_id), partitions)
-        self.controller.publish()
+        return found
 
     def _next_epoch(self, directory: str) -> int:
         from kafkatools.core.log.format.filenames import LEADER_EPOCH_CHECKPOINT
@@ -421,7 +439,8 @@ class Node:
             self.every(config.log_flush_scheduler_interval_ms, lambda: self.logs.flush_due(self.clock.wall_ms()))
 
     def _maybe_snapshot(self) -> None:
-        self.controller.maybe_snapshot()
+        clock = self.clock
+        self.metadata_log.maybe_snapshot(lambda: image_records(self.image), clock.now_ms(), clock.wall_ms())
 
     def _limit_connections(self) -> None:
         """Apply changed settings and a changed number of nodes to the connection limits."""
@@ -569,7 +588,7 @@ class Node:
         self.logs.close(self.broker_epoch, is_clean=is_clean)
 
     def _close_metadata(self) -> None:
-        self.controller.close()
+        self.metadata_log.close()
 
 
 def single_node_config(directory: str, host: str, port: int, overrides: dict[str, str] | None = None) -> Config:

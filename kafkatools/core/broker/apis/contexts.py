@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from kafkatools.core.broker.coordinators.transactions.coordinator import TransactionCoordinator
     from kafkatools.core.broker.metadata.broker_settings import BrokerSettings
     from kafkatools.core.broker.metadata.controller.changes import MetadataChanges
-    from kafkatools.core.broker.metadata.controller.quorum_controller import QuorumController
+    from kafkatools.core.broker.metadata.controller.controller import Controller
     from kafkatools.core.broker.metadata.controller.topics import NewTopic
     from kafkatools.core.broker.metadata.image import MetadataImage, TopicState
     from kafkatools.core.broker.metadata.producer_ids import ProducerIds
@@ -125,7 +125,7 @@ class ControllerContext(Authorizes, _Clock, Protocol):
     """The active controller, for requests of other nodes: registration, heartbeats, AlterPartition."""
 
     @property
-    def controller(self) -> QuorumController: ...
+    def controller(self) -> Controller: ...
 
 
 class QuorumContext(_Clock, _Endpoint, Rights, Protocol):

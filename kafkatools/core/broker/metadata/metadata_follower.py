@@ -19,7 +19,7 @@ from kafkatools.core.broker.metadata.snapshot import Snapshot
 from kafkatools.core.errors import InconsistentClusterId, KafkaError, NotController
 
 if TYPE_CHECKING:
-    from kafkatools.core.broker.metadata.controller.quorum_controller import QuorumController
+    from kafkatools.core.broker.metadata.controller.controller import Controller
     from kafkatools.core.broker.metadata.quorum.raft import Raft
     from kafkatools.core.broker.server.controller_link import ControllerLink
     from kafkatools.core.broker.server.deferred import WaitingResponses
@@ -47,7 +47,7 @@ class Owner(Protocol):
     def raft(self) -> Raft: ...
 
     @property
-    def controller(self) -> QuorumController: ...
+    def controller(self) -> Controller: ...
 
     @property
     def link(self) -> ControllerLink: ...
@@ -199,7 +199,9 @@ def _still_there(part: MetadataDelta, image: MetadataImage) -> MetadataDelta:
 
 
 class RaftWriter:
-    """The `RecordWriter` of the quorum's leader."""
+    """The `RecordWriter` of the leader of a quorum of several."""
+
+    commits_at_once = False
 
     def __init__(self, raft: Raft) -> None:
         self._raft = raft

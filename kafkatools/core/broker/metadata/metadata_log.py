@@ -111,6 +111,8 @@ class Transactions:
 class MetadataLog:
     """Append and replay; one leader, this node. In a quorum of several `quorum/raft_log.py` writes and reads it."""
 
+    commits_at_once = True
+
     def __init__(self, files: FileSystem, root: str, node_id: int, rules: SnapshotRules | None = None) -> None:
         self.directory = f"{root}/{DIRECTORY}"
         self.snapshots = SnapshotStore(files, self.directory)

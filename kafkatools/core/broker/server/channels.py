@@ -63,6 +63,11 @@ class RecordWriter(Protocol):
     """Where the active controller writes: the log of a quorum of one, or the quorum's."""
 
     @property
+    def commits_at_once(self) -> bool:
+        """Whether a record is committed when it is written: in a quorum of one."""
+        ...
+
+    @property
     def epoch(self) -> int:
         """The leader epoch in which it writes."""
         ...

@@ -31,7 +31,7 @@ from kafkatools.core.protocol.api_versions import ApiKey
 
 if TYPE_CHECKING:
     from kafkatools.core.broker.metadata.broker_settings import BrokerSettings
-    from kafkatools.core.broker.metadata.controller.quorum_controller import QuorumController
+    from kafkatools.core.broker.metadata.controller.controller import Controller
     from kafkatools.core.broker.metadata.image import MetadataImage
     from kafkatools.core.broker.metadata.quorum.raft import Raft
     from kafkatools.core.broker.server.authorizer import StandardAuthorizer
@@ -47,7 +47,7 @@ class ControllerMember(Protocol):
     """A node with a controller that may be active."""
 
     @property
-    def controller(self) -> QuorumController: ...
+    def controller(self) -> Controller: ...
 
     @property
     def raft(self) -> Raft: ...

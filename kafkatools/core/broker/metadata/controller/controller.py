@@ -1,460 +1,319 @@
-"""The controller of a quorum of one: every change becomes records, the records go to the metadata log, then to the
-image, then to whoever applies them.
+"""The active controller of a quorum: brokers register and send heartbeats, leaders report, administrators ask; records
+come of it, which are written at once and committed then or later.
 
-Rules: a request is decided against the image as it is now and written at once, so decisions never overlap. Applying a
-delta (creating or dropping partition logs) happens before the answer, so that a created topic can be written to when
-the client hears of it. `QuorumController` is the same over a quorum's log: there a change is written when a method
-returns, and committed later.
+Source: QuorumController, ClusterControlManager, ActivationRecordsGenerator and PeriodicTaskControlManager of Apache
+Kafka 4.3. Rules:
+
+- In a quorum of several, decisions are made against an image of its own, ahead of the committed one by what is not
+  committed yet. It is made when this node becomes active, and dropped when it ceases to be; every method raises
+  NotController meanwhile. Whoever answers a request waits until what was written for it is committed.
+- Time is passed in. `tick` fences brokers that are not heard of, balances leaders, elects unclean leaders where that is
+  allowed, and writes a NoOp record when nothing else was written for a while. In a quorum of one the broker is the
+  controller's own: it is not fenced, nothing is balanced, and nobody calls `tick`.
+- A transaction that the controller before it left open is aborted first (KIP-868).
 """
 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from kafkatools.core.broker.metadata.batches import SUPPORTED_FEATURES
-from kafkatools.core.broker.metadata.broker_settings import ELIGIBLE_LEADER_REPLICAS, BrokerSettings
-from kafkatools.core.broker.metadata.controller import acls, client_quotas, configs, features, partitions, scram, topics
-from kafkatools.core.broker.metadata.controller.placement import Placement
-from kafkatools.core.broker.metadata.controller.replica_control import ReplicaControl
-from kafkatools.core.broker.metadata.directory_ids import default_directory
-from kafkatools.core.broker.metadata.image import (
-    BROKER_RESOURCE,
-    MetadataDelta,
-    MetadataImage,
-    PartitionState,
-    TopicState,
+from kafkatools.core.broker.metadata.broker_settings import ELIGIBLE_LEADER_REPLICAS, MIN_ISR
+from kafkatools.core.broker.metadata.controller import leader_balance, leader_reports, registrations, sole_broker
+from kafkatools.core.broker.metadata.controller.broker_heartbeats import (
+    BrokerControlState,
+    BrokerHeartbeats,
+    HeartbeatRequest,
 )
-from kafkatools.core.broker.metadata.image_records import image_records
-from kafkatools.core.broker.metadata.metadata_log import MetadataLog
+from kafkatools.core.broker.metadata.controller.client_changes import ClientChanges
+from kafkatools.core.broker.metadata.controller.partition_change import DIRECTORIES_SINCE
+from kafkatools.core.broker.metadata.feature_levels import METADATA_LEVELS, METADATA_VERSION
+from kafkatools.core.broker.metadata.image import BROKER_RESOURCE, MetadataDelta, MetadataImage
+from kafkatools.core.broker.metadata.image_records import copy_image
 from kafkatools.core.broker.server.channels import RecordWriter
 from kafkatools.core.clock import Clock
 from kafkatools.core.config import Config
 from kafkatools.core.errors import (
     BrokerIdNotRegistered,
-    ElectionNotNeeded,
     InvalidRequest,
     KafkaError,
-    KafkaStorageError,
     NotController,
-    UnknownServerError,
+    UnsupportedVersion,
 )
-from kafkatools.core.java.random import JavaRandom
-from kafkatools.core.protocol.api_versions import ApiKey
-from kafkatools.core.protocol.uuids import random_uuid
 
 if TYPE_CHECKING:
     from kafkatools.core.protocol.entities import Fields
 
-PRODUCER_ID_BLOCK = 1000
-LONG_MAX = 2**63 - 1
-RECORDS_PER_BATCH = 2000
+TRANSACTIONS_SINCE = METADATA_LEVELS["3.6-IV1"]
+MS_PER_SECOND = 1000
+RETRY_MS = 1000
 
 
-class Controller:
-    """Metadata changes and the answers about them."""
+class Controller(ClientChanges):
+    """The controller of a node; active while the node leads the quorum."""
 
     def __init__(
         self,
-        log: MetadataLog | None,
         config: Config,
         node_id: int,
-        directory_ids: tuple[uuid.UUID | None, ...],
         clock: Clock,
-        *,
-        apply_delta: Callable[[MetadataDelta], None] = lambda delta: None,
+        cluster_id: str = "",
+        bootstrap: Callable[[], Sequence[Any]] = lambda: (),
         report: Callable[[str], None] = lambda line: None,
+        apply_delta: Callable[[MetadataDelta], None] = lambda delta: None,
     ) -> None:
-        """`log`, `directory_ids` (log directories that are online) and `apply_delta` are those of a quorum of one."""
-        self.node_id = node_id
-        self.broker_epoch = -1
-        self._apply_delta = apply_delta
-        self.report = report
-        self.random = JavaRandom()
-        self._config = config
-        self._log = log
-        self._writer: RecordWriter | None = log
-        self._clock = clock
-        self._directory_ids = directory_ids
-        self._image: MetadataImage
-        self.settings: BrokerSettings
-        self.replica_control: ReplicaControl
-        self._decide_over(MetadataImage())
+        """`bootstrap` gives the first records of a new cluster: those of `bootstrap.checkpoint`. `apply_delta` lets
+        the broker of a quorum of one act on a change."""
+        super().__init__(config, node_id, clock, report, apply_delta)
+        self.cluster_id = cluster_id
+        self.heartbeats = BrokerHeartbeats(config.broker_session_timeout_ms)
+        self._bootstrap = bootstrap
+        self._next_balance_ms = self._next_unclean_ms = self._retry_ms = 0
 
-    def _decide_over(self, image: MetadataImage) -> None:
-        """From now on this is what changes are decided against."""
-        self._image = image
-        self.settings = BrokerSettings(self._config, image, self.node_id)
-        self.replica_control = ReplicaControl(image, self.settings, lambda line: self.report(line))
-
-    @property
-    def image(self) -> MetadataImage:
-        """What changes are decided against."""
-        return self._image
-
-    @property
-    def log(self) -> MetadataLog:
-        """The metadata log of a quorum of one."""
-        assert self._log is not None, "a quorum of one"
-        return self._log
-
-    @property
-    def effective_config(self) -> Config:
-        return self.settings.effective()
-
-    # -- start -----------------------------------------------------------------------------------------------------
-    def start(
-        self, endpoints: Sequence[tuple[str, str, int]], bootstrap: Sequence[Any] | None, *, is_clean: bool
+    # -- life ------------------------------------------------------------------------------------------------------
+    def activate(
+        self,
+        image: MetadataImage,
+        writer: RecordWriter,
+        now_ms: int,
+        *,
+        is_amid_transaction: bool = False,
+        last_heard: tuple[int, int] | None = None,
     ) -> None:
-        """Replay the log, begin a leader epoch, register controller and broker; after an unclean stop every partition
-        gets a new leader epoch, so that clients notice what a crash may have cut off. `bootstrap` are the first
-        records of a new cluster."""
+        """This node leads the quorum and `image` holds everything that is committed: decide from now on, in a quorum of
+        several against a copy. Writes the bootstrap records of a new cluster, and aborts what another controller left
+        half done: a transaction that is open in the image, or in the log behind it. `last_heard` is the node that led
+        before and when it was heard of: as a broker it is gone since then, if it is gone."""
+        self._decide_over(image if writer.commits_at_once else copy_image(image))
+        self._writer = writer
+        self.heartbeats = BrokerHeartbeats(self._config.broker_session_timeout_ms)
+        for broker in self._image.brokers.values():
+            self.heartbeats.register(broker.broker_id, broker.epoch, is_fenced=broker.is_fenced)
+        self.heartbeats.begin_sessions(
+            {broker.broker_id: broker.epoch for broker in self._image.brokers.values() if not broker.is_fenced},
+            now_ms,
+            last_heard,
+        )
+        self._next_balance_ms = now_ms + self._balance_interval_ms
+        self._next_unclean_ms = now_ms + self._config["unclean.leader.election.interval.ms"]
+        self._last_write_ms = now_ms
+        self._write(self._activation_records(is_amid_transaction=is_amid_transaction))
+
+    def deactivate(self) -> None:
+        """Another node leads the quorum, or nobody does: what is not committed may never be."""
+        super().deactivate()
+        self.heartbeats = BrokerHeartbeats(self._config.broker_session_timeout_ms)
+
+    def _activation_records(self, *, is_amid_transaction: bool) -> list[Any]:
         from kafkatools.core.protocol.schemas.metadata import (
+            AbortTransactionRecord,
             BeginTransactionRecord,
-            BrokerRegistrationChangeRecord,
-            ConfigRecord,
             EndTransactionRecord,
         )
 
-        self.log.replay(self.image.replay)
-        self.log.lead(self._clock.wall_ms())
-        if bootstrap is not None:
-            min_isr = ConfigRecord(
-                resource_type=BROKER_RESOURCE, resource_name="", name="min.insync.replicas", value="1"
-            )
-            self._write([BeginTransactionRecord(name="Bootstrap records"), *bootstrap, min_isr, EndTransactionRecord()])
-        self._write([self._controller_registration(endpoints)])
-        self.broker_epoch = self.log.end_offset
-        self._write([self._broker_registration(endpoints)])
-        self._write(
-            [
-                BrokerRegistrationChangeRecord(
-                    version=0, broker_id=self.node_id, broker_epoch=self.broker_epoch, fenced=-1
-                )
-            ]
-        )
-        self._write(self._leadership_records(new_epochs=not is_clean and bootstrap is None))
-        self.publish()
-
-    def _features(self) -> list[Fields]:
-        return [
-            {"name": name, "min_supported_version": low, "max_supported_version": high}
-            for name, (low, high) in SUPPORTED_FEATURES.items()
-        ]
-
-    def _controller_registration(self, endpoints: Sequence[tuple[str, str, int]]) -> Any:
-        from kafkatools.core.protocol.schemas.metadata import RegisterControllerRecord
-
-        points = [
-            {"name": "CONTROLLER", "host": host, "port": port, "security_protocol": 0} for _, host, port in endpoints
-        ]
-        return RegisterControllerRecord(
-            controller_id=self.node_id, incarnation_id=random_uuid(), end_points=points, features=self._features()
-        )
-
-    def _broker_registration(self, endpoints: Sequence[tuple[str, str, int]]) -> Any:
-        from kafkatools.core.protocol.schemas.metadata import RegisterBrokerRecord
-
-        points = [{"name": name, "host": host, "port": port, "security_protocol": 0} for name, host, port in endpoints]
-        return RegisterBrokerRecord(
-            version=3,
-            broker_id=self.node_id,
-            incarnation_id=random_uuid(),
-            broker_epoch=self.broker_epoch,
-            end_points=points,
-            features=self._features(),
-            rack=None,
-            fenced=True,
-            log_dirs=self._directory_ids,
-        )
-
-    def _leadership_records(self, *, new_epochs: bool) -> list[Any]:
-        """This node leads whatever it has a replica of: partitions led by nobody or by another node, and with
-        `new_epochs` all."""
-        from kafkatools.core.protocol.schemas.metadata import PartitionChangeRecord
-
-        records = []
-        for topic in self.image.topics.values():
-            for partition in topic.partitions.values():
-                if self.node_id not in partition.replicas:
-                    continue
-                if new_epochs or partition.leader != self.node_id:
-                    isr = None if partition.isr == (self.node_id,) else (self.node_id,)
-                    records.append(
-                        PartitionChangeRecord(
-                            version=0,
-                            partition_id=partition.partition_id,
-                            topic_id=topic.topic_id,
-                            isr=isr,
-                            leader=self.node_id,
-                        )
-                    )
-        return records
-
-    # -- writing ---------------------------------------------------------------------------------------------------
-    def _write(self, records: Sequence[Any]) -> None:
-        if self._writer is None:
-            raise NotController()
-        for start in range(0, len(records), RECORDS_PER_BATCH):
-            part = list(records[start : start + RECORDS_PER_BATCH])
-            self._writer.append(part, self._clock.wall_ms())
-            for record in part:
-                self.image.replay(record)
-
-    def publish(self) -> None:
-        """Let the broker apply what changed."""
-        self._apply_delta(self.image.take_delta())
-
-    # -- topics ----------------------------------------------------------------------------------------------------
-    def _placement(self) -> Placement:
-        config = self.effective_config
-        return Placement(self.image, self.random, config.num_partitions, config.default_replication_factor, random_uuid)
-
-    def create_topics(
-        self, wanted: Sequence[topics.NewTopic], *, validate_only: bool = False
-    ) -> dict[str, TopicState | KafkaError]:
-        """Create each (no name twice); the result is the topic, or why it was not made."""
-        results: dict[str, TopicState | KafkaError] = {}
-        placement = self._placement()
-        for topic in wanted:
-            try:
-                topics.check_collision(self.image, topic.name)
-            except KafkaError as error:
-                results[topic.name] = error
-        made: list[Any] = []
-        for topic in wanted:
-            if topic.name in results:
-                continue
-            try:
-                topics.check_new_topic(self.image, topic.name)
-                configs.validate_topic_configs(topic.configs, self.effective_config)
-                state, records = topics.create_topic(self.image, topic, placement)
-                results[topic.name] = planned(state, records)
-                made += records
-            except KafkaError as error:
-                results[topic.name] = error
-        if validate_only:
-            return results
-        try:
-            self._write(made)
-        except KafkaStorageError as error:
-            return {name: error if isinstance(r, TopicState) else r for name, r in results.items()}
-        self.publish()
-        return {name: self.image.topics[name] if isinstance(r, TopicState) else r for name, r in results.items()}
-
-    def create_partitions(
-        self, name: str, count: int, assignments: Sequence[Sequence[int]] | None, *, validate_only: bool
-    ) -> None:
-        """Grow a topic; raises a KafkaError."""
-        records = topics.create_partitions(self.image, name, count, assignments, self._placement())
-        if not validate_only:
-            self._write(records)
-            self.publish()
-
-    def delete_topic(self, name: str | None, topic_id: uuid.UUID | None) -> TopicState:
-        """Delete a topic by name or id; raises a KafkaError."""
-        state, records = topics.delete_topic(self.image, name, topic_id)
-        self._write(records)
-        self.publish()
-        return state
-
-    def adopt_topic(self, name: str, topic_id: uuid.UUID, partitions: Mapping[int, int]) -> None:
-        """Register a topic found on disk, partition number -> leader epoch, when no metadata log knew it."""
-        from kafkatools.core.protocol.schemas.metadata import PartitionRecord, TopicRecord
-
-        me = (self.node_id,)
-        records = [TopicRecord(name=name, topic_id=topic_id)]
-        for index, epoch in sorted(partitions.items()):
-            records.append(
-                PartitionRecord(
-                    partition_id=index,
-                    topic_id=topic_id,
-                    replicas=me,
-                    isr=me,
-                    leader=self.node_id,
-                    leader_epoch=epoch,
-                    partition_epoch=0,
-                    directories=(default_directory(self.image, self.node_id),),
-                )
-            )
-        self._write(records)
-
-    # -- partitions ------------------------------------------------------------------------------------------------
-    def elect_leaders(
-        self, election_type: int, wanted: Sequence[tuple[str, Sequence[int]]] | None
-    ) -> list[tuple[str, list[tuple[int, KafkaError | None]]]]:
-        """Elections for the partitions that are named, or for all that need one (None): by topic and partition why
-        there was none. Raises InvalidRequest."""
-        if election_type not in (partitions.PREFERRED, partitions.UNCLEAN):
-            raise InvalidRequest(f"Unknown election type {election_type}")
-        named = wanted
-        if named is None:
-            named = [(topic.name, list(topic.partitions)) for topic in self.image.topics.values()]
         records: list[Any] = []
-        results = []
-        for name, indexes in named:
-            outcomes: list[tuple[int, KafkaError | None]] = []
-            for index in indexes:
-                try:
-                    records += partitions.elect_leader(self.replica_control, election_type, name, index)
-                    outcomes.append((index, None))
-                except ElectionNotNeeded as error:
-                    if wanted is not None:
-                        outcomes.append((index, error))
-                except KafkaError as error:
-                    outcomes.append((index, error))
-            results.append((name, outcomes))
-        self._write(records)
-        self.publish()
-        return results
+        if self._image.is_in_transaction or is_amid_transaction:
+            records.append(AbortTransactionRecord(reason="Controller failover"))
+        if self._image.features:
+            return records
+        first = list(self._bootstrap())
+        levels = {each.name: each.feature_level for each in first if hasattr(each, "feature_level")}
+        if levels.get(ELIGIBLE_LEADER_REPLICAS, 0) > 0:
+            first.append(self._min_isr_record())
+        if levels.get(METADATA_VERSION, 0) >= TRANSACTIONS_SINCE:
+            first = [BeginTransactionRecord(name="Bootstrap records"), *first, EndTransactionRecord()]
+        return records + first
 
-    def alter_reassignments(
-        self, wanted: Sequence[tuple[str, int, Sequence[int] | None]], *, may_change_factor: bool = True
-    ) -> list[KafkaError | None]:
-        """Begin (replicas) or take back (None) reassignments of partitions; gives why one was not."""
-        records: list[Any] = []
-        results: list[KafkaError | None] = []
-        for name, index, replicas in wanted:
-            try:
-                records += partitions.reassign(
-                    self.replica_control, name, index, replicas, may_change_factor=may_change_factor
-                )
-                results.append(None)
-            except KafkaError as error:
-                results.append(error)
-        self._write(records)
-        self.publish()
-        return results
+    def _min_isr_record(self) -> Any:
+        """With eligible leader replicas min.insync.replicas is one for all brokers."""
+        from kafkatools.core.protocol.schemas.metadata import ConfigRecord
 
-    def list_reassignments(
-        self, wanted: Sequence[tuple[str, Sequence[int]]] | None
-    ) -> list[tuple[str, list[PartitionState]]]:
-        """Partitions that are being reassigned, by topic: of those that are named, or all."""
-        return partitions.reassignments(self.image, wanted)
+        value = str(self._config.min_insync_replicas)
+        return ConfigRecord(resource_type=BROKER_RESOURCE, resource_name="", name=MIN_ISR, value=value)
 
-    def unregister_broker(self, broker_id: int) -> None:
-        """Forget a broker. Raises BrokerIdNotRegistered; the only broker stays."""
-        if broker_id not in self.image.brokers:
-            raise BrokerIdNotRegistered(f"Broker ID {broker_id} is not currently registered")
-        if len(self.image.brokers) == 1:
-            raise InvalidRequest("The only broker of a cluster cannot be unregistered.")
-        self._write(self.replica_control.unregister(broker_id))
-        self.publish()
-
-    def assign_directories(self, fields: Mapping[str, Any]) -> Any:
-        """Note in which directories this broker's replicas are: AssignReplicasToDirs, its answer."""
-        from kafkatools.core.broker.metadata.controller.leader_reports import assign_directories
-        from kafkatools.core.protocol import messages
-
-        entity = messages.build(messages.request_type(ApiKey.ASSIGN_REPLICAS_TO_DIRS, 0), fields)
-        records, answer = assign_directories(self.replica_control, entity)
-        self._write(records)
-        self.publish()
-        return messages.build(messages.response_type(ApiKey.ASSIGN_REPLICAS_TO_DIRS, 0), answer)
-
-    def directory_failed(self, directory_id: uuid.UUID) -> None:
-        """A directory of this broker is offline: nobody leads what lies there."""
-        self._write(self.replica_control.take_directories_offline(self.node_id, (directory_id,)))
-        self.publish()
-
-    # -- settings --------------------------------------------------------------------------------------------------
-    def alter_configs(
-        self, resource: tuple[int, str], changes: Sequence[configs.ConfigChange], *, validate_only: bool
-    ) -> None:
-        """Change settings one by one; raises a KafkaError."""
-        records = configs.alter_configs(self.image, self.settings, resource, changes)
-        if not validate_only:
-            self._write(records)
-            self.publish()
-
-    def replace_configs(
-        self, resource: tuple[int, str], values: Sequence[tuple[str, str | None]], *, validate_only: bool
-    ) -> None:
-        """Replace all settings of a resource; raises a KafkaError."""
-        records = configs.replace_configs(self.image, self.settings, resource, values)
-        if not validate_only:
-            self._write(records)
-            self.publish()
-
-    # -- ACLs ------------------------------------------------------------------------------------------------------
-    def create_acls(self, wanted: Sequence[acls.Acl]) -> list[KafkaError | None]:
-        """Make each; gives why one was not made."""
-        results, records = acls.create(self.image.acls, wanted, random_uuid)
-        self._write(records)
-        return results
-
-    def delete_acls(self, filters: Sequence[acls.AclFilter]) -> list[list[acls.Acl]]:
-        """Remove what the filters fit; gives it by filter."""
-        results, records = acls.delete(self.image.acls, filters)
-        self._write(records)
-        return results
-
-    # -- quotas, credentials, features -----------------------------------------------------------------------------
-    def alter_client_quotas(
-        self, alterations: Sequence[client_quotas.Alteration], *, validate_only: bool
-    ) -> dict[client_quotas.Entity, KafkaError | None]:
-        """Change quotas; gives by entity why nothing was changed."""
-        outcomes, records = client_quotas.alter(self.image.client_quotas, alterations)
-        if not validate_only:
-            self._write(records)
-        return outcomes
-
-    def alter_scram_credentials(
-        self, deletions: Sequence[tuple[str, int]], upsertions: Sequence[scram.Upsertion]
-    ) -> scram.Outcomes:
-        """Change credentials; gives by user why nothing was changed."""
-        outcomes, records = scram.alter(self.image.scram, deletions, upsertions)
-        self._write(records)
-        return outcomes
-
-    def update_features(self, updates: Sequence[features.FeatureUpdate], *, validate_only: bool) -> None:
-        """Change feature levels, all or none; raises a KafkaError."""
-        supported = features.supported_levels(self.image, self.node_id)
-        records = features.update(self.image.features, self.node_id, updates, supported)
-        if any(record.name == ELIGIBLE_LEADER_REPLICAS and record.feature_level > 0 for record in records):
-            records = configs.elr_safety_records(self.image, self._config) + records
-        if not validate_only:
-            self._write(records)
-            self.publish()
+    # -- time ------------------------------------------------------------------------------------------------------
+    @property
+    def _balance_interval_ms(self) -> int:
+        return int(self._config["leader.imbalance.check.interval.seconds"]) * MS_PER_SECOND
 
     @property
-    def quorum_position(self) -> tuple[int, int]:
-        """Leader epoch and end offset of the metadata log."""
-        return self.log.epoch, self.log.end_offset
+    def next_deadline_ms(self) -> int | None:
+        """When `tick` is due; None when this node is not active."""
+        if not self.is_active:
+            return None
+        deadlines = [self.heartbeats.next_deadline_ms, self._next_unclean_ms]
+        if self._config.auto_leader_rebalance_enable:
+            deadlines.append(self._next_balance_ms)
+        if self._config.metadata_max_idle_interval_ms > 0:
+            deadlines.append(self._last_write_ms + self._config.metadata_max_idle_interval_ms)
+        return max(min(deadlines), self._retry_ms)
 
-    # -- producer ids ----------------------------------------------------------------------------------------------
-    def take_producer_ids(self, broker_id: int | None = None, broker_epoch: int | None = None) -> range:
-        """The next block of producer ids, noted in the metadata log (ProducerIdControlManager); for this broker when
-        none is named. Raises UnknownServerError when there are none left."""
-        from kafkatools.core.protocol.schemas.metadata import ProducerIdsRecord
+    def tick(self, now_ms: int) -> None:
+        """What is due by now; nothing when this node is not active. A log that cannot be written is tried again."""
+        if not self.is_active or now_ms < self._retry_ms:
+            return
+        try:
+            self._do_what_is_due(now_ms)
+        except NotController:
+            return  # another node is, and does it
+        except (KafkaError, OSError) as error:
+            self._retry_ms = now_ms + RETRY_MS
+            self.report(f"The controller cannot write to the metadata log: {error}")
 
-        first = self.image.next_producer_id
-        if first > LONG_MAX - PRODUCER_ID_BLOCK:
-            raise UnknownServerError(
-                "Exhausted all producerIds as the next block's end producerId has exceeded the int64 type limit"
-            )
-        end = first + PRODUCER_ID_BLOCK
-        record = ProducerIdsRecord(
-            broker_id=self.node_id if broker_id is None else broker_id,
-            broker_epoch=self.broker_epoch if broker_epoch is None else broker_epoch,
-            next_producer_id=end,
-        )
-        self._write([record])
-        return range(first, end)
+    def _do_what_is_due(self, now_ms: int) -> None:
+        self._fence_stale_brokers(now_ms)
+        if self._config.auto_leader_rebalance_enable and now_ms >= self._next_balance_ms:
+            records = leader_balance.balance(self.replica_control)
+            self._commit(records)
+            is_done = len(records) < leader_balance.MAX_ELECTIONS
+            self._next_balance_ms = now_ms + (self._balance_interval_ms if is_done else 1)
+        if now_ms >= self._next_unclean_ms:
+            records = leader_balance.elect_unclean_leaders(self.replica_control)
+            self._commit(records)
+            is_done = len(records) < leader_balance.MAX_ELECTIONS
+            self._next_unclean_ms = now_ms + (self._config["unclean.leader.election.interval.ms"] if is_done else 1)
+        idle_ms = self._config.metadata_max_idle_interval_ms
+        if idle_ms > 0 and now_ms >= self._last_write_ms + idle_ms:
+            self._commit([self._no_op()])
+            self._last_write_ms = now_ms
 
-    def maybe_snapshot(self) -> bool:
-        """Write a metadata snapshot when it is time for one."""
-        return self.log.maybe_snapshot(lambda: image_records(self.image), self._clock.now_ms(), self._clock.wall_ms())
+    def _no_op(self) -> Any:
+        from kafkatools.core.protocol.schemas.metadata import NoOpRecord
 
-    def close(self) -> None:
-        """Close the metadata log."""
-        self.log.close()
+        return NoOpRecord()
 
+    def _fence_stale_brokers(self, now_ms: int) -> None:
+        """One after the other, so that the next one's elections know of it."""
+        while (session := self.heartbeats.expired(now_ms)) is not None:
+            broker_id, epoch = session
+            broker = self._image.brokers.get(broker_id)
+            if broker is None:
+                self.heartbeats.remove(broker_id)
+            elif broker.epoch == epoch and not broker.is_fenced:
+                self._commit(self.replica_control.fence(broker_id))
+                self.heartbeats.fence(broker_id)
+                self.report(f"Fencing broker {broker_id} at epoch {epoch} because its session has timed out.")
+            self.heartbeats.end_session(broker_id, epoch)
 
-def planned(state: TopicState, records: Sequence[Any]) -> TopicState:
-    """What a validated topic would look like."""
-    image = MetadataImage()
-    for record in records:
-        image.replay(record)
-    return image.topics[state.name]
+    # -- brokers ---------------------------------------------------------------------------------------------------
+    def register_broker(self, entity: Any, now_ms: int) -> int:
+        """A broker starts; gives its epoch. Another incarnation than the one that is registered under its id takes
+        over from it when that one's session is over, or when it knows that one's epoch: it was left at a clean stop.
+        Brokers whose sessions have expired are fenced first: else a partition could get a leader that is gone as well.
+        Raises a KafkaError."""
+        writer = self.ensure_active()
+        known = self._image.brokers.get(entity.broker_id)
+        if known is not None and known.incarnation_id != entity.incarnation_id:
+            self.heartbeats.note_restart(known.broker_id, known.epoch)
+            self._fence_stale_brokers(now_ms)
+        is_clean = known is not None and getattr(entity, "previous_broker_epoch", -1) == known.epoch
+        has_session = known is not None and self.heartbeats.has_valid_session(known.broker_id, known.epoch, now_ms)
+        registrations.check_registration(self._image, self.cluster_id, entity, has_session=has_session and not is_clean)
+        record = registrations.registration_record(self._image, entity, writer.end_offset)
+        is_new = known is None or known.incarnation_id != entity.incarnation_id
+        records: list[Any] = []
+        if known is not None and is_new:
+            records = self.replica_control.shut_down(known.broker_id, is_clean=is_clean)
+        self._commit([*records, record])
+        if is_new:
+            self.heartbeats.remove(entity.broker_id)
+        self.heartbeats.register(entity.broker_id, writer.end_offset - 1, is_fenced=record.fenced)
+        return int(record.broker_epoch)
+
+    def heartbeat(self, entity: Any, now_ms: int) -> Fields:
+        """A broker lives, and says how far it is and what it wants; gives the fields of the answer. Raises
+        StaleBrokerEpoch."""
+        writer = self.ensure_active()
+        broker_id = entity.broker_id
+        registrations.check_broker_epoch(self._image, broker_id, entity.broker_epoch)
+        self.heartbeats.note_contact(broker_id, entity.broker_epoch, now_ms)
+        request = HeartbeatRequest(entity.current_metadata_offset, entity.want_fence, entity.want_shut_down)
+        has_leaderships = request.want_shut_down and self.replica_control.has_leaderships(broker_id)
+        current, following = self.heartbeats.next_state(broker_id, request, has_leaderships=has_leaderships)
+        records = [] if current is following else self._state_change(broker_id, following)
+        level = self._image.features.get(METADATA_VERSION, 0)
+        if level >= DIRECTORIES_SINCE:
+            offline = getattr(entity, "offline_log_dirs", ())
+            records += self.replica_control.take_directories_offline(broker_id, offline) if offline else []
+        if level >= registrations.CORDONED_SINCE:
+            cordoned = getattr(entity, "cordoned_log_dirs", None)
+            records += self.replica_control.cordon_directories(broker_id, cordoned)
+        self._commit(records)
+        self.heartbeats.touch(broker_id, request.metadata_offset, is_fenced=following.is_fenced)
+        if following is BrokerControlState.CONTROLLED_SHUTDOWN:
+            self.heartbeats.note_controlled_shutdown(broker_id, writer.end_offset - 1)
+        return {
+            "error_code": 0,
+            "is_caught_up": request.metadata_offset >= self.heartbeats.registration_offset(broker_id),
+            "is_fenced": following.is_fenced,
+            "should_shut_down": following is BrokerControlState.SHUTDOWN_NOW,
+        }
+
+    def _state_change(self, broker_id: int, following: BrokerControlState) -> list[Any]:
+        if following is BrokerControlState.UNFENCED:
+            return self.replica_control.unfence(broker_id)
+        if following is BrokerControlState.CONTROLLED_SHUTDOWN:
+            return self.replica_control.begin_controlled_shutdown(broker_id)
+        if self._image.brokers[broker_id].is_fenced:
+            return []
+        return self.replica_control.fence(broker_id)
+
+    def unregister_broker(self, broker_id: int) -> None:
+        """Forget a broker that will not come back. Raises BrokerIdNotRegistered; a node alone stays."""
+        if broker_id not in self.image.brokers:
+            raise BrokerIdNotRegistered(f"Broker ID {broker_id} is not currently registered")
+        if len(self.image.brokers) == 1 and self.ensure_active().commits_at_once:
+            raise InvalidRequest("The only broker of a cluster cannot be unregistered.")
+        self._commit(self.replica_control.unregister(broker_id))
+        self.heartbeats.remove(broker_id)
+
+    def register_sole_broker(
+        self,
+        endpoints: Sequence[sole_broker.EndPoint],
+        directory_ids: Sequence[uuid.UUID | None],
+        *,
+        new_epochs: bool,
+    ) -> int:
+        """Register this node, a quorum of one, as controller and as a broker that leads what it has; gives the broker's
+        epoch. With `new_epochs` every partition gets a new leader epoch: after an unclean stop clients notice by it
+        what a crash may have cut off."""
+        self._write([sole_broker.controller_registration(self.node_id, endpoints)])
+        epoch = self.ensure_active().end_offset
+        self._write([sole_broker.broker_registration(self.node_id, epoch, endpoints, directory_ids)])
+        self._write([sole_broker.unfencing(self.node_id, epoch)])
+        self._write(sole_broker.leadership_records(self.image, self.node_id, new_epochs=new_epochs))
+        self.publish()
+        return epoch
+
+    def adopt_topics(self, found: sole_broker.TopicsOnDisk) -> None:
+        """Register topics that are on the disk of a quorum of one and in no metadata log."""
+        for topic in sorted(found):
+            self._write(sole_broker.adoption_records(self.image, self.node_id, topic, found[topic]))
+        self.publish()
+
+    def register_controller(self, entity: Any) -> None:
+        """A controller says where it listens and what it supports. Raises UnsupportedVersion."""
+        self._commit([registrations.controller_record(self.image, entity)])
+
+    # -- partitions ------------------------------------------------------------------------------------------------
+    def alter_partitions(self, entity: Any) -> Fields:
+        """Leaders change their ISRs; gives the fields of the answer. Raises StaleBrokerEpoch."""
+        registrations.check_broker_epoch(self.image, entity.broker_id, entity.broker_epoch)
+        records, fields = leader_reports.alter_partitions(self.replica_control, entity)
+        self._commit(records)
+        return fields
+
+    def directory_failed(self, directory_id: uuid.UUID) -> None:
+        """A log directory of this node, a quorum of one, is offline: nobody leads what lies there."""
+        self._commit(self.replica_control.take_directories_offline(self.node_id, (directory_id,)))
+
+    def assign_directories(self, entity: Any) -> Fields:
+        """A broker says in which directories its replicas are; gives the fields of the answer. Raises
+        StaleBrokerEpoch, UnsupportedVersion."""
+        if self.image.features.get(METADATA_VERSION, 0) < DIRECTORIES_SINCE:
+            raise UnsupportedVersion("Directory assignment is not supported yet.")
+        registrations.check_broker_epoch(self.image, entity.broker_id, entity.broker_epoch)
+        records, fields = leader_reports.assign_directories(self.replica_control, entity)
+        self._commit(records)
+        return fields

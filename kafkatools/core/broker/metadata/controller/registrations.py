@@ -10,6 +10,7 @@ import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from kafkatools.core.broker.metadata.batches import SUPPORTED_FEATURES
 from kafkatools.core.broker.metadata.controller.partition_change import DIRECTORIES_SINCE
 from kafkatools.core.broker.metadata.directory_ids import is_reserved
 from kafkatools.core.broker.metadata.feature_levels import METADATA_LEVELS, METADATA_VERSION
@@ -28,6 +29,14 @@ if TYPE_CHECKING:
 
 CONTROLLERS_SINCE = METADATA_LEVELS["3.7-IV0"]
 CORDONED_SINCE = METADATA_LEVELS["4.3-IV0"]
+
+
+def supported_features() -> list[Fields]:
+    """Features and their levels, as registrations have them."""
+    return [
+        {"name": name, "min_supported_version": low, "max_supported_version": high}
+        for name, (low, high) in SUPPORTED_FEATURES.items()
+    ]
 
 
 def check_broker_epoch(image: MetadataImage, broker_id: int, epoch: int) -> BrokerState:

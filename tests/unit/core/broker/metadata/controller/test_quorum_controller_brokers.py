@@ -53,7 +53,8 @@ def test_the_next_controller_knows_what_was_committed_and_writes_no_second_boots
     assert log.records == []
     assert following.image.topics["a"].partitions[0].replicas == (1, 2)
     assert following.image.brokers[2].epoch == cluster.epochs[2]
-    assert following.quorum_position == (2, cluster.log.end_offset)
+    writer = following.ensure_active()
+    assert (writer.epoch, writer.end_offset) == (2, cluster.log.end_offset)
 
 
 def test_a_transaction_that_was_left_open_is_aborted_and_none_of_it_counts() -> None:

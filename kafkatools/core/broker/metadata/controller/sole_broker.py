@@ -1,0 +1,109 @@
+"""The registration of a node that is a quorum of one, as records: its controller and its broker begin together, and no
+other broker can lead meanwhile, so it is unfenced at once and goes on with the leader epochs that it had."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from kafkatools.core.broker.metadata.controller.registrations import supported_features
+from kafkatools.core.broker.metadata.directory_ids import default_directory
+from kafkatools.core.broker.metadata.image import MetadataImage
+from kafkatools.core.protocol.uuids import random_uuid, uuid_from_text
+
+if TYPE_CHECKING:
+    from kafkatools.core.protocol.entities import Entity, Fields
+
+CONTROLLER_LISTENER = "CONTROLLER"
+EndPoint = tuple[str, str, int]
+"""Name, host and port of a listener."""
+TopicsOnDisk = Mapping[tuple[str, str], Mapping[int, int]]
+"""By name and id of the topic the leader epoch of each partition."""
+
+
+def _endpoint(name: str, host: str, port: int) -> Fields:
+    return {"name": name, "host": host, "port": port, "security_protocol": 0}
+
+
+def controller_registration(node_id: int, endpoints: Sequence[EndPoint]) -> Entity:
+    """The controller listens where the broker does."""
+    from kafkatools.core.protocol.schemas.metadata import RegisterControllerRecord
+
+    record: Entity = RegisterControllerRecord(
+        controller_id=node_id,
+        incarnation_id=random_uuid(),
+        end_points=[_endpoint(CONTROLLER_LISTENER, host, port) for _, host, port in endpoints],
+        features=supported_features(),
+    )
+    return record
+
+
+def broker_registration(
+    node_id: int, epoch: int, endpoints: Sequence[EndPoint], directory_ids: Sequence[uuid.UUID | None]
+) -> Entity:
+    """The broker, fenced; `directory_ids` are the log directories that are online."""
+    from kafkatools.core.protocol.schemas.metadata import RegisterBrokerRecord
+
+    record: Entity = RegisterBrokerRecord(
+        version=3,
+        broker_id=node_id,
+        incarnation_id=random_uuid(),
+        broker_epoch=epoch,
+        end_points=[_endpoint(*each) for each in endpoints],
+        features=supported_features(),
+        rack=None,
+        fenced=True,
+        log_dirs=tuple(directory_ids),
+    )
+    return record
+
+
+def unfencing(node_id: int, epoch: int) -> Entity:
+    """The broker serves clients."""
+    from kafkatools.core.protocol.schemas.metadata import BrokerRegistrationChangeRecord
+
+    record: Entity = BrokerRegistrationChangeRecord(version=0, broker_id=node_id, broker_epoch=epoch, fenced=-1)
+    return record
+
+
+def leadership_records(image: MetadataImage, node_id: int, *, new_epochs: bool) -> list[Entity]:
+    """The node leads whatever it has a replica of: partitions led by nobody or by another node, and with `new_epochs`
+    all."""
+    from kafkatools.core.protocol.schemas.metadata import PartitionChangeRecord
+
+    return [
+        PartitionChangeRecord(
+            version=0,
+            partition_id=partition.partition_id,
+            topic_id=topic.topic_id,
+            isr=None if partition.isr == (node_id,) else (node_id,),
+            leader=node_id,
+        )
+        for topic in image.topics.values()
+        for partition in topic.partitions.values()
+        if node_id in partition.replicas and (new_epochs or partition.leader != node_id)
+    ]
+
+
+def adoption_records(
+    image: MetadataImage, node_id: int, topic: tuple[str, str], epochs: Mapping[int, int]
+) -> list[Entity]:
+    """A topic of the disk, with the leader epoch of each partition."""
+    from kafkatools.core.protocol.schemas.metadata import PartitionRecord, TopicRecord
+
+    name, topic_id = topic[0], uuid_from_text(topic[1])
+    partitions: list[Entity] = [
+        PartitionRecord(
+            partition_id=index,
+            topic_id=topic_id,
+            replicas=(node_id,),
+            isr=(node_id,),
+            leader=node_id,
+            leader_epoch=epoch,
+            partition_epoch=0,
+            directories=(default_directory(image, node_id),),
+        )
+        for index, epoch in sorted(epochs.items())
+    ]
+    return [TopicRecord(name=name, topic_id=topic_id), *partitions]
