@@ -38,10 +38,8 @@ if TYPE_CHECKING:
     from kafkatools.sandbox.embedded_broker import EmbeddedBroker as EmbeddedBroker
     from kafkatools.sandbox.embedded_cluster import EmbeddedCluster as EmbeddedCluster
 
-__version__ = "0.1.0"
-KAFKA_VERSION = "4.3.1"
-"""The version of Apache Kafka whose tools these are."""
-"""The one place of the version: pyproject.toml, `kt --version` and what clients tell brokers take it from here."""
+    __version__: str
+    KAFKA_VERSION: str
 
 _EXPORTS = {
     "Acl": "core.admin.acls",
@@ -70,6 +68,8 @@ _EXPORTS = {
     "TopicPartition": "core.topic_partition",
 }
 
+_VERSIONS = ("KAFKA_VERSION", "__version__")
+
 __all__ = [*_EXPORTS, "errors"]  # noqa: PLE0604
 
 
@@ -81,7 +81,7 @@ if not TYPE_CHECKING:
 
         if name == "errors":
             return importlib.import_module("kafkatools.errors")
-        module = _EXPORTS.get(name)
+        module = "version" if name in _VERSIONS else _EXPORTS.get(name)
         if module is None:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         found = getattr(importlib.import_module(f"{__name__}.{module}"), name)
@@ -90,4 +90,4 @@ if not TYPE_CHECKING:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted({*globals(), *_VERSIONS, *__all__})

@@ -13,12 +13,13 @@ from collections.abc import Callable, Sequence
 from types import FrameType
 from typing import TYPE_CHECKING, NamedTuple
 
-from kafkatools import KAFKA_VERSION, __version__
 from kafkatools.commands import ALIASES, COMMANDS, load
 from kafkatools.exit_status import CommandError, ExitStatus, UsageError
-from kafkatools.options.parser import Args, parse
+from kafkatools.options.args import Args
+from kafkatools.options.parser import parse
 from kafkatools.options.profiles import ensure_confirmed, profile_for
 from kafkatools.options.table import Command, all_options
+from kafkatools.version import KAFKA_VERSION, __version__
 
 if TYPE_CHECKING:
     import logging

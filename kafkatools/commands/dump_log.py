@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from kafkatools.core.log.dump.file_dump import Lines
     from kafkatools.core.log.dump.json_lines import Row
     from kafkatools.core.log.dump.options import DumpOptions
-    from kafkatools.options.parser import Args
+    from kafkatools.options.args import Args
 
 _STRING_DECODER = "org.apache.kafka.tools.api.StringDecoder"
 _DECODER_OPTIONS = (

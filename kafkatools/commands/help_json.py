@@ -25,7 +25,7 @@ def run(console: Console, args: Args) -> ExitStatus:
         command = load(name)
         console.print_json(described(command, _aliases_of(command.name)))
         return ExitStatus.OK
-    from kafkatools import KAFKA_VERSION, __version__
+    from kafkatools.version import KAFKA_VERSION, __version__
 
     commands = [described(load(name), _aliases_of(name)) for name in COMMANDS]
     tree = {"name": "kt", "version": __version__, "kafka_version": KAFKA_VERSION, "commands": commands}

@@ -4,6 +4,7 @@ files.
 What a command module needs is exported here; it must stay light, since it is imported before a `--help` can be shown.
 """
 
+from kafkatools.options.args import Args
 from kafkatools.options.common import (
     BOOTSTRAP_SERVER,
     DURABILITY,
@@ -17,7 +18,7 @@ from kafkatools.options.common import (
     property_pairs,
     settings_for,
 )
-from kafkatools.options.parser import Args, parse
+from kafkatools.options.parser import parse
 from kafkatools.options.patterns import INTERNAL_TOPICS, TopicFilter
 from kafkatools.options.properties import parse_properties, read_properties
 from kafkatools.options.table import (

@@ -12,7 +12,8 @@ import re
 from collections.abc import Sequence
 
 from kafkatools.exit_status import UsageError
-from kafkatools.options.parser import Args, did_you_mean, did_you_mean_subcommand
+from kafkatools.options.args import Args
+from kafkatools.options.hints import did_you_mean, did_you_mean_subcommand
 from kafkatools.options.table import Command, Option, all_options, outer_options
 
 _NEGATIVE = re.compile(r"-[0-9]+(?:\.[0-9]+)?", re.ASCII)

@@ -11,7 +11,7 @@ from kafkatools.options.table import JSON, Option, attribute_name
 
 if TYPE_CHECKING:
     from kafkatools.core.config import Table
-    from kafkatools.options.parser import Args
+    from kafkatools.options.args import Args
 
 __all__ = [
     "BOOTSTRAP_SERVER",

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, BinaryIO, Protocol
 from kafkatools.exit_status import CommandError
 
 if TYPE_CHECKING:
-    from kafkatools.options.parser import Args
+    from kafkatools.options.args import Args
 
 
 class _Asking(Protocol):

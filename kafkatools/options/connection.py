@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 from kafkatools.exit_status import UsageError
+from kafkatools.options.args import Args
 from kafkatools.options.common import client_settings
-from kafkatools.options.parser import Args
 from kafkatools.options.table import Option
 
 if TYPE_CHECKING:

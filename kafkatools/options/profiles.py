@@ -22,13 +22,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, BinaryIO, NamedTuple, NotRequired, Protocol, TypedDict, cast
+from typing import TYPE_CHECKING, BinaryIO, NotRequired, Protocol, TypedDict, cast
 
 from kafkatools.exit_status import CommandError, UsageError
+from kafkatools.options.cluster_profile import Profile
 from kafkatools.options.secret_files import warn_if_others_can_read, warn_if_others_can_read_keys
 
 if TYPE_CHECKING:
-    from kafkatools.options.parser import Args
+    from kafkatools.options.args import Args
     from kafkatools.options.table import Command
 
 PROJECT_FILE = ".kt.toml"
@@ -58,21 +59,6 @@ class _Asking(Protocol):
 
     def note(self, line: str) -> None:
         """Write a line to stderr."""
-
-
-class Profile(NamedTuple):
-    """One cluster: where it is, how clients are set up for it, whether it is protected; `path` is its file.
-
-    `is_default`: nobody asked for it by name.
-    """
-
-    name: str
-    path: str
-    bootstrap_servers: str | None
-    settings: Mapping[str, str]
-    is_protected: bool
-    cluster: str
-    is_default: bool
 
 
 def find_profile(asked: str | None, environ: Mapping[str, str], directory: str) -> Profile | None:

@@ -12,7 +12,8 @@ from typing import Any
 
 from support import apache_kafka
 
-from kafkatools.core.consumer.assignors.assignor import MemberSubscription, PartitionInfo, assignor_for_name
+from kafkatools.core.consumer.assignors.assignor import MemberSubscription, PartitionInfo
+from kafkatools.core.consumer.assignors.by_name import assignor_for_name
 from kafkatools.core.consumer.assignors.sticky import write_sticky_user_data
 from kafkatools.core.consumer.subscription import TopicPartition
 

@@ -43,7 +43,7 @@ class Query:
 
     def task(self, epoch: int, partition: int, *values: str, attempt: int = 0, run: str = "") -> Any:
         from kafkatools.pipeline.sinks.sink import write_transaction
-        from kafkatools.pipeline.sinks.transactions import TaskPlace
+        from kafkatools.pipeline.sinks.tasks import TaskPlace
 
         place = TaskPlace(self.query_id, run or self.run, epoch, partition, attempt)
         import pyarrow as pa

@@ -13,8 +13,8 @@ from typing import Any
 from kafkatools.core.clock import ManualClock
 from kafkatools.core.config import PRODUCER, Config
 from kafkatools.core.errors import Disconnected
+from kafkatools.core.net.client_requests import ClientRequest, ClientResponse
 from kafkatools.core.net.metadata import ClusterView, Node, PartitionView, TopicView
-from kafkatools.core.net.network_client import ClientRequest, ClientResponse
 from kafkatools.core.producer.assembly import ProducerParts
 from kafkatools.core.producer.buffer_pool import BufferPool
 from kafkatools.core.producer.futures import RecordFuture

@@ -6,29 +6,22 @@ shown. A partition of a topic that is gone keeps its row without an end, and doe
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from kafkatools.commands.consumer_groups.condition_texts import parse_condition
 from kafkatools.commands.consumer_groups.session import STATES, Session, chosen_groups
-from kafkatools.commands.consumer_groups.tables import members_table, offsets_table, state_table
+from kafkatools.commands.consumer_groups.tables import members_table, state_table
+from kafkatools.commands.consumer_groups.views import Wanted, collect_views, judge, offsets_json, offsets_lines
 from kafkatools.core.admin.groups import GroupDescription, describe_groups
 from kafkatools.exit_status import ExitStatus
-from kafkatools.tools.groups.conditions import Condition, findings, needs_times, unknowns
-from kafkatools.tools.groups.view import GroupView, Views, collect, group_json, is_gone, member_json, partition_json
+from kafkatools.tools.groups.conditions import needs_times
+from kafkatools.tools.groups.view import GroupView, member_json
 
 if TYPE_CHECKING:
-    from kafkatools.core.errors import KafkaError
     from kafkatools.options import Args
 
 _REBALANCING = frozenset({"PreparingRebalance", "CompletingRebalance", "Assigning", "Reconciling"})
-
-
-class Wanted(NamedTuple):
-    """What --describe is to show of offsets."""
-
-    conditions: list[Condition]
-    has_times: bool
 
 
 def prepare_describe(args: Args) -> Callable[[Session], ExitStatus]:
@@ -100,92 +93,6 @@ def _describe_offsets(session: Session, wanted: Wanted) -> ExitStatus:
     return judge(session, found, wanted.conditions) or found.status
 
 
-class Collected(NamedTuple):
-    """The groups that can be shown. `status`: FAILED when something was not available, which was printed; `failed`:
-    groups that could not be described, with the error; `are_all_listed`: every broker listed its groups."""
-
-    views: list[GroupView]
-    status: ExitStatus
-    failed: dict[str, KafkaError]
-    are_all_listed: bool
-
-
-def collect_views(session: Session, wanted: Wanted) -> Collected:
-    """Describe the groups, and print an error for everything that is not available."""
-    names, is_complete = chosen_groups(session, "")
-    with session.console.progress(f"Asking about {len(names)} groups"):
-        found = collect(session.admin, names)
-    status = complain_of_views(session, found)
-    views = [view for view in found.groups if view.error is None]
-    failed = {view.group_id: view.error for view in found.groups if view.error is not None}
-    are_all_listed = is_complete
-    if wanted.has_times:
-        from kafkatools.tools.groups.lag_times import with_times
-
-        with session.console.progress(f"Looking for the age of the lag of {len(views)} groups"):
-            views, unknown = with_times(session.admin, views, session.console.clock.wall_ms())
-            for (topic, partition), error in unknown.items():
-                session.complain(f"Error: the times of {topic}-{partition} are not known: {error}", error.name)
-        is_complete = is_complete and not unknown
-    return Collected(views, status if is_complete else ExitStatus.FAILED, failed, are_all_listed)
-
-
-def judge(session: Session, found: Collected, conditions: list[Condition]) -> ExitStatus:
-    """Print every place where a condition of --fail-if holds or is unknown. Returns FINDINGS, else FAILED, else OK."""
-    status = _complain_of_findings(session, found.views, conditions)
-    texts = list(_unknowns(found, conditions))
-    for text in texts:
-        session.complain(text, "UNKNOWN")
-    return status or (ExitStatus.FAILED if texts else ExitStatus.OK)
-
-
-def _unknowns(found: Collected, conditions: list[Condition]) -> Iterator[str]:
-    for condition in conditions:
-        for group_id, error in found.failed.items():
-            yield f"{condition.text} is unknown for group {group_id}: {error}"
-        for view in found.views:
-            yield from unknowns(condition, view)
-        if not found.are_all_listed:
-            yield f"{condition.text} is unknown for groups that are not listed: a broker did not list its groups"
-
-
-def _complain_of_findings(session: Session, views: Sequence[GroupView], conditions: list[Condition]) -> ExitStatus:
-    status = ExitStatus.OK
-    for view in views:
-        for finding in findings(conditions, view):
-            status = ExitStatus.FINDINGS
-            session.complain(
-                finding.message,
-                "FINDING",
-                condition=finding.condition.text,
-                group=finding.group_id,
-                topic=finding.topic,
-                partition=finding.partition,
-                value=finding.value,
-                exit=int(status),
-            )
-    return status
-
-
-def complain_of_views(session: Session, views: Views) -> ExitStatus:
-    """Names what could not be told."""
-    status = ExitStatus.OK
-    for view in views.groups:
-        if view.error is not None:
-            session.complain_of_group(view.group_id, view.error)
-            status = ExitStatus.FAILED
-    gone = sorted({topic for (topic, _), error in views.end_errors.items() if is_gone(error)})
-    if gone:
-        session.complain(
-            f"Warning: gone since offsets of them were committed: {', '.join(gone)}", "UNKNOWN_TOPIC_OR_PARTITION"
-        )
-    for (topic, partition), error in sorted(views.end_errors.items()):
-        if not is_gone(error):
-            session.complain(f"Error: the end of {topic}-{partition} is not known: {error}", error.name)
-            status = ExitStatus.FAILED
-    return status
-
-
 def _show_offsets(session: Session, view: GroupView, wanted: Wanted) -> None:
     if session.args.json:
         session.print_json(offsets_json(view))
@@ -194,14 +101,3 @@ def _show_offsets(session: Session, view: GroupView, wanted: Wanted) -> None:
     if view.rows and view.description.state != "Dead":
         for line in offsets_lines(session.args, view, wanted):
             session.console.print(line)
-
-
-def offsets_json(view: GroupView) -> dict[str, object]:
-    """A group with its partitions in JSON."""
-    return {**group_json(view), "partitions": [partition_json(row) for row in view.rows]}
-
-
-def offsets_lines(args: Args, view: GroupView, wanted: Wanted) -> Iterator[str]:
-    """The table of a group's partitions."""
-    extra = ("LAG-TIME", "BEHIND-NEWEST") if wanted.has_times else ()
-    return offsets_table(view, verbose=args.verbose, extra=extra)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from kafkatools.commands.consumer_groups.describe import Wanted, collect_views, judge, offsets_json, offsets_lines
+from kafkatools.commands.consumer_groups.views import Wanted, collect_views, judge, offsets_json, offsets_lines
 from kafkatools.core.errors import KafkaError
 from kafkatools.exit_status import ExitStatus
 

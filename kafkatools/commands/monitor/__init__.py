@@ -9,16 +9,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from kafkatools.commands.monitor.sections import SECTIONS
 from kafkatools.exit_status import ExitStatus
 from kafkatools.options import BOOTSTRAP_SERVER, Args, Command, Option, Refusal, command_config
 
 if TYPE_CHECKING:
     from kafkatools.console import Console
-
-SECTIONS = ("brokers", "topics", "partitions", "groups", "lag", "quorum", "log-dirs", "events")
-"""What --view takes, in the order in which it is shown."""
-
-DEFAULT_INTERVAL_S = 2.0
 
 
 def seconds(text: str) -> float:

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from kafkatools.commands.monitor.wanted import Wanted
     from kafkatools.console import Console
     from kafkatools.core.errors import KafkaError
-    from kafkatools.tools.monitor.board import Board
     from kafkatools.tools.monitor.view import ClusterView
 
 
@@ -62,16 +61,3 @@ class TablesOutput(Output):
         for problem in view.problems:
             self.console.error(f"No data: {problem.message}")
         self.tell([*findings, *unknowns])
-
-
-def output(console: Console, as_json: bool, wanted: Wanted, board: Board, addresses: Sequence[str]) -> Output:
-    """The one that these options and this stdout ask for."""
-    if as_json:
-        return JsonOutput(console, wanted)
-    if wanted.is_once:
-        return TablesOutput(console, wanted)
-    if console.is_terminal and console.environ.get("TERM") != "dumb":
-        from kafkatools.commands.monitor.screen import Screen
-
-        return Screen(console, wanted, board, addresses)
-    return Output(console, wanted)

@@ -12,7 +12,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING
 
-from kafkatools.commands.monitor.outputs import Output, output
+from kafkatools.commands.monitor.output_choice import output
+from kafkatools.commands.monitor.outputs import Output
 from kafkatools.commands.monitor.server import serving
 from kafkatools.core.admin.client import AdminClient
 from kafkatools.core.errors import AuthenticationFailed, KafkaError

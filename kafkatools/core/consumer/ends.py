@@ -10,12 +10,11 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from kafkatools.core.errors import KafkaError
 
 if TYPE_CHECKING:
-    from kafkatools.core.consumer.consumer import Consumer
     from kafkatools.core.consumer.subscription import TopicPartition
 
 
@@ -23,10 +22,32 @@ class EndUnreachable(KafkaError, name="END_UNREACHABLE"):
     """What was there at the start can never be read to its end: it was deleted, made anew or truncated."""
 
 
+class Positioned(Protocol):
+    """The part of Consumer that tells its positions and the ends of partitions."""
+
+    def assignment(self) -> list[TopicPartition]:
+        """The partitions that are read."""
+
+    def end_offsets(self, partitions: Iterable[tuple[str, int]]) -> dict[TopicPartition, int]:
+        """The offset after the last record of each partition. Raises KafkaError."""
+
+    def has_read_to(self, partition: tuple[str, int], end: int) -> bool:
+        """Whether the position has reached an offset, or the broker said that no record lies before it."""
+
+    def known_partitions(self) -> dict[str, list[int]]:
+        """Topics and their partitions as they are known now."""
+
+    def topic_id(self, topic: str) -> uuid.UUID | None:
+        """The id of a topic as it is known now, None without one."""
+
+    def connection_problem(self) -> KafkaError | None:
+        """Why a leader of what is read cannot be reached; None when all can be."""
+
+
 class Ends:
     """The ends of partitions, as they were at the start."""
 
-    def __init__(self, consumer: Consumer, partitions: Iterable[TopicPartition]) -> None:
+    def __init__(self, consumer: Positioned, partitions: Iterable[TopicPartition]) -> None:
         self._consumer = consumer
         asked = list(partitions)
         self._ends = consumer.end_offsets(asked)

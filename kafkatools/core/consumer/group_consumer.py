@@ -110,7 +110,7 @@ def check_settings(config: Config) -> None:
     if protocol == "classic" and config.heartbeat_interval_ms >= config.session_timeout_ms:
         raise ConfigError("Heartbeat must be set lower than the session timeout")
     if config.is_given("partition.assignment.strategy"):
-        from kafkatools.core.consumer.assignors.assignor import assignor_for_name
+        from kafkatools.core.consumer.assignors.by_name import assignor_for_name
 
         for name in config.partition_assignment_strategy:
             assignor_for_name(name)
@@ -192,7 +192,7 @@ class GroupConsumer:
             from kafkatools.core.group.consumer_membership import ConsumerMembership
 
             return ConsumerRebalance(ConsumerMembership(self._settings, self._lookup, self._heartbeat), parts)
-        from kafkatools.core.consumer.assignors.assignor import assignor_for_name
+        from kafkatools.core.consumer.assignors.by_name import assignor_for_name
 
         assignors = [assignor_for_name(name) for name in self._config.partition_assignment_strategy]
         return ClassicRebalance(ClassicMembership(self._settings, self._lookup, self._heartbeat), parts, assignors)

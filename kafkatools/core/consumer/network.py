@@ -36,9 +36,10 @@ from kafkatools.core.errors import (
     UnknownTopicOrPartition,
 )
 from kafkatools.core.net.addresses import parse_bootstrap_servers
+from kafkatools.core.net.client_requests import ClientRequest, ClientResponse
 from kafkatools.core.net.connection_states import ExponentialBackoff
 from kafkatools.core.net.metadata import ClusterView, Metadata, Node, NodeEndpoint
-from kafkatools.core.net.network_client import ClientRequest, ClientResponse, NetworkClient
+from kafkatools.core.net.network_client import NetworkClient
 from kafkatools.core.net.requests import Fields, build_request
 from kafkatools.core.protocol.api_versions import ApiKey
 

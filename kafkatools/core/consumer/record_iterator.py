@@ -8,21 +8,36 @@ a poll, a seek, the end. So a loop may be left in the middle, and nothing is los
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Protocol, cast
 
 from kafkatools.core.consumer.consumer_records import ConsumerRecord, ConsumerRecords
-from kafkatools.core.consumer.ends import Ends
+from kafkatools.core.consumer.ends import Ends, Positioned
 from kafkatools.core.consumer.single_thread import one_at_a_time
 from kafkatools.core.consumer.subscription import SubscriptionState, TopicPartition
 from kafkatools.core.errors import Timeout
 
 if TYPE_CHECKING:
-    from kafkatools.core.consumer.consumer import Consumer
+    from kafkatools.core.clock import Clock
     from kafkatools.core.consumer.single_thread import Lock
 
 _POLL_MS = 1000
 _POLL_NEAR_THE_END_MS = 50
 _LOOK_AT_ENDS_MS = 1000
+
+
+class PolledConsumer(Positioned, Protocol):
+    """The part of Consumer that its iterators poll and move."""
+
+    clock: Clock
+
+    def poll_further(self, timeout_ms: int) -> ConsumerRecords:
+        """The next poll, which keeps what the iterator holds back."""
+
+    def give_back(self) -> None:
+        """Take back the records that iterators have not handed out."""
+
+    def seek(self, partition: tuple[str, int], offset: int, leader_epoch: int = -1) -> None:
+        """Read from `offset` in the next poll."""
 
 
 class PendingRecords:
@@ -71,7 +86,7 @@ class RecordIterator(Iterator[ConsumerRecord]):
 
     poll_ms = _POLL_MS
 
-    def __init__(self, consumer: Consumer, pending: PendingRecords, idle_ms: int | None = None) -> None:
+    def __init__(self, consumer: PolledConsumer, pending: PendingRecords, idle_ms: int | None = None) -> None:
         self._consumer = consumer
         self._pending = pending
         self._idle_ms = idle_ms
@@ -110,7 +125,7 @@ class EndIterator(RecordIterator):
 
     poll_ms = _POLL_NEAR_THE_END_MS
 
-    def __init__(self, consumer: Consumer, pending: PendingRecords, assignment_timeout_ms: int) -> None:
+    def __init__(self, consumer: PolledConsumer, pending: PendingRecords, assignment_timeout_ms: int) -> None:
         super().__init__(consumer, pending)
         self._timeout_ms = assignment_timeout_ms
         self._ends: Ends | None = None
@@ -186,9 +201,9 @@ class RecordLoops:
                 _consumer(self).seek(part, offset)
 
 
-def _consumer(loops: RecordLoops) -> Consumer:
+def _consumer(loops: RecordLoops) -> PolledConsumer:
     """The consumer that they are the loops of."""
-    return cast("Consumer", loops)
+    return cast("PolledConsumer", loops)
 
 
 def whole_ms(timeout_ms: int) -> int:

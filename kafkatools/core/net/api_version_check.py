@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from kafkatools import __version__
 from kafkatools.core.errors import UnsupportedVersion, raise_for_code
 from kafkatools.core.protocol.api_versions import (
     ApiKey,
@@ -13,6 +12,7 @@ from kafkatools.core.protocol.api_versions import (
     read_api_versions,
     versions_of,
 )
+from kafkatools.version import __version__
 
 NEWEST_VERSION = versions_of(ApiKey.API_VERSIONS)[-1]
 SOFTWARE_NAME = "kafkatools"

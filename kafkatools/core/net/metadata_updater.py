@@ -4,19 +4,50 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from kafkatools.core.config import Config
 from kafkatools.core.errors import DecodeError, RebootstrapRequired, UnsupportedVersion
 from kafkatools.core.net.bodies import throttle_ms_of
+from kafkatools.core.net.client_requests import ClientRequest, ClientResponse
+from kafkatools.core.net.connection_states import ConnectionStates
 from kafkatools.core.net.metadata import Metadata, response_error
 from kafkatools.core.protocol.api_versions import ApiKey
 from kafkatools.core.protocol.messages import decode, encode_fields, request_type, response_type
 
-if TYPE_CHECKING:
-    from kafkatools.core.net.network_client import ClientResponse, NetworkClient
-
 _log = logging.getLogger(__name__)
+
+
+class Nodes(Protocol):
+    """The part of NetworkClient that chooses a node, connects to it and sends."""
+
+    @property
+    def connection_states(self) -> ConnectionStates:
+        """The state of the connection to each node."""
+
+    def least_loaded_node(self, now_ms: int) -> int | None:
+        """The node to ask; None when none is up or may be tried."""
+
+    def connection_failed(self, node: int) -> bool:
+        """Whether the last connection to a node failed."""
+
+    def can_send(self, node: int, now_ms: int) -> bool:
+        """Whether a node takes another request."""
+
+    def ready(self, node: int, now_ms: int) -> bool:
+        """Begin to connect when a connection is due; whether requests can be sent."""
+
+    def poll_delay_ms(self, node: int, now_ms: int) -> int:
+        """How long until there is something to do for a node."""
+
+    def send_internal(self, request: ClientRequest, now_ms: int) -> None:
+        """Send a request of the client itself. Raises UnsupportedVersion."""
+
+    def throttle(self, node: int, duration_ms: int, now_ms: int) -> None:
+        """Send nothing to a node for so long."""
+
+    def disconnect(self, node: int, now_ms: int | None = None) -> None:
+        """End the connection to a node."""
 
 
 def metadata_request(fields: Mapping[str, object], version: int) -> bytes:
@@ -29,7 +60,7 @@ def metadata_request(fields: Mapping[str, object], version: int) -> bytes:
 class MetadataUpdater:
     """Decides when to ask which node, and takes the answers in."""
 
-    def __init__(self, client: NetworkClient, metadata: Metadata, config: Config) -> None:
+    def __init__(self, client: Nodes, metadata: Metadata, config: Config) -> None:
         self._client = client
         self._metadata = metadata
         self._request_timeout_ms: int = config.request_timeout_ms
@@ -83,8 +114,6 @@ class MetadataUpdater:
         )
 
     def _send(self, node: int, now_ms: int) -> None:
-        from kafkatools.core.net.network_client import ClientRequest
-
         fields, request_version, is_partial = self._metadata.next_request(now_ms)
         self._in_progress = (node, request_version, is_partial)
         request = ClientRequest(

@@ -8,8 +8,7 @@ took too long; callbacks run last. An answer must carry the correlation id of th
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from kafkatools.core.clock import Clock
 from kafkatools.core.config import Config
@@ -25,13 +24,15 @@ from kafkatools.core.errors import (
 from kafkatools.core.net import api_version_check, connection_words
 from kafkatools.core.net.bodies import decode_body, throttle_ms_of
 from kafkatools.core.net.channel import Channel, EndOfStream
+from kafkatools.core.net.client_requests import ClientRequest, ClientResponse
 from kafkatools.core.net.connection_states import ConnectionState, ConnectionStates, ExponentialBackoff
 from kafkatools.core.net.failure_log import FailureLog
 from kafkatools.core.net.in_flight import InFlightRequest, InFlightRequests
 from kafkatools.core.net.metadata import Metadata, Node
 from kafkatools.core.net.metadata_updater import MetadataUpdater
 from kafkatools.core.net.selector import READ, WRITE, Ready, Selector
-from kafkatools.core.net.transport import Buffer, TransportFactory, transport_for
+from kafkatools.core.net.transport import Buffer, TransportFactory
+from kafkatools.core.net.transport_choice import transport_for
 from kafkatools.core.protocol.api_versions import NEVER, ApiKey, BrokerVersions
 from kafkatools.core.protocol.frames import decode_response_header, encode_request, frame_request
 
@@ -45,36 +46,6 @@ DEFAULT_MAX_IN_FLIGHT = 100
 MAX_FRAME_BYTES = 0x7FFFFFFF
 # Before a node has shown that it is Kafka, a larger announced size is text of another protocol.
 MAX_FIRST_FRAME_BYTES = 1 << 20
-
-
-class ClientRequest(NamedTuple):
-    """A request to a node. `build(version)` gives an entity, or the buffers of a body that is framed as it is.
-
-    With `decode` False the answer's body stays a memoryview. Without `timeout_ms` request.timeout.ms holds.
-    """
-
-    node: int
-    api_key: int
-    build: Callable[[int], Any]
-    callback: Callable[[ClientResponse], None] | None = None
-    timeout_ms: int | None = None
-    expect_response: bool = True
-    min_version: int = 0
-    max_version: int | None = None
-    decode: bool = True
-
-
-class ClientResponse(NamedTuple):
-    """What became of a request. `body` is the entity, or the raw memoryview when the request asked for that; None with
-    an error and for a request without an answer. `raw` is the body's bytes."""
-
-    request: ClientRequest
-    api_version: int
-    body: Any
-    raw: memoryview | None
-    error: KafkaError | None
-    disconnected: bool
-    latency_ms: int
 
 
 class _InFlight(InFlightRequest):

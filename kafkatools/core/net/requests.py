@@ -23,7 +23,8 @@ from kafkatools.core.errors import (
 )
 from kafkatools.core.net.addresses import HostPort
 from kafkatools.core.net.bodies import build_body
-from kafkatools.core.net.network_client import ClientRequest, ClientResponse, NetworkClient
+from kafkatools.core.net.client_requests import ClientRequest, ClientResponse
+from kafkatools.core.net.network_client import NetworkClient
 from kafkatools.core.protocol.api_versions import NEVER
 
 UNREACHABLE_PATIENCE_MS = 3000

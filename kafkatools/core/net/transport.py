@@ -124,13 +124,3 @@ def plaintext_factory(config: Config) -> TransportFactory:
         return PlaintextTransport(address, send_bytes, receive_bytes)
 
     return make
-
-
-def transport_for(config: Config) -> TransportFactory:
-    """What security.protocol asks for. A connection is never less secure than its configuration. Raises ConfigError,
-    KeyStoreUnreadable."""
-    if config.security_protocol.upper() in ("PLAINTEXT", "SASL_PLAINTEXT"):
-        return plaintext_factory(config)
-    from kafkatools.core.net.security.tls_transport import tls_factory
-
-    return tls_factory(config)

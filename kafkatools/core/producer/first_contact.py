@@ -7,18 +7,27 @@ long to wait during an outage.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
+    from kafkatools.core.clock import Clock
+    from kafkatools.core.config import Config
     from kafkatools.core.errors import KafkaError
-    from kafkatools.core.producer.producer import Producer
     from kafkatools.core.producer.sender import Sender
 
 UNREACHABLE_MS = 5_000
 _LOOK_MS = 500
 
 
-def reason_not_to_start(producer: Producer) -> Exception | None:
+class ConnectingProducer(Protocol):
+    """The part of Producer that tells whether a broker has answered."""
+
+    config: Config
+    clock: Clock
+    sender: Sender
+
+
+def reason_not_to_start(producer: ConnectingProducer) -> Exception | None:
     """Waits until a broker has answered; after some seconds, why none does. Nothing has been sent by then.
 
     With max.block.ms no longer than that the first record is left to say it.

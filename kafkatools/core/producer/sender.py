@@ -28,7 +28,7 @@ from kafkatools.core.errors import (
     UnsupportedVersion,
 )
 from kafkatools.core.net.bodies import build_body
-from kafkatools.core.net.network_client import ClientRequest, ClientResponse
+from kafkatools.core.net.client_requests import ClientRequest, ClientResponse
 from kafkatools.core.producer.futures import BatchError, TopicPartition
 from kafkatools.core.producer.metrics import ProducerMetrics
 from kafkatools.core.producer.produce_request import FIRST_TOPIC_ID_VERSION, produce_request_body

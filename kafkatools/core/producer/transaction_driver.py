@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from kafkatools.core.clock import Clock
 from kafkatools.core.errors import Disconnected, KafkaError, TransactionAborted
 from kafkatools.core.group.coordinator import CoordinatorKind, CoordinatorLookup
-from kafkatools.core.net.network_client import ClientRequest, ClientResponse
+from kafkatools.core.net.client_requests import ClientRequest, ClientResponse
 from kafkatools.core.producer.transaction_requests import (
     FIRST_INIT_PRODUCER_ID_WITH_BUMP,
     Reaction,

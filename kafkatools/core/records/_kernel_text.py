@@ -36,7 +36,7 @@ if not cython.compiled:
     PyByteArray_AS_STRING = PyByteArray_Resize = PyBytes_AS_STRING = memchr = memcmp = memcpy = _in_c
 
 if TYPE_CHECKING:
-    from kafkatools.core.records.columns import RecordColumns
+    from kafkatools.core.records.column_places import KeyAndValuePlaces
 
 Buffer = bytes | bytearray | memoryview
 Searchable = bytes | bytearray
@@ -188,7 +188,7 @@ def _find_text(source: Searchable, text: bytes, start: int, end: int) -> int:
 # -- columns to lines --
 
 
-def write_values(columns: RecordColumns, out: bytearray, separator: bytes, null_literal: bytes) -> int:
+def write_values(columns: KeyAndValuePlaces, out: bytearray, separator: bytes, null_literal: bytes) -> int:
     """Appends every value (`null_literal` for a null) and the separator after it; how many rows, fewer when a cell
     lies outside its buffer.
     """
@@ -196,7 +196,7 @@ def write_values(columns: RecordColumns, out: bytearray, separator: bytes, null_
 
 
 def write_keys_and_values(
-    columns: RecordColumns, out: bytearray, key_separator: bytes | None, separator: bytes, null_literal: bytes
+    columns: KeyAndValuePlaces, out: bytearray, key_separator: bytes | None, separator: bytes, null_literal: bytes
 ) -> int:
     """The same with the key and `key_separator` before each value; None leaves the key out."""
     data = columns.buffer
@@ -238,7 +238,7 @@ def write_keys_and_values(
     return count
 
 
-def _row_count(columns: RecordColumns) -> int:
+def _row_count(columns: KeyAndValuePlaces) -> int:
     return min(
         columns.count,
         len(columns.value_positions),

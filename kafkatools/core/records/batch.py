@@ -15,13 +15,14 @@ from __future__ import annotations
 import struct
 from array import array
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 from kafkatools.core.errors import CorruptRecord
 from kafkatools.core.records import kernel
 from kafkatools.core.records.columns import Record, RecordColumns, TimestampType
 from kafkatools.core.records.compression import MAX_DECOMPRESSED_BYTES, CompressionType, decompress
 from kafkatools.core.records.crc import crc32c
+from kafkatools.core.records.errors import InvalidBatchContents
 from kafkatools.core.records.header import (
     NO_PRODUCER_ID,
     BatchHeader,
@@ -53,14 +54,6 @@ MINIMUM_RECORD_SIZE = 7
 CURRENT_MAGIC = 2
 
 _SIZE = struct.Struct(">qi")
-
-
-class InvalidBatchContents(CorruptRecord):
-    """The records inside a batch are not what its header says (InvalidRecordException)."""
-
-    code: ClassVar[int] = 87
-    name: ClassVar[str] = "INVALID_RECORD"
-    retriable: ClassVar[bool] = False
 
 
 class _Field:

@@ -12,8 +12,9 @@ from enum import IntEnum
 from typing import NamedTuple
 
 from kafkatools.core.errors import CorruptRecord
-from kafkatools.core.records.batch import InvalidBatchContents, RecordBatch
+from kafkatools.core.records.batch import RecordBatch
 from kafkatools.core.records.builder import BatchBuilder
+from kafkatools.core.records.errors import InvalidBatchContents
 
 CONTROL_KEY_VERSION = 0
 END_TRANSACTION_VERSION = 0

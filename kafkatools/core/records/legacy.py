@@ -22,9 +22,9 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from kafkatools.core.errors import CorruptRecord, UnsupportedCompressionType
-from kafkatools.core.records.batch import InvalidBatchContents
 from kafkatools.core.records.columns import NO_TIMESTAMP, Record, RecordColumns, TimestampType
 from kafkatools.core.records.compression import MAX_DECOMPRESSED_BYTES, CompressionType, compress, decompress
+from kafkatools.core.records.errors import InvalidBatchContents
 from kafkatools.core.records.header import (
     NO_PARTITION_LEADER_EPOCH,
     NO_PRODUCER_EPOCH,

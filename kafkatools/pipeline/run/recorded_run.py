@@ -16,7 +16,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import unquote, urlsplit
 
-from kafkatools import __version__
 from kafkatools.pipeline import uris
 from kafkatools.pipeline.errors import PipelineError
 from kafkatools.pipeline.run import manifest as records
@@ -33,6 +32,7 @@ from kafkatools.pipeline.run.manifest import Difference
 from kafkatools.pipeline.run.reports import read_reports
 from kafkatools.pipeline.run.spec import ISOLATION_OPTIONS, Pipeline, Source
 from kafkatools.pipeline.sinks.files import Directory, SinkFile
+from kafkatools.version import __version__
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -17,7 +17,7 @@ from kafkatools.core.prepared_transaction import PreparedTransaction
 from kafkatools.pipeline.errors import PipelineError
 
 if TYPE_CHECKING:
-    from kafkatools.pipeline.sinks.transactions import TaskPlace
+    from kafkatools.pipeline.sinks.tasks import TaskPlace
 
 _FORMAT = "kt1"
 _MOST_CHARACTERS = 4096

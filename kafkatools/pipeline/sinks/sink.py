@@ -11,7 +11,6 @@ Options: `topic` (wins over the column), `kafka.*` (the producer's settings), `e
 
 from __future__ import annotations
 
-import contextlib
 import threading
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -20,10 +19,12 @@ from typing import TYPE_CHECKING
 
 from kafkatools.core import config
 from kafkatools.core.config.given import config_of
-from kafkatools.core.errors import ConfigError, InvalidTransactionTimeout, KafkaError
+from kafkatools.core.errors import ConfigError
 from kafkatools.core.producer.producer import Producer
 from kafkatools.core.producer.producer_record import ProducerRecord
 from kafkatools.pipeline.errors import PipelineError
+from kafkatools.pipeline.sinks.producers import closing_producer
+from kafkatools.pipeline.sinks.tasks import PreparedTask, TaskPlace
 from kafkatools.pipeline.sources.spark_api import (
     DataSourceArrowWriter,
     DataSourceStreamArrowWriter,
@@ -37,8 +38,7 @@ if TYPE_CHECKING:
     from kafkatools.core.prepared_transaction import PreparedTransaction
     from kafkatools.core.producer.futures import RecordMetadata, RowsRun
     from kafkatools.pipeline.sinks.columns import Target
-    from kafkatools.pipeline.sinks.transactions import PreparedTask, SinkTransactions, TaskPlace
-
+    from kafkatools.pipeline.sinks.transactions import SinkTransactions
 KAFKA_PREFIX = "kafka."
 _OPTIONS = {"topic", "exactlyonce", "sinkid"}
 _OF_SPARK = {"checkpointlocation", "includeheaders", "path", "queryname"}  # headers are written where there are any
@@ -52,10 +52,8 @@ _OURS = {
     "interceptor.classes": "rows go in columns",
     "transactional.id": "the sink makes one for each task of a stream",
 }
-_CLOSE_AFTER_FAILURE_MS = 1000
 _OF_THE_STREAM = ("sql.streaming.queryId", "spark.jobGroup.id", "streaming.sql.batchId")
 _RUN_CHARACTERS = 12
-_TIMEOUT_REFUSED = " Give kafka.transaction.timeout.ms, which is 900000 unless given."
 
 
 @dataclass(frozen=True)
@@ -149,8 +147,6 @@ class BatchWriter(DataSourceArrowWriter):
             return TaskWritten(write_rows(self.options, iterator))
         from pyspark import TaskContext
 
-        from kafkatools.pipeline.sinks.transactions import TaskPlace
-
         context = TaskContext.get()
         assert context is not None
         place = TaskPlace(self._run, self._run, 0, context.partitionId(), context.attemptNumber())
@@ -224,8 +220,6 @@ def _written(messages: Iterable[WriterCommitMessage | None]) -> list[TaskWritten
 
 def prepared_tasks(messages: Iterable[WriterCommitMessage | None]) -> tuple[list[PreparedTask], list[TaskPlace]]:
     """The tasks that have something to commit, and where all tasks stand."""
-    from kafkatools.pipeline.sinks.transactions import PreparedTask
-
     written = _written(messages)
     tasks = [
         PreparedTask(one.place, one.transaction, min(one.records))
@@ -238,8 +232,6 @@ def prepared_tasks(messages: Iterable[WriterCommitMessage | None]) -> tuple[list
 def task_place() -> TaskPlace:
     """Where this task stands, as Spark tells it. Raises PipelineError outside of a stream."""
     from pyspark import TaskContext
-
-    from kafkatools.pipeline.sinks.transactions import TaskPlace
 
     context = TaskContext.get()
     query_id, run, epoch = (None if context is None else context.getLocalProperty(name) for name in _OF_THE_STREAM)
@@ -284,24 +276,6 @@ def write_rows(options: SinkOptions, batches: Iterable[pa.RecordBatch]) -> dict[
             rows.send(batch)
         rows.flush()
         return rows.records
-
-
-@contextlib.contextmanager
-def closing_producer(settings: Mapping[str, str]) -> Iterator[Producer]:
-    """A producer that is closed whatever happens, soon after a failure; errors of Kafka become one line. Raises
-    PipelineError."""
-    producer: Producer | None = None
-    try:
-        producer = Producer(settings)
-        yield producer
-    except BaseException as error:
-        if producer is not None:
-            producer.close(_CLOSE_AFTER_FAILURE_MS)
-        if isinstance(error, KafkaError):
-            hint = _TIMEOUT_REFUSED if isinstance(error.__cause__, InvalidTransactionTimeout) else ""
-            raise PipelineError(f"kt sink: {error.name}: {error}{hint}") from error
-        raise
-    producer.close()
 
 
 class RowSender:

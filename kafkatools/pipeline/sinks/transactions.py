@@ -48,10 +48,12 @@ from kafkatools.core.errors import KafkaError
 from kafkatools.core.group.metadata import ConsumerGroupMetadata
 from kafkatools.core.prepared_transaction import PreparedTransaction
 from kafkatools.pipeline.errors import PipelineError
+from kafkatools.pipeline.sinks.decision import Decision, newest_decision, offsets_of
+from kafkatools.pipeline.sinks.producers import closing_producer
+from kafkatools.pipeline.sinks.tasks import PreparedTask, TaskPlace
 
 if TYPE_CHECKING:
     from kafkatools.core.producer.producer import Producer
-    from kafkatools.pipeline.sinks.decision import Decision
 
 _log = logging.getLogger(__name__)
 
@@ -66,24 +68,6 @@ _LOOK_AGAIN_MS = 300
 _DRIVER_TIMEOUT_MS = 60_000
 _ONGOING = "Ongoing"
 _LOST = frozenset({"INVALID_TXN_STATE", "PRODUCER_FENCED", "INVALID_PRODUCER_EPOCH", "INVALID_PRODUCER_ID_MAPPING"})
-
-
-class TaskPlace(NamedTuple):
-    """Which attempt at which part of which epoch a task is. `query_id` is the checkpoint's, `run` the start's."""
-
-    query_id: str
-    run: str
-    epoch: int
-    partition: int
-    attempt: int
-
-
-class PreparedTask(NamedTuple):
-    """A task that has written: its transaction, and a topic of it."""
-
-    place: TaskPlace
-    transaction: PreparedTransaction
-    topic: str
 
 
 class SinkNames(NamedTuple):
@@ -210,8 +194,6 @@ class SinkTransactions:
     def _locked(self) -> Iterator[tuple[Producer, AdminClient]]:
         """Takes over the driver's transactional id: whoever had it decides nothing any more, and what was being decided
         is decided or not."""
-        from kafkatools.pipeline.sinks.sink import closing_producer
-
         timeout_ms = min(int(self._settings.get("transaction.timeout.ms", _DRIVER_TIMEOUT_MS)), _DRIVER_TIMEOUT_MS)
         own = {"transactional.id": self.names.driver, "transaction.timeout.ms": str(timeout_ms)}
         with closing_producer({**self._settings, **own}) as driver, self._admin() as admin:
@@ -230,8 +212,6 @@ class SinkTransactions:
     # -- the decision --
 
     def _decision(self, admin: AdminClient, *, require_stable: bool = True) -> Decision | None:
-        from kafkatools.pipeline.sinks.decision import newest_decision
-
         group = self.names.group
         found = fetch_offsets(admin, [group], require_stable=require_stable)[group]
         if found.error is not None:
@@ -244,8 +224,6 @@ class SinkTransactions:
         self, driver: Producer, admin: AdminClient, before: Decision | None, tasks: Sequence[PreparedTask]
     ) -> Decision:
         """One transaction of the driver's: from its end on the epoch is committed."""
-        from kafkatools.pipeline.sinks.decision import Decision, offsets_of
-
         serial = 0 if before is None else before.serial + 1
         place = tasks[0].place
         transactions = tuple(task.transaction for task in tasks)

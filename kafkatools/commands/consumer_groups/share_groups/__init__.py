@@ -201,17 +201,6 @@ def _prepare(args: Args) -> Callable[[Session], ExitStatus]:
     return lambda session: _list(session, states)
 
 
-def share_groups(session: Session, states: Iterable[str] = ()) -> tuple[list[GroupListing], bool]:
-    """All share groups in the order of Kafka's hash map, and whether every broker answered.
-
-    Raises KafkaError when no broker did.
-    """
-    from kafkatools.core.admin.groups import SHARE, list_groups
-
-    found = list_groups(session.admin, states=tuple(states), types=(SHARE.lower(),))
-    return session.ordered(found)
-
-
 # -- list --
 
 
@@ -225,6 +214,8 @@ def _chosen_states(text: str) -> tuple[str, ...]:
 
 
 def _list(session: Session, states: tuple[str, ...]) -> ExitStatus:
+    from kafkatools.commands.consumer_groups.share_groups.listing import share_groups
+
     listings, is_complete = share_groups(session, states)
     if session.args.json:
         for listing in sorted(listings):
@@ -243,6 +234,7 @@ def _list(session: Session, states: tuple[str, ...]) -> ExitStatus:
 
 
 def _delete(session: Session) -> ExitStatus:
+    from kafkatools.commands.consumer_groups.share_groups.listing import share_groups
     from kafkatools.commands.consumer_groups.share_groups.offsets import note_offsets
     from kafkatools.core.admin.groups import delete_groups
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from kafkatools.commands.consumer_groups.share_groups import share_groups
+from kafkatools.commands.consumer_groups.share_groups.listing import share_groups
 from kafkatools.commands.consumer_groups.tables import MISSING, assignment_text
 from kafkatools.core.admin.groups import GroupDescription, MemberDescription, describe_share_groups
 from kafkatools.core.admin.share_groups import ShareOffsets, list_share_group_offsets

@@ -20,8 +20,9 @@ from kafkatools.core.broker.server.channels import OnAnswer, OnRawAnswer
 from kafkatools.core.broker.server.listener import Listener
 from kafkatools.core.clock import Clock
 from kafkatools.core.config import Config
+from kafkatools.core.net.client_requests import ClientRequest, ClientResponse
 from kafkatools.core.net.metadata import Metadata, Node
-from kafkatools.core.net.network_client import ClientRequest, ClientResponse, NetworkClient
+from kafkatools.core.net.network_client import NetworkClient
 from kafkatools.core.protocol.api_versions import ApiKey
 
 Address = tuple[str, int]

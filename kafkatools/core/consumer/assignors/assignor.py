@@ -15,12 +15,9 @@ from itertools import chain, cycle, islice
 from typing import NamedTuple, Protocol
 
 from kafkatools.core.consumer.subscription import TopicPartition
-from kafkatools.core.errors import ConfigError
 from kafkatools.core.java.hash_order import hash_order
 from kafkatools.core.java.hashes import utf16_order
 from kafkatools.core.net.metadata import ClusterView
-
-_PACKAGE = "org.apache.kafka.clients.consumer."
 
 
 class RebalanceProtocol(enum.IntEnum):
@@ -248,21 +245,3 @@ def _assign_together(topics: Sequence[_TopicRanges], assignment: GroupAssignment
             members.remove(member)
             if not members:
                 break
-
-
-def assignor_for_name(name: str) -> Assignor:
-    """A new assignor by Java class name, or by its name in the protocol; ConfigError for one that is not known."""
-    from kafkatools.core.consumer.assignors.sticky import CooperativeStickyAssignor, StickyAssignor
-
-    known: tuple[Callable[[], Assignor], ...] = (
-        RangeAssignor,
-        RoundRobinAssignor,
-        StickyAssignor,
-        CooperativeStickyAssignor,
-    )
-    for assignor in known:
-        class_name = getattr(assignor, "__name__", "")
-        if name.strip() in (class_name, _PACKAGE + class_name, getattr(assignor, "name", None)):
-            return assignor()
-    names = ", ".join(_PACKAGE + getattr(assignor, "__name__", "") for assignor in known)
-    raise ConfigError(f"Unknown assignor {name} in partition.assignment.strategy. Known ones: {names}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kafkatools.core.log.dump.damage import Damage
-from kafkatools.core.log.dump.records import DumpedRecord
+from kafkatools.core.log.dump.dumped_record import DumpedRecord
 from kafkatools.core.protocol.schemas.errors import RecordFormatError
 from kafkatools.core.protocol.schemas.json_form import json_text, to_json
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from kafkatools.core.java.text import java_string
 from kafkatools.core.log.dump.damage import Damage
-from kafkatools.core.log.dump.records import DumpedRecord
+from kafkatools.core.log.dump.dumped_record import DumpedRecord
 from kafkatools.core.protocol.schemas.errors import RecordFormatError, UnknownRecordType
 from kafkatools.core.protocol.schemas.framing import CoordinatorRecords
 from kafkatools.core.protocol.schemas.json_form import json_text, to_json

@@ -15,7 +15,7 @@ from kafkatools.core.log.dump.batch_headers import (
     LegacyHeader,
 )
 from kafkatools.core.log.dump.damage import Damage
-from kafkatools.core.log.dump.records import DumpedRecord, decompressed
+from kafkatools.core.log.dump.dumped_record import DumpedRecord, decompressed
 from kafkatools.core.records.layout import LOG_OVERHEAD, SMALLEST_OVERHEAD
 
 _INT = struct.Struct(">i")

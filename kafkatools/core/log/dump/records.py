@@ -7,34 +7,18 @@ before a damaged one are seen; a compressed batch is read whole before its first
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kafkatools.core.errors import KafkaError
 from kafkatools.core.log.dump.batch_headers import Header, V2Header
 from kafkatools.core.log.dump.damage import Damage
+from kafkatools.core.log.dump.dumped_record import DumpedRecord, decompressed
 from kafkatools.core.records import damage
 from kafkatools.core.records.header import increment_sequence
 from kafkatools.core.records.layout import HEADER_SIZE
 
 if TYPE_CHECKING:
     from kafkatools.core.records.columns import RecordColumns
-
-
-@dataclass(slots=True)
-class DumpedRecord:
-    """One record as it is shown; `crc` and `is_valid` only for messages of magic 0 and 1."""
-
-    offset: int
-    timestamp: int
-    sequence: int
-    key: bytes | memoryview | None
-    value: bytes | memoryview | None
-    headers: tuple[tuple[bytes, bytes | None], ...] = ()
-    crc: int | None = None
-    is_valid: bool | None = None
-    key_size: int = -1
-    value_size: int = -1
 
 
 class _Truncated(Exception):
@@ -119,18 +103,6 @@ def _records_of_columns(header: V2Header, columns: RecordColumns) -> Iterator[Du
             key_size=columns.key_lengths[row],
             value_size=columns.value_lengths[row],
         )
-
-
-def decompressed(codec: int, data: memoryview, magic: int) -> memoryview:
-    """The uncompressed record area; raises Damage."""
-    from kafkatools.core.log.dump.batch_headers import codec_name
-    from kafkatools.core.records.compression import CompressionType, decompress
-
-    name = codec_name(codec)
-    try:
-        return memoryview(decompress(CompressionType(codec), data, magic=magic))
-    except KafkaError as problem:
-        raise Damage(f"the {name} data cannot be decompressed: {problem}") from problem
 
 
 def _records(header: V2Header, data: memoryview) -> Iterator[DumpedRecord]:

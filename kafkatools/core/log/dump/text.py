@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kafkatools.core.java.text import java_boolean, java_string, optional_long
 from kafkatools.core.log.dump.batch_headers import Header, V2Header, codec_name
-from kafkatools.core.log.dump.records import DumpedRecord
+from kafkatools.core.log.dump.dumped_record import DumpedRecord
 
 
 def batch_start(header: Header) -> str:

@@ -12,11 +12,12 @@ from kafkatools.core.log.dump.batch_headers import Header, LegacyHeader
 from kafkatools.core.log.dump.control_text import control_text
 from kafkatools.core.log.dump.damage import Damage
 from kafkatools.core.log.dump.decoders import Decoder
+from kafkatools.core.log.dump.dumped_record import DumpedRecord
 from kafkatools.core.log.dump.file_dump import ABORTED_TRANSACTION_VERSION
 from kafkatools.core.log.dump.gaps import GapFinder
 from kafkatools.core.log.dump.index_checks import CheckedEntry
 from kafkatools.core.log.dump.options import DumpOptions
-from kafkatools.core.log.dump.records import DumpedRecord, records_of
+from kafkatools.core.log.dump.records import records_of
 from kafkatools.core.log.dump.segment_file import SegmentFile
 from kafkatools.core.log.dump.segment_limits import SegmentLimits
 from kafkatools.core.log.dump.sound_stretch import SoundStretch

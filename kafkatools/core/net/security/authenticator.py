@@ -10,7 +10,7 @@ is final for the connection (AUTHENTICATION_FAILED); whoever waits for it is tol
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from kafkatools.core.clock import Clock
 from kafkatools.core.config import Config
@@ -24,7 +24,9 @@ from kafkatools.core.errors import (
     error_for_code,
 )
 from kafkatools.core.net.bodies import build_body
-from kafkatools.core.net.connection_states import Random, system_random
+from kafkatools.core.net.client_requests import ClientRequest, ClientResponse
+from kafkatools.core.net.connection_states import ConnectionStates, Random, system_random
+from kafkatools.core.net.metadata import Node
 from kafkatools.core.net.security.login import Login, login_of
 from kafkatools.core.net.security.mechanisms import Mechanism
 from kafkatools.core.net.security.warnings import warn
@@ -32,7 +34,6 @@ from kafkatools.core.protocol.api_versions import ApiKey
 from kafkatools.core.secrets import redacted
 
 if TYPE_CHECKING:
-    from kafkatools.core.net.network_client import ClientResponse, NetworkClient
     from kafkatools.core.protocol.entities import Entity
 
 _READABLE = ("PLAIN", "OAUTHBEARER")
@@ -43,11 +44,37 @@ _MIN_SESSION_MS = 1100
 _MIN_HANDSHAKE_VERSION = 1
 
 
+class Connections(Protocol):
+    """The part of NetworkClient whose connections authenticate."""
+
+    @property
+    def connection_states(self) -> ConnectionStates:
+        """The state of the connection to each node."""
+
+    def known_node(self, node: int) -> Node | None:
+        """The node of an id, None for one that is not known any more."""
+
+    def name_of(self, node: int) -> str:
+        """A node in messages: its id and its address."""
+
+    def send_internal(self, request: ClientRequest, now_ms: int) -> None:
+        """Send a request of the client itself. Raises UnsupportedVersion."""
+
+    def authenticated(self, node: int, session_ends_ms: int | None = None) -> None:
+        """Use a connection for requests; its session ends at that time, None for never."""
+
+    def fail_connection(self, node: int, error: KafkaError) -> None:
+        """End a connection with an error that is final for it."""
+
+    def wakeup(self) -> None:
+        """End a poll that waits; any thread may call it."""
+
+
 class Authenticator:
     """See the module. Belongs to the client's thread."""
 
     def __init__(
-        self, client: NetworkClient, login: Login, *, is_encrypted: bool, random: Random = system_random
+        self, client: Connections, login: Login, *, is_encrypted: bool, random: Random = system_random
     ) -> None:
         self._client = client
         self._is_encrypted = is_encrypted
@@ -103,8 +130,6 @@ class Authenticator:
         self._send(node, ApiKey.SASL_HANDSHAKE, fields, _MIN_HANDSHAKE_VERSION, now_ms)
 
     def _send(self, node: int, api_key: ApiKey, fields: Mapping[str, object], min_version: int, now_ms: int) -> None:
-        from kafkatools.core.net.network_client import ClientRequest
-
         request = ClientRequest(
             node,
             api_key,
@@ -169,7 +194,7 @@ class Authenticator:
         return kind(f"SASL {self._login.mechanism} with {self._client.name_of(node)} failed: {error}")
 
 
-def authenticator_for(client: NetworkClient, config: Config, clock: Clock) -> Authenticator:
+def authenticator_for(client: Connections, config: Config, clock: Clock) -> Authenticator:
     """What security.protocol SASL_PLAINTEXT or SASL_SSL asks for. Raises ConfigError."""
     is_encrypted = config.security_protocol.upper() == "SASL_SSL"
     return Authenticator(client, login_of(config, clock, client.wakeup), is_encrypted=is_encrypted)

@@ -16,7 +16,8 @@ from support.raw_client import RawClient
 from support.rebalances import Told, settle
 
 from kafkatools.core.config import CONSUMER, PRODUCER, Config
-from kafkatools.core.consumer.assignors.assignor import RebalanceProtocol, assignor_for_name
+from kafkatools.core.consumer.assignors.assignor import RebalanceProtocol
+from kafkatools.core.consumer.assignors.by_name import assignor_for_name
 from kafkatools.core.consumer.classic_rebalance import common_protocol
 from kafkatools.core.consumer.consumer import Consumer
 from kafkatools.core.consumer.errors import FetchOffsetOutOfRange, NoOffsetForPartition, WakeupError

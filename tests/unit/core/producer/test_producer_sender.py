@@ -24,8 +24,8 @@ from kafkatools.core.errors import (
     NetworkException,
     Timeout,
 )
+from kafkatools.core.net.client_requests import ClientRequest, ClientResponse
 from kafkatools.core.net.metadata import ClusterView, Node, PartitionView, TopicView
-from kafkatools.core.net.network_client import ClientRequest, ClientResponse
 from kafkatools.core.producer.assembly import ProducerParts
 from kafkatools.core.producer.buffer_pool import BufferPool
 from kafkatools.core.producer.futures import RecordFuture, TopicPartition

@@ -20,7 +20,7 @@ from kafkatools.core.errors import (
     known_codes,
 )
 from kafkatools.core.group.metadata import ConsumerGroupMetadata, OffsetAndMetadata
-from kafkatools.core.net.network_client import ClientRequest, ClientResponse
+from kafkatools.core.net.client_requests import ClientRequest, ClientResponse
 from kafkatools.core.producer.futures import TopicPartition
 from kafkatools.core.producer.producer_batch import Payload, ProducerBatch
 from kafkatools.core.producer.transaction_driver import TransactionDriver

@@ -20,7 +20,7 @@ from kafkatools.core.errors import (
     TransactionalIdAuthorizationFailed,
 )
 from kafkatools.core.group.metadata import ConsumerGroupMetadata, OffsetAndMetadata
-from kafkatools.core.net.network_client import ClientRequest
+from kafkatools.core.net.client_requests import ClientRequest
 from kafkatools.core.producer.futures import TopicPartition
 from kafkatools.core.producer.producer_record import ProducerRecord
 from kafkatools.core.producer.transaction_manager import ProducerIdAndEpoch, State

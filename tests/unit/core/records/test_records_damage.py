@@ -9,13 +9,8 @@ from records_truth import java_batch, java_batch_names, segments
 from support import recorded_segments
 
 from kafkatools.core.errors import CorruptRecord, KafkaError, UnsupportedCompressionType
-from kafkatools.core.records.batch import (
-    InvalidBatchContents,
-    RecordBatch,
-    read_batches,
-    read_file_batches,
-    stamp_crc,
-)
+from kafkatools.core.records.batch import RecordBatch, read_batches, read_file_batches, stamp_crc
+from kafkatools.core.records.errors import InvalidBatchContents
 
 CAP = 1 << 20
 

@@ -211,7 +211,8 @@ def test_a_transaction_that_was_aborted_behind_the_decision_is_told(
 
 def test_a_timeout_that_the_brokers_refuse_is_told(steps: Steps) -> None:
     from kafkatools.pipeline.sinks.sink import read_options, write_transaction
-    from kafkatools.pipeline.sinks.transactions import SinkTransactions, TaskPlace
+    from kafkatools.pipeline.sinks.tasks import TaskPlace
+    from kafkatools.pipeline.sinks.transactions import SinkTransactions
 
     given = {"kafka.bootstrap.servers": steps.bootstrap, "topic": "t", "kafka.transaction.timeout.ms": "9000000"}
     options, place = read_options(given), TaskPlace("q", "0", 0, 0, 0)
@@ -235,7 +236,7 @@ def job(steps: Steps, *tasks: tuple[int, int, str]) -> tuple[Query, Any, list[An
 
 def write_task(writer: Any, task: tuple[int, int, str]) -> Any:
     from kafkatools.pipeline.sinks.sink import write_transaction
-    from kafkatools.pipeline.sinks.transactions import TaskPlace
+    from kafkatools.pipeline.sinks.tasks import TaskPlace
 
     partition, attempt, row = task
     place = TaskPlace("q", writer._run, 0, partition, attempt)
@@ -283,7 +284,8 @@ def test_a_task_that_begins_while_its_job_is_aborted_leaves_nothing_open(steps: 
 def test_decisions_of_many_tasks_take_several_offsets() -> None:
     from kafkatools.core.prepared_transaction import PreparedTransaction
     from kafkatools.pipeline.sinks.decision import Decision, newest_decision, offsets_of
-    from kafkatools.pipeline.sinks.transactions import SinkNames, TaskPlace
+    from kafkatools.pipeline.sinks.tasks import TaskPlace
+    from kafkatools.pipeline.sinks.transactions import SinkNames
 
     names = SinkNames("s")
 

@@ -13,9 +13,9 @@ from kafkatools.core.consumer.assignors.assignor import (
     MemberSubscription,
     PartitionInfo,
     RebalanceProtocol,
-    assignor_for_name,
     partitions_of,
 )
+from kafkatools.core.consumer.assignors.by_name import assignor_for_name
 from kafkatools.core.consumer.assignors.sticky import read_sticky_user_data, write_sticky_user_data
 from kafkatools.core.consumer.subscription import TopicPartition
 from kafkatools.core.errors import ConfigError

@@ -24,9 +24,10 @@ from kafkatools.core.errors import (
     SaslAuthenticationFailed,
     UnsupportedSaslMechanism,
 )
+from kafkatools.core.net.client_requests import ClientRequest, ClientResponse
 from kafkatools.core.net.connection_states import ConnectionState
 from kafkatools.core.net.metadata import Metadata
-from kafkatools.core.net.network_client import ClientRequest, ClientResponse, NetworkClient
+from kafkatools.core.net.network_client import NetworkClient
 from kafkatools.core.protocol.api_versions import ApiKey
 from kafkatools.core.protocol.messages import build, request_type
 

@@ -1,0 +1,27 @@
+"""The assignors that partition.assignment.strategy can name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from kafkatools.core.consumer.assignors.assignor import Assignor, RangeAssignor, RoundRobinAssignor
+from kafkatools.core.consumer.assignors.sticky import CooperativeStickyAssignor, StickyAssignor
+from kafkatools.core.errors import ConfigError
+
+_PACKAGE = "org.apache.kafka.clients.consumer."
+
+
+def assignor_for_name(name: str) -> Assignor:
+    """A new assignor by Java class name, or by its name in the protocol; ConfigError for one that is not known."""
+    known: tuple[Callable[[], Assignor], ...] = (
+        RangeAssignor,
+        RoundRobinAssignor,
+        StickyAssignor,
+        CooperativeStickyAssignor,
+    )
+    for assignor in known:
+        class_name = getattr(assignor, "__name__", "")
+        if name.strip() in (class_name, _PACKAGE + class_name, getattr(assignor, "name", None)):
+            return assignor()
+    names = ", ".join(_PACKAGE + getattr(assignor, "__name__", "") for assignor in known)
+    raise ConfigError(f"Unknown assignor {name} in partition.assignment.strategy. Known ones: {names}")

@@ -1,0 +1,78 @@
+"""The values of a command line, which both parsers fill."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from kafkatools.options.table import Command, Option, all_options, attribute_name
+
+if TYPE_CHECKING:
+    from kafkatools.options.cluster_profile import Profile
+
+
+class Args:
+    """The values of one command line, by the option's long name with `-` and `.` turned into `_`.
+
+    An option that was not given has its default (an empty list when it is repeatable, False when it takes no value).
+    A subcommand also finds the options that stood in front of it. `profile` is the cluster of `kt --profile`, if any.
+    """
+
+    def __init__(self, command: Command) -> None:
+        self.command = command
+        self.profile: Profile | None = None
+        self.operands: list[str] = []
+        self.is_positional = False
+        self._given: list[str] = []
+        self._outer: Args | None = None
+        self._values: dict[str, Any] = {}
+        for option in all_options(command):
+            if not option.value:
+                self._values[option.key] = False
+            elif option.repeatable:
+                self._values[option.key] = []
+            else:
+                self._values[option.key] = option.default
+
+    @property
+    def operand(self) -> str | None:
+        """The first argument that is no option, None when there is none."""
+        return self.operands[0] if self.operands else None
+
+    @property
+    def has_room_for_operand(self) -> bool:
+        """Whether the command takes another argument that is no option."""
+        wanted = self.command.operand
+        return len(self.operands) < len(wanted.split()) or wanted.endswith("...")
+
+    def __getattr__(self, name: str) -> Any:
+        values: dict[str, Any] = self.__dict__.get("_values", {})
+        if name in values:
+            return values[name]
+        outer = self.__dict__.get("_outer")
+        if outer is not None:
+            return getattr(outer, name)
+        raise AttributeError(f"the command has no option --{name.replace('_', '-')}")
+
+    def given(self, name: str) -> bool:
+        """Was the option on the command line? Long name, with or without dashes in front."""
+        return attribute_name(name) in {attribute_name(one) for one in self._given}
+
+    def given_names(self) -> list[str]:
+        """Long names of the options on the command line, in order."""
+        return list(self._given)
+
+    def stand_behind(self, outer: Args) -> None:
+        """These are a subcommand's values; the options in front of it are `outer`'s. `--json` may stand in either."""
+        self._outer = outer
+        self._values["json"] = self._values["json"] or outer.json
+
+    def note(self, option: Option, text: str | None) -> None:
+        """Notes one occurrence of an option; the value is converted. ValueError when it cannot be."""
+        value: object = True
+        if option.value:
+            value = option.implied if text is None else option.type(text)
+        self._given.append(option.long)
+        if option.value and option.repeatable:
+            self._values[option.key].append(value)
+        else:
+            self._values[option.key] = value
