@@ -43,16 +43,16 @@ test:
 	$(MAKE) test-alone
 
 test-small: setup tools
-	$(BIN)/python -m pytest -n $(WORKERS) $(SMALL) $(PYTEST_ARGS)
+	$(BIN)/python .ci/pytest -n $(WORKERS) $(SMALL) $(PYTEST_ARGS)
 
 test-large: setup tools
-	$(JAVA) $(BIN)/python -m pytest -n $(WAITERS) --dist loadgroup --no-loadscope-reorder $(addprefix --ignore=,$(SMALL) $(ALONE)) $(PYTEST_ARGS)
+	$(JAVA) $(BIN)/python .ci/pytest -n $(WAITERS) --dist loadgroup --no-loadscope-reorder $(addprefix --ignore=,$(SMALL) $(ALONE)) $(PYTEST_ARGS)
 
 test-alone: setup tools
-	$(BIN)/python -m pytest $(ALONE) $(PYTEST_ARGS)
+	$(BIN)/python .ci/pytest $(ALONE) $(PYTEST_ARGS)
 
 test-pure: $(STAMP)
-	KT_PURE_PYTHON=1 $(BIN)/python -m pytest -n $(WORKERS) $(KERNELS) -m "not real_kafka and not clients" $(PYTEST_ARGS)
+	KT_PURE_PYTHON=1 $(BIN)/python .ci/pytest -n $(WORKERS) $(KERNELS) -m "not real_kafka and not clients" $(PYTEST_ARGS)
 
 # The oldest Python of this machine runs the tests of the kernels uncompiled, the newest the small stage of `make test`. Each takes the virtual environment $(VENV)
 # if its Python is the same, otherwise one of its own.
