@@ -46,7 +46,7 @@ from kafkatools.core.producer.producer_record import AnyHeaders, ProducerRecord
 from kafkatools.core.producer.row_groups import cells_of, group_rows, partitions_of_keys
 from kafkatools.core.producer.sender import MAX_POLL_MS
 from kafkatools.core.producer.serializers import AnySerializer, Serializer, serialize_bytes, serializer_for
-from kafkatools.core.producer.transaction_manager import as_transactional
+from kafkatools.core.producer.transactional import as_transactional
 from kafkatools.core.records.columns import RowColumns
 
 if TYPE_CHECKING:

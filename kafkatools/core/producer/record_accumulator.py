@@ -33,7 +33,8 @@ from kafkatools.core.producer.producer_batch import (
     RowsSink,
 )
 from kafkatools.core.producer.record_appends import Append, AppendResult, RecordAppend, RowsAppend
-from kafkatools.core.producer.transaction_manager import TransactionManager, as_transactional, sequence_before
+from kafkatools.core.producer.transaction_manager import TransactionManager, sequence_before
+from kafkatools.core.producer.transactional import as_transactional
 from kafkatools.core.records.builder import BatchBuilder
 from kafkatools.core.records.compression import CompressionType
 

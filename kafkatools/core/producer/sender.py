@@ -35,7 +35,8 @@ from kafkatools.core.producer.produce_request import FIRST_TOPIC_ID_VERSION, pro
 from kafkatools.core.producer.produce_response import read_produce_response
 from kafkatools.core.producer.producer_batch import ProducerBatch
 from kafkatools.core.producer.record_accumulator import RecordAccumulator
-from kafkatools.core.producer.transaction_manager import ProduceOutcome, TransactionManager, as_transactional
+from kafkatools.core.producer.transaction_manager import ProduceOutcome, TransactionManager
+from kafkatools.core.producer.transactional import as_transactional
 from kafkatools.core.protocol.api_versions import ApiKey
 
 if TYPE_CHECKING:

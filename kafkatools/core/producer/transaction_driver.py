@@ -17,12 +17,8 @@ from kafkatools.core.clock import Clock
 from kafkatools.core.errors import Disconnected, KafkaError, TransactionAborted
 from kafkatools.core.group.coordinator import CoordinatorKind, CoordinatorLookup
 from kafkatools.core.net.client_requests import ClientRequest, ClientResponse
-from kafkatools.core.producer.transaction_requests import (
-    FIRST_INIT_PRODUCER_ID_WITH_BUMP,
-    Reaction,
-    TxnRequest,
-    reaction_to,
-)
+from kafkatools.core.producer.transaction_reactions import Reaction, reaction_to
+from kafkatools.core.producer.transaction_requests import FIRST_INIT_PRODUCER_ID_WITH_BUMP, TxnRequest
 from kafkatools.core.producer.transactions import TRANSACTION_VERSION, TransactionalManager
 from kafkatools.core.protocol.api_versions import ApiKey
 

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import logging
 from enum import Enum
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from kafkatools.core.errors import (
     ClusterAuthorizationFailed,
@@ -36,9 +36,6 @@ from kafkatools.core.errors import (
 )
 from kafkatools.core.producer.futures import TopicPartition
 from kafkatools.core.producer.producer_batch import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, ProducerBatch
-
-if TYPE_CHECKING:
-    from kafkatools.core.producer.transactions import TransactionalManager
 
 _log = logging.getLogger(__name__)
 
@@ -417,13 +414,3 @@ class TransactionManager:
         if unresolved is None or unresolved == batch.base_sequence:
             self.request_epoch_bump_for(partition)
         return True
-
-
-def as_transactional(manager: TransactionManager | None) -> TransactionalManager | None:
-    """The manager where it knows transactions; whoever has none does not load them."""
-    if manager is None or not manager.is_transactional:
-        return None
-    from kafkatools.core.producer.transactions import TransactionalManager
-
-    assert isinstance(manager, TransactionalManager)
-    return manager

@@ -1,11 +1,9 @@
-"""The requests of a transactional producer, and what each of their errors means (the TxnRequestHandlers of Kafka's
-TransactionManager).
+"""The requests of a transactional producer (the TxnRequestHandlers of Kafka's TransactionManager).
 
-Rules: `REACTIONS` is the one table of errors; an error that it does not name is tried again when it is retriable, and
-ends the producer when it is not. At most one of these requests is in flight; the next one is chosen by priority:
-InitProducerId, then partitions and offsets, then EndTxn. A request that goes out again keeps its result and its place.
-Versions: a client names its partitions in AddPartitionsToTxn up to version 3 (later ones are for brokers); EndTxn and
-TxnOffsetCommit of version 5 are those of transaction version 2 (KIP-890).
+Rules: what an error does is in transaction_reactions.py. At most one of these requests is in flight; the next one is
+chosen by priority: InitProducerId, then partitions and offsets, then EndTxn. A request that goes out again keeps its
+result and its place. Versions: a client names its partitions in AddPartitionsToTxn up to version 3 (later ones are for
+brokers); EndTxn and TxnOffsetCommit of version 5 are those of transaction version 2 (KIP-890).
 """
 
 from __future__ import annotations
@@ -13,45 +11,34 @@ from __future__ import annotations
 import logging
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
-from enum import Enum, IntEnum
-from typing import TYPE_CHECKING
+from collections.abc import Collection, Mapping
+from enum import IntEnum
+from typing import TYPE_CHECKING, Protocol
 
 from kafkatools.core.errors import (
-    ClusterAuthorizationFailed,
     CommitFailed,
     ConcurrentTransactions,
-    CoordinatorNotAvailable,
     DecodeError,
-    FencedInstanceId,
     GroupAuthorizationFailed,
     IllegalGeneration,
-    InvalidProducerEpoch,
-    InvalidProducerIdMapping,
-    InvalidTxnState,
     KafkaError,
-    NotCoordinator,
     OperationNotAttempted,
     ProducerFenced,
-    RequestTimedOut,
     Timeout,
     TopicAuthorizationFailed,
-    TransactionAbortable,
-    TransactionalIdAuthorizationFailed,
     UnknownMemberId,
-    UnknownProducerId,
-    UnsupportedForMessageFormat,
     UnsupportedVersion,
     error_from_code,
 )
 from kafkatools.core.group.coordinator import CoordinatorKind
 from kafkatools.core.producer.futures import TopicPartition
 from kafkatools.core.producer.transaction_manager import ProducerIdAndEpoch, identity_from_broker
+from kafkatools.core.producer.transaction_reactions import Reaction, reaction_to
 from kafkatools.core.protocol.api_versions import ApiKey
 
 if TYPE_CHECKING:
+    from kafkatools.core.group.coordinator import CoordinatorLookup
     from kafkatools.core.group.metadata import ConsumerGroupMetadata, OffsetAndMetadata
-    from kafkatools.core.producer.transactions import TransactionalManager
     from kafkatools.core.protocol.entities import Entity
 
 _log = logging.getLogger(__name__)
@@ -74,68 +61,6 @@ class Priority(IntEnum):
     INIT_PRODUCER_ID = 1
     ADD_PARTITIONS_OR_OFFSETS = 2
     END_TXN = 3
-
-
-class Reaction(Enum):
-    """What an error does to the producer."""
-
-    FIND_COORDINATOR = "find the coordinator again, then try again"
-    RETRY = "try again after the back-off"
-    ABORTABLE = "the transaction can only be aborted"
-    ABORTABLE_IF_EPOCH_CAN_BE_BUMPED = "abortable, if the coordinator can bump the epoch; else fatal"
-    START_AGAIN = "this initialization failed; another one may succeed"
-    FENCED = "another producer took over: fatal, as PRODUCER_FENCED"
-    FATAL = "the producer can do nothing more"
-
-
-_COORDINATOR: Mapping[type[KafkaError], Reaction] = {
-    NotCoordinator: Reaction.FIND_COORDINATOR,
-    CoordinatorNotAvailable: Reaction.FIND_COORDINATOR,
-    # INVALID_PRODUCER_EPOCH is what coordinators before 2.7 say for PRODUCER_FENCED.
-    InvalidProducerEpoch: Reaction.FENCED,
-    ProducerFenced: Reaction.FENCED,
-    TransactionAbortable: Reaction.ABORTABLE,
-}
-_TRANSACTION: Mapping[type[KafkaError], Reaction] = {
-    **_COORDINATOR,
-    TransactionalIdAuthorizationFailed: Reaction.FATAL,
-    InvalidTxnState: Reaction.FATAL,
-    InvalidProducerIdMapping: Reaction.FATAL,
-    UnknownProducerId: Reaction.ABORTABLE_IF_EPOCH_CAN_BE_BUMPED,
-}
-REACTIONS: Mapping[ApiKey, Mapping[type[KafkaError], Reaction]] = {
-    ApiKey.FIND_COORDINATOR: {
-        TransactionalIdAuthorizationFailed: Reaction.FATAL,
-        GroupAuthorizationFailed: Reaction.ABORTABLE,
-        TransactionAbortable: Reaction.ABORTABLE,
-    },
-    ApiKey.INIT_PRODUCER_ID: {
-        **_COORDINATOR,
-        TransactionalIdAuthorizationFailed: Reaction.START_AGAIN,
-        ClusterAuthorizationFailed: Reaction.START_AGAIN,
-    },
-    ApiKey.ADD_PARTITIONS_TO_TXN: _TRANSACTION,
-    ApiKey.ADD_OFFSETS_TO_TXN: {**_TRANSACTION, GroupAuthorizationFailed: Reaction.ABORTABLE},
-    ApiKey.TXN_OFFSET_COMMIT: {
-        **_COORDINATOR,
-        RequestTimedOut: Reaction.FIND_COORDINATOR,
-        GroupAuthorizationFailed: Reaction.ABORTABLE,
-        FencedInstanceId: Reaction.ABORTABLE,
-        UnknownMemberId: Reaction.ABORTABLE,
-        IllegalGeneration: Reaction.ABORTABLE,
-        TransactionalIdAuthorizationFailed: Reaction.FATAL,
-        UnsupportedForMessageFormat: Reaction.FATAL,
-    },
-    ApiKey.END_TXN: _TRANSACTION,
-}
-
-
-def reaction_to(api_key: ApiKey, error: KafkaError) -> Reaction | None:
-    """What an error of an API means; None when nobody expects it, which is fatal."""
-    reaction = REACTIONS[api_key].get(type(error))
-    if reaction is None and error.retriable:
-        return Reaction.RETRY
-    return reaction
 
 
 class TransactionalResult:
@@ -178,6 +103,47 @@ class TransactionalResult:
             raise self.error
 
 
+class RequestingManager(Protocol):
+    """The part of TransactionalManager that its requests use."""
+
+    transactional_id: str
+    transaction_timeout_ms: int
+    retry_backoff_ms: int
+    transaction_started: bool
+    partitions_in_transaction: set[TopicPartition]
+    identity: ProducerIdAndEpoch
+
+    def enqueue(self, request: TxnRequest) -> None:
+        """Put a request into the queue."""
+
+    def lookup(self, request: TxnRequest) -> CoordinatorLookup:
+        """The search for the coordinator that a request goes to."""
+
+    def transition_to_abortable_error(self, error: Exception) -> None:
+        """Leave nothing but an abort."""
+
+    def transition_to_abortable_or_fatal_error(self, abortable: Exception, fatal: Exception) -> None:
+        """Leave nothing but an abort where the epoch can be bumped; end the producer otherwise."""
+
+    def transition_to_uninitialized(self, error: Exception) -> None:
+        """Refuse an initialization, which may be tried again."""
+
+    def fail(self, error: Exception) -> None:
+        """End the producer."""
+
+    def initialized(self, producer_id: int, epoch: int) -> None:
+        """Take the identity that InitProducerId gave."""
+
+    def take_bumped_epoch(self, producer_id: int, epoch: int) -> None:
+        """Begin sequences at 0 under another epoch."""
+
+    def partitions_added(self, partitions: Collection[TopicPartition], is_success: bool) -> None:
+        """Take in the answer to AddPartitionsToTxn."""
+
+    def complete_transaction(self, result: TransactionalResult) -> None:
+        """End the transaction."""
+
+
 class TxnRequest(ABC):
     """A request that waits for its turn. `handle` and `fields` are called by the sender's thread."""
 
@@ -187,7 +153,7 @@ class TxnRequest(ABC):
     min_version = 0
     max_version: int | None = None
 
-    def __init__(self, manager: TransactionalManager, result: TransactionalResult | None = None) -> None:
+    def __init__(self, manager: RequestingManager, result: TransactionalResult | None = None) -> None:
         self.manager = manager
         self.result = result if result is not None else TransactionalResult(self.api_key.label)
         self.not_before_ms = 0
@@ -279,7 +245,7 @@ class InitProducerId(TxnRequest):
     priority = Priority.INIT_PRODUCER_ID
 
     def __init__(
-        self, manager: TransactionalManager, result: TransactionalResult | None = None, is_epoch_bump: bool = False
+        self, manager: RequestingManager, result: TransactionalResult | None = None, is_epoch_bump: bool = False
     ) -> None:
         super().__init__(manager, result)
         self.is_epoch_bump = is_epoch_bump
@@ -311,7 +277,7 @@ class AddPartitionsToTxn(TxnRequest):
     priority = Priority.ADD_PARTITIONS_OR_OFFSETS
     max_version = LAST_ADD_PARTITIONS_OF_CLIENTS
 
-    def __init__(self, manager: TransactionalManager, partitions: frozenset[TopicPartition]) -> None:
+    def __init__(self, manager: RequestingManager, partitions: frozenset[TopicPartition]) -> None:
         super().__init__(manager)
         self.partitions = partitions
 
@@ -380,7 +346,7 @@ class AddOffsetsToTxn(TxnRequest):
 
     def __init__(
         self,
-        manager: TransactionalManager,
+        manager: RequestingManager,
         offsets: Mapping[TopicPartition, OffsetAndMetadata],
         group: ConsumerGroupMetadata,
     ) -> None:
@@ -414,7 +380,7 @@ class TxnOffsetCommit(TxnRequest):
 
     def __init__(
         self,
-        manager: TransactionalManager,
+        manager: RequestingManager,
         offsets: Mapping[TopicPartition, OffsetAndMetadata],
         group: ConsumerGroupMetadata,
         is_v2: bool,
@@ -501,7 +467,7 @@ class EndTxn(TxnRequest):
     api_key = ApiKey.END_TXN
     priority = Priority.END_TXN
 
-    def __init__(self, manager: TransactionalManager, is_commit: bool, is_v2: bool) -> None:
+    def __init__(self, manager: RequestingManager, is_commit: bool, is_v2: bool) -> None:
         super().__init__(manager, TransactionalResult(f"EndTxn({str(is_commit).lower()})"))
         self.is_commit = is_commit
         self.max_version = None if is_v2 else LAST_END_TXN_BEFORE_V2

@@ -10,7 +10,8 @@ from collections.abc import Iterable
 
 from kafkatools.core.errors import CorruptRecord, KafkaStorageError
 from kafkatools.core.log.cleaner.cleaner import CleanerStats
-from kafkatools.core.log.cleaner.log_to_clean import CleaningAborted, LogToClean, SegmentOverflowed, measure, plan
+from kafkatools.core.log.cleaner.log_to_clean import CleaningAborted, LogToClean, SegmentOverflowed
+from kafkatools.core.log.cleaner.planning import measure, plan
 from kafkatools.core.log.format.filenames import TopicPartition
 from kafkatools.core.log.partition.partition_log import PartitionLog
 from kafkatools.core.log.partition.segment_swap import split_segment

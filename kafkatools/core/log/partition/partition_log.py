@@ -7,21 +7,16 @@ makes one write. An error of the disk becomes KafkaStorageError. Nothing here wa
 """
 
 import os
-from collections.abc import Callable, Iterable
 from typing import TypeVar
 
-from kafkatools.core.errors import InvalidRecord, KafkaStorageError, OffsetOutOfRange, RecordListTooLarge
-from kafkatools.core.log.cleaner.log_to_clean import LogToClean
+from kafkatools.core.errors import InvalidRecord, KafkaStorageError, OffsetOutOfRange
 from kafkatools.core.log.delayed_tasks import DelayedTasks
 from kafkatools.core.log.files import FileSystem, RealFileSystem
-from kafkatools.core.log.format.checkpoints import read_partition_metadata, write_partition_metadata
+from kafkatools.core.log.format.checkpoints import write_partition_metadata
 from kafkatools.core.log.format.filenames import (
-    DELETED_SUFFIX,
     LEADER_EPOCH_CHECKPOINT,
     PARTITION_METADATA,
-    partition_of_directory,
 )
-from kafkatools.core.log.format.leader_epochs import LeaderEpochCache
 from kafkatools.core.log.format.transaction_index import AbortedTransaction
 from kafkatools.core.log.partition import segment_reads
 from kafkatools.core.log.partition.append_validation import (
@@ -31,18 +26,16 @@ from kafkatools.core.log.partition.append_validation import (
     single_batch,
     split_batches,
 )
-from kafkatools.core.log.partition.failed_appends import FailedAppends
 from kafkatools.core.log.partition.log_config import LogConfig
 from kafkatools.core.log.partition.log_results import CheckedBatch, LogAppendInfo, LogSlice
+from kafkatools.core.log.partition.log_state import LogState
 from kafkatools.core.log.partition.replicated_append import append_replicated
 from kafkatools.core.log.partition.retention import delete_old_segments
 from kafkatools.core.log.partition.segment import LogSegment, TimestampAndOffset
-from kafkatools.core.log.partition.segments import LogSegments, tail_headers
 from kafkatools.core.log.partition.timestamp_search import newest_record, search
 from kafkatools.core.log.partition.truncation import truncate, truncate_fully
-from kafkatools.core.log.producers.append import AppendOrigin, CompletedTransaction, ProducerAppendInfo
-from kafkatools.core.log.producers.state import ProducerStateManager
-from kafkatools.core.log.producers.transaction_verification import Attempts, ensure_verified
+from kafkatools.core.log.producers.append import AppendOrigin
+from kafkatools.core.log.producers.transaction_verification import ensure_verified
 from kafkatools.core.log.producers.updates import append_batch
 from kafkatools.core.log.recovery import loading as recovery
 from kafkatools.core.records.batch import stamp_batch
@@ -52,36 +45,8 @@ from kafkatools.core.records.layout import CODEC_MASK
 _Result = TypeVar("_Result")
 
 
-class PartitionLog:
+class PartitionLog(LogState):
     """The log of one partition. `PartitionLog.open` makes or loads it."""
-
-    def __init__(self, directory: str, config: LogConfig, files: FileSystem, tasks: DelayedTasks) -> None:
-        self.directory = directory
-        self.config = config
-        self.files = files
-        self.tasks = tasks
-        self.topic_partition = partition_of_directory(os.path.basename(directory))
-        self.on_storage_error: Callable[[Exception], None] | None = None
-        self.segments = LogSegments()
-        self.epochs = LeaderEpochCache(files, os.path.join(directory, LEADER_EPOCH_CHECKPOINT))
-        self.producer_state = ProducerStateManager(
-            files, directory, self.topic_partition, config.producer_id_expiration_ms
-        )
-        self.producer_state.set_tail(lambda: tail_headers(self.segments, self.log_end_offset))
-        self.rules = AppendRules(config, self.topic_partition)
-        self.attempts = Attempts()
-        self.failed_appends = FailedAppends()
-        self.topic_id: str | None = None
-        self.log_start_offset = 0
-        self.log_end_offset = 0
-        self.recovery_point = 0
-        self.high_watermark = 0
-        self.last_flush_ms = 0
-        self._are_names_durable = False
-        self.is_closed = False
-        self.failure: KafkaStorageError | None = None
-        self.first_dirty_offset: int | None = None
-        self.cleaning: LogToClean | None = None
 
     @classmethod
     def open(
@@ -112,31 +77,9 @@ class PartitionLog:
     # what it is
 
     @property
-    def size_bytes(self) -> int:
-        """The size of all segments."""
-        return self.segments.size_bytes
-
-    @property
-    def active_segment(self) -> LogSegment:
-        """The segment that is written."""
-        return self.segments.active
-
-    @property
     def latest_epoch(self) -> int | None:
         """The newest leader epoch that wrote here."""
         return self.epochs.latest_epoch
-
-    @property
-    def first_unstable_offset(self) -> int | None:
-        """The first offset of the oldest undecided transaction."""
-        offset = self.producer_state.first_unstable_offset
-        return None if offset is None else max(offset, self.log_start_offset)
-
-    @property
-    def last_stable_offset(self) -> int:
-        """Where read_committed readers stop: the first unstable offset, at most the high watermark."""
-        unstable = self.first_unstable_offset
-        return self.high_watermark if unstable is None else min(unstable, self.high_watermark)
 
     def update_high_watermark(self, offset: int) -> int:
         """Set the high watermark, kept between log start and log end; gives what it is now."""
@@ -165,12 +108,6 @@ class PartitionLog:
             self.storage("writing metadata", lambda: write_partition_metadata(self.files, path, topic_id))
             self.topic_id = topic_id
 
-    def load_topic_id(self) -> None:
-        """Read `partition.metadata`, if it is there."""
-        path = os.path.join(self.directory, PARTITION_METADATA)
-        if self.files.exists(path):
-            self.topic_id = read_partition_metadata(self.files, path).topic_id
-
     def assign_epoch_start_offset(self, epoch: int, start_offset: int | None = None) -> None:
         """Note that a leader begins its epoch here (what becoming leader does)."""
         start = self.log_end_offset if start_offset is None else start_offset
@@ -183,19 +120,6 @@ class PartitionLog:
     def has_ongoing_transaction(self, producer_id: int, producer_epoch: int) -> bool:
         """Whether a producer has a transaction open here under this epoch."""
         return self.producer_state.has_ongoing_transaction(producer_id, producer_epoch)
-
-    def storage(self, what: str, operation: Callable[[], _Result]) -> _Result:
-        """Run something that touches the disk; its errors become KafkaStorageError."""
-        try:
-            return operation()
-        except OSError as error:
-            raise self.storage_error(f"while {what} for {self.topic_partition} in {self.directory}", error) from error
-
-    def storage_error(self, when: str, error: Exception) -> KafkaStorageError:
-        """What an error of the disk is for whoever asked; the owner of the directory hears of it too."""
-        if self.on_storage_error is not None:
-            self.on_storage_error(error)
-        return KafkaStorageError(f"Error {when}: {error}")
 
     # appending
 
@@ -244,12 +168,6 @@ class PartitionLog:
             entry.add_batch(header, self.log_end_offset - 1, batch.max_timestamp)
         return self._append_info(batch)
 
-    def settle_end(self, now_ms: int) -> None:
-        """After a write: the end of the log, flush.messages."""
-        self.producer_state.map_end_offset = self.log_end_offset
-        if self.log_end_offset - self.recovery_point >= self.config.flush_messages:
-            self.flush(now_ms)
-
     def _append_info(self, batch: CheckedBatch) -> LogAppendInfo:
         self.settle_end(batch.now_ms)
         end = self.log_end_offset
@@ -268,9 +186,16 @@ class PartitionLog:
         if self.failed_appends and origin is AppendOrigin.CLIENT:
             self.failed_appends.check(header, self.producer_state.producers.get(header.producer_id))
         if not is_verified:
-            ensure_verified(self, header, origin)
+            ensure_verified(
+                header,
+                origin,
+                self.producer_state,
+                is_required=self.config.transaction_partition_verification_enable,
+            )
         if self.attempts and origin is AppendOrigin.CLIENT:
-            self.attempts.check(self, header)
+            self.attempts.check(
+                header, self.producer_state.producers.get(header.producer_id), self.log_end_offset, self.topic_partition
+            )
         update = self.producer_state.prepare_update(header.producer_id, origin)
         completed = append_batch(
             update, header, batch.records, self.log_end_offset, batch.max_timestamp, transaction_version
@@ -287,23 +212,6 @@ class PartitionLog:
         """Apply the topic's rules; gives the batch, maybe new, its header and the append time if the topic has one."""
         records = self.rules.apply(header, records, origin, now_ms)
         return records, split_batches(records, self.topic_partition)[0], self.rules.append_time(now_ms)
-
-    def ensure_fits_segment(self, size: int) -> None:
-        """Raise RecordListTooLarge for more than a segment takes."""
-        if size > self.config.segment_bytes:
-            raise RecordListTooLarge(
-                f"Message batch size is {size} bytes in append to partition {self.topic_partition}, which exceeds the "
-                f"maximum configured segment size of {self.config.segment_bytes}."
-            )
-
-    def settle_producers(
-        self, segment: LogSegment, updates: Iterable[ProducerAppendInfo], completed: Iterable[CompletedTransaction]
-    ) -> None:
-        """After a write: what it changed of producers and transactions."""
-        for update in updates:
-            self.producer_state.update(update)
-        for transaction in completed:
-            self._complete(segment, transaction)
 
     def _write(self, batch: CheckedBatch) -> LogSegment:
         """Give one batch its offsets and put it on the disk, in a new segment when the active one is done."""
@@ -330,15 +238,6 @@ class PartitionLog:
             raise self.storage_error(when, error) from error
         self.log_end_offset = last_offset + 1
         return segment
-
-    def _complete(self, segment: LogSegment, completed: CompletedTransaction) -> None:
-        """A marker was written: note an aborted transaction in the index, then let the transaction go."""
-        if completed.is_aborted:
-            try:
-                segment.txn_index.append(self.producer_state.aborted_entry(completed))
-            except OSError as error:  # the marker is in the log, its entry is not: only recovery can add it
-                raise self.go_offline(error) from error
-        self.producer_state.complete_transaction(completed)
 
     def _append_several(
         self, records: memoryview, leader_epoch: int, now_ms: int, origin: AppendOrigin, transaction_version: int
@@ -375,71 +274,6 @@ class PartitionLog:
 
     # segments
 
-    def roll(self, now_ms: int) -> LogSegment:
-        """Begin a new segment at the end of the log; gives it. An empty active segment at that offset is kept."""
-        active = self.segments.active
-        base_offset = self.log_end_offset
-        if active.base_offset == base_offset:
-            if active.size_bytes == 0:
-                return active
-            raise KafkaStorageError(
-                f"Trying to roll a new log segment for {self.topic_partition} with start offset {base_offset} while it "
-                f"already exists"
-            )
-        active.become_inactive()
-        self.recovery_point = min(self.recovery_point, active.base_offset)  # its indexes are not durable yet
-        self.producer_state.map_end_offset = base_offset
-        self.producer_state.take_snapshot()
-        if not self._are_names_durable:
-            # The name of a later segment may reach the disk first: after a loss of power the log would begin there.
-            self.files.fsync_directory(self.directory)
-        segment = LogSegment.create(self.files, self.directory, base_offset, self.config, now_ms)
-        self._are_names_durable = False
-        self.segments.add(segment)
-        self.tasks.schedule(now_ms, lambda: self.flush(now_ms, up_to=base_offset))
-        return segment
-
-    def delete_segments(self, doomed: Iterable[LogSegment], now_ms: int) -> int:
-        """Take segments out of the log: their files are renamed `.deleted` now and removed after file.delete.delay.ms,
-        so that readers who have a slice can finish. Gives how many."""
-        doomed = list(doomed)
-        if doomed:
-            self.abort_cleaning()
-        for segment in doomed:
-            self.segments.remove(segment.base_offset)
-            segment.change_suffix(DELETED_SUFFIX)
-            snapshot = self.producer_state.mark_snapshot_for_deletion(segment.base_offset)
-            self.remove_later(segment, snapshot, now_ms)
-        return len(doomed)
-
-    def remove_later(self, segment: LogSegment, snapshot: str | None, now_ms: int) -> None:
-        """Remove the files of a segment that is out of the log after file.delete.delay.ms."""
-
-        def remove() -> None:
-            segment.delete_files()
-            if snapshot is not None:
-                self.files.remove(snapshot)
-
-        self.tasks.schedule(now_ms + self.config.file_delete_delay_ms, remove)
-
-    def flush(self, now_ms: int = 0, up_to: int | None = None) -> None:
-        """Make everything below an offset durable, by default the whole log, and move the recovery point there."""
-        offset = self.log_end_offset if up_to is None else min(up_to, self.log_end_offset)
-        if offset <= self.recovery_point or self.is_closed:
-            return
-        self.storage("flushing", lambda: self._flush_segments(offset))
-        self.recovery_point = max(self.recovery_point, offset)
-        self.last_flush_ms = now_ms
-
-    def _flush_segments(self, offset: int) -> None:
-        has_new_names = self.epochs.flush()
-        segments = self.segments.range(self.recovery_point, offset)
-        for segment in segments:
-            segment.flush(with_indexes=segment is not self.segments.active)
-        if has_new_names or any(segment.base_offset >= self.recovery_point for segment in segments):
-            self.files.fsync_directory(self.directory)
-            self._are_names_durable = True
-
     @property
     def needs_full_flush(self) -> bool:
         """Whether more than the active segment's file waits for the disk: what `flush` does and one fsync does not."""
@@ -451,23 +285,6 @@ class PartitionLog:
         if self.active_segment.base_offset < offset:
             self.recovery_point = max(self.recovery_point, min(offset, self.log_end_offset))
             self.last_flush_ms = now_ms
-
-    def refuse(self, error: Exception) -> KafkaStorageError:
-        """Refuse every append and read: the directory's disk failed. Returns the error that callers get from now on."""
-        if self.failure is None:
-            self.failure = KafkaStorageError(
-                f"The log of {self.topic_partition} in {self.directory} is offline: {error}"
-            )
-        return self.failure
-
-    def go_offline(self, error: Exception) -> KafkaStorageError:
-        """Refuse everything and let the files go: memory and disk may disagree, and the next start recovers."""
-        if self.failure is None:
-            self.storage_error("of the disk", error)
-        failure = self.refuse(error)
-        if not self.is_closed:
-            self.release()
-        return failure
 
     def close(self) -> None:
         """Write the producer snapshot and the ends of the indexes, let all files go."""
@@ -489,23 +306,6 @@ class PartitionLog:
         except KafkaStorageError:
             self.release()
             raise
-
-    def release(self) -> None:
-        """Let all files go without writing: the disk may have failed."""
-        self.abort_cleaning()
-        for segment in self.segments:
-            segment.release()
-        self.is_closed = True
-
-    @property
-    def may_have_holes(self) -> bool:
-        """Whether offsets may be missing: the log is compacted, or was once."""
-        return self.config.is_compacted or self.first_dirty_offset is not None
-
-    def abort_cleaning(self) -> None:
-        """The cleaner's plan is void: the segments it was made for are not those of the log any more."""
-        if self.cleaning is not None:
-            self.cleaning.abort()
 
     # reading
 
@@ -545,21 +345,6 @@ class PartitionLog:
         return segment_reads.aborted_transactions(self, start_offset, end_offset)
 
     # moving the ends
-
-    def increment_log_start_offset(self, offset: int) -> bool:
-        """Make everything below an offset unreadable (DeleteRecords); whether anything changed. Segments that lie below
-        go with the next retention pass. Raises OffsetOutOfRange above the high watermark."""
-        if offset > self.high_watermark:
-            raise OffsetOutOfRange(
-                f"Cannot increment the log start offset to {offset} of partition {self.topic_partition} since it is "
-                f"larger than the high watermark {self.high_watermark}"
-            )
-        if offset <= self.log_start_offset:
-            return False
-        self.log_start_offset = offset
-        self.storage("truncating epochs", lambda: self.epochs.truncate_from_start(offset))
-        self.producer_state.on_log_start_offset_incremented(offset)
-        return True
 
     def truncate_to(self, offset: int, now_ms: int = 0) -> bool:
         """Cut off everything at and above an offset; whether anything was cut."""

@@ -1,22 +1,18 @@
 """Appending what a leader sent, with its offsets and epochs: the follower's side of UnifiedLog.append."""
 
-from typing import TYPE_CHECKING
-
 from kafkatools.core.errors import UnexpectedAppendOffset
 from kafkatools.core.log.partition.append_validation import check_batch, split_batches
 from kafkatools.core.log.partition.log_results import LogAppendInfo
+from kafkatools.core.log.partition.log_state import LogState
 from kafkatools.core.log.partition.segment import LogSegment
 from kafkatools.core.log.producers.append import AppendOrigin, CompletedTransaction, ProducerAppendInfo
 from kafkatools.core.log.producers.updates import append_batch
 from kafkatools.core.records.header import NO_PRODUCER_ID, NO_TIMESTAMP, BatchHeader
 
-if TYPE_CHECKING:
-    from kafkatools.core.log.partition.partition_log import PartitionLog
-
 _ANY_SIZE = 2**31
 
 
-def append_replicated(log: "PartitionLog", records: memoryview, now_ms: int) -> LogAppendInfo:
+def append_replicated(log: LogState, records: memoryview, now_ms: int) -> LogAppendInfo:
     """See `PartitionLog.append_as_follower`."""
     if log.failure is not None:
         raise log.failure
@@ -37,7 +33,7 @@ def append_replicated(log: "PartitionLog", records: memoryview, now_ms: int) -> 
 
 
 def _check(
-    log: "PartitionLog", records: memoryview, headers: list[BatchHeader], updates: dict[int, ProducerAppendInfo]
+    log: LogState, records: memoryview, headers: list[BatchHeader], updates: dict[int, ProducerAppendInfo]
 ) -> list[CompletedTransaction]:
     """Check every batch before any is written; fills `updates` and gives the transactions that end."""
     next_offset = log.log_end_offset
@@ -63,7 +59,7 @@ def _check(
     return completed
 
 
-def _write(log: "PartitionLog", records: memoryview, headers: list[BatchHeader], now_ms: int) -> LogSegment:
+def _write(log: LogState, records: memoryview, headers: list[BatchHeader], now_ms: int) -> LogSegment:
     size = len(records)
     log.ensure_fits_segment(size)
     for header in headers:

@@ -5,15 +5,12 @@ only when it is not empty and everything in it is due: a new one is rolled first
 """
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
+from kafkatools.core.log.partition.log_state import LogState
 from kafkatools.core.log.partition.segment import LogSegment
 
-if TYPE_CHECKING:
-    from kafkatools.core.log.partition.partition_log import PartitionLog
 
-
-def delete_old_segments(log: "PartitionLog", now_ms: int) -> int:
+def delete_old_segments(log: LogState, now_ms: int) -> int:
     """Delete what is due; how many segments. A compacted topic without delete gives up only what is below its start."""
     deleted = 0
     if log.config.is_deleted:
@@ -28,7 +25,7 @@ def delete_old_segments(log: "PartitionLog", now_ms: int) -> int:
 _Due = Callable[[LogSegment, LogSegment | None], bool]
 
 
-def _delete_while(log: "PartitionLog", now_ms: int, is_due: _Due) -> int:
+def _delete_while(log: LogState, now_ms: int, is_due: _Due) -> int:
     deletable = []
     for segment in log.segments:
         following = log.segments.higher(segment.base_offset)
@@ -48,14 +45,14 @@ def _delete_while(log: "PartitionLog", now_ms: int, is_due: _Due) -> int:
     return len(deletable)
 
 
-def _is_below_log_start(log: "PartitionLog") -> _Due:
+def _is_below_log_start(log: LogState) -> _Due:
     def is_due(segment: LogSegment, following: LogSegment | None) -> bool:
         return following is not None and following.base_offset <= log.log_start_offset
 
     return is_due
 
 
-def _is_beyond_size(log: "PartitionLog") -> _Due:
+def _is_beyond_size(log: LogState) -> _Due:
     excess = log.size_bytes - log.config.retention_bytes
 
     def is_due(segment: LogSegment, following: LogSegment | None) -> bool:
@@ -68,7 +65,7 @@ def _is_beyond_size(log: "PartitionLog") -> _Due:
     return is_due
 
 
-def _is_beyond_time(log: "PartitionLog", now_ms: int) -> _Due:
+def _is_beyond_time(log: LogState, now_ms: int) -> _Due:
     def is_due(segment: LogSegment, following: LogSegment | None) -> bool:
         return log.config.retention_ms >= 0 and now_ms - segment.largest_timestamp > log.config.retention_ms
 

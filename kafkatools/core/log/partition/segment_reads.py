@@ -4,19 +4,15 @@ Rules. Nothing is copied: a read returns which bytes of which segment file hold 
 (log start offset, storage failures) are checked by `PartitionLog.read`.
 """
 
-from typing import TYPE_CHECKING
-
 from kafkatools.core.log.format.transaction_index import AbortedTransaction
 from kafkatools.core.log.partition.log_results import LogSlice
+from kafkatools.core.log.partition.log_state import LogState
 from kafkatools.core.log.partition.segment import LogSegment, Position
 from kafkatools.core.records.layout import LOG_OVERHEAD
 
-if TYPE_CHECKING:
-    from kafkatools.core.log.partition.partition_log import PartitionLog
-
 
 def read_segments(
-    log: "PartitionLog", segment: LogSegment, offset: int, max_bytes: int, min_one_message: bool, limit: int
+    log: LogState, segment: LogSegment, offset: int, max_bytes: int, min_one_message: bool, limit: int
 ) -> LogSlice:
     """Batches from the one that holds `offset` on and below `limit`; compaction may have emptied `segment` there."""
     current: LogSegment | None = segment
@@ -30,7 +26,7 @@ def read_segments(
 
 
 def _slice(
-    log: "PartitionLog", segment: LogSegment, found: Position, max_bytes: int, min_one_message: bool, limit: int
+    log: LogState, segment: LogSegment, found: Position, max_bytes: int, min_one_message: bool, limit: int
 ) -> LogSlice:
     end = segment.size_bytes
     if limit < log.log_end_offset:
@@ -42,7 +38,7 @@ def _slice(
     return LogSlice(segment.log, found.position, size, found.header.base_offset, segment, 0 < limited < first)
 
 
-def aborted_transactions(log: "PartitionLog", start_offset: int, end_offset: int) -> list[AbortedTransaction]:
+def aborted_transactions(log: LogState, start_offset: int, end_offset: int) -> list[AbortedTransaction]:
     """The aborted transactions with records in [start_offset, end_offset)."""
     found: list[AbortedTransaction] = []
     segment = log.segments.floor(start_offset)

@@ -1,15 +1,11 @@
 """ListOffsets on one log: offsets by timestamp. Kafka's UnifiedLog.fetchOffsetByTimestamp."""
 
-from typing import TYPE_CHECKING
-
 from kafkatools.core.log.format.batch_headers import walk_headers
+from kafkatools.core.log.partition.log_state import LogState
 from kafkatools.core.log.partition.segment import LogSegment, TimestampAndOffset
 
-if TYPE_CHECKING:
-    from kafkatools.core.log.partition.partition_log import PartitionLog
 
-
-def search(log: "PartitionLog", timestamp: int) -> TimestampAndOffset | None:
+def search(log: LogState, timestamp: int) -> TimestampAndOffset | None:
     """The first record at or after a timestamp."""
     for segment in log.segments:
         if segment.largest_timestamp >= timestamp:
@@ -19,7 +15,7 @@ def search(log: "PartitionLog", timestamp: int) -> TimestampAndOffset | None:
     return None
 
 
-def newest_record(log: "PartitionLog") -> TimestampAndOffset | None:
+def newest_record(log: LogState) -> TimestampAndOffset | None:
     """The record with the newest timestamp: the first one of the batch whose maximum it is."""
     segments = [segment for segment in log.segments if segment.max_timestamp_so_far.timestamp >= 0]
     if not segments:

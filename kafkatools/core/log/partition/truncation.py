@@ -1,15 +1,11 @@
 """Cutting a log: at an offset, or all of it (LocalLog.truncateTo, UnifiedLog.truncateFullyAndStartAt)."""
 
-from typing import TYPE_CHECKING
-
+from kafkatools.core.log.partition.log_state import LogState
 from kafkatools.core.log.partition.segment import LogSegment
 from kafkatools.core.log.recovery import loading as recovery
 
-if TYPE_CHECKING:
-    from kafkatools.core.log.partition.partition_log import PartitionLog
 
-
-def truncate(log: "PartitionLog", offset: int, now_ms: int) -> None:
+def truncate(log: LogState, offset: int, now_ms: int) -> None:
     """Cut off everything at and above an offset below the end."""
     log.abort_cleaning()
     if log.segments.first.base_offset > offset:
@@ -30,7 +26,7 @@ def truncate(log: "PartitionLog", offset: int, now_ms: int) -> None:
     )
 
 
-def truncate_fully(log: "PartitionLog", offset: int, now_ms: int) -> None:
+def truncate_fully(log: LogState, offset: int, now_ms: int) -> None:
     """Throw everything away; the next record gets this offset."""
     log.abort_cleaning()
     log.delete_segments(log.segments, now_ms)

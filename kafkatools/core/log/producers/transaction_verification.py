@@ -2,15 +2,12 @@
 the first (Kafka's VerificationStateEntry)."""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from kafkatools.core.errors import InvalidProducerEpoch, InvalidTxnState, OutOfOrderSequenceNumber
-from kafkatools.core.log.producers.append import AppendOrigin
+from kafkatools.core.log.format.filenames import TopicPartition
+from kafkatools.core.log.producers.append import AppendOrigin, ProducerEntry
+from kafkatools.core.log.producers.state import ProducerStateManager
 from kafkatools.core.records.header import BatchHeader
-
-if TYPE_CHECKING:
-    from kafkatools.core.log.partition.partition_log import PartitionLog
-
 
 MAX_ATTEMPTS = 10_000
 
@@ -48,40 +45,46 @@ class Attempts:
         """The transaction has begun."""
         self._attempts.pop(producer_id, None)
 
-    def check(self, log: "PartitionLog", header: BatchHeader) -> None:
-        """Raise OutOfOrderSequenceNumber when an earlier batch of the transaction is missing (checkSequence)."""
+    def check(
+        self, header: BatchHeader, entry: ProducerEntry | None, end_offset: int, topic_partition: TopicPartition
+    ) -> None:
+        """Raise OutOfOrderSequenceNumber when an earlier batch of the transaction is missing (checkSequence).
+
+        `entry`: the producer's in the partition's state; `end_offset`: of the log.
+        """
         attempt = self._attempts.get(header.producer_id)
         if attempt is None or not header.is_transactional:
             return
-        entry = log.producer_state.producers.get(header.producer_id)
         if attempt.bumps_epoch and header.base_sequence != 0 and (entry is None or not entry.batches):
             raise OutOfOrderSequenceNumber(
-                f"Invalid sequence number for producer {header.producer_id} at offset {log.log_end_offset} in "
-                f"partition {log.topic_partition}: {header.base_sequence} (incoming seq. number). Expected sequence 0 "
+                f"Invalid sequence number for producer {header.producer_id} at offset {end_offset} in "
+                f"partition {topic_partition}: {header.base_sequence} (incoming seq. number). Expected sequence 0 "
                 f"for transactions v2 idempotent producer with no existing state."
             )
         if header.base_sequence > attempt.lowest_sequence:
             raise OutOfOrderSequenceNumber(
-                f"Out of order sequence number for producer {header.producer_id} at offset {log.log_end_offset} in "
-                f"partition {log.topic_partition}: {header.base_sequence} (incoming seq. number), "
+                f"Out of order sequence number for producer {header.producer_id} at offset {end_offset} in "
+                f"partition {topic_partition}: {header.base_sequence} (incoming seq. number), "
                 f"{attempt.lowest_sequence} (earliest seen sequence)"
             )
 
 
-def ensure_verified(log: "PartitionLog", header: BatchHeader, origin: AppendOrigin) -> None:
+def ensure_verified(
+    header: BatchHeader, origin: AppendOrigin, state: ProducerStateManager, *, is_required: bool
+) -> None:
     """Raise unless a write that the coordinator did not confirm belongs to a transaction that is open already
-    (UnifiedLog.analyzeAndValidateProducerState)."""
+    (UnifiedLog.analyzeAndValidateProducerState). `is_required`: transaction.partition.verification.enable."""
     if not header.is_transactional or header.is_control:
         return
     if origin not in (AppendOrigin.CLIENT, AppendOrigin.COORDINATOR):
         return
-    if log.has_ongoing_transaction(header.producer_id, header.producer_epoch):
+    if state.has_ongoing_transaction(header.producer_id, header.producer_epoch):
         return
-    entry = log.producer_state.producers.get(header.producer_id)
+    entry = state.producers.get(header.producer_id)
     if entry is not None and header.producer_epoch < entry.producer_epoch:
         raise InvalidProducerEpoch(
             f"Epoch of producer {header.producer_id} is {header.producer_epoch}, which is smaller than the last "
             f"seen epoch {entry.producer_epoch}"
         )
-    if log.config.transaction_partition_verification_enable:
+    if is_required:
         raise InvalidTxnState("Record was not part of an ongoing transaction")

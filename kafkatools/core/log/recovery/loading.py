@@ -7,7 +7,6 @@ the log that is left is a prefix of the one that was.
 
 import os
 from contextlib import suppress
-from typing import TYPE_CHECKING
 
 from kafkatools.core.errors import CorruptIndex, CorruptRecord, KafkaStorageError, LogOffsetOverflow
 from kafkatools.core.log.files import DirectoryEntry
@@ -25,22 +24,18 @@ from kafkatools.core.log.format.filenames import (
     offset_from_name,
     offset_name,
 )
+from kafkatools.core.log.partition.log_state import LogState
 from kafkatools.core.log.partition.segment import LogSegment
 from kafkatools.core.log.partition.segment_split import split_overflowed
 from kafkatools.core.log.partition.segments import LogSegments
 from kafkatools.core.log.producers.state import ProducerStateManager
 from kafkatools.core.log.producers.updates import replay_batch
 
-if TYPE_CHECKING:
-    from kafkatools.core.log.partition.partition_log import PartitionLog
-
 CHECKPOINT_DELETE_SUFFIX = ".checkpoint.deleted"
 END_OF_TIME = 2**63 - 1
 
 
-def load(
-    log: "PartitionLog", log_start_offset: int, recovery_point: int, had_clean_shutdown: bool, now_ms: int
-) -> None:
+def load(log: LogState, log_start_offset: int, recovery_point: int, had_clean_shutdown: bool, now_ms: int) -> None:
     """Fill a new `PartitionLog` from its directory, or begin an empty one."""
     _Loader(log, log_start_offset, recovery_point, had_clean_shutdown, now_ms).load()
 
@@ -55,7 +50,7 @@ class _Overflow(Exception):
 
 class _Loader:
     def __init__(
-        self, log: "PartitionLog", log_start_offset: int, recovery_point: int, had_clean_shutdown: bool, now_ms: int
+        self, log: LogState, log_start_offset: int, recovery_point: int, had_clean_shutdown: bool, now_ms: int
     ) -> None:
         self._log = log
         self._files = log.files

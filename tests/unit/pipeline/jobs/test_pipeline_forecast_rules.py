@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from support.log_batches import make_batch
 
-from kafkatools.core.log.cleaner.log_to_clean import measure
+from kafkatools.core.log.cleaner.planning import measure
 from kafkatools.core.log.partition.log_config import LogConfig
 from kafkatools.core.log.partition.partition_log import PartitionLog
 from kafkatools.pipeline.jobs.compaction_rules import Compaction, cleanable_range

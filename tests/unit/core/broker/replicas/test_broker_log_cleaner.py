@@ -18,7 +18,7 @@ from kafkatools.core.broker.replicas.log_cleaner import LogCleaner, Throttle
 from kafkatools.core.broker.replicas.partition import Partition
 from kafkatools.core.clock import ManualClock, SystemClock
 from kafkatools.core.config import Config
-from kafkatools.core.log.cleaner.log_to_clean import measure, plan
+from kafkatools.core.log.cleaner.planning import measure, plan
 from kafkatools.core.log.files import RealFileSystem, RealLogFile
 from kafkatools.core.log.format.checkpoints import read_offset_checkpoint
 from kafkatools.core.log.format.filenames import CLEANER_OFFSET_CHECKPOINT, TopicPartition

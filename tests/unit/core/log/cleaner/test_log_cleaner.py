@@ -11,9 +11,10 @@ from support.log_batches import NOW_MS, TRANSACTIONAL, make_batch, make_marker, 
 
 from kafkatools.core.errors import CorruptRecord, RecordTooLarge
 from kafkatools.core.log.cleaner.cleaner import CleanedSegment, Cleaner, CleanerStats, group_by_size
-from kafkatools.core.log.cleaner.log_to_clean import CleaningAborted, LogToClean, SegmentToClean, measure
+from kafkatools.core.log.cleaner.log_to_clean import CleaningAborted, LogToClean, SegmentToClean
 from kafkatools.core.log.cleaner.manager import LogCleanerManager
 from kafkatools.core.log.cleaner.offset_map import OffsetMap
+from kafkatools.core.log.cleaner.planning import measure
 from kafkatools.core.log.files import RealFileSystem
 from kafkatools.core.log.partition.log_config import LogConfig
 from kafkatools.core.log.partition.partition_log import PartitionLog
