@@ -156,7 +156,6 @@ def _show_deletions(console: Console, args: Args, found: Mapping[TopicPartition,
 def _print_json(
     console: Console, topic: str, partition: int, low_watermark: int, error: Exception | None, **more: int
 ) -> None:
-
     row = {
         "topic": topic,
         "partition": partition,

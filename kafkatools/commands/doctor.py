@@ -88,7 +88,6 @@ class _Examination:
         self._console.flush()
 
     def _print_json(self, fields: dict[str, object]) -> None:
-
         self._console.print_json(fields)
 
     def _ask(self, server: HostPort, settings: dict[str, str]) -> ClusterDescription | None:

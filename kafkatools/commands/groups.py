@@ -72,7 +72,6 @@ def _print_table(console: Console, groups: Sequence[GroupListing]) -> None:
 
 
 def _print_json(console: Console, groups: Sequence[GroupListing]) -> None:
-
     for group in groups:
         row = {"group": group.group_id, "type": group.type, "state": group.state, "protocol": group.protocol_type}
         console.print_json(row)

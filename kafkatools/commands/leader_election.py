@@ -160,7 +160,6 @@ def _print_json(
     outcomes: Mapping[TopicPartition, str],
     results: Mapping[TopicPartition, KafkaError | None],
 ) -> None:
-
     for (topic, partition), outcome in outcomes.items():
         row = {
             "topic": topic,
@@ -232,7 +231,6 @@ def _dry_run(console: Console, args: Args, admin: AdminClient, partitions: list[
 
 
 def _show_foreseen(console: Console, args: Args, found: Mapping[TopicPartition, Election]) -> ExitStatus:
-
     for (topic, partition), one in found.items():
         if args.json:
             place = {"topic": topic, "partition": partition, "election_type": args.election_type}

@@ -116,7 +116,6 @@ def _kafka_row(log_dir: LogDir, topics: frozenset[str]) -> dict[str, object]:
 
 
 def _print_json(console: Console, dirs: Dirs, topics: frozenset[str]) -> None:
-
     for broker, log_dirs in dirs.items():
         for log_dir in log_dirs:
             row = {

@@ -202,7 +202,6 @@ class _Run:
         return f"{moment:%Y-%m-%d %H:%M:%S},{moment.microsecond // 1000:03}"
 
     def _print_json(self, row: dict[str, object]) -> None:
-
         self._console.print_json({"time": self._console.clock.wall_ms(), **row})
 
     def _say_started(self) -> None:

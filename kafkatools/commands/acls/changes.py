@@ -95,7 +95,6 @@ def remove(console: Console, args: Args, admin: AdminClient, wanted: Wanted) -> 
 
 
 def _name_matches(console: Console, pattern: Pattern, found: Sequence[Acl]) -> None:
-
     if not found:
         console.note(f"There is no such ACL for resource filter `{pattern}`.")
         return

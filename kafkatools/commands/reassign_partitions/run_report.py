@@ -91,7 +91,6 @@ class JsonReport:
         """Nothing to do."""
 
     def _print(self, row: dict[str, object]) -> None:
-
         self._console.print_json(row)
         self._console.flush()
 

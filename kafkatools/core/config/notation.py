@@ -18,6 +18,7 @@ rows of another section.
 | `used` | a broker here acts on it; a value for another has no effect, of which a warning tells |
 | `per-broker`, `cluster-wide` | the setting can change while a broker runs: for one broker, for one or all |
 | `ours` | Apache Kafka 4.3 lacks it |
+| `broker=` | the broker settings that are the default of a topic setting, the first that is set; `*` for another unit |
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ from kafkatools.core.config.setting import (
     READ_ONLY,
     REQUIRED,
     Setting,
+    Synonym,
     Validator,
     at_least,
     between,
@@ -95,6 +97,7 @@ def _setting(name: str, kind: str, default: str, *words: str, doc: str) -> Setti
         is_used="used" in words,
         update_mode=next((mode for mode in (PER_BROKER, CLUSTER_WIDE) if mode in words), READ_ONLY),
         is_ours="ours" in words,
+        synonyms=tuple(map(_synonym, filter(None, values.get("broker", "").split(",")))),
     )
     if default in ("null", "required"):
         return setting._replace(default=REQUIRED) if default == "required" else setting
@@ -110,6 +113,11 @@ def _validator(name: str, values: dict[str, str]) -> Validator | None:
     if "max" in values:
         return between(_number(values["min"]), _number(values["max"]))
     return at_least(_number(values["min"])) if "min" in values else None
+
+
+def _synonym(text: str) -> Synonym:
+    name, _, unit = text.partition("*")
+    return Synonym(name, int(unit or 1))
 
 
 def _number(text: str) -> float:

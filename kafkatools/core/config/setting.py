@@ -69,11 +69,19 @@ class Validator(NamedTuple):
     check: Callable[[Value], str | None]
 
 
+class Synonym(NamedTuple):
+    """A broker setting that a topic setting falls back to, and what its number is multiplied by."""
+
+    name: str
+    unit_ms: int = 1
+
+
 class Setting(NamedTuple):
     """One row of a settings table.
 
     `is_used` and `update_mode` are about brokers: whether one here acts on the setting (a given one that has no effect
     is named in a warning), and how it may change while the broker runs. `is_ours` marks what Apache Kafka 4.3 lacks.
+    `synonyms` of a topic setting are in order of precedence; one without any has no default on the broker.
     """
 
     name: str
@@ -85,6 +93,7 @@ class Setting(NamedTuple):
     is_used: bool = False
     update_mode: str = READ_ONLY
     is_ours: bool = False
+    synonyms: tuple[Synonym, ...] = ()
 
     def parse(self, raw: object) -> Value:
         """The value that `raw` (text, or a value of the type) stands for; ConfigError as Kafka words it otherwise."""

@@ -75,7 +75,6 @@ def _reset(session: Session, reset: Reset) -> ExitStatus:
 
 
 def _complain(session: Session, group_id: str, error: KafkaError) -> None:
-
     session.complain_of_group(group_id, error)
 
 
