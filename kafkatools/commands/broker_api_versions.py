@@ -10,7 +10,8 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from kafkatools.exit_status import ExitStatus
-from kafkatools.options import BOOTSTRAP_SERVER, Args, Command, client_settings, command_config
+from kafkatools.options import BOOTSTRAP_SERVER, Args, Command, command_config
+from kafkatools.options.connection import connect_admin
 
 if TYPE_CHECKING:
     from kafkatools.console import Console
@@ -20,12 +21,10 @@ if TYPE_CHECKING:
 
 def run(console: Console, args: Args) -> ExitStatus:
     """Shows every broker."""
-    settings = client_settings(args)
-    from kafkatools.core.admin.client import AdminClient
     from kafkatools.core.admin.cluster import describe_api_versions
     from kafkatools.core.errors import KafkaError
 
-    with AdminClient(console.connect(args), settings, console.clock) as admin:
+    with connect_admin(console, args) as admin:
         found = describe_api_versions(admin)
     status = ExitStatus.OK
     for node, told in found.items():

@@ -20,10 +20,10 @@ from kafkatools.options import (
     Option,
     Refusal,
     Requirement,
-    client_settings,
     command_config,
     java_long,
 )
+from kafkatools.options.connection import connect_admin
 
 if TYPE_CHECKING:
     from kafkatools.console import Console
@@ -46,10 +46,7 @@ def run(console: Console, args: Args) -> ExitStatus:
     if args.create and len(owners) > 1:
         raise UsageError("A token has one owner: --owner-principal is given once with --create")
     hmac = _hmac(args) if args.renew or args.expire else b""
-    settings = client_settings(args)
-    from kafkatools.core.admin.client import AdminClient
-
-    with AdminClient(console.connect(args), settings, console.clock) as admin:
+    with connect_admin(console, args) as admin:
         if args.dry_run:
             _foresee(console, args, admin, owners, renewers, hmac)
         elif args.create:

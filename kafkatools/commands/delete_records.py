@@ -10,7 +10,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from kafkatools.exit_status import CommandError, ExitStatus
-from kafkatools.options import ALWAYS, BOOTSTRAP_SERVER, Args, Command, Option, client_settings, command_config
+from kafkatools.options import ALWAYS, BOOTSTRAP_SERVER, Args, Command, Option, command_config
+from kafkatools.options.connection import connect_admin
 from kafkatools.tools.json_files import (
     json_entries,
     json_field,
@@ -37,11 +38,8 @@ _AT_A_TIME = 1000
 
 def run(console: Console, args: Args) -> ExitStatus:
     """Deletes what the file says."""
-    settings = client_settings(args)
     offsets = _offsets(args.offset_json_file)
-    from kafkatools.core.admin.client import AdminClient
-
-    with AdminClient(console.connect(args), settings, console.clock) as admin:
+    with connect_admin(console, args) as admin:
         if args.dry_run:
             return _show_deletions(console, args, _deletions(admin, offsets) if offsets else {})
         if not args.json:

@@ -12,17 +12,8 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Final
 
 from kafkatools.exit_status import CommandError, ExitStatus, UsageError
-from kafkatools.options import (
-    BOOTSTRAP_SERVER,
-    Args,
-    Command,
-    Option,
-    TopicFilter,
-    client_settings,
-    command_config,
-    java_int,
-    java_long,
-)
+from kafkatools.options import BOOTSTRAP_SERVER, Args, Command, Option, TopicFilter, command_config, java_int, java_long
+from kafkatools.options.connection import connect_admin
 
 if TYPE_CHECKING:
     from kafkatools.console import Console
@@ -49,10 +40,7 @@ def run(console: Console, args: Args) -> ExitStatus:
     """Prints topic:partition:offset for every partition chosen."""
     timestamp = _timestamp(args.time)
     takes = _filter(args)
-    settings = client_settings(args)
-    from kafkatools.core.admin.client import AdminClient
-
-    with AdminClient(console.connect(args), settings, console.clock) as admin:
+    with connect_admin(console, args) as admin:
         partitions = _partitions(admin, takes, takes_all=args.topic is None and args.topic_partitions is None)
         if not partitions:
             raise CommandError("Could not match any topic-partitions with the specified filters")

@@ -6,16 +6,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from kafkatools.exit_status import ExitStatus, UsageError
-from kafkatools.options import (
-    BOOTSTRAP_SERVER,
-    Args,
-    Command,
-    Option,
-    Refusal,
-    Requirement,
-    client_settings,
-    command_config,
-)
+from kafkatools.options import BOOTSTRAP_SERVER, Args, Command, Option, Refusal, Requirement, command_config
+from kafkatools.options.connection import connect_admin
 
 if TYPE_CHECKING:
     from kafkatools.console import Console
@@ -29,13 +21,10 @@ def run(console: Console, args: Args) -> ExitStatus:
     """Lists the groups that pass the filters."""
     if args.group_type is not None and args.group_type.lower() not in _TYPES:
         raise UsageError("--group-type must be a valid group type.")
-    settings = client_settings(args)
-    bootstrap = console.connect(args)
-    from kafkatools.core.admin.client import AdminClient
     from kafkatools.core.admin.groups import list_groups
     from kafkatools.core.java.hash_order import hash_order
 
-    with AdminClient(bootstrap, settings, console.clock) as admin:
+    with connect_admin(console, args) as admin:
         found = list_groups(admin)
     if not found.has_answers:
         raise next(iter(found.errors.values()))

@@ -10,7 +10,8 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from kafkatools.exit_status import CommandError, ExitStatus, UsageError
-from kafkatools.options import BOOTSTRAP_SERVER, Args, Command, Option, client_settings, command_config, java_int
+from kafkatools.options import BOOTSTRAP_SERVER, Args, Command, Option, command_config, java_int
+from kafkatools.options.connection import connect_admin
 
 if TYPE_CHECKING:
     from kafkatools.console import Console
@@ -24,11 +25,9 @@ def run(console: Console, args: Args) -> ExitStatus:
     """Shows the log directories of the brokers asked for."""
     topics = frozenset(topic for topic in (args.topic_list or "").split(",") if topic)
     wanted = _broker_ids(args.broker_list or "")
-    settings = client_settings(args)
-    from kafkatools.core.admin.client import AdminClient
     from kafkatools.core.errors import KafkaError
 
-    with AdminClient(console.connect(args), settings, console.clock) as admin:
+    with connect_admin(console, args) as admin:
         brokers = _brokers(admin, wanted)
         if not args.json:
             console.print("Querying brokers for log directories information")

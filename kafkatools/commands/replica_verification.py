@@ -11,7 +11,8 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from kafkatools.exit_status import CommandError, ExitStatus, UsageError
-from kafkatools.options import Args, Command, Option, TopicFilter, client_settings, command_config, java_int, java_long
+from kafkatools.options import Args, Command, Option, TopicFilter, command_config, java_int, java_long
+from kafkatools.options.connection import connect_admin
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -30,14 +31,10 @@ _PATIENCE_MS = 30_000
 def run(console: Console, args: Args) -> ExitStatus:
     """Compares until the end, or until it is stopped."""
     takes = _topic_filter(args.topics_include)
-    settings = client_settings(args)
     given = args.bootstrap_server
     if given is not None and not all(_ADDRESS.fullmatch(one.strip()) for one in given.split(",")):
         raise UsageError("Please provide valid host:port like host1:9091,host2:9092")
-    servers = console.connect(args)
-    from kafkatools.core.admin.client import AdminClient
-
-    with AdminClient(servers, settings, console.clock) as admin:
+    with connect_admin(console, args) as admin:
         verifier, unknown = _verifier(admin, args, takes)
         return _Run(console, args, verifier, unknown).until_the_end()
 

@@ -11,17 +11,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from kafkatools.exit_status import CommandError, ExitStatus, UsageError
-from kafkatools.options import (
-    ARGPARSE4J,
-    BOOTSTRAP_SERVER,
-    Args,
-    Command,
-    Option,
-    client_settings,
-    command_config,
-    java_int,
-    java_long,
-)
+from kafkatools.options import ARGPARSE4J, BOOTSTRAP_SERVER, Args, Command, Option, command_config, java_int, java_long
+from kafkatools.options.connection import with_admin
 
 if TYPE_CHECKING:
     from kafkatools.console import Console
@@ -30,7 +21,6 @@ if TYPE_CHECKING:
     from kafkatools.core.errors import KafkaError
 
 TopicPartition = tuple[str, int]
-Action = Callable[["Console", Args, "AdminClient"], ExitStatus]
 
 _PROGRAM = "kafka-transactions.sh"
 _MORE = "Enable debug logging for additional detail."
@@ -39,18 +29,6 @@ _NO_IDENTITY = (
     "--producer-id, --producer-epoch, and --coordinator-epoch (for older brokers)"
 )
 _NO_SCOPE = "The `find-hanging` command requires either --topic or --broker-id to limit the scope of the search"
-
-
-def _with_admin(action: Action) -> Callable[[Console, Args], ExitStatus]:
-    def run(console: Console, args: Args) -> ExitStatus:
-        settings = client_settings(args)
-        bootstrap = console.connect(args)
-        from kafkatools.core.admin.client import AdminClient
-
-        with AdminClient(bootstrap, settings, console.clock) as admin:
-            return action(console, args, admin)
-
-    return run
 
 
 def _failure(what: str, error: KafkaError) -> CommandError:
@@ -220,7 +198,7 @@ def _prepare_abort(console: Console, args: Args) -> ExitStatus:
     for name in ("producer_epoch", "coordinator_epoch"):
         if args.start_offset is None and getattr(args, name) is None:
             raise UsageError(f"Missing required argument --{name.replace('_', '-')}")
-    return _with_admin(_abort)(console, args)
+    return with_admin(_abort)(console, args)
 
 
 def _abort(console: Console, args: Args, admin: AdminClient) -> ExitStatus:
@@ -314,7 +292,7 @@ def _prepare_find_hanging(console: Console, args: Args) -> ExitStatus:
         raise UsageError(_NO_SCOPE)
     if args.partition is not None and args.topic is None:
         raise UsageError("The --partition argument requires --topic to be provided")
-    return _with_admin(_find_hanging)(console, args)
+    return with_admin(_find_hanging)(console, args)
 
 
 def _find_hanging(console: Console, args: Args, admin: AdminClient) -> ExitStatus:
@@ -431,19 +409,19 @@ COMMAND = Command(
                 Option("--duration-filter", "Only those running for more ms than this.", value="MS", type=java_long),
                 Option("--transactional-id-pattern", "Only ids that match this (RE2 syntax).", value="REGEX"),
             ),
-            _with_admin(_list),
+            with_admin(_list),
         ),
         _subcommand(
             "describe",
             "Show the state of a transactional id.",
             (Option("--transactional-id", "The id.", value="ID", required=True),),
-            _with_admin(_describe),
+            with_admin(_describe),
         ),
         _subcommand(
             "describe-producers",
             "Show the active producers of a partition.",
             (_BROKER, _TOPIC, _PARTITION),
-            _with_admin(_describe_producers),
+            with_admin(_describe_producers),
         ),
         _subcommand(
             "abort",
@@ -480,7 +458,7 @@ COMMAND = Command(
             "forceTerminateTransaction",
             "End what a transactional id has open, and fence its producer.",
             (Option("--transactionalId", "The id.", value="ID", required=True), _DRY_RUN),
-            _with_admin(_force_terminate),
+            with_admin(_force_terminate),
         ),
     ),
     examples=(

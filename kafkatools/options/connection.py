@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
-from kafkatools.exit_status import UsageError
+from kafkatools.exit_status import ExitStatus, UsageError
 from kafkatools.options.args import Args
 from kafkatools.options.common import client_settings
 from kafkatools.options.table import Option
@@ -30,16 +31,33 @@ class _Connecting(Protocol):
         """The brokers to start from."""
 
 
+C = TypeVar("C", bound=_Connecting)
+
+
 def connect_admin(console: _Connecting, args: Args, *file_options: str) -> AdminClient:
-    """The client of a command line; `file_options`: options that may name its settings, the first given wins."""
+    """The client of a command line; `file_options`: options that may name its settings, the first given wins.
+
+    A command without --bootstrap-controller asks brokers only.
+    """
     file_option = next((name for name in file_options if args.given(name)), "command_config")
     settings = client_settings(args, file_option)
-    if args.bootstrap_controller is not None and args.bootstrap_server is not None:
+    controllers = getattr(args, "bootstrap_controller", None)
+    if controllers is not None and args.bootstrap_server is not None:
         raise UsageError(BOTH)
-    servers = args.bootstrap_controller or console.connect(args)
+    servers = controllers or console.connect(args)
     from kafkatools.core.admin.client import AdminClient
 
-    return AdminClient(servers, settings, console.clock, through_controllers=args.bootstrap_controller is not None)
+    return AdminClient(servers, settings, console.clock, through_controllers=controllers is not None)
+
+
+def with_admin(action: Callable[[C, Args, AdminClient], ExitStatus]) -> Callable[[C, Args], ExitStatus]:
+    """The `run` of a command that first of all connects."""
+
+    def run(console: C, args: Args) -> ExitStatus:
+        with connect_admin(console, args) as admin:
+            return action(console, args, admin)
+
+    return run
 
 
 def endpoint_hint(args: Args | None, error: Exception) -> str:

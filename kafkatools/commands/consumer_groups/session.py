@@ -71,11 +71,9 @@ def carry_out(
     console: Console, args: Args, action: Callable[[Session], ExitStatus], failed: str = FAILED
 ) -> ExitStatus:
     """Connect to the cluster and do what was prepared."""
-    from kafkatools.core.admin.client import AdminClient
-    from kafkatools.options import client_settings
+    from kafkatools.options.connection import connect_admin
 
-    settings = client_settings(args)
-    with AdminClient(console.connect(args), settings, console.clock) as admin:
+    with connect_admin(console, args) as admin:
         admin.timeout_ms = args.timeout
         return action(Session(console, args, admin, failed))
 

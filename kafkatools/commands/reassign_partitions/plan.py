@@ -11,16 +11,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
 from kafkatools.exit_status import CommandError, ExitStatus, UsageError
-from kafkatools.options import (
-    BOOTSTRAP_SERVER,
-    Args,
-    Command,
-    Option,
-    TopicFilter,
-    client_settings,
-    command_config,
-    java_int,
-)
+from kafkatools.options import BOOTSTRAP_SERVER, Args, Command, Option, TopicFilter, command_config, java_int
+from kafkatools.options.connection import connect_admin
 
 if TYPE_CHECKING:
     from kafkatools.console import Console
@@ -47,11 +39,9 @@ class _Wanted(NamedTuple):
 def run(console: Console, args: Args) -> ExitStatus:
     """Reads the cluster, makes the plan, shows it and writes it."""
     wanted = _wanted(args)
-    settings = client_settings(args)
-    from kafkatools.core.admin.client import AdminClient
     from kafkatools.tools.reassignment.cluster_state import ensure_nothing_moves, read_cluster
 
-    with AdminClient(console.connect(args), settings, console.clock) as admin:
+    with connect_admin(console, args) as admin:
         ensure_nothing_moves(admin, wanted.takes)
         cluster = read_cluster(admin, console.error)
     plan = _plan(cluster, wanted)

@@ -25,10 +25,10 @@ from kafkatools.options import (
     Refusal,
     Requirement,
     Rule,
-    client_settings,
     command_config,
     java_int,
 )
+from kafkatools.options.connection import connect_admin
 
 if TYPE_CHECKING:
     from kafkatools.console import Console
@@ -122,14 +122,10 @@ RULES: tuple[Rule, ...] = (
 
 def run(console: Console, args: Args) -> ExitStatus:
     """Carries out the one action given."""
-    settings = client_settings(args)
     if args.given("delete-config"):
         console.note(_DELETE_CONFIG)
-    bootstrap = console.connect(args)
-    from kafkatools.core.admin.client import AdminClient
-
     action = next(action for action in _ACTIONS if args.given(action))
-    with AdminClient(bootstrap, settings, console.clock) as admin:
+    with connect_admin(console, args) as admin:
         return _RUN[action](console, args, admin)
 
 
