@@ -141,9 +141,12 @@ class Console:
         """Write bytes to stdout, buffered; on a terminal control characters are escaped."""
         self.stdout.write(data)
 
-    def print(self, line: str = "") -> None:
-        """A line of text to stdout."""
-        self.stdout.write(_line(line, self.stdout))
+    def print(self, line: str = "", row: Mapping[str, object] | None = None) -> None:
+        """A line of text to stdout; with --json the row in its place, where there is one."""
+        if row is not None and self.is_json:
+            self.print_json(row)
+        else:
+            self.stdout.write(_line(line, self.stdout))
 
     def print_lines(self, text: str) -> None:
         """Print several lines to stdout. Names and values in them must not contain line ends."""

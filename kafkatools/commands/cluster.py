@@ -42,12 +42,8 @@ def _cluster_id(console: Console, args: Args, admin: AdminClient) -> ExitStatus:
     from kafkatools.core.admin.cluster import describe_cluster
 
     cluster_id = describe_cluster(admin).cluster_id
-    if args.json:
-        console.print_json({"cluster_id": cluster_id})
-    elif cluster_id is None:
-        console.print("No cluster ID found. The Kafka version is probably too old.")
-    else:
-        console.print(f"Cluster ID: {cluster_id}")
+    missing = "No cluster ID found. The Kafka version is probably too old."
+    console.print(missing if cluster_id is None else f"Cluster ID: {cluster_id}", {"cluster_id": cluster_id})
     return ExitStatus.OK
 
 
@@ -57,10 +53,7 @@ def _unregister(console: Console, args: Args, admin: AdminClient) -> ExitStatus:
     if args.dry_run:
         return _foresee(console, args, admin)
     unregister_broker(admin, args.id)
-    if args.json:
-        console.print_json({"broker": args.id, "unregistered": True})
-    else:
-        console.print(f"Broker {args.id} is no longer registered.")
+    console.print(f"Broker {args.id} is no longer registered.", {"broker": args.id, "unregistered": True})
     return ExitStatus.OK
 
 
@@ -74,11 +67,9 @@ def _foresee(console: Console, args: Args, admin: AdminClient) -> ExitStatus:
     cluster = describe_cluster(admin, include_fenced_brokers=True)
     if args.id not in [node.id for node in cluster.nodes]:
         raise BrokerIdNotRegistered(f"Broker ID {args.id} is not currently registered")
-    if args.json:
-        console.print_json({"broker": args.id, "unregistered": False, "fenced": args.id in cluster.fenced})
-    else:
-        state = "is not running" if args.id in cluster.fenced else "is running"
-        console.print(f"Broker {args.id} would no longer be registered; it {state}.")
+    row = {"broker": args.id, "unregistered": False, "fenced": args.id in cluster.fenced}
+    state = "is not running" if args.id in cluster.fenced else "is running"
+    console.print(f"Broker {args.id} would no longer be registered; it {state}.", row)
     return ExitStatus.OK
 
 

@@ -126,10 +126,8 @@ def _prolong(console: Console, args: Args, admin: AdminClient, hmac: bytes) -> N
     if not args.json:
         console.print(f"Calling {verb} token operation with hmac :{_shown_hmac(args)} , {period} :{period_ms}")
     expiry_timestamp = change(admin, hmac, period_ms)
-    if args.json:
-        console.print_json({"action": verb, "expiry_timestamp": expiry_timestamp})
-    else:
-        console.print(f"Completed {verb} operation. New expiry date : {_date(expiry_timestamp)}")
+    row = {"action": verb, "expiry_timestamp": expiry_timestamp}
+    console.print(f"Completed {verb} operation. New expiry date : {_date(expiry_timestamp)}", row)
 
 
 def _foresee(

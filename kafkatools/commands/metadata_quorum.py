@@ -198,13 +198,10 @@ def _add_controller(console: Console, args: Args) -> ExitStatus:
         with _connect(console, args) as admin:
             add_raft_voter(admin, controller_id, directory_id, endpoints, describe_cluster(admin).cluster_id)
     urls = [_url(endpoint) for endpoint in endpoints]
-    if args.json:
-        row = {"controller": controller_id, "directory_id": id_text(directory_id), "endpoints": urls}
-        console.print_json(row | {"added": not args.dry_run})
-    else:
-        done = "DRY RUN of adding" if args.dry_run else "Added"
-        where = f"directory id {id_text(directory_id)} and endpoints: {', '.join(urls)}"
-        console.print(f"{done} controller {controller_id} with {where}")
+    row = {"controller": controller_id, "directory_id": id_text(directory_id), "endpoints": urls}
+    done = "DRY RUN of adding" if args.dry_run else "Added"
+    where = f"directory id {id_text(directory_id)} and endpoints: {', '.join(urls)}"
+    console.print(f"{done} controller {controller_id} with {where}", row | {"added": not args.dry_run})
     return ExitStatus.OK
 
 
@@ -274,12 +271,9 @@ def _remove_controller(console: Console, args: Args) -> ExitStatus:
 
         with _connect(console, args) as admin:
             remove_raft_voter(admin, args.controller_id, directory_id, describe_cluster(admin).cluster_id)
-    if args.json:
-        row = {"controller": args.controller_id, "directory_id": id_text(directory_id), "removed": not args.dry_run}
-        console.print_json(row)
-    else:
-        done = "DRY RUN of removing" if args.dry_run else "Removed"
-        console.print(f"{done}  KRaft controller {args.controller_id} with directory id {id_text(directory_id)}")
+    row = {"controller": args.controller_id, "directory_id": id_text(directory_id), "removed": not args.dry_run}
+    done = "DRY RUN of removing" if args.dry_run else "Removed"
+    console.print(f"{done}  KRaft controller {args.controller_id} with directory id {id_text(directory_id)}", row)
     return ExitStatus.OK
 
 

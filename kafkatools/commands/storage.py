@@ -67,10 +67,7 @@ def run_random_uuid(console: Console, args: Args) -> ExitStatus:
     from kafkatools.core.broker.metadata.formatter import random_uuid
 
     text = random_uuid()
-    if args.json:
-        console.print_json({"uuid": text})
-    else:
-        console.print(text)
+    console.print(text, {"uuid": text})
     return ExitStatus.OK
 
 

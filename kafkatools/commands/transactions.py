@@ -7,7 +7,7 @@ fence it for nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from kafkatools.exit_status import CommandError, ExitStatus, UsageError
@@ -35,16 +35,15 @@ def _failure(what: str, error: KafkaError) -> CommandError:
     return CommandError(f"{what}: {error}{'' if str(error).endswith('.') else '.'} {_MORE}")
 
 
-def _show(
-    console: Console, args: Args, columns: Sequence[str], keys: Sequence[str], rows: Iterable[Sequence[object]]
-) -> None:
-    """Kafka's table (prettyPrintTable), or an object a row. `None` is shown as None and null."""
-    found = [tuple(row) for row in rows]
+def _show(console: Console, args: Args, columns: Mapping[str, str], rows: Iterable[Mapping[str, object]]) -> None:
+    """Kafka's table (prettyPrintTable), or an object a row; `columns` are the titles with the keys of the rows. `None`
+    is shown as None and null."""
+    found = [{key: row[key] for key in columns.values()} for row in rows]
     if args.json:
         for row in found:
-            console.print_json(dict(zip(keys, row, strict=True)))
+            console.print_json(row)
         return
-    texts = [[_text(cell) for cell in row] for row in found]
+    texts = [[_text(cell) for cell in row.values()] for row in found]
     widths = [max(map(len, column)) for column in zip(columns, *texts, strict=True)]
     for line in [list(columns), *texts]:
         console.print("".join(cell.ljust(width) + "\t" for cell, width in zip(line, widths, strict=True)))
@@ -59,6 +58,24 @@ def _text(cell: object) -> str:
 
 # -- list, describe --
 
+_LISTING = {
+    "TransactionalId": "transactional_id",
+    "Coordinator": "coordinator",
+    "ProducerId": "producer_id",
+    "TransactionState": "state",
+}
+_DESCRIPTION = {
+    "CoordinatorId": "coordinator",
+    "TransactionalId": "transactional_id",
+    "ProducerId": "producer_id",
+    "ProducerEpoch": "producer_epoch",
+    "TransactionState": "state",
+    "TransactionTimeoutMs": "timeout_ms",
+    "CurrentTransactionStartTimeMs": "start_ms",
+    "TransactionDurationMs": "duration_ms",
+    "TopicPartitions": "partitions",
+}
+
 
 def _list(console: Console, args: Args, admin: AdminClient) -> ExitStatus:
     from kafkatools.core.admin.transactions import list_transactions
@@ -71,8 +88,7 @@ def _list(console: Console, args: Args, admin: AdminClient) -> ExitStatus:
         if not found.has_answers:
             raise CommandError(message)
         console.error(message, error.name, broker=node)
-    columns = ("TransactionalId", "Coordinator", "ProducerId", "TransactionState")
-    _show(console, args, columns, ("transactional_id", "coordinator", "producer_id", "state"), found.transactions)
+    _show(console, args, _LISTING, [listing._asdict() for listing in found.transactions])
     return ExitStatus.FAILED if found.errors else ExitStatus.OK
 
 
@@ -90,45 +106,21 @@ def _describe(console: Console, args: Args, admin: AdminClient) -> ExitStatus:
         raise _failure(what, found)
     duration_ms = None if found.start_ms is None else console.clock.wall_ms() - found.start_ms
     partitions = [{"topic": topic, "partition": partition} for topic, partition in found.partitions]
-    row = (
-        found.coordinator,
-        found.transactional_id,
-        found.producer_id,
-        found.producer_epoch,
-        found.state,
-        found.timeout_ms,
-        found.start_ms,
-        duration_ms,
-        partitions,
-    )
-    _show(console, args, _DESCRIPTION, _DESCRIPTION_KEYS, [row])
+    row = {**found._asdict(), "duration_ms": duration_ms, "partitions": partitions}
+    _show(console, args, _DESCRIPTION, [row])
     return ExitStatus.OK
 
 
-_DESCRIPTION = (
-    "CoordinatorId",
-    "TransactionalId",
-    "ProducerId",
-    "ProducerEpoch",
-    "TransactionState",
-    "TransactionTimeoutMs",
-    "CurrentTransactionStartTimeMs",
-    "TransactionDurationMs",
-    "TopicPartitions",
-)
-_DESCRIPTION_KEYS = (
-    "coordinator",
-    "transactional_id",
-    "producer_id",
-    "producer_epoch",
-    "state",
-    "timeout_ms",
-    "start_ms",
-    "duration_ms",
-    "partitions",
-)
-
 # -- producers --
+
+_PRODUCER = {
+    "ProducerId": "producer_id",
+    "ProducerEpoch": "producer_epoch",
+    "LatestCoordinatorEpoch": "coordinator_epoch",
+    "LastSequence": "last_sequence",
+    "LastTimestamp": "last_timestamp",
+    "CurrentTransactionStartOffset": "transaction_start_offset",
+}
 
 
 def _producers(admin: AdminClient, partition: TopicPartition, broker: int | None, what: str) -> list[ProducerState]:
@@ -153,37 +145,13 @@ def _ensure_broker(admin: AdminClient, broker: int) -> None:
 def _describe_producers(console: Console, args: Args, admin: AdminClient) -> ExitStatus:
     where = "leader" if args.broker_id is None else f"broker {args.broker_id}"
     what = f"Failed to describe producers for partition {args.topic}-{args.partition} on {where}"
-    rows = [
-        (
-            one.producer_id,
-            one.producer_epoch,
-            one.coordinator_epoch,
-            one.last_sequence,
-            one.last_timestamp,
-            one.transaction_start_offset if one.transaction_start_offset >= 0 else None,
-        )
-        for one in _producers(admin, (args.topic, args.partition), args.broker_id, what)
-    ]
-    _show(console, args, _PRODUCER, _PRODUCER_KEYS, rows)
+    rows = []
+    for one in _producers(admin, (args.topic, args.partition), args.broker_id, what):
+        start = one.transaction_start_offset
+        rows.append({**one._asdict(), "transaction_start_offset": start if start >= 0 else None})
+    _show(console, args, _PRODUCER, rows)
     return ExitStatus.OK
 
-
-_PRODUCER = (
-    "ProducerId",
-    "ProducerEpoch",
-    "LatestCoordinatorEpoch",
-    "LastSequence",
-    "LastTimestamp",
-    "CurrentTransactionStartOffset",
-)
-_PRODUCER_KEYS = (
-    "producer_id",
-    "producer_epoch",
-    "coordinator_epoch",
-    "last_sequence",
-    "last_timestamp",
-    "transaction_start_offset",
-)
 
 # -- abort --
 
@@ -209,7 +177,8 @@ def _abort(console: Console, args: Args, admin: AdminClient) -> ExitStatus:
     if args.dry_run:
         found = f"The transaction of producer {producer_id} (epoch {producer_epoch}) on {args.topic}-{args.partition}"
         row = {"topic": args.topic, "partition": args.partition, "producer_id": producer_id, "aborted": False}
-        return _foresee(console, args, f"{found} would be aborted.", row)
+        console.print(f"{found} would be aborted.", row)
+        return ExitStatus.OK
     error = abort_transaction(admin, partition, producer_id, producer_epoch, max(0, coordinator_epoch))
     if error is not None:
         raise _failure(f"Failed to abort transaction of producer {producer_id} on {args.topic}-{args.partition}", error)
@@ -249,14 +218,6 @@ def _identity(args: Args, admin: AdminClient, partition: TopicPartition) -> tupl
     )
 
 
-def _foresee(console: Console, args: Args, words: str, row: Mapping[str, object]) -> ExitStatus:
-    if args.json:
-        console.print_json(row)
-    else:
-        console.print(words)
-    return ExitStatus.OK
-
-
 def _foresee_termination(console: Console, args: Args, admin: AdminClient) -> ExitStatus:
     from kafkatools.core.admin.transactions import describe_transactions
 
@@ -268,7 +229,8 @@ def _foresee_termination(console: Console, args: Args, admin: AdminClient) -> Ex
     if found.state == "Ongoing":
         count = len(found.partitions)
         words += f", and its transaction on {count} partition{'s' * (count != 1)} aborted"
-    return _foresee(console, args, f"{words}.", {"transactional_id": name, "terminated": False})
+    console.print(f"{words}.", {"transactional_id": name, "terminated": False})
+    return ExitStatus.OK
 
 
 def _force_terminate(console: Console, args: Args, admin: AdminClient) -> ExitStatus:
@@ -285,6 +247,17 @@ def _force_terminate(console: Console, args: Args, admin: AdminClient) -> ExitSt
 
 
 # -- find hanging --
+
+_HANGING = {
+    "Topic": "topic",
+    "Partition": "partition",
+    "ProducerId": "producer_id",
+    "ProducerEpoch": "producer_epoch",
+    "CoordinatorEpoch": "coordinator_epoch",
+    "StartOffset": "start_offset",
+    "LastTimestamp": "last_timestamp",
+    "Duration(min)": "duration_ms",
+}
 
 
 def _prepare_find_hanging(console: Console, args: Args) -> ExitStatus:
@@ -305,47 +278,17 @@ def _find_hanging(console: Console, args: Args, admin: AdminClient) -> ExitStatu
         message = f"Failed to describe producers for partition {topic}-{partition}: {error}"
         console.error(message, error.name, topic=topic, partition=partition)
     now_ms = console.clock.wall_ms()
-    _show(console, args, _HANGING, _HANGING_KEYS, [_hanging_row(args, one, now_ms) for one in found.transactions])
+    _show(console, args, _HANGING, [_hanging_row(args, one, now_ms) for one in found.transactions])
     if found.transactions:
         return ExitStatus.FINDINGS
     return ExitStatus.FAILED if found.errors else ExitStatus.OK
 
 
-def _hanging_row(args: Args, one: OpenTransaction, now_ms: int) -> tuple[object, ...]:
-    producer = one.producer
-    age_ms = now_ms - producer.last_timestamp
-    return (
-        one.topic,
-        one.partition,
-        producer.producer_id,
-        producer.producer_epoch,
-        producer.coordinator_epoch,
-        producer.transaction_start_offset,
-        producer.last_timestamp,
-        age_ms if args.json else age_ms // 60_000,
-    )
-
-
-_HANGING = (
-    "Topic",
-    "Partition",
-    "ProducerId",
-    "ProducerEpoch",
-    "CoordinatorEpoch",
-    "StartOffset",
-    "LastTimestamp",
-    "Duration(min)",
-)
-_HANGING_KEYS = (
-    "topic",
-    "partition",
-    "producer_id",
-    "producer_epoch",
-    "coordinator_epoch",
-    "start_offset",
-    "last_timestamp",
-    "duration_ms",
-)
+def _hanging_row(args: Args, one: OpenTransaction, now_ms: int) -> dict[str, object]:
+    age_ms = now_ms - one.producer.last_timestamp
+    shown = age_ms if args.json else age_ms // 60_000
+    start = {"start_offset": one.producer.transaction_start_offset, "duration_ms": shown}
+    return {"topic": one.topic, "partition": one.partition, **one.producer._asdict(), **start}
 
 
 def _partitions(args: Args, admin: AdminClient) -> list[TopicPartition]:

@@ -7,12 +7,12 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from kafkatools.commands.sandbox import nodes
-from kafkatools.commands.sandbox.lines import row_of, show
 from kafkatools.exit_status import CommandError, ExitStatus, UsageError
 from kafkatools.options import ARGPARSE4J, DURABILITY, Args, Command, Option
 
 if TYPE_CHECKING:
     from kafkatools.console import Console
+    from kafkatools.sandbox.single import SandboxInfo
 
 _MINUTE_MS = 60_000
 MOST_NODES = 9
@@ -39,8 +39,19 @@ def run_start(console: Console, args: Args) -> ExitStatus:
         _refuse_choices(args, info.bootstrap, info.nodes)
     where = f"pid {info.pid}" if info.nodes == 1 else f"{info.nodes} nodes"
     state = "started" if info.started else "running"
-    show(console, args, f"{line} ({where}, data in {info.directory})", row_of(info, state))
+    console.print(f"{line} ({where}, data in {info.directory})", _row(info, state))
     return ExitStatus.OK
+
+
+def _row(info: SandboxInfo, state: str) -> dict[str, object]:
+    return {
+        "state": state,
+        "bootstrap": info.bootstrap,
+        "nodes": info.nodes,
+        "pid": info.pid if info.nodes == 1 else None,
+        "directory": info.directory,
+        "idle_ms": info.idle_ms,
+    }
 
 
 def _refuse_choices(args: Args, bootstrap: str, running: int) -> None:
@@ -60,7 +71,7 @@ def _start_cluster(console: Console, args: Args, settings: dict[str, str], racks
     cluster.disown()
     word, state = ("Started", "started") if is_started else ("Already running", "running")
     line = f"{word} on {cluster.bootstrap} ({args.nodes} nodes, data in {cluster.layout.root})"
-    show(console, args, line, nodes.cluster_row(cluster, state))
+    console.print(line, nodes.cluster_row(cluster, state))
     return ExitStatus.OK
 
 
@@ -104,10 +115,10 @@ def run_status(console: Console, args: Args) -> ExitStatus:
         return nodes.show_cluster(console, args, cluster)
     info = status(console.home)
     if info is None:
-        show(console, args, "Not running", {"state": "stopped"})
+        console.print("Not running", {"state": "stopped"})
         return ExitStatus.FAILED
     line = f"Running on {info.bootstrap} (pid {info.pid}, data in {info.directory})"
-    show(console, args, line, row_of(info, "running"))
+    console.print(line, _row(info, "running"))
     return ExitStatus.OK
 
 
@@ -119,10 +130,10 @@ def run_stop(console: Console, args: Args) -> ExitStatus:
         return nodes.run_stop_node(console, args)
     info = stop(console.home, console.clock.sleep_ms)
     if info is None:
-        show(console, args, "Not running", {"state": "stopped"})
+        console.print("Not running", {"state": "stopped"})
         return ExitStatus.OK
     line = f"Stopped (pid {info.pid})" if info.nodes == 1 else f"Stopped ({info.nodes} nodes)"
-    show(console, args, line, row_of(info, "stopped"))
+    console.print(line, _row(info, "stopped"))
     return ExitStatus.OK
 
 

@@ -6,7 +6,6 @@ import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from kafkatools.commands.sandbox.lines import show
 from kafkatools.exit_status import CommandError, ExitStatus, UsageError
 from kafkatools.options import Args
 from kafkatools.options.confirmation import agrees_to_remove
@@ -38,31 +37,21 @@ def _node_id(args: Args) -> int:
     return int(args.operand)
 
 
-def run_kill(console: Console, args: Args) -> ExitStatus:
-    """kill -9."""
-    return _signalled(console, args, "Killed", lambda cluster, node_id: cluster.kill(node_id))
+def signalling(done: str, signal: Callable[[SandboxCluster, int], int]) -> Callable[[Console, Args], ExitStatus]:
+    """The `run` of a subcommand that sends a node's process a signal; `signal` gives its pid."""
+
+    def run(console: Console, args: Args) -> ExitStatus:
+        node_id = _node_id(args)
+        cluster = _cluster(console)
+        return _done(console, cluster, node_id, f"{done} node {node_id} (pid {signal(cluster, node_id)})")
+
+    return run
 
 
-def run_pause(console: Console, args: Args) -> ExitStatus:
-    """SIGSTOP."""
-    return _signalled(console, args, "Paused", lambda cluster, node_id: cluster.pause(node_id))
-
-
-def run_resume(console: Console, args: Args) -> ExitStatus:
-    """SIGCONT."""
-    return _signalled(console, args, "Resumed", lambda cluster, node_id: cluster.resume(node_id))
-
-
-def run_stop_node(console: Console, args: Args) -> ExitStatus:
-    """SIGTERM."""
-    return _signalled(console, args, "Stopped", lambda cluster, node_id: cluster.stop_node(node_id))
-
-
-def _signalled(console: Console, args: Args, done: str, signal: Callable[[SandboxCluster, int], int]) -> ExitStatus:
-    """`signal` gives the pid of the node's process."""
-    node_id = _node_id(args)
-    cluster = _cluster(console)
-    return _done(console, args, cluster, node_id, f"{done} node {node_id} (pid {signal(cluster, node_id)})")
+run_kill = signalling("Killed", lambda cluster, node_id: cluster.kill(node_id))
+run_pause = signalling("Paused", lambda cluster, node_id: cluster.pause(node_id))
+run_resume = signalling("Resumed", lambda cluster, node_id: cluster.resume(node_id))
+run_stop_node = signalling("Stopped", lambda cluster, node_id: cluster.stop_node(node_id))
 
 
 def run_restart(console: Console, args: Args) -> ExitStatus:
@@ -75,7 +64,7 @@ def run_restart(console: Console, args: Args) -> ExitStatus:
     has_joined = cluster.restart(node_id)
     cluster.disown()
     node = cluster.node(node_id)
-    status = _done(console, args, cluster, node_id, f"Started node {node_id} (pid {node.pid})")
+    status = _done(console, cluster, node_id, f"Started node {node_id} (pid {node.pid})")
     if has_joined:
         return status
     running = sum(each.state == RUNNING for each in cluster.nodes)
@@ -102,11 +91,11 @@ def run_wipe(console: Console, args: Args) -> ExitStatus:
     if cluster.node(node_id).state != DEAD:
         cluster.stop_node(node_id)
     cluster.wipe(node_id)
-    return _done(console, args, cluster, node_id, f"Wiped node {node_id} ({directory})")
+    return _done(console, cluster, node_id, f"Wiped node {node_id} ({directory})")
 
 
-def _done(console: Console, args: Args, cluster: SandboxCluster, node_id: int, line: str) -> ExitStatus:
-    show(console, args, line, _row(cluster.node(node_id), None))
+def _done(console: Console, cluster: SandboxCluster, node_id: int, line: str) -> ExitStatus:
+    console.print(line, _row(cluster.node(node_id), None))
     return ExitStatus.OK
 
 
@@ -146,7 +135,7 @@ def show_cluster(console: Console, args: Args, cluster: SandboxCluster) -> ExitS
     is_running = cluster.is_running
     word = "Running" if is_running else "Not running: every node is dead,"
     row = cluster_row(cluster, "running" if is_running else "dead")
-    show(console, args, f"{word} on {cluster.bootstrap} ({len(nodes)} nodes, data in {cluster.layout.root})", row)
+    console.print(f"{word} on {cluster.bootstrap} ({len(nodes)} nodes, data in {cluster.layout.root})", row)
     if args.json:
         for node in nodes:
             console.print_json(_row(node, roles))

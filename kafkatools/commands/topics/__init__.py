@@ -131,10 +131,7 @@ def run(console: Console, args: Args) -> ExitStatus:
 
 def _list(console: Console, args: Args, admin: AdminClient) -> ExitStatus:
     for name in names_taken(admin, args, exclude_internal=args.exclude_internal):
-        if args.json:
-            console.print_json({"topic": name, "internal": name in INTERNAL_TOPICS})
-        else:
-            console.print(name)
+        console.print(name, {"topic": name, "internal": name in INTERNAL_TOPICS})
     return ExitStatus.OK
 
 

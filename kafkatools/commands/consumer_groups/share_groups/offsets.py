@@ -203,10 +203,8 @@ def _foresee_deletion(session: Session, group_id: str, topics: Sequence[str]) ->
         return ExitStatus.FAILED
     known = {topic for topic, _ in _share_offsets(session, [group_id])[group_id].offsets}
     for topic in (one for one in topics if one in known):
-        if session.args.json:
-            session.print_json({"group": group_id, "topic": topic, "deleted": False, "error": None})
-        else:
-            session.console.print(f"Group '{group_id}' would forget topic {topic}.")
+        row = {"group": group_id, "topic": topic, "deleted": False, "error": None}
+        session.console.print(f"Group '{group_id}' would forget topic {topic}.", row)
     if not known.intersection(topics) and not session.args.json:
         session.console.note("Nothing would change.")
     return ExitStatus.OK
