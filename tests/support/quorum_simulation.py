@@ -98,7 +98,7 @@ class SimulatedNode:
         """Open what is on the disk."""
         simulation = self.simulation
         now_ms = simulation.now_ms
-        log = MetadataLog(self.files, "/node", self.node_id, simulation.rules)
+        log = MetadataLog(self.files, "/node", simulation.rules)
         log.open(now_ms, simulation.wall_ms(), is_clean=False)
         raft_log = RaftLog(log, simulation.wall_ms)
         store = ElectionStore(self.files, log.directory, simulation.voters)

@@ -67,7 +67,7 @@ class Member:
 
     def open(self) -> None:
         """Start with what is on the disk."""
-        log = MetadataLog(self.files, "/node", self.node_id, self.rules)
+        log = MetadataLog(self.files, "/node", self.rules)
         log.open(self.now_ms, WALL_MS, is_clean=False)
         self.raft = Raft(
             self.node_id,

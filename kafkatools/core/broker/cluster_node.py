@@ -133,10 +133,10 @@ class ClusterNode(Node):
 
     def _open_metadata(self) -> None:
         config, clock = self.config, self.clock
-        metadata_log = MetadataLog(self.files, self.log_directory, self.node_id, SnapshotRules.of(config))
+        metadata_log = MetadataLog(self.files, self.log_directory, SnapshotRules.of(config))
         metadata_log.open(clock.now_ms(), clock.wall_ms(), is_clean=self.logs.is_clean_start)
         metadata_log.log.on_storage_error = self.logs.listener_of(self.log_directory)
-        self.metadata_log = metadata_log
+        self._metadata_log = metadata_log
         quorum = self.open_channel(
             "raft",
             self.cluster.voters.get,
@@ -144,7 +144,7 @@ class ClusterNode(Node):
             watch_answers=self._look_at_answer,
         )
         self.follower = MetadataFollower(self)
-        self.raft = Raft(
+        self.raft = self.quorum = Raft(
             self.node_id,
             self.cluster.voters,
             RaftLog(metadata_log, clock.wall_ms),
@@ -352,17 +352,6 @@ class ClusterNode(Node):
             return self.raft.leader_id is not None
         return self._serves_clients and self.lifecycle.state is State.RUNNING
 
-    @property
-    def controller_id(self) -> int:
-        """The node that leads the quorum, -1 when none is known."""
-        leader = self.raft.leader_id
-        return -1 if leader is None else leader
-
-    @property
-    def controllers(self) -> dict[int, Address]:
-        """The voters."""
-        return self.cluster.voters
-
     def is_controller_listener(self, name: str) -> bool:
         """Whether the quorum and the controller are asked there."""
         return any(point.name == name for point in self.cluster.controller_listeners)
@@ -526,6 +515,13 @@ if TYPE_CHECKING:
 
     def _contexts(
         node: ClusterNode, refusing: Refusing
-    ) -> tuple[contexts.ControllerContext, EnvelopeContext, Member, contexts.ChangeContext]:
+    ) -> tuple[
+        contexts.ControllerContext,
+        contexts.RaftContext,
+        EnvelopeContext,
+        Member,
+        contexts.ChangeContext,
+        contexts.QuorumContext,
+    ]:
         """What handlers and forwarding take; handlers are found by name, so the type checker sees it here."""
-        return node, node, node, refusing
+        return node, node, node, node, refusing, refusing

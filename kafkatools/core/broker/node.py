@@ -27,6 +27,9 @@ from kafkatools.core.broker.metadata.image import MetadataDelta, MetadataImage, 
 from kafkatools.core.broker.metadata.image_records import image_records
 from kafkatools.core.broker.metadata.metadata_log import MetadataLog, SnapshotRules, data_records
 from kafkatools.core.broker.metadata.producer_ids import ProducerIds
+from kafkatools.core.broker.metadata.quorum.election_store import ElectionStore
+from kafkatools.core.broker.metadata.quorum.raft_log import RaftLog
+from kafkatools.core.broker.metadata.quorum.sole_voter import SoleVoter
 from kafkatools.core.broker.replicas.directory_keeper import DirectoryKeeper
 from kafkatools.core.broker.replicas.fetch_session import FetchSessionCache
 from kafkatools.core.broker.replicas.group_commit import GroupCommit
@@ -36,7 +39,7 @@ from kafkatools.core.broker.replicas.partition import Partition
 from kafkatools.core.broker.replicas.replica_manager import OtherBrokers, ReplicaManager, Surroundings
 from kafkatools.core.broker.server.authorizer import ANONYMOUS, StandardAuthorizer, open_authorizer, operations_field
 from kafkatools.core.broker.server.authorizer import SUPPORTED_OPERATIONS as OPERATIONS
-from kafkatools.core.broker.server.channels import PeerChannel
+from kafkatools.core.broker.server.channels import PeerChannel, Quorum
 from kafkatools.core.broker.server.connection_limits import ConnectionLimits, descriptor_limit, max_log_files
 from kafkatools.core.broker.server.dispatch import Dispatcher
 from kafkatools.core.broker.server.failure_reports import FailureReports
@@ -66,7 +69,6 @@ from kafkatools.core.protocol.api_versions import ApiKey
 if TYPE_CHECKING:
     from kafkatools.core.broker.apis import contexts
     from kafkatools.core.broker.coordinators.transactions.coordinator import TransactionCoordinator
-    from kafkatools.core.broker.metadata.quorum.raft import Raft
     from kafkatools.core.broker.replicas.share.partition_manager import SharePartitionManager
 
 MAX_POLL_MS = 1000
@@ -99,9 +101,6 @@ class Node:
     `image` and `broker_settings` are what the broker acts on, `controller` is who changes them.
     """
 
-    raft: Raft | None = None
-    """The member of a quorum of several."""
-
     def __init__(
         self, config: Config, clock: Clock, files: FileSystem | None = None, report: Callable[[str], None] | None = None
     ) -> None:
@@ -130,7 +129,7 @@ class Node:
         self.logs = LogManager(self.files, *self.settings.log_directories)
         self.authorizer: StandardAuthorizer | None = None
         self.controller: Controller
-        self.metadata_log: MetadataLog
+        self.quorum: Quorum
         self.image: MetadataImage
         self.broker_settings: BrokerSettings
         self.quotas: Quotas
@@ -196,12 +195,19 @@ class Node:
 
     def _open_metadata(self) -> None:
         """What is known of the cluster, and who changes it."""
-        log = MetadataLog(self.files, self.log_directory, self.node_id, SnapshotRules.of(self.config))
-        self._is_new = log.open(self.clock.now_ms(), self.clock.wall_ms(), is_clean=self.logs.is_clean_start)
+        metadata_log = MetadataLog(self.files, self.log_directory, SnapshotRules.of(self.config))
+        self._is_new = metadata_log.open(self.clock.now_ms(), self.clock.wall_ms(), is_clean=self.logs.is_clean_start)
         if self.config.log_durability == "fsync":
-            log.sync_every_append()
-        log.log.on_storage_error = self.logs.listener_of(self.log_directory)
-        self.metadata_log = log
+            metadata_log.sync_every_append()
+        metadata_log.log.on_storage_error = self.logs.listener_of(self.log_directory)
+        self._metadata_log = metadata_log
+        self._log = RaftLog(metadata_log, self.clock.wall_ms, commits_at_once=True)
+        self._sole_voter = self.quorum = SoleVoter(
+            self.node_id,
+            (self.advertised_host, self.advertised_port),
+            self._log,
+            ElectionStore(self.files, metadata_log.directory, [self.node_id]),
+        )
         self.controller = Controller(
             self.config,
             self.node_id,
@@ -313,9 +319,13 @@ class Node:
     def _begin(self) -> None:
         """Take up the partitions, and what is kept in them."""
         is_clean = self.logs.is_clean_start
-        self.metadata_log.replay(self.image.replay)
-        self.metadata_log.lead(self.clock.wall_ms())
-        self.controller.activate(self.image, self.metadata_log, self.clock.now_ms())
+        self._sole_voter.start(self.image.replay)
+        self.controller.activate(
+            self.image,
+            self._sole_voter,
+            self.clock.now_ms(),
+            is_amid_transaction=self._log.has_open_transaction,
+        )
         endpoints = [(self.settings.listener_name, self.advertised_host, self.advertised_port)]
         self._broker_epoch = self.controller.register_sole_broker(
             endpoints, self.directory_ids, new_epochs=not is_clean and not self._is_new
@@ -350,21 +360,17 @@ class Node:
     @property
     def controller_id(self) -> int:
         """The active controller, -1 when none is known."""
-        return self.node_id
+        leader = self.quorum.leader_id
+        return -1 if leader is None else leader
 
     @property
-    def controllers(self) -> dict[int, tuple[str, int]]:
+    def controllers(self) -> Mapping[int, tuple[str, int]]:
         """The voters of the quorum, and where they listen."""
-        return {self.node_id: (self.advertised_host, self.advertised_port)}
+        return self.quorum.voters
 
     def is_controller_listener(self, name: str) -> bool:
         """Whether controllers are asked there."""
         return False
-
-    @property
-    def quorum_position(self) -> tuple[int, int]:
-        """Leader epoch and end offset of the metadata log."""
-        return self.metadata_log.epoch, self.metadata_log.end_offset
 
     def why_no_controller(self) -> str:
         """Why a change waits for the quorum; a quorum of one waits for nobody."""
@@ -373,7 +379,7 @@ class Node:
     @property
     def metadata_offset(self) -> int:
         """Offset behind the last metadata record that `image` holds."""
-        return self.metadata_log.end_offset
+        return self._log.end_offset
 
     @property
     def groups(self) -> GroupCoordinator:
@@ -439,8 +445,7 @@ class Node:
             self.every(config.log_flush_scheduler_interval_ms, lambda: self.logs.flush_due(self.clock.wall_ms()))
 
     def _maybe_snapshot(self) -> None:
-        clock = self.clock
-        self.metadata_log.maybe_snapshot(lambda: image_records(self.image), clock.now_ms(), clock.wall_ms())
+        self._log.maybe_snapshot(lambda: image_records(self.image), self.clock.now_ms())
 
     def _limit_connections(self) -> None:
         """Apply changed settings and a changed number of nodes to the connection limits."""
@@ -588,7 +593,7 @@ class Node:
         self.logs.close(self.broker_epoch, is_clean=is_clean)
 
     def _close_metadata(self) -> None:
-        self.metadata_log.close()
+        self._metadata_log.close()
 
 
 def single_node_config(directory: str, host: str, port: int, overrides: dict[str, str] | None = None) -> Config:

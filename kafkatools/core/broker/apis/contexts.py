@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from kafkatools.core.broker.replicas.replica_manager import ReplicaManager
     from kafkatools.core.broker.replicas.share.partition_manager import SharePartitionManager
     from kafkatools.core.broker.server.authorizer import StandardAuthorizer
+    from kafkatools.core.broker.server.channels import Quorum
     from kafkatools.core.broker.server.purgatory import Purgatory
     from kafkatools.core.broker.server.quotas import Quotas
     from kafkatools.core.broker.server.requests import Request
@@ -128,16 +129,20 @@ class ControllerContext(Authorizes, _Clock, Protocol):
     def controller(self) -> Controller: ...
 
 
-class QuorumContext(_Clock, _Endpoint, Rights, Protocol):
-    """The quorum of controllers. `raft` is None on a node alone."""
+class QuorumContext(Rights, _Clock, Protocol):
+    """The quorum of controllers."""
 
     @property
-    def raft(self) -> Raft | None: ...
-
-    @property
-    def quorum_position(self) -> tuple[int, int]: ...
+    def quorum(self) -> Quorum: ...
 
     def why_no_controller(self) -> str: ...
+
+
+class RaftContext(Authorizes, _Clock, Protocol):
+    """A member of a quorum of several."""
+
+    @property
+    def raft(self) -> Raft: ...
 
 
 # -- records -----------------------------------------------------------------------------------------------------------

@@ -8,69 +8,67 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kafkatools.core.broker.apis.contexts import QuorumContext
+from kafkatools.core.broker.apis.contexts import QuorumContext, RaftContext
 from kafkatools.core.broker.metadata.controller.topics import METADATA_TOPIC
 from kafkatools.core.broker.server.apis import ensure_permitted
 from kafkatools.core.broker.server.deferred import Deferred
-from kafkatools.core.broker.server.requests import CloseConnection, Request, Response
+from kafkatools.core.broker.server.requests import Request, Response
 from kafkatools.core.errors import KafkaError, NotController, NotLeaderOrFollower, UnknownTopicOrPartition
 
 if TYPE_CHECKING:
     from kafkatools.core.broker.metadata.quorum.quorum_description import ReplicaDescription
-    from kafkatools.core.broker.metadata.quorum.raft import Raft
     from kafkatools.core.protocol.entities import Fields
 
 
-def allowed_raft(node: QuorumContext, request: Request) -> tuple[Raft, Fields | None]:
-    """This node's member of the quorum, and the response for one who may not talk to it. A node without one closes the
-    connection."""
-    raft = node.raft
-    if raft is None:
-        raise CloseConnection("this node is no member of a quorum of several")
+def refusal(node: RaftContext, request: Request) -> Fields | None:
+    """The response to a client that is no node of the cluster; None for one that is."""
     try:
         ensure_permitted(node, request)
     except KafkaError as error:
-        return raft, {"error_code": error.code, "topics": [], "responses": [], "throttle_time": 0}
-    return raft, None
+        return {"error_code": error.code, "topics": [], "responses": [], "throttle_time": 0}
+    return None
 
 
-def handle_raft_fetch(node: QuorumContext, request: Request) -> Response:
+def handle_raft_fetch(node: RaftContext, request: Request) -> Response:
     """Fetch on the controller's listener: the metadata log for voters and observers (KIP-595).
 
     The last fetched epoch, by which a leader sees where a replica's log parts from its own, came with version 12:
     older ones are refused as INVALID_REQUEST. Waits while there is nothing new. Answer now, or when there is
     something to tell.
     """
-    raft, refusal = allowed_raft(node, request)
-    if refusal is not None:
-        return request.respond(refusal)
+    refused = refusal(node, request)
+    if refused is not None:
+        return request.respond(refused)
     response = Deferred(request)
-    raft.handle_fetch(request.decode(), node.clock.now_ms(), response.respond)
+    node.raft.handle_fetch(request.decode(), node.clock.now_ms(), response.respond)
     return response.result()
 
 
-def handle_vote(node: QuorumContext, request: Request) -> Response:
+def handle_vote(node: RaftContext, request: Request) -> Response:
     """Vote: a member of the quorum asks for a vote, or whether it would get one (KIP-595, KIP-996)."""
-    raft, refusal = allowed_raft(node, request)
-    return request.respond(refusal or raft.handle_vote(request.decode(), node.clock.now_ms()))
+    refused = refusal(node, request)
+    return request.respond(refused or node.raft.handle_vote(request.decode(), node.clock.now_ms()))
 
 
-def handle_begin_quorum_epoch(node: QuorumContext, request: Request) -> Response:
+def handle_begin_quorum_epoch(node: RaftContext, request: Request) -> Response:
     """BeginQuorumEpoch: a leader tells a voter that it was elected (KIP-595)."""
-    raft, refusal = allowed_raft(node, request)
-    return request.respond(refusal or raft.handle_begin_quorum_epoch(request.decode(), node.clock.now_ms()))
+    return request.respond(
+        refusal(node, request) or node.raft.handle_begin_quorum_epoch(request.decode(), node.clock.now_ms())
+    )
 
 
-def handle_end_quorum_epoch(node: QuorumContext, request: Request) -> Response:
+def handle_end_quorum_epoch(node: RaftContext, request: Request) -> Response:
     """EndQuorumEpoch: a leader resigns and names who should follow it (KIP-595)."""
-    raft, refusal = allowed_raft(node, request)
-    return request.respond(refusal or raft.handle_end_quorum_epoch(request.decode(), node.clock.now_ms()))
+    return request.respond(
+        refusal(node, request) or node.raft.handle_end_quorum_epoch(request.decode(), node.clock.now_ms())
+    )
 
 
-def handle_fetch_snapshot(node: QuorumContext, request: Request) -> Response:
+def handle_fetch_snapshot(node: RaftContext, request: Request) -> Response:
     """FetchSnapshot: a part of a metadata snapshot (KIP-630)."""
-    raft, refusal = allowed_raft(node, request)
-    return request.respond(refusal or raft.handle_fetch_snapshot(request.decode(), node.clock.now_ms()))
+    return request.respond(
+        refusal(node, request) or node.raft.handle_fetch_snapshot(request.decode(), node.clock.now_ms())
+    )
 
 
 def handle_describe_quorum(node: QuorumContext, request: Request) -> Response:
@@ -98,21 +96,20 @@ def handle_describe_quorum(node: QuorumContext, request: Request) -> Response:
 
 
 def _nodes(node: QuorumContext) -> list[Fields]:
-    raft = node.raft
-    addresses = {node.node_id: (node.advertised_host, node.advertised_port)} if raft is None else raft.voters
-    name = "CONTROLLER" if raft is None else raft.settings.listener_name
+    name = node.quorum.settings.listener_name
     return [
         {"node_id": node_id, "listeners": [{"name": name, "host": host, "port": port}]}
-        for node_id, (host, port) in sorted(addresses.items())
+        for node_id, (host, port) in sorted(node.quorum.voters.items())
     ]
 
 
-def _described(node: QuorumContext, raft: Raft) -> Fields:
+def _described(node: QuorumContext) -> Fields:
     try:
-        found = raft.describe(node.clock.now_ms())
+        found = node.quorum.describe(node.clock.now_ms())
     except NotController:
-        leads = f"node {raft.leader_id} leads it" if raft.leader_id is not None else node.why_no_controller()
-        message = f"Node {raft.node_id} does not lead the quorum: {leads}"
+        leader_id = node.quorum.leader_id
+        leads = f"node {leader_id} leads it" if leader_id is not None else node.why_no_controller()
+        message = f"Node {node.quorum.node_id} does not lead the quorum: {leads}"
         return {"error_code": NotLeaderOrFollower.code, "error_message": message}
     return {
         "leader_id": found.leader_id,
@@ -141,21 +138,4 @@ def _partition(node: QuorumContext, index: int, is_right: bool) -> Fields:
     if not is_right:
         missing = UnknownTopicOrPartition()
         return {**fields, "error_code": missing.code, "error_message": str(missing)}
-    if node.raft is not None:
-        return {**fields, **_described(node, node.raft)}
-    epoch, end_offset = node.quorum_position
-    now_ms = node.clock.wall_ms()
-    voter = {
-        "replica_id": node.node_id,
-        "replica_directory_id": None,
-        "log_end_offset": end_offset,
-        "last_fetch_timestamp": now_ms,
-        "last_caught_up_timestamp": now_ms,
-    }
-    return {
-        **fields,
-        "leader_id": node.node_id,
-        "leader_epoch": epoch,
-        "high_watermark": end_offset,
-        "current_voters": [voter],
-    }
+    return {**fields, **_described(node)}

@@ -1,20 +1,17 @@
-"""`__cluster_metadata-0`: the log of a quorum of one, in Kafka's record format.
+"""`__cluster_metadata-0`: the files of the metadata log and its snapshots, in Kafka's record format.
 
-Rules: one leader epoch per start, opened by a LeaderChange control record and noted in `quorum-state` before it is
-used; a change is appended (and forced to disk when asked) before it is applied to the image. A start reads the newest
-sound snapshot and the log behind it. A snapshot is written when enough records came since the last one, or when it is
-old; what is larger or older than metadata.max.retention.* goes, snapshot by snapshot with the log below it, but never
-the last snapshot. Records between BeginTransaction and AbortTransaction count as never written.
+Rules: a start reads the newest sound snapshot and the log behind it. A snapshot is written when enough records came
+since the last one, or when it is old; what is larger or older than metadata.max.retention.* goes, snapshot by snapshot
+with the log below it, but never the last snapshot. Records between BeginTransaction and AbortTransaction count as never
+written.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from kafkatools.core.broker.metadata.batches import encode_batch, encode_control_batch
 from kafkatools.core.broker.metadata.snapshot import (
     QUORUM_KINDS,
     ControlRecord,
@@ -25,7 +22,7 @@ from kafkatools.core.broker.metadata.snapshot import (
 )
 from kafkatools.core.config import BROKER, Config
 from kafkatools.core.errors import CorruptRecord
-from kafkatools.core.log.files import FileSystem, write_atomically
+from kafkatools.core.log.files import FileSystem
 from kafkatools.core.log.format.checkpoints import write_partition_metadata
 from kafkatools.core.log.format.filenames import PARTITION_METADATA
 from kafkatools.core.log.partition.log_config import LogConfig
@@ -37,7 +34,6 @@ if TYPE_CHECKING:
     from kafkatools.core.protocol.entities import Entity
 
 DIRECTORY = "__cluster_metadata-0"
-QUORUM_STATE = "quorum-state"
 READ_BYTES = 1 << 20
 CLEANING_INTERVAL_MS = 60_000
 METADATA_LOG_CONFIG = LogConfig(retention_ms=-1, max_message_bytes=8 * 1024 * 1024, segment_ms=7 * 86_400_000)
@@ -109,16 +105,12 @@ class Transactions:
 
 
 class MetadataLog:
-    """Append and replay; one leader, this node. In a quorum of several `quorum/raft_log.py` writes and reads it."""
+    """The log, open, and its snapshots; `quorum/raft_log.py` writes it."""
 
-    commits_at_once = True
-
-    def __init__(self, files: FileSystem, root: str, node_id: int, rules: SnapshotRules | None = None) -> None:
+    def __init__(self, files: FileSystem, root: str, rules: SnapshotRules | None = None) -> None:
         self.directory = f"{root}/{DIRECTORY}"
         self.snapshots = SnapshotStore(files, self.directory)
-        self.epoch = 0
         self._files = files
-        self._node_id = node_id
         self._rules = rules or SnapshotRules()
         self._log: PartitionLog | None = None
         self._quorum_records: dict[bytes, bytes] = {}
@@ -133,12 +125,8 @@ class MetadataLog:
         assert self._log is not None, "the metadata log is open"
         return self._log
 
-    @property
-    def end_offset(self) -> int:
-        return self.log.log_end_offset
-
     def open(self, now_ms: int, wall_ms: int, *, is_clean: bool) -> bool:
-        """Open or create the log and begin a new epoch; True when it was created."""
+        """Open or create the log; True when it was created."""
         if not self._files.exists(f"{self.directory}/{PARTITION_METADATA}"):
             self._files.make_directory(self.directory)
             write_partition_metadata(
@@ -147,7 +135,7 @@ class MetadataLog:
         self.snapshots.remove_leftovers()
         self._log = open_log(self._files, self.directory, self._rules.log_config, wall_ms, is_clean=is_clean)
         ids = self.snapshots.ids()
-        end = (self._latest_log_epoch(), self._log.log_end_offset)
+        end = (self._log.latest_epoch or 0, self._log.log_end_offset)
         if ids and (ids[-1].epoch, ids[-1].offset) > end:  # a crash cut the log behind a snapshot that is whole
             self._log.truncate_fully_and_start_at(ids[-1].offset, wall_ms)
             self._log.assign_epoch_start_offset(ids[-1].epoch)
@@ -159,71 +147,10 @@ class MetadataLog:
         self.log.update_config(replace(self._rules.log_config, flush_messages=1))
         self.log.flush()
 
-    def lead(self, wall_ms: int) -> None:
-        """Begin a leader epoch: quorum-state first, then the LeaderChange record."""
-        from kafkatools.core.protocol.schemas.snapshot import LeaderChangeMessage
-
-        self.epoch = max(self._stored_epoch(), self._latest_log_epoch()) + 1
-        voter = {"voterId": self._node_id}
-        state = {
-            "clusterId": "",
-            "leaderId": self._node_id,
-            "leaderEpoch": self.epoch,
-            "votedId": -1,
-            "appliedOffset": 0,
-            "currentVoters": [voter],
-            "data_version": 0,
-        }
-        text = json.dumps(state, separators=(",", ":"))
-        write_atomically(self._files, f"{self.directory}/{QUORUM_STATE}", text.encode())
-        me = ({"voter_id": self._node_id},)
-        message = LeaderChangeMessage(version=0, leader_id=self._node_id, voters=me, granting_voters=me)
-        self._append(encode_control_batch(message, self.end_offset, self.epoch, wall_ms), wall_ms)
-
-    def _stored_epoch(self) -> int:
-        path = f"{self.directory}/{QUORUM_STATE}"
-        if not self._files.exists(path):
-            return 0
-        try:
-            return int(json.loads(self._files.read_bytes(path))["leaderEpoch"])
-        except (ValueError, KeyError, TypeError):
-            return 0
-
-    def _latest_log_epoch(self) -> int:
-        return self.log.latest_epoch or 0
-
-    def append(self, records: list[Entity], wall_ms: int) -> int:
-        """Write records as one batch; gives the offset of the first."""
-        first = self.end_offset
-        self._append(encode_batch(records, first, self.epoch, wall_ms), wall_ms)
-        return first
-
-    def _append(self, batch: bytes, wall_ms: int) -> None:
-        self._bytes_since_snapshot += len(batch)
+    def note_applied(self, size_bytes: int, wall_ms: int) -> None:
+        """Count a batch for the next snapshot that was applied when it was written."""
+        self._bytes_since_snapshot += size_bytes
         self._last_timestamp = wall_ms
-        self.log.append_as_follower(memoryview(bytearray(batch)), wall_ms)
-        self.log.update_high_watermark(self.log.log_end_offset)
-
-    def replay(self, apply: Callable[[Any], None]) -> int:
-        """Hand every committed record to `apply`, snapshot first; gives their number."""
-        count = 0
-        transactions = Transactions()
-        for records in self._record_lists():
-            count += len(records)
-            for record in transactions.feed(records):
-                apply(record)
-        return count
-
-    def _record_lists(self) -> Iterator[list[Entity]]:
-        self.log.update_high_watermark(self.log.log_end_offset)
-        offset = self.log.log_start_offset
-        snapshot = self.load_snapshot()
-        if snapshot is not None:
-            offset = max(offset, snapshot.snapshot_id.offset)
-            for record in snapshot.records:
-                yield [record]
-        for batch in self.read_batches(offset, self.log.log_end_offset):
-            yield batch.records
 
     def load_snapshot(self) -> Snapshot | None:
         """The newest sound snapshot, from which reading begins. Raises CorruptRecord when there is none and the log
@@ -277,16 +204,15 @@ class MetadataLog:
 
     # -- snapshots -------------------------------------------------------------------------------------------------
     def maybe_snapshot(
-        self, records: Callable[[], Iterable[Entity]], now_ms: int, wall_ms: int, at: SnapshotId | None = None
+        self, records: Callable[[], Iterable[Entity]], now_ms: int, wall_ms: int, at: SnapshotId
     ) -> bool:
         """Write a snapshot when it is time (SnapshotGenerator), remove what is too old (KafkaMetadataLog.maybeClean);
-        whether one was written. `records` gives the image as it is at the end of the log, or where `at` says."""
+        whether one was written. `records` gives the image as it is where `at` says."""
         rules = self._rules
-        end_offset = self.end_offset if at is None else at.offset
         interval_ms = rules.max_snapshot_interval_ms
         is_due = self._bytes_since_snapshot >= rules.max_record_bytes_between_snapshots
         is_old = interval_ms > 0 and now_ms - self._last_snapshot_ms >= interval_ms
-        is_written = (is_due or is_old) and end_offset > self._last_snapshot_offset
+        is_written = (is_due or is_old) and at.offset > self._last_snapshot_offset
         if is_written:
             self.take_snapshot(records(), now_ms, wall_ms, at)
         if is_written or now_ms - self._last_clean_ms >= CLEANING_INTERVAL_MS:
@@ -295,26 +221,22 @@ class MetadataLog:
         self.log.tasks.run_due(wall_ms)
         return is_written
 
-    def take_snapshot(
-        self, records: Iterable[Entity], now_ms: int, wall_ms: int, at: SnapshotId | None = None
-    ) -> SnapshotId:
-        """Write a snapshot at the end of the log, or where `at` says; what is in it is on the disk before it has its
-        name."""
-        snapshot_id = SnapshotId(self.end_offset, self.epoch) if at is None else at
+    def take_snapshot(self, records: Iterable[Entity], now_ms: int, wall_ms: int, at: SnapshotId) -> SnapshotId:
+        """Write a snapshot of the log up to `at`; what is in it is on the disk before it has its name."""
         quorum: list[ControlRecord] = list(self._quorum_records.items())
         data = encode_snapshot(
             records,
-            snapshot_id.epoch,
+            at.epoch,
             last_contained_timestamp=self._last_timestamp,
             wall_ms=wall_ms,
             quorum_records=quorum,
         )
         self.log.flush(wall_ms)
-        self.snapshots.write(snapshot_id, data)
-        self._last_snapshot_offset = snapshot_id.offset
+        self.snapshots.write(at, data)
+        self._last_snapshot_offset = at.offset
         self._last_snapshot_ms = now_ms
         self._bytes_since_snapshot = 0
-        return snapshot_id
+        return at
 
     def clean(self, wall_ms: int) -> int:
         """Remove snapshots beyond metadata.max.retention.bytes or .ms, and the segments of the log that the next one

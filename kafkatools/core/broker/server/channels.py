@@ -7,7 +7,11 @@ with None. In tests a channel is a list of requests and a deterministic network.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from kafkatools.core.broker.metadata.quorum.quorum_description import QuorumDescription
+    from kafkatools.core.broker.metadata.quorum.raft_settings import RaftSettings
 
 OnAnswer = Callable[[Any | None], None]
 """Gets the response's entity, or None: the connection was refused or lost, the time is over, or the node does not know
@@ -56,6 +60,30 @@ class ControllerChannel(Protocol):
         self, api_key: int, fields: Mapping[str, Any], on_answer: OnAnswer, *, timeout_ms: int | None = None
     ) -> None:
         """Send a request; `on_answer` as for a `PeerChannel`."""
+        ...
+
+
+class Quorum(Protocol):
+    """The quorum of controllers as a node knows it."""
+
+    @property
+    def node_id(self) -> int: ...
+
+    @property
+    def leader_id(self) -> int | None:
+        """The active controller, None when none is known."""
+        ...
+
+    @property
+    def voters(self) -> Mapping[int, tuple[str, int]]:
+        """The controllers by id, and where they listen."""
+        ...
+
+    @property
+    def settings(self) -> RaftSettings: ...
+
+    def describe(self, now_ms: int) -> QuorumDescription:
+        """The quorum as its leader knows it. Raises NotController on every other node."""
         ...
 
 

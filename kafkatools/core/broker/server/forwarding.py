@@ -227,13 +227,13 @@ def _address_bytes(host: str) -> bytes:
 
 
 class Refusing:
-    """The context of a change (`ChangeContext`, and `QuorumContext` as far as a node of a cluster uses it) that no
-    controller accepted: it refuses the change with an error, in the form of its API."""
+    """The context of a change (`ChangeContext`, and `QuorumContext` for DescribeQuorum) that no controller accepted: it
+    refuses the change with an error, in the form of its API."""
 
     def __init__(self, node: Member, error: KafkaError) -> None:
         self.controller = RefusedChanges(node.image, node.broker_settings, error)
         self.image, self.broker_settings, self.authorizer = node.image, node.broker_settings, node.authorizer
-        self.node_id, self.clock, self.raft = node.node_id, node.clock, node.raft
+        self.node_id, self.clock, self.quorum = node.node_id, node.clock, node.raft
         self.authorize, self.authorize_or_raise = node.authorize, node.authorize_or_raise
         self.authorize_any, self.authorized_operations = node.authorize_any, node.authorized_operations
         self.why_no_controller = node.why_no_controller

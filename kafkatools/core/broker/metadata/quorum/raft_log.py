@@ -37,10 +37,12 @@ VALID = Validity()
 
 
 class RaftLog:
-    """Over an open `MetadataLog`; `wall_ms` gives the time for records and files."""
+    """Over an open `MetadataLog`; `wall_ms` gives the time for records and files. With `commits_at_once` a record is
+    committed when it is written, and applied by its writer: in a quorum of one."""
 
-    def __init__(self, metadata_log: MetadataLog, wall_ms: Callable[[], int]) -> None:
+    def __init__(self, metadata_log: MetadataLog, wall_ms: Callable[[], int], *, commits_at_once: bool = False) -> None:
         self.metadata_log = metadata_log
+        self._commits_at_once = commits_at_once
         self.wall_ms = wall_ms
         self._transactions = Transactions()
         self._applied = SnapshotId(0, 0)
@@ -83,7 +85,7 @@ class RaftLog:
 
     # -- writing ---------------------------------------------------------------------------------------------------
     def append_leader_change(self, leader_id: int, epoch: int, voters: Iterable[int], granting: Iterable[int]) -> None:
-        """The first record of a leader's epoch."""
+        """Write the first record of a leader's epoch."""
         from kafkatools.core.protocol.schemas.snapshot import LeaderChangeMessage
 
         message = LeaderChangeMessage(
@@ -104,13 +106,18 @@ class RaftLog:
         """Append batches that have their offsets and epochs, one by one when a segment does not take them together.
         Raises UnexpectedAppendOffset, CorruptRecord, RecordListTooLarge, KafkaStorageError."""
         view = memoryview(bytearray(batches))
+        wall_ms = self.wall_ms()
         if len(view) <= self.log.config.segment_bytes:
-            self.log.append_as_follower(view, self.wall_ms())
-            return
-        while view:
-            size = read_header(view).size_bytes
-            self.log.append_as_follower(view[:size], self.wall_ms())
-            view = view[size:]
+            self.log.append_as_follower(view, wall_ms)
+        else:
+            while view:
+                size = read_header(view).size_bytes
+                self.log.append_as_follower(view[:size], wall_ms)
+                view = view[size:]
+        if self._commits_at_once:
+            self._applied = self.end
+            self.update_high_watermark(self.end_offset)
+            self.metadata_log.note_applied(len(batches), wall_ms)
 
     def flush(self) -> None:
         """Everything is on the disk."""

@@ -8,6 +8,9 @@ import pytest
 from kafkatools.core.broker.metadata.image import MetadataImage
 from kafkatools.core.broker.metadata.image_records import image_records
 from kafkatools.core.broker.metadata.metadata_log import MetadataLog, SnapshotRules
+from kafkatools.core.broker.metadata.quorum.election_store import ElectionStore
+from kafkatools.core.broker.metadata.quorum.raft_log import RaftLog
+from kafkatools.core.broker.metadata.quorum.sole_voter import SoleVoter
 from kafkatools.core.broker.metadata.snapshot import (
     SnapshotId,
     decode_snapshot,
@@ -32,22 +35,36 @@ RULES = SnapshotRules(
 
 
 class Quorum:
-    """A metadata log with its image, as the controller has them."""
+    """A quorum of one with its metadata log and its image, as a node alone has them."""
 
     def __init__(self, root: Path | str, rules: SnapshotRules = RULES, files: FileSystem | None = None) -> None:
         self.image = MetadataImage()
-        self.log = MetadataLog(files or RealFileSystem(), str(root), 1, rules)
+        self.replayed = 0
+        self.wall_ms = NOW_MS
+        self.log = MetadataLog(files or RealFileSystem(), str(root), rules)
         self.log.open(0, NOW_MS, is_clean=True)
-        self.replayed = self.log.replay(self.image.replay)
-        self.log.lead(NOW_MS)
+        self.raft_log = RaftLog(self.log, lambda: self.wall_ms, commits_at_once=True)
+        store = ElectionStore(files or RealFileSystem(), self.log.directory, [1])
+        self.voter = SoleVoter(1, ("127.0.0.1", 9092), self.raft_log, store)
+        self.voter.start(self.replay)
+
+    def replay(self, record: Any) -> None:
+        self.replayed += 1
+        self.image.replay(record)
 
     def set(self, name: str, value: str, wall_ms: int = NOW_MS) -> None:
+        self.wall_ms = wall_ms
         record = ConfigRecord(resource_type=2, resource_name="topic", name=name, value=value)
-        self.log.append([record], wall_ms)
+        self.voter.append([record], wall_ms)
         self.image.replay(record)
 
     def maybe_snapshot(self, now_ms: int = 0, wall_ms: int = NOW_MS) -> bool:
-        return self.log.maybe_snapshot(lambda: image_records(self.image), now_ms, wall_ms)
+        self.wall_ms = wall_ms
+        return self.raft_log.maybe_snapshot(lambda: image_records(self.image), now_ms)
+
+    def take_snapshot(self, wall_ms: int = NOW_MS) -> SnapshotId:
+        self.wall_ms = wall_ms
+        return self.raft_log.take_snapshot(image_records(self.image), 0)
 
     @property
     def configs(self) -> Any:
@@ -63,7 +80,7 @@ def test_a_snapshot_comes_after_enough_bytes_and_is_where_a_start_begins(tmp_pat
     assert 10 < first.offset < 40 and first.epoch == 1
     expected = dict(quorum.configs)
     newest = quorum.log.snapshots.ids()[-1]
-    end = quorum.log.end_offset
+    end = quorum.voter.end_offset
     quorum.log.close()
     again = Quorum(tmp_path)
     assert again.configs == expected
@@ -106,7 +123,7 @@ def test_retention_by_time(tmp_path: Path) -> None:
     quorum = Quorum(tmp_path, rules)
     for number in range(3):
         quorum.set("a", str(number), NOW_MS + number * 6000)
-        quorum.log.take_snapshot(image_records(quorum.image), 0, NOW_MS + number * 6000)
+        quorum.take_snapshot(NOW_MS + number * 6000)
     assert quorum.log.clean(NOW_MS + 9_999) == 0
     assert quorum.log.clean(NOW_MS + 10_001) == 1
     assert quorum.log.clean(NOW_MS + 10**9) == 1
@@ -116,9 +133,9 @@ def test_retention_by_time(tmp_path: Path) -> None:
 def test_a_damaged_snapshot_is_passed_over_while_the_log_reaches_back(tmp_path: Path) -> None:
     quorum = Quorum(tmp_path, SnapshotRules())
     quorum.set("a", "1")
-    quorum.log.take_snapshot(image_records(quorum.image), 0, NOW_MS)
+    quorum.take_snapshot()
     quorum.set("a", "2")
-    newest = quorum.log.take_snapshot(image_records(quorum.image), 0, NOW_MS)
+    newest = quorum.take_snapshot()
     quorum.log.close()
     path = tmp_path / "__cluster_metadata-0" / newest.file_name
     whole = path.read_bytes()
@@ -149,7 +166,7 @@ def test_the_voters_of_the_log_are_carried_from_snapshot_to_snapshot(tmp_path: P
     (directory / SnapshotId(0, 0).file_name).write_bytes(data)
     quorum = Quorum(tmp_path, SnapshotRules())
     quorum.set("a", "1")
-    written = quorum.log.take_snapshot(image_records(quorum.image), 0, NOW_MS)
+    written = quorum.take_snapshot()
     assert list(quorum.log.snapshots.read(written).quorum_records) == [version]
     first = next(iter(read_batches((directory / written.file_name).read_bytes())))
     assert [record.key[3] for record in first.records() if record.key] == [3, 5]
@@ -158,13 +175,13 @@ def test_the_voters_of_the_log_are_carried_from_snapshot_to_snapshot(tmp_path: P
 def test_a_log_that_ends_below_its_snapshot_begins_anew_at_it(tmp_path: Path) -> None:
     quorum = Quorum(tmp_path, SnapshotRules())
     quorum.set("a", "1")
-    written = quorum.log.take_snapshot(image_records(quorum.image), 0, NOW_MS)
+    written = quorum.take_snapshot()
     quorum.log.log.truncate_to(1)
     quorum.log.close()
     again = Quorum(tmp_path, SnapshotRules())
     assert again.log.log.log_start_offset == written.offset
     assert again.configs == {(2, "topic"): {"a": "1"}}
-    assert again.log.end_offset == written.offset + 1
+    assert again.voter.end_offset == written.offset + 1
 
 
 def test_a_crash_while_writing_leaves_the_old_state_or_the_new() -> None:
@@ -179,7 +196,7 @@ def test_a_crash_while_writing_leaves_the_old_state_or_the_new() -> None:
         files.fsync_directory("/data/__cluster_metadata-0")
         files.fail_after(operation, Fault(is_crash=True, short_write_bytes=30))
         try:
-            quorum.log.take_snapshot(image_records(quorum.image), 0, NOW_MS)
+            quorum.take_snapshot()
             quorum.log.clean(NOW_MS)
         except InjectedCrash:
             files.crash()

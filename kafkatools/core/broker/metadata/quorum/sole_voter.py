@@ -1,0 +1,75 @@
+"""The quorum of a node alone: its only voter leads, and a record is committed when it is written.
+
+Rules: one leader epoch per start, noted in `quorum-state` before it is used and begun by a LeaderChange record. Nobody
+votes, so a `quorum-state` that cannot be read stops nothing: the epoch is that of the log. A disk that refuses a record
+is told to whoever asked for the change; the node goes on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from kafkatools.core.broker.metadata.quorum.election_store import ElectionState, ElectionStore
+from kafkatools.core.broker.metadata.quorum.raft_settings import RaftSettings
+from kafkatools.core.errors import KafkaStorageError
+
+if TYPE_CHECKING:
+    from kafkatools.core.broker.metadata.quorum.quorum_description import QuorumDescription
+    from kafkatools.core.broker.metadata.quorum.raft_log import RaftLog
+    from kafkatools.core.protocol.entities import Entity
+
+
+class SoleVoter:
+    """The `Quorum` and the `RecordWriter` of a node alone. `log` is one whose records are committed when they are
+    written; `address` is where clients reach the node."""
+
+    commits_at_once = True
+
+    def __init__(self, node_id: int, address: tuple[str, int], log: RaftLog, store: ElectionStore) -> None:
+        self.node_id = node_id
+        self.voters = {node_id: address}
+        self.leader_id = node_id
+        self.settings = RaftSettings()
+        self.epoch = 0
+        self._log = log
+        self._store = store
+
+    def start(self, replay: Callable[[Entity], None]) -> None:
+        """Hand every committed record to `replay`, the snapshot first, and begin a leader epoch. Raises
+        KafkaStorageError, CorruptRecord."""
+        log = self._log
+        log.update_high_watermark(log.end_offset)
+        offset = log.start_offset
+        snapshot = log.load_snapshot()
+        if snapshot is not None:
+            offset = max(offset, snapshot.snapshot_id.offset)
+            for record in snapshot.records:
+                replay(record)
+        for batch in log.committed(offset, log.end_offset):
+            for record in batch.records:
+                replay(record)
+        stored = ElectionState()
+        with suppress(KafkaStorageError):
+            stored = self._store.read() or stored
+        self.epoch = max(stored.epoch, log.last_epoch) + 1
+        self._store.write(ElectionState(self.epoch, self.node_id))
+        log.append_leader_change(self.node_id, self.epoch, self.voters, self.voters)
+
+    @property
+    def end_offset(self) -> int:
+        """Offset of the next record."""
+        return self._log.end_offset
+
+    def append(self, records: list[Entity], wall_ms: int) -> int:
+        """Write records as one batch, committed by that; gives the offset of the first. Raises KafkaStorageError."""
+        return self._log.append(records, self.epoch, wall_ms)
+
+    def describe(self, now_ms: int) -> QuorumDescription:
+        """The quorum: the only voter leads and has everything."""
+        from kafkatools.core.broker.metadata.quorum.quorum_description import QuorumDescription, ReplicaDescription
+
+        wall_ms = self._log.wall_ms()
+        voter = ReplicaDescription(self.node_id, self.end_offset, wall_ms, wall_ms)
+        return QuorumDescription(self.node_id, self.epoch, self.end_offset, (voter,), ())
