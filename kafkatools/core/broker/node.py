@@ -31,7 +31,7 @@ from kafkatools.core.broker.metadata.quorum.election_store import ElectionStore
 from kafkatools.core.broker.metadata.quorum.raft_log import RaftLog
 from kafkatools.core.broker.metadata.quorum.sole_voter import SoleVoter
 from kafkatools.core.broker.replicas.directory_keeper import DirectoryKeeper
-from kafkatools.core.broker.replicas.fetch_session import FetchSessionCache
+from kafkatools.core.broker.replicas.fetch_session import FetchSessionCache, session_id_of
 from kafkatools.core.broker.replicas.group_commit import GroupCommit
 from kafkatools.core.broker.replicas.log_cleaner import LogCleaner
 from kafkatools.core.broker.replicas.log_directories import NodeDirectories
@@ -556,6 +556,13 @@ class Node:
     def has_many_offsets(self, count: int) -> bool:
         """Whether groups have committed more than `count` offsets together, so that reading them takes long."""
         return self.groups.offsets.has_more_than(count)
+
+    def fetches_many(self, request: Request) -> bool:
+        """Whether a Fetch request belongs to a session with more partitions than are read at once."""
+        sessions = self.fetch_sessions
+        if not sessions.sessions:
+            return False
+        return sessions.has_many_partitions(session_id_of(request.frame[request.body_offset :], request.version))
 
     @property
     def bootstrap(self) -> str:

@@ -4,6 +4,9 @@ Records go from the segment's file to the socket with sendfile; the response aro
 (KIP-227), topic ids (KIP-516), min and max bytes, max wait in the purgatory, both isolation levels, current leader
 epoch and diverging epoch, the leader and its address with NOT_LEADER_OR_FOLLOWER (KIP-951), a replica in the client's
 rack (KIP-392). Fetches of followers are `replicas/follower_sessions.py`'s. Versions 13 and later are read by hand.
+
+A fetch of many partitions, by the size of its request or of its session, is handled in slices. One that waits leaves
+the slow lane, and goes on there when it is complete.
 """
 
 from __future__ import annotations
@@ -17,20 +20,27 @@ from kafkatools.core.broker.apis.contexts import ReadContext, ReplicaContext
 from kafkatools.core.broker.metadata.controller.acls import CLUSTER, CLUSTER_ACTION, CLUSTER_NAME, READ, TOPIC
 from kafkatools.core.broker.replicas.delayed_fetch import DelayedFetch
 from kafkatools.core.broker.replicas.fetch_messages import FetchRequest, parse_request
-from kafkatools.core.broker.replicas.fetch_partition import FetchedPartition, FetchPartition, Reader
+from kafkatools.core.broker.replicas.fetch_partition import (
+    INLINE_BYTES,
+    CopiedRecords,
+    FetchedPartition,
+    FetchPartition,
+    Reader,
+)
+from kafkatools.core.broker.replicas.fetch_reads import FetchReads
 from kafkatools.core.broker.replicas.fetch_session import FetchContext
 from kafkatools.core.broker.server.node_endpoints import encode_endpoints
 from kafkatools.core.broker.server.requests import DELAYED, CloseConnection, FileRegion, Part, Request, Response
 from kafkatools.core.errors import DecodeError, NotLeaderOrFollower, TopicAuthorizationFailed
 from kafkatools.core.net.metadata import NodeEndpoint
 from kafkatools.core.protocol.api_versions import ApiKey, is_flexible
+from kafkatools.core.protocol.slices import paced, pausing
 from kafkatools.core.protocol.varints import unsigned_varint
 
 if TYPE_CHECKING:
     from kafkatools.core.protocol.entities import Entity
 
 WITH_SESSIONS, FIRST_FROM_FOLLOWERS, BY_ID, FIRST_WITH_LEADERS = 7, 11, 13, 16
-INLINE_BYTES = 4096
 BYTES_PER_PARTITION = 50
 _HEAD = Struct(">ihqq")
 _INT32 = Struct(">i")
@@ -46,51 +56,79 @@ def handle_fetch(node: ReadContext, request: Request) -> Response:
         if not node.authorize(request, CLUSTER_ACTION, CLUSTER, CLUSTER_NAME):
             return respond(request, FetchContext(data.wanted), _refused(data.wanted, TopicAuthorizationFailed.code))
         request.connection.is_peer = True
-        return node.replicas.replication.sessions.fetch(request, data)
-    context = _context(node, data, version)
+        with pausing(None):
+            return node.replicas.replication.sessions.fetch(request, data)
+    now_ms = node.clock.now_ms()
+    context = _context(node, data, version, now_ms)
     if context.error_code:
         return respond(request, context, [])
     if data.replica_id >= 0:
         is_allowed = node.authorize(request, CLUSTER_ACTION, CLUSTER, CLUSTER_NAME)
         error = NotLeaderOrFollower if is_allowed else TopicAuthorizationFailed
         return respond(request, context, _refused(context.wanted, error.code))
-    return _fetch(node, request, data, context)
+    return _fetch(node, request, data, context, now_ms)
 
 
-def _fetch(node: ReadContext, request: Request, data: FetchRequest, context: FetchContext) -> Response:
+def _fetch(node: ReadContext, request: Request, data: FetchRequest, context: FetchContext, now_ms: int) -> Response:
     """A consumer's fetch."""
+    reader = Reader(data.isolation_level, data.rack_id, is_leader_only=request.version < FIRST_FROM_FOLLOWERS)
+    may_read = None if node.authorizer is None else partial(node.authorize, request, READ, TOPIC)
     max_bytes = min(data.max_bytes, node.fetch_max_bytes)
-    isolation_level = data.isolation_level
-    reader = Reader(isolation_level, data.rack_id, is_leader_only=request.version < FIRST_FROM_FOLLOWERS)
-    if node.authorizer is None:
-        read = partial(node.replicas.read, context.wanted, max_bytes, reader)
-    else:
-        read = partial(_read_allowed, node, request, context.wanted, max_bytes, reader)
-    results = read()
-    if (
-        data.max_wait_ms <= 0
-        or not context.wanted
-        or sum(result.size_bytes for result in results) >= data.min_bytes
-        or any(result.error_code or result.diverging or result.preferred_read_replica >= 0 for result in results)
-    ):
-        return _answer(node, request, context, results)
-
-    def complete() -> None:
-        request.complete(_answer(node, request, context, read()))
-
-    operation = DelayedFetch(data.max_wait_ms, node.replicas, context.wanted, (data.min_bytes, reader), complete)
-    keys = [partition.key for partition in map(node.replicas.find, context.wanted) if partition is not None]
-    node.fetch_purgatory.try_complete_else_watch(operation, keys, node.clock.now_ms())
+    reads = FetchReads(node.replicas, context.wanted, max_bytes, reader, may_read)
+    size_bytes = reads.read()
+    if data.max_wait_ms <= 0 or not context.wanted or size_bytes >= data.min_bytes or reads.has_verdict:
+        return _answer(node, request, context, reads)
+    waiting = _Waiting(node, request, context, reads)
+    operation = DelayedFetch(data.max_wait_ms, node.replicas, reads, data.min_bytes, waiting.complete)
+    node.fetch_purgatory.begin_timeout(operation, now_ms)
+    if operation.watch(node.fetch_purgatory):
+        return waiting.answer()
+    waiting.is_delayed = True
     return DELAYED
 
 
-def _answer(
-    node: ReadContext, request: Request, context: FetchContext, results: Sequence[FetchedPartition]
-) -> list[Part]:
-    """The response; where a partition's leader is another broker, its address too."""
-    leaders = {result.current_leader[0] for result in results if result.current_leader is not None}
-    endpoints = node_endpoints(node, request, leaders) if leaders and request.version >= FIRST_WITH_LEADERS else []
-    return respond(request, context, results, endpoints)
+class _Waiting:
+    """The response to a fetch that waits. `complete` may be called before the handler has returned."""
+
+    def __init__(self, node: ReadContext, request: Request, context: FetchContext, reads: FetchReads) -> None:
+        self._node = node
+        self._request = request
+        self._context = context
+        self._reads = reads
+        self._changed: Sequence[int] = ()
+        self.is_delayed = False  # whether the handler has returned
+
+    def complete(self, changed: Sequence[int]) -> None:
+        """Respond, in the slow lane if the request came from there; `changed` has to be read again."""
+        self._changed = changed
+        if not self.is_delayed:
+            return
+        if self._request.resume is None:
+            self._request.complete(self.answer())
+        else:
+            self._request.resume(self.answer)
+
+    def answer(self) -> list[Part]:
+        """The response."""
+        self._reads.read_again(self._changed)
+        return _answer(self._node, self._request, self._context, self._reads)
+
+
+def _answer(node: ReadContext, request: Request, context: FetchContext, reads: FetchReads) -> list[Part]:
+    """The response; where a partition's leader is another broker, its address too. Regions of files that went stale
+    between two slices are replaced by what the partition has now."""
+    chosen = _choose(request, context, reads.results)
+    while True:
+        results = reads.results
+        leaders = {result.current_leader[0] for result in paced(results) if result.current_leader is not None}
+        endpoints = node_endpoints(node, request, leaders) if leaders and request.version >= FIRST_WITH_LEADERS else []
+        response = _frame(request, context, [(context.wanted[n], results[n]) for n in paced(chosen)], endpoints)
+        stale = reads.stale()
+        if not stale:
+            return response
+        reads.read_again(stale, copies=True)
+        for number in stale:
+            context.note_sent(number, reads.results[number])
 
 
 def node_endpoints(node: ReplicaContext, request: Request, broker_ids: Iterable[int]) -> list[NodeEndpoint]:
@@ -106,7 +144,7 @@ def _parse(node: ReadContext, request: Request) -> FetchRequest:
         except DecodeError as error:
             raise CloseConnection(str(error)) from error
         topic_name = node.replicas.topic_name
-        for each in data.wanted:
+        for each in paced(data.wanted):
             each.topic = topic_name(each.topic_id)
         return data
     return _from_entity(request.decode(), request.version)
@@ -114,19 +152,7 @@ def _parse(node: ReadContext, request: Request) -> FetchRequest:
 
 def _refused(wanted: Sequence[FetchPartition], error_code: int) -> list[FetchedPartition]:
     """Who says that it is a replica where there is none, or may not."""
-    return [FetchedPartition(error_code=error_code) for _ in wanted]
-
-
-def _read_allowed(
-    node: ReadContext, request: Request, wanted: Sequence[FetchPartition], max_bytes: int, reader: Reader
-) -> list[FetchedPartition]:
-    """Read what the client may; a topic whose id is unknown stays unknown."""
-    names = [each.topic if each.topic is not None else node.replicas.topic_name(each.topic_id) for each in wanted]
-    allowed = {name for name in set(names) if name is None or node.authorize(request, READ, TOPIC, name)}
-    readable = [each for each, name in zip(wanted, names, strict=True) if name in allowed]
-    results = iter(node.replicas.read(readable, max_bytes, reader))
-    denied = FetchedPartition(error_code=TopicAuthorizationFailed.code, aborted=())
-    return [next(results) if name in allowed else denied for name in names]
+    return [FetchedPartition(error_code=error_code) for _ in paced(wanted)]
 
 
 def _from_entity(entity: Entity, version: int) -> FetchRequest:
@@ -141,8 +167,8 @@ def _from_entity(entity: Entity, version: int) -> FetchRequest:
             each.current_leader_epoch if version >= 9 else -1,
             each.last_fetched_epoch if version >= 12 else -1,
         )
-        for topic in entity.topics
-        for each in topic.partitions
+        for topic in paced(entity.topics)
+        for each in paced(topic.partitions)
     ]
     with_session = version >= WITH_SESSIONS
     return FetchRequest(
@@ -153,7 +179,7 @@ def _from_entity(entity: Entity, version: int) -> FetchRequest:
         entity.session_id if with_session else 0,
         entity.session_epoch if with_session else -1,
         wanted,
-        [(topic.topic, index) for topic in entity.forgotten_topics_data for index in topic.partitions]
+        [(topic.topic, index) for topic in paced(entity.forgotten_topics_data) for index in paced(topic.partitions)]
         if with_session
         else [],
         entity.rack_id if version >= FIRST_FROM_FOLLOWERS else "",
@@ -162,7 +188,7 @@ def _from_entity(entity: Entity, version: int) -> FetchRequest:
     )
 
 
-def _context(node: ReadContext, data: FetchRequest, version: int) -> FetchContext:
+def _context(node: ReadContext, data: FetchRequest, version: int, now_ms: int) -> FetchContext:
     if version < WITH_SESSIONS:
         return FetchContext(data.wanted)
     return node.fetch_sessions.context(
@@ -170,38 +196,48 @@ def _context(node: ReadContext, data: FetchRequest, version: int) -> FetchContex
         data.session_epoch,
         data.wanted,
         data.forgotten,
-        node.clock.now_ms(),
+        now_ms,
         uses_topic_ids=version >= BY_ID,
     )
 
 
 def _size(results: Sequence[FetchedPartition]) -> int:
     """About what the response will take."""
-    return sum(result.size_bytes for result in results) + BYTES_PER_PARTITION * len(results)
+    return sum(result.size_bytes for result in paced(results)) + BYTES_PER_PARTITION * len(results)
 
 
-def respond(
+def respond(request: Request, context: FetchContext, results: Sequence[FetchedPartition]) -> list[Part]:
+    """The response to a request of which nothing is read."""
+    chosen = _choose(request, context, results)
+    return _frame(request, context, [(context.wanted[number], results[number]) for number in paced(chosen)])
+
+
+def _choose(request: Request, context: FetchContext, results: Sequence[FetchedPartition]) -> Sequence[int]:
+    """The partitions that the response names. Above its quota a client gets none."""
+    is_throttled = request.quotas is not None and not request.quotas.note_fetch(request, _size(results))
+    return () if is_throttled else context.select(results)
+
+
+def _frame(
     request: Request,
     context: FetchContext,
-    results: Sequence[FetchedPartition],
+    chosen: Sequence[tuple[FetchPartition, FetchedPartition]],
     endpoints: Sequence[NodeEndpoint] = (),
 ) -> list[Part]:
-    """The response as parts: framing and, between it, file regions. Above its quota a client gets none of it."""
-    is_throttled = request.quotas is not None and not request.quotas.note_fetch(request, _size(results))
-    chosen = [] if is_throttled else context.select(results)
+    """The response as parts: framing and, between it, file regions."""
     writer = _Writer(request.version)
     writer.begin(context, request.throttle_ms)
     groups: list[tuple[Any, list[tuple[FetchPartition, FetchedPartition]]]] = []
-    for wanted, result in chosen:
+    for wanted, result in paced(chosen):
         name = wanted.topic_id if request.version >= 13 else wanted.topic
         if not groups or groups[-1][0] != name:
             groups.append((name, []))
         groups[-1][1].append((wanted, result))
     writer.count(len(groups))
-    for name, partitions in groups:
+    for name, partitions in paced(groups):
         writer.topic(name)
         writer.count(len(partitions))
-        for wanted, result in partitions:
+        for wanted, result in paced(partitions):
             writer.partition(wanted.index, result)
         writer.tags()
     writer.endpoints(endpoints)
@@ -264,7 +300,7 @@ class _Writer:
         self._out += unsigned_varint(size + 1) if self._is_flexible else pack(">i", size)
         if records is None:
             return
-        if size <= INLINE_BYTES:
+        if size <= INLINE_BYTES or isinstance(records, CopiedRecords):
             self._out += records.read()
             return
         self._parts += [self._out, FileRegion(records.file, records.position, size)]

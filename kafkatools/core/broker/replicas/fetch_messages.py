@@ -18,6 +18,7 @@ from typing import NamedTuple
 
 from kafkatools.core.broker.replicas.fetch_partition import FetchPartition
 from kafkatools.core.errors import DecodeError
+from kafkatools.core.protocol.slices import paced
 from kafkatools.core.protocol.varints import read_unsigned_varint, skip_tagged_fields, unsigned_varint
 
 VERSION = 18
@@ -95,14 +96,14 @@ def _parse_request(frame: memoryview, position: int, version: int) -> FetchReque
     head = _HEAD.unpack_from(frame, position)
     count, position = _count(frame, position + _HEAD.size)
     wanted: list[FetchPartition] = []
-    for _ in range(count):
+    for _ in paced(range(count)):
         position = _parse_topic(frame, position, wanted)
     forgotten: list[Key] = []
     count, position = _count(frame, position)
-    for _ in range(count):
+    for _ in paced(range(count)):
         topic_id = topic_id_of(bytes(frame[position : position + 16]))
         indexes, position = _count(frame, position + 16)
-        for _ in range(indexes):
+        for _ in paced(range(indexes)):
             forgotten.append((topic_id, _INT32.unpack_from(frame, position)[0]))
             position += 4
         position = skip_tagged_fields(frame, position)
@@ -139,7 +140,7 @@ def _count(frame: memoryview, position: int) -> tuple[int, int]:
 def _parse_topic(frame: memoryview, position: int, wanted: list[FetchPartition]) -> int:
     topic_id = topic_id_of(bytes(frame[position : position + 16]))
     count, position = _count(frame, position + 16)
-    for _ in range(count):
+    for _ in paced(range(count)):
         index, epoch, offset, last_epoch, start, size = _PARTITION.unpack_from(frame, position)
         wanted.append(FetchPartition(None, topic_id, index, offset, size, epoch, last_epoch, start))
         position += _PARTITION.size

@@ -11,6 +11,8 @@ from kafkatools.core.broker.replicas.partition import EpochEnd
 from kafkatools.core.log.partition.log_results import LogSlice
 
 NONE = 0
+INLINE_BYTES = 4096
+"""Records up to this size are copied into a response; larger ones go from the file to the socket."""
 
 
 @dataclass(slots=True)
@@ -27,6 +29,20 @@ class FetchPartition:
     log_start_offset: int = -1
 
 
+class CopiedRecords:
+    """Records that were copied out of the log when they were read."""
+
+    __slots__ = ("_data", "size_bytes")
+
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+        self.size_bytes = len(data)
+
+    def read(self) -> bytes:
+        """The bytes."""
+        return self._data
+
+
 @dataclass(slots=True)
 class FetchedPartition:
     """What there is of it."""
@@ -36,7 +52,7 @@ class FetchedPartition:
     last_stable_offset: int = -1
     log_start_offset: int = -1
     aborted: Sequence[tuple[int, int]] | None = None
-    records: LogSlice | None = None
+    records: LogSlice | CopiedRecords | None = None
     diverging: EpochEnd | None = None
     preferred_read_replica: int = -1
     current_leader: tuple[int, int] | None = None

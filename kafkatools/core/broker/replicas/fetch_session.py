@@ -11,8 +11,10 @@ import random
 import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from struct import Struct
 
 from kafkatools.core.broker.replicas.fetch_partition import FetchedPartition, FetchPartition
+from kafkatools.core.protocol.slices import paced
 
 INVALID_SESSION_ID = 0
 INITIAL_EPOCH = 0
@@ -20,7 +22,21 @@ FINAL_EPOCH = -1
 MAX_SESSIONS = 1000
 MIN_EVICTION_MS = 120_000
 NONE, SESSION_ID_NOT_FOUND, INVALID_SESSION_EPOCH, SESSION_TOPIC_ID_ERROR = 0, 70, 71, 106
+MANY_PARTITIONS = 1000
+"""A session with more is read in the slow lane, however small its requests are."""
+FIRST_WITH_SESSIONS, FIRST_WITHOUT_REPLICA_ID = 7, 15
+_INT32 = Struct(">i")
+_SESSION_ID_POSITION = 13  # after max wait, min bytes, max bytes and isolation level
 SessionKey = tuple[uuid.UUID | str | None, int]
+
+
+def session_id_of(body: memoryview, version: int) -> int:
+    """The session id of a Fetch request that is not decoded; 0 when it has none or is malformed."""
+    position = _SESSION_ID_POSITION if version >= FIRST_WITHOUT_REPLICA_ID else _SESSION_ID_POSITION + 4
+    if version < FIRST_WITH_SESSIONS or len(body) < position + 4:
+        return INVALID_SESSION_ID
+    session_id: int = _INT32.unpack_from(body, position)[0]
+    return session_id
 
 
 def key_of(wanted: FetchPartition) -> SessionKey:
@@ -61,13 +77,14 @@ class FetchSession:
 
     def update(self, wanted: Sequence[FetchPartition], forgotten: Sequence[SessionKey]) -> None:
         """Take the changes of a request."""
-        for each in wanted:
-            cached = self.partitions.get(key_of(each))
+        for each in paced(wanted):
+            key = key_of(each)
+            cached = self.partitions.get(key)
             if cached is None:
-                self.partitions[key_of(each)] = CachedPartition(each)
+                self.partitions[key] = CachedPartition(each)
             else:
                 cached.wanted = each
-        for key in forgotten:
+        for key in paced(forgotten):
             self.partitions.pop(key, None)
 
 
@@ -84,22 +101,29 @@ class FetchContext:
     def session_id(self) -> int:
         return INVALID_SESSION_ID if self.session is None else self.session.session_id
 
-    def select(self, results: Sequence[FetchedPartition]) -> list[tuple[FetchPartition, FetchedPartition]]:
-        """The partitions that the response names; those with records go to the end of the session's order, so that
-        all get their turn."""
-        pairs = list(zip(self.wanted, results, strict=True))
+    def select(self, results: Sequence[FetchedPartition]) -> Sequence[int]:
+        """The partitions that the response names, by their places in the request; those with records go to the end of
+        the session's order, so that all get their turn."""
         if self.session is None:
-            return pairs
+            return range(len(results))
         chosen = []
-        for wanted, result in pairs:
-            cached = self.session.partitions.get(key_of(wanted))
+        partitions = self.session.partitions
+        for number, (wanted, result) in enumerate(paced(zip(self.wanted, results, strict=True))):
+            key = key_of(wanted)
+            cached = partitions.get(key)
             has_news = cached is None or cached.has_news(result)
             if has_news or not self.is_incremental:
-                chosen.append((wanted, result))
+                chosen.append(number)
                 if cached is not None and result.size_bytes and self.is_incremental:
-                    del self.session.partitions[key_of(wanted)]
-                    self.session.partitions[key_of(wanted)] = cached
+                    del partitions[key]
+                    partitions[key] = cached
         return chosen
+
+    def note_sent(self, number: int, result: FetchedPartition) -> None:
+        """Remember that the response says something else of a partition than what it was chosen for."""
+        cached = None if self.session is None else self.session.partitions.get(key_of(self.wanted[number]))
+        if cached is not None:
+            cached.has_news(result)
 
 
 class FetchSessionCache:
@@ -133,23 +157,29 @@ class FetchSessionCache:
             return FetchContext([], error_code=INVALID_SESSION_EPOCH)
         if session.uses_topic_ids != uses_topic_ids:
             return FetchContext([], error_code=SESSION_TOPIC_ID_ERROR)
-        session.update(wanted, forgotten)
-        session.last_used_ms = now_ms
-        if not session.partitions:
-            del self.sessions[session_id]
-            return FetchContext([])
+        # In the slow lane another request may come between two slices: this epoch is used up before the first one.
         session.epoch = 1 if epoch == 2**31 - 1 else epoch + 1
-        return FetchContext([cached.wanted for cached in session.partitions.values()], session, is_incremental=True)
+        session.last_used_ms = now_ms
+        session.update(wanted, forgotten)
+        if not session.partitions:
+            self.sessions.pop(session_id, None)
+            return FetchContext([])
+        cached = paced(list(session.partitions.values()))
+        return FetchContext([each.wanted for each in cached], session, is_incremental=True)
+
+    def has_many_partitions(self, session_id: int) -> bool:
+        """Whether there is such a session, and with more partitions than are read at once."""
+        session = self.sessions.get(session_id)
+        return session is not None and len(session.partitions) > MANY_PARTITIONS
 
     def _create(self, wanted: Sequence[FetchPartition], uses_topic_ids: bool, now_ms: int) -> FetchSession | None:
+        session = FetchSession(INVALID_SESSION_ID, uses_topic_ids, now_ms, now_ms)
+        session.update(wanted, ())
         if len(self.sessions) >= self.max_sessions and not self._evict(now_ms):
             return None
-        session_id = random.randint(1, 2**31 - 1)
-        while session_id in self.sessions:
-            session_id = random.randint(1, 2**31 - 1)
-        session = FetchSession(session_id, uses_topic_ids, now_ms, now_ms)
-        session.update(wanted, ())
-        self.sessions[session_id] = session
+        while session.session_id in self.sessions or session.session_id == INVALID_SESSION_ID:
+            session.session_id = random.randint(1, 2**31 - 1)
+        self.sessions[session.session_id] = session
         return session
 
     def _evict(self, now_ms: int) -> bool:

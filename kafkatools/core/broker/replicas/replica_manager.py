@@ -453,19 +453,8 @@ class ReplicaManager:
                 replication.sessions.complete()
 
     # -- fetches ---------------------------------------------------------------------------------------------------
-    def read(self, wanted: Sequence[FetchPartition], max_bytes: int, reader: Reader) -> list[FetchedPartition]:
-        """Read every partition in order; the first that has records gives at least one batch whatever the limits."""
-        results = []
-        limit, min_one_message = max_bytes, True
-        for each in wanted:
-            result = self._read_one(each, min(limit, each.max_bytes), reader, min_one_message)
-            if result.size_bytes:
-                min_one_message = False
-                limit = max(0, limit - result.size_bytes)
-            results.append(result)
-        return results
-
-    def _read_one(self, wanted: FetchPartition, limit: int, reader: Reader, min_one: bool) -> FetchedPartition:
+    def read_one(self, wanted: FetchPartition, limit: int, reader: Reader, min_one: bool) -> FetchedPartition:
+        """Read one partition, at most `limit` bytes; with `min_one` one batch at least, whatever its size."""
         partition = self.find(wanted)
         if partition is None:
             return self._failed(wanted, self._why_absent(wanted), ())

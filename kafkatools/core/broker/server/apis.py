@@ -31,8 +31,8 @@ Handler = Callable[[Any, Request], Response]
 here the type is Any, since a handler is found by its name and the node satisfies every context."""
 # docs/reliability.md lists the processor time of the slowest requests of this size.
 BYTES_AT_ONCE: Final = 8 * 1024
-# A partition of a Fetch request has 16 bytes in version 4, 33 from version 13 on.
-FETCH_BYTES_AT_ONCE: Final = 128 * 1024
+# A partition of a Fetch request has 16 bytes in version 4, 33 from version 13 on: at most 2,000 partitions.
+FETCH_BYTES_AT_ONCE: Final = 32 * 1024
 # A broker or a group has hundreds of settings.
 DESCRIBE_CONFIGS_BYTES_AT_ONCE: Final = 256
 # The most elements of all arrays of a request that only reads: enough for every partition of a large cluster. A quarter
@@ -107,7 +107,7 @@ class Api:
 _K, _BY, _SLICED, _LARGE = ApiKey, AnsweredBy, Work.SLICED, Work.LARGE
 TABLE: Final = (
     Api(_K.PRODUCE, "produce", bytes_at_once=sys.maxsize),
-    Api(_K.FETCH, "fetch", bytes_at_once=FETCH_BYTES_AT_ONCE, most_elements=50_000),
+    Api(_K.FETCH, "fetch", work=Work.PAUSES, bytes_at_once=FETCH_BYTES_AT_ONCE, most_elements=50_000),
     # Version 12 has LastFetchedEpoch, by which the leader finds where a replica's log diverges from its own.
     Api(
         _K.FETCH,

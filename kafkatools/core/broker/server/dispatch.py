@@ -6,13 +6,14 @@ Kafka; ApiVersions alone answers every version.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Protocol
 
 from kafkatools.core.broker.server.apis import BROKER_APIS, Api, Handler, Work
 from kafkatools.core.broker.server.quotas import Quotas
 from kafkatools.core.broker.server.request_bounds import Load, ensure_bounded, may_take_long, refused
-from kafkatools.core.broker.server.requests import DELAYED, SLICED, CloseConnection, Request, Response
+from kafkatools.core.broker.server.requests import DELAYED, SLICED, CloseConnection, Lane, Request, Response
 from kafkatools.core.errors import DecodeError
 from kafkatools.core.protocol.api_versions import ApiKey
 from kafkatools.core.protocol.frames import decode_request_header
@@ -60,6 +61,7 @@ class Dispatcher:
             handler = self._load(api)
         lane = request.lane
         if lane is not None and may_take_long(self._node, api, request):
+            request.resume = partial(self._resume, lane, api, request)
             lane.submit(request, lambda: self._handle_in_slices(api, handler, request))
             return SLICED
         return self._handle(api, handler, request)
@@ -73,6 +75,17 @@ class Dispatcher:
             return self._handle(api, handler, request)
         with pausing(request.pause):
             return self._handle(api, handler, request)
+
+    def _resume(self, lane: Lane, api: Api, request: Request, work: Callable[[], Response]) -> None:
+        """Let a request that was delayed go on in the lane."""
+
+        def go_on() -> Response:
+            with pausing(request.pause):
+                return self._handle(api, lambda node, request: work(), request)
+
+        if not request.connection.is_closed:
+            request.connection.begin_slices()
+            lane.submit(request, go_on)
 
     def _handle(self, api: Api, handler: Handler, request: Request) -> Response:
         try:

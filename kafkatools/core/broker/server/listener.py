@@ -181,7 +181,7 @@ class Connection:
         request.lane = self.listener.lane
         response = self.acceptor.dispatch(request)
         if response is SLICED:
-            self.is_muted = self._is_in_lane = True
+            self.begin_slices()
             return
         if response is DELAYED:
             if not self.is_closed:
@@ -226,6 +226,10 @@ class Connection:
         self.is_muted = False
         self._queue(response)
         self.handle_frames()
+
+    def begin_slices(self) -> None:
+        """Handle nothing more until `end_slices`: a request of this connection is in the slow lane."""
+        self.is_muted = self._is_in_lane = True
 
     def end_slices(self, outcome: Response | CloseConnection) -> None:
         """Send the response to a request that was handled in slices, then go on with the frames after it."""

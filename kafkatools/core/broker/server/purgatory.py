@@ -6,8 +6,12 @@ Rules:
 - `try_complete_else_watch` is the two-stage check: try; if not complete watch it under every key; try again. The
   second try closes the gap in which the awaited event came after the first try and before the watch, when nobody was
   watching yet.
-- Everything runs on the listener's thread, so no locks; an operation may be completed while a list of watchers is
-  being walked.
+- An operation over very many keys is registered key by key instead, with pauses between them: `watch` for each key,
+  which the caller checks after it is watched, then `begin_timeout`.
+- Everything runs on the listener's thread, or on the slow lane's while that one waits, so no locks; an operation may
+  be completed while a list of watchers is being walked.
+- Completed operations stay under keys without events until they are purged. Each watch purges a few keys, so that a
+  purge of very many keys holds nobody up.
 """
 
 from __future__ import annotations
@@ -17,6 +21,7 @@ from collections.abc import Hashable, Sequence
 from kafkatools.core.broker.server.timer import Timer, TimerTask
 
 PURGE_INTERVAL = 1000
+KEYS_PURGED_PER_WATCH = 2
 
 
 class DelayedOperation:
@@ -48,6 +53,10 @@ class DelayedOperation:
         """Check the condition and `force_complete` when it holds."""
         raise RuntimeError("a delayed operation defines try_complete")
 
+    def try_complete_for(self, key: Hashable) -> bool:
+        """`try_complete` after an event on a key. An operation over many keys checks only what the event changed."""
+        return self.try_complete()
+
     def on_complete(self) -> None:
         """The work; runs exactly once."""
         raise RuntimeError("a delayed operation defines on_complete")
@@ -68,6 +77,7 @@ class Purgatory:
         self._timer = timer
         self._watchers: dict[Hashable, list[DelayedOperation]] = {}
         self._watches_since_purge = 0
+        self._to_purge: list[Hashable] = []
 
     def try_complete_else_watch(self, operation: DelayedOperation, keys: Sequence[Hashable], now_ms: int) -> bool:
         """True when the operation is complete by now; else it waits for its keys or its time-out."""
@@ -76,19 +86,27 @@ class Purgatory:
         for key in keys:
             if operation.is_completed:
                 return True
-            self._watchers.setdefault(key, []).append(operation)
-        self._watches_since_purge += len(keys)
+            self.watch(operation, key)
         if operation.try_complete():
             return True
+        self.begin_timeout(operation, now_ms)
+        return operation.is_completed
+
+    def watch(self, operation: DelayedOperation, key: Hashable) -> None:
+        """Try an operation at each event on a key from now on."""
+        self._watchers.setdefault(key, []).append(operation)
+        self._watches_since_purge += 1
+        if self._to_purge or self._watches_since_purge > PURGE_INTERVAL:
+            self._purge_some()
+
+    def begin_timeout(self, operation: DelayedOperation, now_ms: int) -> None:
+        """Complete an operation `delay_ms` after `now_ms`, unless it is complete before."""
         if not operation.is_completed:
             operation._timer_task = TimerTask(now_ms + operation.delay_ms, operation._expire)
             self._timer.add(operation._timer_task, now_ms)
-        if self._watches_since_purge > PURGE_INTERVAL:
-            self.purge_completed()
-        return operation.is_completed
 
     def check_and_complete(self, key: Hashable) -> int:
-        """An event on `key`: try every watcher; gives how many were completed by it."""
+        """Try the watchers of a key after an event on it; gives how many were completed by it."""
         watchers = self._watchers.pop(key, None)
         if watchers is None:
             return 0
@@ -97,7 +115,7 @@ class Purgatory:
         for operation in watchers:
             if operation.is_completed:
                 continue
-            if operation.try_complete():
+            if operation.try_complete_for(key):
                 completed += 1
             else:
                 remaining.append(operation)
@@ -109,15 +127,18 @@ class Purgatory:
         return key in self._watchers
 
     def watched(self) -> int:
-        """Number of watch entries, completed operations included until the next purge."""
+        """Number of watch entries, completed operations included until they are purged."""
         return sum(map(len, self._watchers.values()))
 
-    def purge_completed(self) -> None:
-        """Drop completed operations from the lists of keys that see no events."""
-        self._watches_since_purge = 0
-        for key, watchers in list(self._watchers.items()):
-            remaining = [operation for operation in watchers if not operation.is_completed]
+    def _purge_some(self) -> None:
+        """Drop completed operations from the next few keys of a round over all keys. Begins a round if there is none."""
+        if not self._to_purge:
+            self._to_purge = list(self._watchers)
+            self._watches_since_purge = 0
+        for _ in range(min(KEYS_PURGED_PER_WATCH, len(self._to_purge))):
+            key = self._to_purge.pop()
+            remaining = [operation for operation in self._watchers.get(key, ()) if not operation.is_completed]
             if remaining:
                 self._watchers[key] = remaining
             else:
-                del self._watchers[key]
+                self._watchers.pop(key, None)

@@ -4,7 +4,7 @@ A request costs a few microseconds for each element of its arrays, so a frame of
 a larger one goes to the slow lane; the limits of each API are in `apis.py`. There its elements are counted first,
 without decoding a value: a request with more elements than its API may have is refused. A small request may have a
 large response (all topics, all groups): on a broker with many partitions, groups or offsets those APIs go to the slow
-lane too.
+lane too. So do the fetches of a session with many partitions.
 """
 
 from __future__ import annotations
@@ -31,6 +31,9 @@ class Load(Protocol):
     def has_many_offsets(self, count: int) -> bool:
         """Whether groups have committed more than `count` offsets together."""
 
+    def fetches_many(self, request: Request) -> bool:
+        """Whether a Fetch request belongs to a session with more partitions than are read at once."""
+
     def report_refusal(self, line: str) -> None:
         """Report a request that was refused."""
 
@@ -41,6 +44,8 @@ def may_take_long(node: Load, api: Api, request: Request) -> bool:
         return True
     if api.work is Work.SLICED and node.has_many_entries(MANY):
         return True
+    if api.key is ApiKey.FETCH:
+        return node.fetches_many(request)
     return api.key is ApiKey.OFFSET_FETCH and node.has_many_offsets(MANY)
 
 

@@ -100,6 +100,9 @@ class Client(Protocol):
     def complete(self, response: Response) -> None:
         """Send the response to the request that was delayed, then go on with the frames after it."""
 
+    def begin_slices(self) -> None:
+        """Handle nothing more until `end_slices`."""
+
     def end_slices(self, outcome: Response | CloseConnection) -> None:
         """Send the response to a request that was handled in slices, then go on with the frames after it."""
 
@@ -151,6 +154,7 @@ class Request:
         "lane",
         "pause",
         "quotas",
+        "resume",
         "started_ns",
         "throttle_ms",
         "version",
@@ -168,6 +172,8 @@ class Request:
         self.throttle_ms = 0
         self.lane: Lane | None = None
         self.pause: Callable[[], None] | None = None
+        self.resume: Callable[[Callable[[], Response]], None] | None = None
+        """Set for a request in the slow lane: work on its response there, after the request was delayed."""
 
     @property
     def listener_name(self) -> str:

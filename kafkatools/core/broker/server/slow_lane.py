@@ -18,7 +18,7 @@ import threading
 from collections import deque
 from collections.abc import Callable
 
-from kafkatools.core.broker.server.requests import Client, CloseConnection, Request, Response
+from kafkatools.core.broker.server.requests import DELAYED, Client, CloseConnection, Request, Response
 from kafkatools.core.clock import thread_time_ns
 
 SLICE_NS = 5_000_000
@@ -34,11 +34,11 @@ class _Job:
     """One request and its thread. The listener's thread calls `resume`, the job's own thread calls `pause`."""
 
     def __init__(self, request: Request, work: Callable[[], Response], slice_ns: int) -> None:
+        self.request = request
         self.connection = request.connection
         self.is_done = False
         self.is_abandoned = False
         self.outcome: Response | CloseConnection = ()
-        self._request = request
         self._work = work
         self._slice_ns = slice_ns
         self._end_ns = 0
@@ -72,7 +72,7 @@ class _Job:
     def _run(self) -> None:
         try:
             self._begin_slice()
-            self._request.pause = self.pause
+            self.request.pause = self.pause
             self.outcome = self._work()
         except CloseConnection as error:
             self.outcome = error
@@ -81,7 +81,7 @@ class _Job:
         except BaseException as error:  # noqa: BLE001 - the boundary of a thread: the listener must get the control back
             self.outcome = CloseConnection(f"{type(error).__name__}: {error}")
         finally:
-            self._request.pause = None
+            self.request.pause = None
             self.is_done = True
             self._has_paused.release()
 
@@ -148,6 +148,8 @@ class SlowLane:
         if not self._active:
             _full_collections.allow()
         if not job.is_abandoned:
+            if job.request.throttle_ms and job.outcome is not DELAYED:
+                job.connection.throttle(job.request.throttle_ms)
             job.connection.end_slices(job.outcome)
 
     def abandon(self, connection: Client) -> None:

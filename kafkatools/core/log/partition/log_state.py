@@ -64,6 +64,7 @@ class LogState:
         self.failure: KafkaStorageError | None = None
         self.first_dirty_offset: int | None = None
         self.cleaning: LogToClean | None = None
+        self.truncations = 0  # other records may lie where a reader found some before
 
     @property
     def size_bytes(self) -> int:

@@ -353,11 +353,13 @@ class PartitionLog(LogState):
         if offset >= self.log_end_offset:
             self.storage("truncating", lambda: self.epochs.truncate_from_end(offset))
             return False
+        self.truncations += 1
         self.storage("truncating", lambda: truncate(self, offset, now_ms))
         return True
 
     def truncate_fully_and_start_at(self, offset: int, now_ms: int = 0) -> None:
         """Throw everything away; the next record gets this offset."""
+        self.truncations += 1
         self.storage("truncating", lambda: truncate_fully(self, offset, now_ms))
 
     def delete_retention_segments(self, now_ms: int) -> int:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 from support.broker_client import BrokerClient
+from support.broker_turns import Turns, started
 
 from kafkatools.core.broker.node import Node, single_node_config
 from kafkatools.core.clock import SystemClock
@@ -59,3 +60,10 @@ def run_node(tmp_path: pathlib.Path) -> Iterator[Callable[..., RunningNode]]:
 def client(run_node: Callable[..., RunningNode]) -> BrokerClient:
     """A client of a fresh node."""
     return run_node().connect()
+
+
+@pytest.fixture
+def broker(tmp_path: pathlib.Path) -> Iterator[Turns]:
+    """A broker whose turns the test makes."""
+    with started(tmp_path) as made:
+        yield made

@@ -1,0 +1,162 @@
+"""The reads of one consumer fetch (the partition loop of ReplicaManager.readFromLog).
+
+Rules:
+- Partitions are read in the order of the request. The first one with records gives one batch whatever the limits are;
+  the others give what is left of the limits.
+- In the slow lane there are pauses between two partitions, in which the broker goes on: a log may be truncated, a
+  segment deleted or compacted away, a replica lost. Small records are therefore copied when they are read. Larger
+  ones stay where they are, as a region of a segment's file, and `stale` names the regions that are not what they were.
+  It is asked last, with no pause between the answer "none" and the response.
+- A partition that is read a second time because its region was stale is copied, whatever its size. So the regions get
+  fewer each time, and the reads come to an end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from kafkatools.core.broker.replicas.fetch_partition import (
+    INLINE_BYTES,
+    CopiedRecords,
+    FetchedPartition,
+    FetchPartition,
+    Reader,
+)
+from kafkatools.core.errors import KafkaError, TopicAuthorizationFailed
+from kafkatools.core.protocol.slices import current_pause, paced
+
+if TYPE_CHECKING:
+    from kafkatools.core.broker.replicas.replica_manager import ReplicaManager
+    from kafkatools.core.log.partition.log_results import LogSlice
+    from kafkatools.core.log.partition.partition_log import PartitionLog
+
+
+class _Region(NamedTuple):
+    """Records that lie in a segment's file, and the log at the time of the read."""
+
+    records: LogSlice
+    log: PartitionLog
+    truncations: int
+
+
+class FetchReads:
+    """The partitions of a fetch and what was read of each: `results[n]` belongs to `wanted[n]`."""
+
+    __slots__ = ("_max_bytes", "_may_read", "_regions", "_replicas", "has_verdict", "reader", "results", "wanted")
+
+    def __init__(
+        self,
+        replicas: ReplicaManager,
+        wanted: Sequence[FetchPartition],
+        max_bytes: int,
+        reader: Reader,
+        may_read: Callable[[str], bool] | None = None,
+    ) -> None:
+        """`may_read` says whether the client may read a topic; None: it may read all."""
+        self._replicas = replicas
+        self._max_bytes = max_bytes
+        self._may_read = may_read
+        self._regions: dict[int, _Region] = {}
+        self.wanted = wanted
+        self.reader = reader
+        self.results: list[FetchedPartition] = []
+        self.has_verdict = False  # a partition has an error, a diverging epoch or a preferred replica: answer now
+
+    def read(self) -> int:
+        """Read every partition; gives the size of all records in bytes."""
+        total, is_sliced, limit = 0, current_pause() is not None, self._max_bytes
+        read_one, results, reader = self._replicas.read_one, self.results, self.reader
+        may_read = self._may_read if self._may_read is None else _remembered(self._may_read)
+        for number, each in enumerate(paced(self.wanted)):
+            if may_read is not None and not self._is_readable(each, may_read):
+                result = _denied()
+            else:
+                result = read_one(each, min(limit, each.max_bytes), reader, not total)
+            size = result.size_bytes
+            if size:
+                total += size
+                limit = max(0, self._max_bytes - total)
+                if is_sliced:
+                    result = self._protected(number, result)
+            if result.error_code or result.diverging is not None or result.preferred_read_replica >= 0:
+                self.has_verdict = True
+            results.append(result)
+        return total
+
+    def read_again(self, numbers: Iterable[int], *, copies: bool = False) -> None:
+        """Read some partitions again, within the limits that the others leave; `copies`: copy their records."""
+        is_sliced = current_pause() is not None
+        total = sum(result.size_bytes for result in paced(self.results))
+        may_read = self._may_read if self._may_read is None else _remembered(self._may_read)
+        for number in paced(sorted(numbers)):
+            each = self.wanted[number]
+            total -= self.results[number].size_bytes
+            self._regions.pop(number, None)
+            if may_read is not None and not self._is_readable(each, may_read):
+                result = _denied()
+            else:
+                limit = min(max(0, self._max_bytes - total), each.max_bytes)
+                result = self._replicas.read_one(each, limit, self.reader, not total)
+            if is_sliced and result.size_bytes:
+                result = self._protected(number, result, copies=copies)
+            total += result.size_bytes
+            self.results[number] = result
+
+    def stale(self) -> list[int]:
+        """The partitions whose region is not what it was when it was read."""
+        return [number for number, region in self._regions.items() if not self._holds(number, region)]
+
+    def _protected(self, number: int, result: FetchedPartition, *, copies: bool = False) -> FetchedPartition:
+        """The result, with small records copied and a larger region noted."""
+        records = result.records
+        partition = self._replicas.find(self.wanted[number])
+        assert records is not None
+        assert partition is not None
+        if not copies and records.size_bytes > INLINE_BYTES:
+            assert not isinstance(records, CopiedRecords)
+            self._regions[number] = _Region(records, partition.log, partition.log.truncations)
+            return result
+        try:
+            result.records = CopiedRecords(records.read())
+        except OSError as error:
+            return FetchedPartition(error_code=type(partition.log.storage_error("while reading", error)).code)
+        return result
+
+    def _holds(self, number: int, region: _Region) -> bool:
+        wanted = self.wanted[number]
+        partition = self._replicas.find(wanted)
+        if partition is None or partition.log is not region.log or region.log.failure is not None:
+            return False
+        try:
+            if self.reader.is_leader_only:
+                partition.ensure_leader()
+            partition.check_leader_epoch(wanted.current_leader_epoch)
+        except KafkaError:
+            return False
+        segment = region.records.segment
+        return region.log.truncations == region.truncations and (
+            region.log.segments.floor(segment.base_offset) is segment
+        )
+
+    def _is_readable(self, wanted: FetchPartition, may_read: Callable[[str], bool]) -> bool:
+        """Whether the client may read the topic; one whose id is unknown stays unknown."""
+        name = wanted.topic if wanted.topic is not None else self._replicas.topic_name(wanted.topic_id)
+        return name is None or may_read(name)
+
+
+def _remembered(may_read: Callable[[str], bool]) -> Callable[[str], bool]:
+    """Ask once for each topic."""
+    known: dict[str, bool] = {}
+
+    def may(name: str) -> bool:
+        found = known.get(name)
+        if found is None:
+            found = known[name] = may_read(name)
+        return found
+
+    return may
+
+
+def _denied() -> FetchedPartition:
+    return FetchedPartition(error_code=TopicAuthorizationFailed.code, aborted=())
