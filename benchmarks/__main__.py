@@ -12,6 +12,7 @@ WORKLOADS = (
     "console",
     "transactions",
     "broker",
+    "fetch",
     "scale",
     "groups",
     "perf_tools",

@@ -131,7 +131,7 @@ class Purgatory:
         return sum(map(len, self._watchers.values()))
 
     def _purge_some(self) -> None:
-        """Drop completed operations from the next few keys of a round over all keys. Begins a round if there is none."""
+        """Drop completed operations from the next few keys of a round over all keys; begins a round if none is left."""
         if not self._to_purge:
             self._to_purge = list(self._watchers)
             self._watches_since_purge = 0
