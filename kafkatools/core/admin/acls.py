@@ -7,7 +7,7 @@ Kinds of resources and patterns, operations and permissions have Kafka's names h
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from kafkatools.core.admin.client import AdminClient, error_of
 from kafkatools.core.errors import KafkaError
@@ -109,7 +109,7 @@ def _filter_fields(wanted: AclFilter) -> Fields:
     }
 
 
-def _acl(resource: Entity, binding: Any) -> Acl:
+def _acl(resource: Entity, binding: Entity) -> Acl:
     return Acl(
         _name(RESOURCE_TYPES, resource.resource_type),
         resource.resource_name,
@@ -160,7 +160,7 @@ def delete_acls(admin: AdminClient, filters: Iterable[AclFilter]) -> dict[AclFil
     }
 
 
-def _deleted(result: Any) -> DeletedAcls:
+def _deleted(result: Entity) -> DeletedAcls:
     removed: list[Acl] = []
     errors: dict[Acl, KafkaError] = {}
     for each in result.matching_acls:
@@ -173,7 +173,7 @@ def _deleted(result: Any) -> DeletedAcls:
     return DeletedAcls(removed, errors)
 
 
-def _error(result: Any) -> KafkaError | None:
+def _error(result: Entity) -> KafkaError | None:
     return error_of(result.error_code, result.error_message)
 
 
@@ -184,5 +184,5 @@ def _number(names: tuple[str, ...], name: str) -> int:
     return names.index(name)
 
 
-def _name(names: tuple[str, ...], number: Any) -> str:
+def _name(names: tuple[str, ...], number: int) -> str:
     return names[number] if 0 <= int(number) < len(names) else UNKNOWN

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
 
 from kafkatools.core import config as tables
 from kafkatools.core.admin import (
@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     )
 
 R = TypeVar("R")
+Arguments = ParamSpec("Arguments")
 P = TypeVar("P", bound=tuple[str, int])
 Resource = tuple[str, str]
 
@@ -96,7 +97,12 @@ class Admin(ClusterOperations, Closing):
                 self._closed = True
                 self._client.close()
 
-    def _ask(self, function: Callable[..., R], *args: Any, **options: Any) -> R:
+    def _ask(
+        self,
+        function: Callable[Concatenate[AdminClient, Arguments], R],
+        *args: Arguments.args,
+        **options: Arguments.kwargs,
+    ) -> R:
         """Calls a function of the modules beside this one with the client."""
         with self._lock:
             if self._closed:
@@ -141,7 +147,9 @@ class Admin(ClusterOperations, Closing):
     def delete_records(self, before: Mapping[P, int]) -> dict[TopicPartition, int]:
         """Deletes the records of each partition before an offset (-1: all there are now); the offsets at which the
         partitions begin now. OffsetOutOfRange, PolicyViolation for a compacted topic."""
-        outcome = results.settled(self._ask(topics.delete_records, dict(before)))
+        outcome = results.settled(
+            self._ask(topics.delete_records, {(topic, index): at for (topic, index), at in before.items()})
+        )
         return {TopicPartition(*part): found.low_watermark for part, found in outcome.items()}
 
     # -- configurations --
@@ -234,7 +242,7 @@ class Admin(ClusterOperations, Closing):
 
     def alter_group_offsets(self, group_id: str, new: Mapping[P, OffsetAndMetadata | int]) -> None:
         """Sets committed offsets of a group without members. UnknownMemberId when it has some."""
-        wanted = {
+        wanted: dict[tuple[str, int], OffsetAndMetadata] = {
             TopicPartition(*part): at if isinstance(at, OffsetAndMetadata) else OffsetAndMetadata(at)
             for part, at in new.items()
         }
@@ -283,7 +291,7 @@ class Admin(ClusterOperations, Closing):
 
     def describe_producers(self, partitions: Iterable[tuple[str, int]]) -> dict[TopicPartition, list[ProducerState]]:
         """The active producers of partitions, and where an open transaction of theirs begins."""
-        found = self._ask(transactions.describe_producers, [tuple(part) for part in partitions])
+        found = self._ask(transactions.describe_producers, [(topic, index) for topic, index in partitions])
         return {TopicPartition(*part): one for part, one in results.settled(found).items()}
 
     def abort_transaction(self, transaction: OpenTransaction) -> None:
@@ -309,7 +317,7 @@ class Admin(ClusterOperations, Closing):
         self, partitions: Iterable[tuple[str, int]], max_timeout_ms: int = 900_000
     ) -> list[OpenTransaction]:
         """Transactions open in partitions for longer than `max_timeout_ms` that no coordinator will end."""
-        found = self._ask(transactions.find_hanging, [tuple(part) for part in partitions], max_timeout_ms)
+        found = self._ask(transactions.find_hanging, [(topic, index) for topic, index in partitions], max_timeout_ms)
         return results.complete(found.transactions, found.errors)
 
     # -- ACLs --

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from kafkatools.core import config as config_tables
 from kafkatools.core.clock import Clock
@@ -37,6 +37,9 @@ from kafkatools.core.net.network_client import NetworkClient
 from kafkatools.core.net.requests import Answer, Fields, Question, Requester
 from kafkatools.core.net.transport import TransportFactory
 from kafkatools.core.protocol.api_versions import NEVER, ApiKey
+
+if TYPE_CHECKING:
+    from kafkatools.core.protocol.entities import Entity
 
 K = TypeVar("K")
 R = TypeVar("R")
@@ -110,9 +113,9 @@ class AdminClient(Closing):
         node: int | None = None,
         min_version: int = 0,
         max_version: int = NEVER,
-        check: Callable[[Any], KafkaError | None] = lambda entity: None,
+        check: Callable[[Entity], KafkaError | None] = lambda entity: None,
         timeout_ms: int | None = None,
-    ) -> Any:
+    ) -> Entity:
         """One answer; what `check` finds in it is tried again while it is retriable, at the controller when the node
         asked says that it is not that. Raises KafkaError, also when the brokers cannot be reached: ask_all has tried
         that for as long as it makes sense."""
@@ -124,7 +127,7 @@ class AdminClient(Closing):
             answer = self.ask_all([question], deadline_ms)[0]
             error = answer.error or check(answer.entity)
             if error is None:
-                return answer.entity
+                return _entity(answer)
             is_final = not error.retriable or isinstance(error, (Timeout, ConnectionFailed))
             if is_final or not self.wait_before_retry(attempts, deadline_ms):
                 raise error
@@ -133,12 +136,12 @@ class AdminClient(Closing):
                 asked = self.controller
             attempts += 1
 
-    def ask_controller(self, api_key: int, fields: Fields, deadline_ms: int) -> Any:
+    def ask_controller(self, api_key: int, fields: Fields, deadline_ms: int) -> Entity:
         """An answer to a request for the controller. Raises KafkaError."""
         answer = self.ask_all([Question(self.controller, api_key, fields)], deadline_ms)[0]
         if answer.error is not None:
             raise answer.error
-        return answer.entity
+        return _entity(answer)
 
     def retry_items(
         self,
@@ -222,7 +225,7 @@ class AdminClient(Closing):
             if self.client.metadata.cluster.is_bootstrap and self.left_ms(deadline_ms) == 0:
                 raise NoBrokersAvailable("The broker that answers names none that is in service")
 
-    def learn_brokers(self, answer: Any) -> None:
+    def learn_brokers(self, answer: Entity) -> None:
         """Take a Metadata answer in as the view of the cluster's brokers. One that names none teaches nothing: it comes
         from a broker that has just started, and those that are known may be asked again."""
         if answer.brokers:
@@ -250,10 +253,10 @@ class AdminClient(Closing):
         view = build(response_type(ApiKey.METADATA, _METADATA_VERSION), known)
         self.learn_brokers(view)
 
-    def metadata_of(self, names: Sequence[str] | None, deadline_ms: int) -> Any:
+    def metadata_of(self, names: Sequence[str] | None, deadline_ms: int) -> Entity:
         """A Metadata answer for these topics (None: all), also taken in as the view of the cluster's brokers."""
 
-        def fields(version: int) -> dict[str, Any]:
+        def fields(version: int) -> Mapping[str, object]:
             if names is None:
                 return {"topics": () if version == 0 else None, **_no_creation(version)}
             return {"topics": [{"topic_id": None, "name": name} for name in names], **_no_creation(version)}
@@ -262,11 +265,12 @@ class AdminClient(Closing):
         answer = self.ask_all([Question(None, ApiKey.METADATA, fields, oldest)], deadline_ms)[0]
         if answer.error is not None:
             raise answer.error
-        self.learn_brokers(answer.entity)
-        return answer.entity
+        view = _entity(answer)
+        self.learn_brokers(view)
+        return view
 
 
-def _no_creation(version: int) -> dict[str, Any]:
+def _no_creation(version: int) -> Mapping[str, object]:
     return {"allow_auto_topic_creation": False} if version >= 4 else {}
 
 
@@ -283,3 +287,9 @@ def _is_about_controller(error: KafkaError) -> bool:
 def error_of(code: int, message: str | None = None) -> KafkaError | None:
     """An error code of an answer."""
     return error_from_code(int(code), message)
+
+
+def _entity(answer: Answer) -> Entity:
+    """The message of an answer without an error to a question that wants it decoded."""
+    entity: Entity = answer.entity
+    return entity

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from kafkatools.core.admin.client import BROKERS, CONTROLLERS, AdminClient, error_of, may_help_again
 from kafkatools.core.errors import KafkaError, UnsupportedVersion
@@ -46,7 +46,7 @@ def describe_cluster(admin: AdminClient, *, include_fenced_brokers: bool = False
     )
 
 
-def _error(response: Entity) -> Any:
+def _error(response: Entity) -> KafkaError | None:
     return error_of(response.error_code, response.error_message)
 
 

@@ -6,8 +6,8 @@ A broker's own configuration is asked of that broker, everything else of any.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from kafkatools.core.admin.client import AdminClient, error_of
 from kafkatools.core.errors import KafkaError
@@ -15,7 +15,10 @@ from kafkatools.core.net.requests import Question
 from kafkatools.core.protocol.api_versions import ApiKey
 
 if TYPE_CHECKING:
+    from kafkatools.core.protocol.config_messages import Config
     from kafkatools.core.protocol.entities import Entity, Fields
+
+V = TypeVar("V")
 
 # Resource types (ConfigResource.Type).
 TOPIC = 2
@@ -146,8 +149,13 @@ def describe_configs(
 
 
 def _ask(
-    admin: AdminClient, api_key: int, resources: list[Resource], fields: Any, read: Any, deadline_ms: int
-) -> dict[Resource, Any]:
+    admin: AdminClient,
+    api_key: int,
+    resources: list[Resource],
+    fields: Callable[[list[Resource]], Fields],
+    read: Callable[[Entity], Mapping[Resource, V | KafkaError]],
+    deadline_ms: int,
+) -> dict[Resource, V | KafkaError]:
     """Ask every broker concerned at the same time; an error of a node is that of all its resources."""
     groups: dict[int | None, list[Resource]] = {}
     for kind, name in resources:
@@ -156,7 +164,7 @@ def _ask(
     if any(node is not None for node in groups):
         admin.refresh_cluster()
     questions = [Question(node, api_key, fields(group)) for node, group in groups.items()]
-    results: dict[Resource, Any] = {}
+    results: dict[Resource, V | KafkaError] = {}
     for group, answer in zip(groups.values(), admin.ask_all(questions, deadline_ms), strict=True):
         results.update(dict.fromkeys(group, answer.error) if answer.error is not None else read(answer.entity))
     return results
@@ -174,7 +182,7 @@ def _read_described(entity: Entity) -> dict[Resource, ResourceConfig | KafkaErro
     return found
 
 
-def _entry(config: Any) -> ConfigEntry:
+def _entry(config: Config) -> ConfigEntry:
     synonyms = tuple(ConfigSynonym(each.name, each.value, int(each.source)) for each in config.synonyms)
     return ConfigEntry(
         config.name,

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
 from kafkatools.core.admin.client import AdminClient, error_of
 from kafkatools.core.errors import (
@@ -24,7 +24,10 @@ from kafkatools.core.net.requests import Answer, Question
 from kafkatools.core.protocol.api_versions import NEVER, ApiKey
 
 if TYPE_CHECKING:
-    from kafkatools.core.protocol.entities import Fields
+    from kafkatools.core.protocol.entities import Entity, Fields
+
+R = TypeVar("R")
+Result = TypeVar("Result", covariant=True)
 
 GROUP = 0
 TRANSACTION = 1
@@ -45,7 +48,7 @@ class Coordinator(NamedTuple):
     port: int
 
 
-class CoordinatorRequest(NamedTuple):
+class CoordinatorRequest(NamedTuple, Generic[Result]):
     """How the request for some keys of one coordinator is made and read.
 
     `build(keys, version)` gives the fields; `read(answer, keys)` a result or an error for each key. Below version
@@ -53,8 +56,8 @@ class CoordinatorRequest(NamedTuple):
     """
 
     api_key: int
-    build: Callable[[list[str], int], Mapping[str, Any]]
-    read: Callable[[Answer, list[str]], Mapping[str, Any]]
+    build: Callable[[list[str], int], Fields]
+    read: Callable[[Answer, list[str]], Mapping[str, Result | KafkaError]]
     first_batched: int = 0
     min_version: int = 0
     max_version: int = NEVER
@@ -76,11 +79,11 @@ def without_coordinator(admin: AdminClient, kind: int) -> dict[int, KafkaError]:
 
 def one_key_each(
     api_key: int,
-    build: Callable[[str, int], Mapping[str, Any]],
-    read: Callable[[Answer, str], Any],
+    build: Callable[[str, int], Fields],
+    read: Callable[[Answer, str], R | KafkaError],
     min_version: int = 0,
     max_version: int = NEVER,
-) -> CoordinatorRequest:
+) -> CoordinatorRequest[R]:
     """A request of an API that takes a single key; `read` gives its result or error."""
     return CoordinatorRequest(
         api_key,
@@ -95,18 +98,18 @@ def one_key_each(
 def ask_coordinators(
     admin: AdminClient,
     keys: Iterable[str],
-    request: CoordinatorRequest,
+    request: CoordinatorRequest[R],
     kind: int = GROUP,
     timeout_ms: int | None = None,
-) -> Fields:
+) -> dict[str, R | KafkaError]:
     """A result or a KafkaError for every key. When nobody can be asked for coordinators, nothing is tried again."""
     found: dict[str, Coordinator] = {}
     final: set[KafkaError] = set()
     reasons: dict[str, KafkaError] = {}
 
-    def once(pending: list[str], deadline_ms: int) -> Fields:
+    def once(pending: list[str], deadline_ms: int) -> dict[str, R | KafkaError]:
         unknown = [key for key in pending if key not in found]
-        results: dict[str, Any] = {}
+        results: dict[str, R | KafkaError] = {}
         try:
             results.update(_look_up(admin, unknown, kind, found, deadline_ms))
         except KafkaError as error:
@@ -121,21 +124,24 @@ def ask_coordinators(
             if isinstance(result, KafkaError):
                 found.pop(key, None)
                 # What a broker said last tells more than that the time was over before the next answer.
-                results[key] = reasons[key] = reasons.get(key, result) if isinstance(result, Timeout) else result
+                reason = reasons.get(key, result) if isinstance(result, Timeout) else result
+                results[key] = reasons[key] = reason
                 if isinstance(result, Timeout):
-                    final.add(results[key])
+                    final.add(reason)
         return results
 
     may_move = admin.may_move()
     return admin.retry_items(keys, once, timeout_ms, lambda error: error not in final and may_move(error))
 
 
-def _look_up(admin: AdminClient, keys: list[str], kind: int, found: dict[str, Coordinator], deadline_ms: int) -> Fields:
+def _look_up(
+    admin: AdminClient, keys: list[str], kind: int, found: dict[str, Coordinator], deadline_ms: int
+) -> dict[str, KafkaError]:
     """Adds coordinators to `found`; gives the errors of the others. Raises KafkaError when nobody can be asked.
 
     Nodes that were not known become part of the cluster's view.
     """
-    errors: dict[str, Any] = {key: InvalidGroupId() for key in keys if kind == GROUP and not key}
+    errors: dict[str, KafkaError] = {key: InvalidGroupId() for key in keys if kind == GROUP and not key}
     wanted = [key for key in keys if key not in errors]
     if not wanted:
         return errors
@@ -180,12 +186,14 @@ def _single_key(key: str, kind: int, version: int) -> Fields:
     return {"key": key} if version == 0 else {"key": key, "key_type": kind}
 
 
-def _coordinator(found: Any) -> Coordinator | KafkaError:
+def _coordinator(found: Entity) -> Coordinator | KafkaError:
     error = error_of(found.error_code, getattr(found, "error_message", None))
     return error or Coordinator(found.node_id, found.host, found.port)
 
 
-def _ask(admin: AdminClient, nodes: Mapping[int, list[str]], request: CoordinatorRequest, deadline_ms: int) -> Fields:
+def _ask(
+    admin: AdminClient, nodes: Mapping[int, list[str]], request: CoordinatorRequest[R], deadline_ms: int
+) -> dict[str, R | KafkaError]:
     """The answers of all coordinators at the same time; those too old for many keys are asked again key by key."""
     if request.first_batched == _NOT_BATCHED:
         return _ask_single(admin, [(node, key) for node, keys in nodes.items() for key in keys], request, deadline_ms)
@@ -200,7 +208,7 @@ def _ask(admin: AdminClient, nodes: Mapping[int, list[str]], request: Coordinato
         )
         for node, keys in nodes.items()
     ]
-    results: dict[str, Any] = {}
+    results: dict[str, R | KafkaError] = {}
     too_old: list[tuple[int, str]] = []
     answers = admin.ask_all(questions, deadline_ms)
     for (node, keys), answer in zip(nodes.items(), answers, strict=True):
@@ -215,8 +223,8 @@ def _ask(admin: AdminClient, nodes: Mapping[int, list[str]], request: Coordinato
 
 
 def _ask_single(
-    admin: AdminClient, wanted: Sequence[tuple[int, str]], request: CoordinatorRequest, deadline_ms: int
-) -> Fields:
+    admin: AdminClient, wanted: Sequence[tuple[int, str]], request: CoordinatorRequest[R], deadline_ms: int
+) -> dict[str, R | KafkaError]:
     questions = [
         Question(
             node,
@@ -228,13 +236,13 @@ def _ask_single(
         )
         for node, key in wanted
     ]
-    results: dict[str, Any] = {}
+    results: dict[str, R | KafkaError] = {}
     for (_, key), answer in zip(wanted, admin.ask_all(questions, deadline_ms), strict=True):
         results.update(_read(request, answer, [key]))
     return results
 
 
-def _read(request: CoordinatorRequest, answer: Answer, keys: list[str]) -> Mapping[str, Any]:
+def _read(request: CoordinatorRequest[R], answer: Answer, keys: list[str]) -> Mapping[str, R | KafkaError]:
     if answer.error is not None:
         return dict.fromkeys(keys, answer.error)
     return request.read(answer, keys)

@@ -6,7 +6,7 @@ Brokers take these requests only from connections that were authenticated by som
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from kafkatools.core.admin.client import AdminClient, error_of
 from kafkatools.core.errors import KafkaError
@@ -92,7 +92,7 @@ def _principal(principal: str) -> dict[str, str]:
     return {"principal_type": kind, "principal_name": name}
 
 
-def _token(found: Any, renewers: tuple[str, ...]) -> DelegationToken:
+def _token(found: Entity, renewers: tuple[str, ...]) -> DelegationToken:
     owner = f"{found.principal_type}:{found.principal_name}"
     requester = owner
     if hasattr(found, "token_requester_principal_name"):

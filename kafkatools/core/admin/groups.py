@@ -7,8 +7,8 @@ as a classic one when it is none. `Stable`, `Empty` and the other states are Kaf
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Callable, Collection, Iterable, Sequence
+from typing import TYPE_CHECKING, NamedTuple
 
 from kafkatools.core.admin.client import AdminClient, error_of, may_help_again
 from kafkatools.core.admin.coordinators import (
@@ -23,7 +23,7 @@ from kafkatools.core.net.requests import Answer, Question
 from kafkatools.core.protocol.api_versions import ApiKey
 
 if TYPE_CHECKING:
-    from kafkatools.core.protocol.entities import Fields
+    from kafkatools.core.protocol.entities import Entity, Fields
 
 TopicPartition = tuple[str, int]
 
@@ -114,7 +114,7 @@ def list_groups(
 ) -> GroupListings:
     """Groups of all brokers; empty filters take all. Raises KafkaError when no broker can be asked for the brokers."""
 
-    def fields(version: int) -> Mapping[str, Any]:
+    def fields(version: int) -> Fields:
         wanted: Fields = {}
         if version >= _FIRST_LIST_WITH_STATES:
             wanted["states_filter"] = tuple(states)
@@ -124,7 +124,7 @@ def list_groups(
             wanted["types_filter"] = tuple(types)
         return wanted
 
-    def once(nodes: list[int], deadline_ms: int) -> dict[int, Any]:
+    def once(nodes: list[int], deadline_ms: int) -> dict[int, Sequence[Entity] | KafkaError]:
         answers = admin.ask_all([Question(node, ApiKey.LIST_GROUPS, fields) for node in nodes], deadline_ms)
         return {
             node: answer.error or error_of(answer.entity.error_code) or answer.entity.groups
@@ -146,7 +146,7 @@ def list_groups(
     return GroupListings(list(found.values()), errors, has_answers)
 
 
-def _listing(group: Any) -> GroupListing:
+def _listing(group: Entity) -> GroupListing:
     kind = getattr(group, "group_type", None)
     return GroupListing(
         group.group_id,
@@ -175,7 +175,7 @@ def describe_groups(
     return {key: _described(admin, key, found[key]) for key in wanted}
 
 
-def _described(admin: AdminClient, group_id: str, found: Any) -> GroupDescription:
+def _described(admin: AdminClient, group_id: str, found: GroupDescription | KafkaError) -> GroupDescription:
     if isinstance(found, KafkaError):
         return GroupDescription(group_id, UNKNOWN, UNKNOWN, "", (), _NO_COORDINATOR, error=found)
     description: GroupDescription = found
@@ -186,7 +186,7 @@ def _described(admin: AdminClient, group_id: str, found: Any) -> GroupDescriptio
 
 
 def _reader(
-    read: Callable[[Any, int], GroupDescription],
+    read: Callable[[Entity, int], GroupDescription],
 ) -> Callable[[Answer, list[str]], dict[str, GroupDescription | KafkaError]]:
     """Reads an answer whose groups each have an error of their own."""
 
@@ -199,7 +199,7 @@ def _reader(
     return read_groups
 
 
-def _consumer_group(group: Any, node: int) -> GroupDescription:
+def _consumer_group(group: Entity, node: int) -> GroupDescription:
     return GroupDescription(
         group.group_id,
         CONSUMER,
@@ -212,7 +212,7 @@ def _consumer_group(group: Any, node: int) -> GroupDescription:
     )
 
 
-def _consumer_member(member: Any) -> MemberDescription:
+def _consumer_member(member: Entity) -> MemberDescription:
     kind = getattr(member, "member_type", -1)
     return MemberDescription(
         member.member_id,
@@ -227,7 +227,7 @@ def _consumer_member(member: Any) -> MemberDescription:
     )
 
 
-def _partitions(assignment: Any) -> tuple[TopicPartition, ...]:
+def _partitions(assignment: Entity) -> tuple[TopicPartition, ...]:
     return tuple((topic.topic_name, index) for topic in assignment.topic_partitions for index in topic.partitions)
 
 
@@ -240,7 +240,7 @@ def describe_share_groups(
     return {key: _described(admin, key, found[key]) for key in wanted}
 
 
-def _share_group(group: Any, node: int) -> GroupDescription:
+def _share_group(group: Entity, node: int) -> GroupDescription:
     members = tuple(
         MemberDescription(
             member.member_id,
@@ -270,7 +270,7 @@ def _read_classic_groups(answer: Answer, keys: list[str]) -> dict[str, GroupDesc
     return {group.group_id: _classic_group(group, answer) for group in answer.entity.groups}
 
 
-def _classic_group(group: Any, answer: Answer) -> GroupDescription | KafkaError:
+def _classic_group(group: Entity, answer: Answer) -> GroupDescription | KafkaError:
     error = error_of(group.error_code, getattr(group, "error_message", None))
     if error is not None:
         return error
@@ -286,7 +286,7 @@ def _classic_group(group: Any, answer: Answer) -> GroupDescription | KafkaError:
     return GroupDescription(group.group_id, CLASSIC, group.group_state, group.protocol_data, members, coordinator)
 
 
-def _classic_member(member: Any) -> MemberDescription:
+def _classic_member(member: Entity) -> MemberDescription:
     return MemberDescription(
         member.member_id,
         getattr(member, "group_instance_id", None),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
 from kafkatools.core.admin.client import AdminClient, error_of
 from kafkatools.core.errors import KafkaError, LeaderNotAvailable, UnknownTopicOrPartition
@@ -11,17 +11,19 @@ from kafkatools.core.net.requests import Question
 from kafkatools.core.protocol.api_versions import NEVER
 
 if TYPE_CHECKING:
-    from kafkatools.core.protocol.entities import Entity
+    from kafkatools.core.protocol.entities import Entity, Fields
 
 TopicPartition = tuple[str, int]
+R = TypeVar("R")
+Result = TypeVar("Result", covariant=True)
 
 
-class LeaderRequest(NamedTuple):
+class LeaderRequest(NamedTuple, Generic[Result]):
     """How the request for some partitions of one leader is made, and its answer read: a result or an error for each."""
 
     api_key: int
-    build: Callable[[list[TopicPartition], int], Mapping[str, Any]]
-    read: Callable[[Any], Mapping[TopicPartition, Any]]
+    build: Callable[[list[TopicPartition], int], Fields]
+    read: Callable[[Entity], Mapping[TopicPartition, Result | KafkaError]]
     min_version: int = 0
     max_version: int = NEVER
 
@@ -29,17 +31,17 @@ class LeaderRequest(NamedTuple):
 def ask_leaders(
     admin: AdminClient,
     partitions: Iterable[TopicPartition],
-    request: LeaderRequest,
+    request: LeaderRequest[R],
     timeout_ms: int | None = None,
     leaderless_ms: int | None = None,
-) -> dict[TopicPartition, Any]:
+) -> dict[TopicPartition, R | KafkaError]:
     """A result or a KafkaError for every partition; leaders are looked up anew for those that are tried again.
 
     A partition that does not exist is an error at once, not one to wait for. `leaderless_ms`: how long to wait for the
     election of a leader, if shorter than request.timeout.ms.
     """
 
-    def once(items: list[TopicPartition], deadline_ms: int) -> dict[TopicPartition, Any]:
+    def once(items: list[TopicPartition], deadline_ms: int) -> dict[TopicPartition, R | KafkaError]:
         return _once(admin, items, request, deadline_ms)
 
     return admin.retry_items(partitions, once, timeout_ms, admin.may_move(leaderless_ms))
@@ -52,9 +54,10 @@ class NoSuchPartition(UnknownTopicOrPartition):
 
 
 def _once(
-    admin: AdminClient, partitions: list[TopicPartition], request: LeaderRequest, deadline_ms: int
-) -> dict[TopicPartition, Any]:
-    leaders, results = _find_leaders(admin, partitions, deadline_ms)
+    admin: AdminClient, partitions: list[TopicPartition], request: LeaderRequest[R], deadline_ms: int
+) -> dict[TopicPartition, R | KafkaError]:
+    leaders, errors = _find_leaders(admin, partitions, deadline_ms)
+    results: dict[TopicPartition, R | KafkaError] = {**errors}
     groups: dict[int, list[TopicPartition]] = {}
     for partition, leader in leaders.items():
         groups.setdefault(leader, []).append(partition)
@@ -74,12 +77,12 @@ def _once(
 
 def _find_leaders(
     admin: AdminClient, partitions: list[TopicPartition], deadline_ms: int
-) -> tuple[dict[TopicPartition, int], dict[TopicPartition, Any]]:
+) -> tuple[dict[TopicPartition, int], dict[TopicPartition, KafkaError]]:
     """The leaders of partitions, and an error for those that have none."""
     response = admin.metadata_of(sorted({topic for topic, _ in partitions}), deadline_ms)
     topics = {topic.name: _leaders(topic) for topic in response.topics}
     leaders: dict[TopicPartition, int] = {}
-    errors: dict[TopicPartition, Any] = {}
+    errors: dict[TopicPartition, KafkaError] = {}
     for name, index in partitions:
         found = topics.get(name, {})
         if isinstance(found, KafkaError):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from kafkatools.core.admin.client import AdminClient, error_of, may_help_again
 from kafkatools.core.errors import KafkaError
@@ -52,7 +52,7 @@ def read_log_dirs(entity: Entity) -> tuple[LogDir, ...] | KafkaError:
     return error or tuple(_log_dir(result) for result in entity.results)
 
 
-def _log_dir(result: Any) -> LogDir:
+def _log_dir(result: Entity) -> LogDir:
     replicas = tuple(
         ReplicaInfo(topic.name, part.partition_index, part.partition_size, part.offset_lag, part.is_future_key)
         for topic in result.topics

@@ -7,7 +7,7 @@ features.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
 
 from kafkatools.core.admin import (
     cluster,
@@ -27,6 +27,7 @@ from kafkatools.core.errors import ElectionNotNeeded
 from kafkatools.core.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
+    from kafkatools.core.admin.client import AdminClient
     from kafkatools.core.admin.features import Features
     from kafkatools.core.admin.log_dirs import LogDir
     from kafkatools.core.admin.quotas import EntityQuotas
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from kafkatools.core.admin.share_groups import ShareOffset
 
 R = TypeVar("R")
+Arguments = ParamSpec("Arguments")
 P = TypeVar("P", bound=tuple[str, int])
 _ELECTIONS = {"preferred": elections.PREFERRED, "unclean": elections.UNCLEAN}
 
@@ -41,7 +43,12 @@ _ELECTIONS = {"preferred": elections.PREFERRED, "unclean": elections.UNCLEAN}
 class ClusterOperations:
     """Methods over `_ask`, which the class that takes them in has."""
 
-    def _ask(self, function: Callable[..., R], *args: Any, **options: Any) -> R:
+    def _ask(
+        self,
+        function: Callable[Concatenate[AdminClient, Arguments], R],
+        *args: Arguments.args,
+        **options: Arguments.kwargs,
+    ) -> R:
         raise TypeError(f"{type(self).__name__} asks nobody")
 
     # -- replicas and leaders --
@@ -111,7 +118,9 @@ class ClusterOperations:
     def alter_share_group_offsets(self, group_id: str, new: Mapping[P, int | None]) -> None:
         """Sets where a share group without members begins, and makes it when it is not there; None: as before its first
         fetch. NonEmptyGroup, UnknownTopicOrPartition."""
-        wanted = {TopicPartition(*part): share_groups.NO_START if at is None else at for part, at in new.items()}
+        wanted: dict[tuple[str, int], int] = {
+            TopicPartition(*part): share_groups.NO_START if at is None else at for part, at in new.items()
+        }
         results.settle_altered(self._ask(share_groups.alter_share_group_offsets, group_id, wanted), wanted)
 
     def delete_share_group_offsets(self, group_id: str, topics: str | Iterable[str]) -> None:

@@ -16,7 +16,7 @@ A transaction that was aborted by its timeout answers a commit with INVALID_TXN_
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kafkatools.core.admin.client import AdminClient, error_of
 from kafkatools.core.admin.coordinators import TRANSACTION, ask_coordinators, one_key_each
@@ -54,5 +54,5 @@ def end_transactions(
     return errors
 
 
-def _read(answer: Answer, key: str) -> Any:
+def _read(answer: Answer, key: str) -> str | KafkaError:
     return error_of(answer.entity.error_code) or "done"

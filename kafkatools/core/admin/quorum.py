@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from kafkatools.core.admin.client import AdminClient, error_of
 from kafkatools.core.errors import KafkaError
 from kafkatools.core.protocol.api_versions import ApiKey
 
 if TYPE_CHECKING:
-    from kafkatools.core.protocol.entities import Entity
+    from kafkatools.core.protocol.entities import Entity, Fields
 
 _METADATA_TOPIC = "__cluster_metadata"
 QUORUM_FIELDS = {"topics": [{"topic_name": _METADATA_TOPIC, "partitions": [{"partition_index": 0}]}]}
@@ -72,11 +72,11 @@ def _result(found: MetadataQuorum | KafkaError) -> MetadataQuorum:
     return found
 
 
-def _error(part: Any) -> KafkaError | None:
+def _error(part: Entity) -> KafkaError | None:
     return error_of(part.error_code, getattr(part, "error_message", None) or None)
 
 
-def _quorum(partition: Any, response: Entity) -> MetadataQuorum:
+def _quorum(partition: Entity, response: Entity) -> MetadataQuorum:
     endpoints = {
         node.node_id: tuple(Endpoint(each.name, each.host, each.port) for each in node.listeners)
         for node in getattr(response, "nodes", ())
@@ -91,7 +91,7 @@ def _quorum(partition: Any, response: Entity) -> MetadataQuorum:
     )
 
 
-def _replicas(states: Sequence[Any]) -> tuple[QuorumReplica, ...]:
+def _replicas(states: Sequence[Entity]) -> tuple[QuorumReplica, ...]:
     return tuple(
         QuorumReplica(
             state.replica_id,
@@ -124,7 +124,7 @@ def remove_raft_voter(admin: AdminClient, voter_id: int, directory_id: uuid.UUID
     _change(admin, ApiKey.REMOVE_RAFT_VOTER, fields)
 
 
-def _change(admin: AdminClient, api_key: int, fields: Mapping[str, Any]) -> None:
+def _change(admin: AdminClient, api_key: int, fields: Fields) -> None:
     def once(items: list[str], deadline_ms: int) -> dict[str, KafkaError | bool]:
         return {items[0]: _error(admin.ask_controller(api_key, fields, deadline_ms)) or True}
 

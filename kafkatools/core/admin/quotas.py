@@ -6,11 +6,14 @@ An entity is a mapping of a kind of client (USER, CLIENT_ID, IP) to its name; No
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from kafkatools.core.admin.client import AdminClient, error_of
 from kafkatools.core.errors import KafkaError
 from kafkatools.core.protocol.api_versions import ApiKey
+
+if TYPE_CHECKING:
+    from kafkatools.core.protocol import entities
 
 USER = "user"
 CLIENT_ID = "client-id"
@@ -62,11 +65,11 @@ def _match_type(name: str | None) -> int:
     return _EXACT if name else _DEFAULT
 
 
-def _error(response: Any) -> KafkaError | None:
+def _error(response: entities.Entity) -> KafkaError | None:
     return error_of(response.error_code, response.error_message)
 
 
-def _entity(entry: Any) -> Entity:
+def _entity(entry: entities.Entity) -> Entity:
     return tuple((part.entity_type, part.entity_name) for part in entry.entity)
 
 

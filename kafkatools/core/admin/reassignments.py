@@ -8,7 +8,7 @@ sync. A move between directories is the broker's own. Throttles: `replication_th
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from kafkatools.core.admin.client import AdminClient, error_of, may_help_again
 from kafkatools.core.admin.topics import PartitionDescription, describe_topics
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from kafkatools.core.protocol.entities import Entity, Fields
 
 TopicPartition = tuple[str, int]
+R = TypeVar("R")
 
 
 class PartitionReassignment(NamedTuple):
@@ -224,12 +225,15 @@ def replica_log_dirs(admin: AdminClient, replicas: Collection[Replica]) -> dict[
 
 
 def _of_live_brokers(
-    admin: AdminClient, replicas: Iterable[Replica], once: Any, may_retry: Callable[[KafkaError], bool]
-) -> dict[Replica, Any]:
+    admin: AdminClient,
+    replicas: Iterable[Replica],
+    once: Callable[[list[Replica], int], Mapping[Replica, R | KafkaError]],
+    may_retry: Callable[[KafkaError], bool],
+) -> dict[Replica, R | KafkaError]:
     """Ask those brokers that there are; a replica of another one has an error that says so."""
     live = set(admin.brokers())
     asked = [replica for replica in replicas if replica.broker in live]
-    found: dict[Replica, Any] = {
+    found: dict[Replica, R | KafkaError] = {
         replica: BrokerNotAvailable(f"Broker {replica.broker} is not there")
         for replica in replicas
         if replica.broker not in live

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Hashable, Mapping
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from kafkatools.core.errors import KafkaError, PartialFailure
 
@@ -12,29 +12,31 @@ if TYPE_CHECKING:
 
 K = TypeVar("K", bound=Hashable)
 T = TypeVar("T")
+V = TypeVar("V")
 
 
-def settled(found: Mapping[K, Any]) -> dict[K, Any]:
+def settled(found: Mapping[K, V | KafkaError]) -> dict[K, V]:
     """The results by item, when there is no error among them: neither in place of a result nor in its `error`.
 
     Raises the error of the only item, or PartialFailure.
     """
     errors = {item: error for item, result in found.items() if (error := _error(result)) is not None}
+    good = {item: result for item, result in found.items() if not isinstance(result, KafkaError) and item not in errors}
     if not errors:
-        return dict(found)
+        return good
     if len(found) == 1:
         raise next(iter(errors.values()))
-    raise _failure({item: result for item, result in found.items() if item not in errors}, errors, len(found))
+    raise _failure(good, errors, len(found))
 
 
-def complete(result: T, errors: Mapping[Any, KafkaError]) -> T:
+def complete(result: T, errors: Mapping[K, KafkaError]) -> T:
     """A result, when it is all there is. Raises PartialFailure with it when something could not be told."""
     if not errors:
         return result
     raise _failure(result, errors, None)
 
 
-def settle_altered(found: AlteredOffsets, wanted: Collection[Any]) -> None:
+def settle_altered(found: AlteredOffsets, wanted: Collection[tuple[str, int]]) -> None:
     """Nothing, when all offsets were changed. Raises the error of the group or of the only partition, else
     PartialFailure."""
     if found.error is not None:
@@ -42,12 +44,12 @@ def settle_altered(found: AlteredOffsets, wanted: Collection[Any]) -> None:
     settled({part: found.errors.get(part) for part in wanted})
 
 
-def _error(result: Any) -> KafkaError | None:
+def _error(result: object) -> KafkaError | None:
     error = result if isinstance(result, KafkaError) else getattr(result, "error", None)
     return error if isinstance(error, KafkaError) else None
 
 
-def _failure(result: Any, errors: Mapping[Any, KafkaError], count: int | None) -> PartialFailure:
+def _failure(result: object, errors: Mapping[K, KafkaError], count: int | None) -> PartialFailure:
     item, error = next(iter(errors.items()))
     of_all = "" if count is None else f" of {count}"
     name = "-".join(map(str, item)) if isinstance(item, tuple) else item

@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import secrets
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from kafkatools.core.admin.client import AdminClient, error_of
 from kafkatools.core.errors import KafkaError, ResourceNotFound
@@ -53,7 +53,7 @@ def _error(response: Entity) -> KafkaError | None:
     return error_of(response.error_code, response.error_message)
 
 
-def _credentials(result: Any) -> ScramCredentials:
+def _credentials(result: Entity) -> ScramCredentials:
     infos = sorted((int(info.mechanism), int(info.iterations)) for info in result.credential_infos)
     iterations = {_NAMES.get(mechanism, "UNKNOWN"): count for mechanism, count in infos}
     return ScramCredentials(result.user, iterations, _error(result))

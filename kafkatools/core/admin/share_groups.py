@@ -5,7 +5,7 @@ deleteShareGroupOffsets; KIP-932, KIP-1226). Describing and deleting the groups 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from kafkatools.core.admin.client import AdminClient, error_of
 from kafkatools.core.admin.coordinators import ask_coordinators, one_key_each
@@ -15,7 +15,7 @@ from kafkatools.core.net.requests import Answer
 from kafkatools.core.protocol.api_versions import ApiKey
 
 if TYPE_CHECKING:
-    from kafkatools.core.protocol.entities import Fields
+    from kafkatools.core.protocol.entities import Entity, Fields
 
 TopicPartition = tuple[str, int]
 NO_START = -1
@@ -64,7 +64,7 @@ def list_share_group_offsets(
     return {key: ShareOffsets({}, {}, one) if isinstance(one, KafkaError) else one for key, one in found.items()}
 
 
-def read_offsets(group: Any) -> ShareOffsets:
+def read_offsets(group: Entity) -> ShareOffsets:
     """A group of a DescribeShareGroupOffsets answer that has no error."""
     offsets: dict[TopicPartition, ShareOffset] = {}
     errors: dict[TopicPartition, KafkaError] = {}

@@ -8,7 +8,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Mapping, Sequence
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from kafkatools.core.admin.client import AdminClient, error_of
 from kafkatools.core.admin.leaders import LeaderRequest, ask_leaders
@@ -24,7 +24,7 @@ from kafkatools.core.protocol.api_versions import ApiKey
 from kafkatools.core.protocol.uuids import uuid_from_text, uuid_text
 
 if TYPE_CHECKING:
-    from kafkatools.core.protocol.entities import Fields
+    from kafkatools.core.protocol.entities import Entity, Fields
 
 TopicPartition = tuple[str, int]
 
@@ -159,7 +159,7 @@ def describe_all_topics(
         return _described(_describe_by_metadata(admin, None, admin.deadline_ms()))
 
 
-def _described(results: Mapping[str, Any]) -> dict[str, TopicDescription]:
+def _described(results: Mapping[str, TopicDescription | KafkaError]) -> dict[str, TopicDescription]:
     return {
         name: TopicDescription(name, None, False, (), result) if isinstance(result, KafkaError) else result
         for name, result in results.items()
@@ -173,7 +173,7 @@ def _describe_by_metadata(
     return {topic.name: error_of(topic.error_code) or from_metadata(topic) for topic in response.topics}
 
 
-def from_metadata(topic: Any) -> TopicDescription:
+def from_metadata(topic: Entity) -> TopicDescription:
     """A topic of a Metadata answer that has no error."""
     partitions = tuple(
         PartitionDescription(
@@ -197,7 +197,7 @@ def _describe_in_pages(
     there is no cursor left."""
     deadline_ms = admin.deadline_ms()
     left = sorted(names or ())
-    cursor: Any = None
+    cursor: Fields | None = None
     found: dict[str, TopicDescription] = {}
     while left or names is None:
         fields = {
@@ -220,7 +220,7 @@ def _unanswered(name: str) -> TopicDescription:
     return TopicDescription(name, None, False, (), RequestTimedOut(f"The answer says nothing of topic {name}"))
 
 
-def add_page(found: dict[str, TopicDescription], topic: Any) -> None:
+def add_page(found: dict[str, TopicDescription], topic: Entity) -> None:
     """Takes in a topic of a DescribeTopicPartitions answer; what a page before had of it stays."""
     error = error_of(topic.error_code)
     partitions = list(map(PartitionDescription._make, map(_DESCRIBED, topic.partitions)))
@@ -245,7 +245,10 @@ def _describe_by_id(admin: AdminClient, ids: Sequence[str]) -> dict[str, TopicDe
     for text in ids:
         topic = found.get(text)
         error = UnknownTopicId() if topic is None else error_of(topic.error_code)
-        described[text] = TopicDescription("", text, False, (), error) if error else from_metadata(topic)
+        if topic is None or error is not None:
+            described[text] = TopicDescription("", text, False, (), error)
+        else:
+            described[text] = from_metadata(topic)
     return described
 
 
@@ -296,7 +299,7 @@ def _creatable(topic: NewTopic) -> Fields:
     }
 
 
-def _created(topic: Any) -> CreatedTopic:
+def _created(topic: Entity) -> CreatedTopic:
     return CreatedTopic(
         topic.name,
         None,
@@ -306,7 +309,7 @@ def _created(topic: Any) -> CreatedTopic:
     )
 
 
-def _failure(result: Any, retry_on_quota_violation: bool = True) -> KafkaError | None:
+def _failure(result: Entity, retry_on_quota_violation: bool = True) -> KafkaError | None:
     """The error of an item; one that is not to be tried again is wrapped up as final by its class."""
     error = error_of(result.error_code, getattr(result, "error_message", None))
     if isinstance(error, ThrottlingQuotaExceeded) and not retry_on_quota_violation:
@@ -336,7 +339,7 @@ def delete_topics(admin: AdminClient, names: Sequence[str], *, timeout_ms: int |
     return _outcomes(admin.retry_items(names, once, timeout_ms))
 
 
-def _outcomes(results: Mapping[str, Any]) -> dict[str, Outcome]:
+def _outcomes(results: Mapping[str, Outcome | KafkaError]) -> dict[str, Outcome]:
     return {name: Outcome(result) if isinstance(result, KafkaError) else result for name, result in results.items()}
 
 
@@ -383,7 +386,7 @@ def delete_records(
             "timeout": min(left_ms, admin.config.request_timeout_ms),
         }
 
-    def read(entity: Any) -> dict[TopicPartition, DeletedRecords | KafkaError]:
+    def read(entity: Entity) -> dict[TopicPartition, DeletedRecords | KafkaError]:
         return {
             (topic.name, part.partition_index): error_of(part.error_code) or DeletedRecords(part.low_watermark, None)
             for topic in entity.topics

@@ -7,7 +7,7 @@ A transaction hangs when a partition holds it open for longer than any may last 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from kafkatools.core.admin.client import AdminClient, error_of, may_help_again
 from kafkatools.core.admin.coordinators import (
@@ -109,7 +109,7 @@ def list_transactions(
             raise UnsupportedVersion("The broker is too old to filter transactions by a pattern")
         return wanted
 
-    def once(nodes: list[int], deadline_ms: int) -> dict[int, Any]:
+    def once(nodes: list[int], deadline_ms: int) -> dict[int, list[TransactionListing] | KafkaError]:
         questions = [Question(node, ApiKey.LIST_TRANSACTIONS, fields) for node in nodes]
         answers = admin.ask_all(questions, deadline_ms)
         return {node: _listed(node, answer) for node, answer in zip(nodes, answers, strict=True)}
@@ -150,7 +150,7 @@ def _read_descriptions(answer: Answer, keys: list[str]) -> dict[str, Transaction
     }
 
 
-def _description(found: Any, node: int) -> TransactionDescription:
+def _description(found: Entity, node: int) -> TransactionDescription:
     start_ms = found.transaction_start_time
     return TransactionDescription(
         found.transactional_id,
@@ -221,7 +221,7 @@ def abort_transaction(
         "topics": [{"name": topic, "partition_indexes": (index,)}],
     }
 
-    def read(entity: Entity) -> dict[TopicPartition, Any]:
+    def read(entity: Entity) -> dict[TopicPartition, str | KafkaError]:
         return {
             (found.name, part.partition_index): error_of(part.error_code) or "written"
             for one in entity.markers
@@ -246,7 +246,7 @@ def force_terminate(admin: AdminClient, transactional_id: str) -> KafkaError | N
     def build(key: str, version: int) -> Fields:
         return {"transactional_id": key, "transaction_timeout": admin.config.request_timeout_ms}
 
-    def read(answer: Answer, key: str) -> Any:
+    def read(answer: Answer, key: str) -> str | KafkaError:
         return error_of(answer.entity.error_code) or "fenced"
 
     request = one_key_each(ApiKey.INIT_PRODUCER_ID, build, read)
