@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from kafkatools.core.topic_partition import numbers_by_topic
 from kafkatools.tools.groups.times import duration_text
 
 if TYPE_CHECKING:
@@ -58,9 +59,7 @@ def _times(row: PartitionRow, extra: Sequence[str]) -> tuple[str, ...]:
 
 def assignment_text(partitions: Iterable[tuple[str, int]]) -> str:
     """`orders:0,1;pay:0`, or `-` for none."""
-    topics: dict[str, list[int]] = {}
-    for topic, partition in sorted(partitions):
-        topics.setdefault(topic, []).append(partition)
+    topics = numbers_by_topic(sorted(partitions))
     return ";".join(sorted(f"{topic}:{','.join(map(str, each))}" for topic, each in topics.items())) or MISSING
 
 

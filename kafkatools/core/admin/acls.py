@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from kafkatools.core.admin.client import AdminClient, error_of
+from kafkatools.core.admin.results import filled, refusals
 from kafkatools.core.errors import KafkaError
 from kafkatools.core.protocol.api_versions import ApiKey
 
@@ -141,7 +142,7 @@ def create_acls(admin: AdminClient, acls: Iterable[Acl]) -> dict[Acl, KafkaError
         return {acl: _error(result) or True for acl, result in zip(items, response.results, strict=False)}
 
     outcomes = admin.retry_items(acls, once)
-    return {acl: outcome if isinstance(outcome, KafkaError) else None for acl, outcome in outcomes.items()}
+    return refusals(outcomes)
 
 
 def delete_acls(admin: AdminClient, filters: Iterable[AclFilter]) -> dict[AclFilter, DeletedAcls]:
@@ -153,11 +154,7 @@ def delete_acls(admin: AdminClient, filters: Iterable[AclFilter]) -> dict[AclFil
         found = zip(items, response.filter_results, strict=False)
         return {each: _error(result) or _deleted(result) for each, result in found}
 
-    outcomes = admin.retry_items(filters, once)
-    return {
-        each: DeletedAcls([], {}, outcome) if isinstance(outcome, KafkaError) else outcome
-        for each, outcome in outcomes.items()
-    }
+    return filled(admin.retry_items(filters, once), lambda error: DeletedAcls([], {}, error))
 
 
 def _deleted(result: Entity) -> DeletedAcls:

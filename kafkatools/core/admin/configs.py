@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from kafkatools.core.admin.client import AdminClient, error_of
+from kafkatools.core.admin.results import filled, refusals
 from kafkatools.core.errors import KafkaError
 from kafkatools.core.net.requests import Question
 from kafkatools.core.protocol.api_versions import ApiKey
@@ -143,9 +144,7 @@ def describe_configs(
         return dict.fromkeys(items, answer.error) if answer.error is not None else _read_described(answer.entity)
 
     results = admin.retry_items(resources, once)
-    return {
-        key: ResourceConfig((), found) if isinstance(found, KafkaError) else found for key, found in results.items()
-    }
+    return filled(results, lambda error: ResourceConfig((), error))
 
 
 def _ask(
@@ -211,7 +210,7 @@ def incremental_alter_configs(
         return _ask(admin, ApiKey.INCREMENTAL_ALTER_CONFIGS, items, fields, _read_altered, deadline_ms)
 
     results = admin.retry_items(changes, once, timeout_ms)
-    return {key: found if isinstance(found, KafkaError) else None for key, found in results.items()}
+    return refusals(results)
 
 
 def _alterable(resource: Resource, changes: Sequence[ConfigChange]) -> Fields:

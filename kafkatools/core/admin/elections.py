@@ -9,6 +9,7 @@ from kafkatools.core.admin.client import AdminClient, error_of
 from kafkatools.core.admin.leaders import TopicPartition
 from kafkatools.core.errors import KafkaError, UnsupportedVersion
 from kafkatools.core.protocol.api_versions import ApiKey
+from kafkatools.core.topic_partition import topic_fields
 
 if TYPE_CHECKING:
     from kafkatools.core.protocol.entities import Entity, Fields
@@ -21,10 +22,7 @@ def elect_leaders(
     admin: AdminClient, election_type: int, partitions: Sequence[TopicPartition] | None
 ) -> dict[TopicPartition, KafkaError | None]:
     """Hold elections for partitions (None: all); of all only those that had one. Raises KafkaError."""
-    topics: dict[str, list[int]] = {}
-    for topic, partition in partitions or ():
-        topics.setdefault(topic, []).append(partition)
-    wanted = [{"topic": topic, "partitions": tuple(numbers)} for topic, numbers in topics.items()]
+    wanted = topic_fields(((key, key[1]) for key in partitions or ()), "topic")
 
     def fields(version: int) -> Fields:
         common = {"topic_partitions": None if partitions is None else wanted}

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from kafkatools.core.admin.client import AdminClient, error_of
+from kafkatools.core.admin.results import refusals
 from kafkatools.core.errors import KafkaError, UnsupportedVersion
 from kafkatools.core.protocol.api_versions import ApiKey
 
@@ -77,4 +78,4 @@ def update_features(
         return outcomes
 
     found = admin.retry_items(levels, once)
-    return {name: outcome if isinstance(outcome, KafkaError) else None for name, outcome in found.items()}
+    return refusals(found)

@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kafkatools.core.admin.client import AdminClient, error_of
 from kafkatools.core.admin.coordinators import CoordinatorRequest, ask_coordinators, one_key_each
+from kafkatools.core.admin.results import filled
 from kafkatools.core.errors import KafkaError
 from kafkatools.core.group.metadata import OffsetAndMetadata
 from kafkatools.core.net.requests import Answer
 from kafkatools.core.protocol.api_versions import ApiKey
 from kafkatools.core.protocol.messages import decode, response_type
+from kafkatools.core.topic_partition import topic_fields
 
 if TYPE_CHECKING:
     from kafkatools.core.protocol.entities import Entity, Fields
@@ -56,10 +58,7 @@ def fetch_offsets(
         decode=False,
     )
     results = ask_coordinators(admin, group_ids, request, timeout_ms=timeout_ms)
-    return {
-        group_id: GroupOffsets({}, {}, found) if isinstance(found, KafkaError) else found
-        for group_id, found in results.items()
-    }
+    return filled(results, lambda error: GroupOffsets({}, {}, error))
 
 
 def read_offset_fetch(body: memoryview, version: int, group_id: str) -> dict[str, GroupOffsets | KafkaError]:
@@ -103,31 +102,22 @@ def alter_offsets(
     """Commit these offsets for groups without members (OffsetCommit as nobody: generation -1)."""
 
     def build(group_id: str, version: int) -> Fields:
-        topics: dict[str, list[Fields]] = {}
-        for (topic, partition), new in offsets[group_id].items():
-            entry: Fields = {
-                "partition_index": partition,
-                "committed_offset": new.offset,
-                "committed_metadata": new.metadata,
-            }
-            if version >= 6:
-                entry["committed_leader_epoch"] = new.leader_epoch
-            topics.setdefault(topic, []).append(entry)
-        generation = "generation_id_or_member_epoch"
+        def entry(partition: int, new: OffsetAndMetadata) -> Fields:
+            epoch = {"committed_leader_epoch": new.leader_epoch} if version >= 6 else {}
+            committed = {"committed_offset": new.offset, "committed_metadata": new.metadata}
+            return {"partition_index": partition, **committed, **epoch}
+
         return {
             "group_id": group_id,
-            generation: -1,
+            "generation_id_or_member_epoch": -1,
             "member_id": "",
-            "topics": [{"name": name, "partitions": entries} for name, entries in topics.items()],
+            "topics": topic_fields((key, entry(key[1], new)) for key, new in offsets[group_id].items()),
             **({"retention_time": -1} if version in (2, 3, 4) else {}),
         }
 
     request = one_key_each(ApiKey.OFFSET_COMMIT, build, _read_commit, max_version=_NEWEST_COMMIT)
     results = ask_coordinators(admin, offsets, request, timeout_ms=timeout_ms)
-    return {
-        group_id: AlteredOffsets({}, found) if isinstance(found, KafkaError) else found
-        for group_id, found in results.items()
-    }
+    return filled(results, lambda error: AlteredOffsets({}, error))
 
 
 def _read_commit(answer: Answer, group_id: str) -> AlteredOffsets | KafkaError:
@@ -164,13 +154,7 @@ def delete_offsets(
     admin: AdminClient, group_id: str, partitions: Iterable[TopicPartition], timeout_ms: int | None = None
 ) -> AlteredOffsets:
     """Forget a group's offsets of partitions; those whose topic the group reads now are refused (OffsetDelete)."""
-    topics: dict[str, list[dict[str, int]]] = {}
-    for topic, partition in partitions:
-        topics.setdefault(topic, []).append({"partition_index": partition})
-    fields = {
-        "group_id": group_id,
-        "topics": [{"name": name, "partitions": entries} for name, entries in topics.items()],
-    }
+    fields = {"group_id": group_id, "topics": topic_fields((key, {"partition_index": key[1]}) for key in partitions)}
 
     def read(answer: Answer, group_id: str) -> AlteredOffsets | KafkaError:
         found = answer.entity

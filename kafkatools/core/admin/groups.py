@@ -18,6 +18,7 @@ from kafkatools.core.admin.coordinators import (
     ask_coordinators,
     without_coordinator,
 )
+from kafkatools.core.admin.results import refusals
 from kafkatools.core.errors import DecodeError, GroupIdNotFound, KafkaError, UnsupportedVersion
 from kafkatools.core.net.requests import Answer, Question
 from kafkatools.core.protocol.api_versions import ApiKey
@@ -327,7 +328,7 @@ def delete_groups(
 
     request = CoordinatorRequest(ApiKey.DELETE_GROUPS, lambda keys, version: {"groups_names": tuple(keys)}, read)
     results = ask_coordinators(admin, group_ids, request, timeout_ms=timeout_ms)
-    return {group_id: found if isinstance(found, KafkaError) else None for group_id, found in results.items()}
+    return refusals(results)
 
 
 class Done(NamedTuple):

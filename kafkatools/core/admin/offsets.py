@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kafkatools.core.admin.client import AdminClient, error_of
 from kafkatools.core.admin.leaders import LeaderRequest, TopicPartition, ask_leaders
+from kafkatools.core.admin.results import filled
 from kafkatools.core.errors import KafkaError
 from kafkatools.core.protocol.api_versions import ApiKey
+from kafkatools.core.topic_partition import topic_fields
 
 if TYPE_CHECKING:
     from kafkatools.core.protocol.entities import Entity, Fields
@@ -50,15 +52,8 @@ def list_offsets(
         min_version = max(min_version, 2)
 
     def build(partitions: list[TopicPartition], left_ms: int) -> Fields:
-        topics: dict[str, list[dict[str, int]]] = {}
-        for topic, partition in partitions:
-            entry = {"partition_index": partition, "timestamp": timestamps[topic, partition]}
-            topics.setdefault(topic, []).append(entry)
-        return {
-            "replica_id": -1,
-            "isolation_level": isolation_level,
-            "topics": [{"name": name, "partitions": parts} for name, parts in topics.items()],
-        }
+        entries = ((key, {"partition_index": key[1], "timestamp": timestamps[key]}) for key in partitions)
+        return {"replica_id": -1, "isolation_level": isolation_level, "topics": topic_fields(entries)}
 
     def read(entity: Entity) -> dict[TopicPartition, PartitionOffset | KafkaError]:
         return {
@@ -70,7 +65,4 @@ def list_offsets(
 
     request = LeaderRequest(ApiKey.LIST_OFFSETS, build, read, min_version)
     results = ask_leaders(admin, timestamps, request, timeout_ms, leaderless_ms)
-    return {
-        key: PartitionOffset(-1, error=found) if isinstance(found, KafkaError) else found
-        for key, found in results.items()
-    }
+    return filled(results, lambda error: PartitionOffset(-1, error=error))

@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from kafkatools.core.admin.client import AdminClient, error_of, may_help_again
+from kafkatools.core.admin.results import refusals
 from kafkatools.core.admin.topics import PartitionDescription, describe_topics
 from kafkatools.core.errors import (
     BrokerNotAvailable,
@@ -21,6 +22,7 @@ from kafkatools.core.errors import (
 )
 from kafkatools.core.net.requests import Question
 from kafkatools.core.protocol.api_versions import ApiKey
+from kafkatools.core.topic_partition import numbers_by_topic
 
 if TYPE_CHECKING:
     from kafkatools.core.protocol.entities import Entity, Fields
@@ -77,7 +79,9 @@ def active_reassignments(
     """What is being moved, of some partitions or of all, for those who decide by it. Raises KafkaError."""
     topics: list[Fields] | None = None
     if partitions is not None:
-        topics = [{"name": name, "partition_indexes": tuple(found)} for name, found in _by_topic(partitions).items()]
+        topics = [
+            {"name": name, "partition_indexes": tuple(found)} for name, found in numbers_by_topic(partitions).items()
+        ]
     limit_ms = admin.timeout_ms if timeout_ms is None else timeout_ms
     fields = {"timeout": min(limit_ms, admin.config.request_timeout_ms), "topics": topics}
     response = admin.ask(ApiKey.LIST_PARTITION_REASSIGNMENTS, fields, check=_error, timeout_ms=limit_ms)
@@ -88,13 +92,6 @@ def active_reassignments(
         for topic in response.topics
         for part in topic.partitions
     }
-
-
-def _by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
-    found: dict[str, list[int]] = {}
-    for topic, partition in partitions:
-        found.setdefault(topic, []).append(partition)
-    return found
 
 
 def _error(response: Entity) -> KafkaError | None:
@@ -120,7 +117,7 @@ def alter_reassignments(
                 "name": name,
                 "partitions": [{"partition_index": index, "replicas": _ids(wanted[name, index])} for index in indexes],
             }
-            for name, indexes in _by_topic(items).items()
+            for name, indexes in numbers_by_topic(items).items()
         ]
         fields = {
             "timeout": min(admin.left_ms(deadline_ms), admin.config.request_timeout_ms),
@@ -135,7 +132,7 @@ def alter_reassignments(
         return _read_altered(response) if refusal is None else dict.fromkeys(items, refusal)
 
     outcome = admin.retry_items(wanted, once, timeout_ms)
-    return {key: found if isinstance(found, KafkaError) else None for key, found in outcome.items()}
+    return refusals(outcome)
 
 
 def _ids(replicas: Sequence[int] | None) -> tuple[int, ...] | None:
@@ -188,7 +185,7 @@ def alter_replica_log_dirs(admin: AdminClient, wanted: Mapping[Replica, str]) ->
         return found
 
     outcome = _of_live_brokers(admin, wanted, once, lambda error: False)
-    return {key: found if isinstance(found, KafkaError) else None for key, found in outcome.items()}
+    return refusals(outcome)
 
 
 def _dirs(wanted: Mapping[Replica, str], replicas: Iterable[Replica]) -> list[Fields]:
@@ -198,7 +195,9 @@ def _dirs(wanted: Mapping[Replica, str], replicas: Iterable[Replica]) -> list[Fi
     return [
         {
             "path": path,
-            "topics": [{"name": name, "partitions": tuple(found)} for name, found in _by_topic(partitions).items()],
+            "topics": [
+                {"name": name, "partitions": tuple(found)} for name, found in numbers_by_topic(partitions).items()
+            ],
         }
         for path, partitions in by_path.items()
     ]
@@ -250,7 +249,7 @@ def _by_broker(replicas: Iterable[Replica]) -> dict[int, list[Replica]]:
 
 
 def _described(replicas: Iterable[Replica]) -> list[Fields]:
-    topics = _by_topic((replica.topic, replica.partition) for replica in replicas)
+    topics = numbers_by_topic((replica.topic, replica.partition) for replica in replicas)
     return [{"topic": name, "partitions": tuple(indexes)} for name, indexes in topics.items()]
 
 

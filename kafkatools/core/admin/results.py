@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Mapping
+from collections.abc import Callable, Collection, Hashable, Mapping
 from typing import TYPE_CHECKING, TypeVar
 
 from kafkatools.core.errors import KafkaError, PartialFailure
@@ -13,6 +13,21 @@ if TYPE_CHECKING:
 K = TypeVar("K", bound=Hashable)
 T = TypeVar("T")
 V = TypeVar("V")
+
+
+def refusal(found: object) -> KafkaError | None:
+    """The error in place of a result, if it is one."""
+    return found if isinstance(found, KafkaError) else None
+
+
+def refusals(found: Mapping[K, object]) -> dict[K, KafkaError | None]:
+    """For each item its error, or None where there is a result."""
+    return {item: refusal(result) for item, result in found.items()}
+
+
+def filled(found: Mapping[K, T | KafkaError], make: Callable[[KafkaError], T]) -> dict[K, T]:
+    """The results; where there is an error in place of one, the result that `make` makes of it."""
+    return {item: make(result) if isinstance(result, KafkaError) else result for item, result in found.items()}
 
 
 def settled(found: Mapping[K, V | KafkaError]) -> dict[K, V]:

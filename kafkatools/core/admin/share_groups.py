@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING, NamedTuple
 from kafkatools.core.admin.client import AdminClient, error_of
 from kafkatools.core.admin.coordinators import ask_coordinators, one_key_each
 from kafkatools.core.admin.group_offsets import AlteredOffsets
+from kafkatools.core.admin.results import filled
 from kafkatools.core.errors import KafkaError, UnknownServerError
 from kafkatools.core.net.requests import Answer
 from kafkatools.core.protocol.api_versions import ApiKey
+from kafkatools.core.topic_partition import topic_fields
 
 if TYPE_CHECKING:
     from kafkatools.core.protocol.entities import Entity, Fields
@@ -61,7 +63,7 @@ def list_share_group_offsets(
 
     request = one_key_each(ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS, build, read)
     found = ask_coordinators(admin, group_ids, request, timeout_ms=timeout_ms)
-    return {key: ShareOffsets({}, {}, one) if isinstance(one, KafkaError) else one for key, one in found.items()}
+    return filled(found, lambda error: ShareOffsets({}, {}, error))
 
 
 def read_offsets(group: Entity) -> ShareOffsets:
@@ -86,13 +88,11 @@ def alter_share_group_offsets(
     admin: AdminClient, group_id: str, offsets: Mapping[TopicPartition, int], timeout_ms: int | None = None
 ) -> AlteredOffsets:
     """Sets where a group without members begins; makes the group when it is not there."""
-    topics: dict[str, list[dict[str, int]]] = {}
-    for (topic, partition), offset in offsets.items():
-        topics.setdefault(topic, []).append({"partition_index": partition, "start_offset": offset})
+    entries = ((key, {"partition_index": key[1], "start_offset": offset}) for key, offset in offsets.items())
+    topics = topic_fields(entries, "topic_name")
 
     def build(group_id: str, version: int) -> Fields:
-        named = tuple({"topic_name": name, "partitions": tuple(parts)} for name, parts in topics.items())
-        return {"group_id": group_id, "topics": named}
+        return {"group_id": group_id, "topics": topics}
 
     def read(answer: Answer, group_id: str) -> AlteredOffsets | KafkaError:
         error = error_of(answer.entity.error_code, answer.entity.error_message)

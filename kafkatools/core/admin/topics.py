@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kafkatools.core.admin.client import AdminClient, error_of
 from kafkatools.core.admin.leaders import LeaderRequest, ask_leaders
+from kafkatools.core.admin.results import filled
 from kafkatools.core.errors import (
     KafkaError,
     RequestTimedOut,
@@ -22,6 +23,7 @@ from kafkatools.core.errors import (
 )
 from kafkatools.core.protocol.api_versions import ApiKey
 from kafkatools.core.protocol.uuids import uuid_from_text, uuid_text
+from kafkatools.core.topic_partition import topic_fields
 
 if TYPE_CHECKING:
     from kafkatools.core.protocol.entities import Entity, Fields
@@ -336,11 +338,7 @@ def delete_topics(admin: AdminClient, names: Sequence[str], *, timeout_ms: int |
         response = admin.ask_controller(ApiKey.DELETE_TOPICS, fields, deadline_ms)
         return {result.name: _failure(result) or Outcome(None) for result in response.responses}
 
-    return _outcomes(admin.retry_items(names, once, timeout_ms))
-
-
-def _outcomes(results: Mapping[str, Outcome | KafkaError]) -> dict[str, Outcome]:
-    return {name: Outcome(result) if isinstance(result, KafkaError) else result for name, result in results.items()}
+    return filled(admin.retry_items(names, once, timeout_ms), Outcome)
 
 
 def create_partitions(
@@ -362,7 +360,7 @@ def create_partitions(
         response = admin.ask_controller(ApiKey.CREATE_PARTITIONS, fields, deadline_ms)
         return {result.name: _failure(result) or Outcome(None) for result in response.results}
 
-    return _outcomes(admin.retry_items(by_name, once, timeout_ms))
+    return filled(admin.retry_items(by_name, once, timeout_ms), Outcome)
 
 
 def _more_partitions(wanted: NewPartitions) -> Fields:
@@ -378,11 +376,8 @@ def delete_records(
     """Delete the records before an offset (-1: the high watermark) of each partition, on their leaders."""
 
     def build(partitions: list[TopicPartition], left_ms: int) -> Fields:
-        topics: dict[str, list[dict[str, int]]] = {}
-        for topic, partition in partitions:
-            topics.setdefault(topic, []).append({"partition_index": partition, "offset": offsets[topic, partition]})
         return {
-            "topics": [{"name": name, "partitions": parts} for name, parts in topics.items()],
+            "topics": topic_fields((key, {"partition_index": key[1], "offset": offsets[key]}) for key in partitions),
             "timeout": min(left_ms, admin.config.request_timeout_ms),
         }
 
@@ -394,6 +389,4 @@ def delete_records(
         }
 
     results = ask_leaders(admin, offsets, LeaderRequest(ApiKey.DELETE_RECORDS, build, read), timeout_ms)
-    return {
-        key: DeletedRecords(-1, found) if isinstance(found, KafkaError) else found for key, found in results.items()
-    }
+    return filled(results, lambda error: DeletedRecords(-1, error))

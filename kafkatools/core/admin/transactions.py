@@ -18,9 +18,11 @@ from kafkatools.core.admin.coordinators import (
     without_coordinator,
 )
 from kafkatools.core.admin.leaders import LeaderRequest, ask_leaders
+from kafkatools.core.admin.results import refusal
 from kafkatools.core.errors import KafkaError, TransactionalIdNotFound, UnsupportedVersion
 from kafkatools.core.net.requests import Answer, Question
 from kafkatools.core.protocol.api_versions import ApiKey
+from kafkatools.core.topic_partition import topic_fields
 
 if TYPE_CHECKING:
     from kafkatools.core.protocol.entities import Entity, Fields
@@ -183,10 +185,8 @@ def describe_producers(
 
 
 def _topics(partitions: Sequence[TopicPartition]) -> Fields:
-    topics: dict[str, list[int]] = {}
-    for topic, partition in partitions:
-        topics.setdefault(topic, []).append(partition)
-    return {"topics": [{"name": name, "partition_indexes": tuple(indexes)} for name, indexes in topics.items()]}
+    entries = ((partition, partition[1]) for partition in partitions)
+    return {"topics": topic_fields(entries, partitions="partition_indexes")}
 
 
 def _read_producers(entity: Entity) -> dict[TopicPartition, list[ProducerState] | KafkaError]:
@@ -230,8 +230,7 @@ def abort_transaction(
         }
 
     request = LeaderRequest(ApiKey.WRITE_TXN_MARKERS, lambda keys, left_ms: {"markers": [marker]}, read)
-    found = ask_leaders(admin, [partition], request)[partition]
-    return found if isinstance(found, KafkaError) else None
+    return refusal(ask_leaders(admin, [partition], request)[partition])
 
 
 def force_terminate(admin: AdminClient, transactional_id: str) -> KafkaError | None:
@@ -250,8 +249,7 @@ def force_terminate(admin: AdminClient, transactional_id: str) -> KafkaError | N
         return error_of(answer.entity.error_code) or "fenced"
 
     request = one_key_each(ApiKey.INIT_PRODUCER_ID, build, read)
-    found = ask_coordinators(admin, [transactional_id], request, TRANSACTION)[transactional_id]
-    return found if isinstance(found, KafkaError) else None
+    return refusal(ask_coordinators(admin, [transactional_id], request, TRANSACTION)[transactional_id])
 
 
 class HangingTransactions(NamedTuple):

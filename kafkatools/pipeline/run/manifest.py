@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from kafkatools.core import atomic_file
+from kafkatools.core.topic_partition import numbers_by_topic
 from kafkatools.pipeline.errors import PipelineError
 from kafkatools.pipeline.run.spec import ISOLATION_OPTIONS, Decoding, Pipeline, Sink, Source
 from kafkatools.pipeline.uris import Cluster, parse_sink, parse_source
@@ -232,18 +233,11 @@ def range_options(source: SourceContent) -> dict[str, str]:
     """Options that read exactly what a source of a manifest says was read."""
     partitions = [one for one in source["partitions"] if one["first_offset"] is not None]
     return {
-        "assign": json.dumps(_by_topic(partitions)),
+        "assign": json.dumps(numbers_by_topic((one["topic"], one["partition"]) for one in partitions)),
         "startingOffsets": json.dumps(_offsets(partitions, lambda one: one["start_offset"])),
         "endingOffsets": json.dumps(_offsets(partitions, lambda one: one["end_offset"])),
         "failOnDataLoss": "false",
     }
-
-
-def _by_topic(partitions: Iterable[PartitionContent]) -> dict[str, list[int]]:
-    found: dict[str, list[int]] = {}
-    for one in partitions:
-        found.setdefault(one["topic"], []).append(one["partition"])
-    return found
 
 
 def _offsets(

@@ -16,6 +16,7 @@ from kafkatools.core.admin.offsets import EARLIEST, list_offsets
 from kafkatools.core.errors import KafkaError, OffsetOutOfRange
 from kafkatools.core.protocol.api_versions import ApiKey
 from kafkatools.core.records.batch import read_batches
+from kafkatools.core.topic_partition import topic_fields
 
 if TYPE_CHECKING:
     from kafkatools.core.protocol.entities import Entity
@@ -146,21 +147,10 @@ def _taken(search: _Search, fetched: _Fetched) -> KafkaError | None:
 
 def _fetch(admin: AdminClient, positions: Mapping[TopicPartition, int]) -> dict[TopicPartition, _Fetched | KafkaError]:
     def build(partitions: list[TopicPartition], left_ms: int) -> dict[str, object]:
-        topics: dict[str, list[dict[str, int]]] = {}
-        for topic, partition in partitions:
-            entry = {
-                "partition": partition,
-                "fetch_offset": positions[topic, partition],
-                "partition_max_bytes": _BYTES_A_PARTITION,
-            }
-            topics.setdefault(topic, []).append(entry)
-        return {
-            "replica_id": -1,
-            "max_wait": 0,
-            "min_bytes": 0,
-            "max_bytes": _BYTES_A_REQUEST,
-            "topics": [{"topic": name, "partitions": entries} for name, entries in topics.items()],
-        }
+        size = {"partition_max_bytes": _BYTES_A_PARTITION}
+        entries = ((key, {"partition": key[1], "fetch_offset": positions[key], **size}) for key in partitions)
+        limits = {"max_wait": 0, "min_bytes": 0, "max_bytes": _BYTES_A_REQUEST}
+        return {"replica_id": -1, **limits, "topics": topic_fields(entries, "topic")}
 
     def read(entity: Entity) -> dict[TopicPartition, Any]:
         return {

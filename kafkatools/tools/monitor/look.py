@@ -33,6 +33,7 @@ from kafkatools.core.errors import (
 from kafkatools.core.net.metadata import Node
 from kafkatools.core.net.requests import Answer, Question
 from kafkatools.core.protocol.api_versions import ApiKey
+from kafkatools.core.topic_partition import topic_fields
 from kafkatools.tools.monitor.groups import ListedGroup, read_listing
 from kafkatools.tools.monitor.view import NOBODY, PartitionView, Problem, TopicPartition
 
@@ -125,11 +126,8 @@ def topics_question(names: Sequence[str], cursor: Any = None) -> Question:
 
 def offsets_question(leader: int, partitions: Iterable[TopicPartition], timestamp: int = LATEST) -> Question:
     """The ends (LATEST) or starts (EARLIEST) of a leader's logs."""
-    topics: dict[str, list[dict[str, int]]] = {}
-    for topic, partition in partitions:
-        topics.setdefault(topic, []).append({"partition_index": partition, "timestamp": timestamp})
-    named = [{"name": name, "partitions": parts} for name, parts in topics.items()]
-    return Question(leader, ApiKey.LIST_OFFSETS, {"replica_id": -1, "isolation_level": 0, "topics": named})
+    topics = topic_fields((key, {"partition_index": key[1], "timestamp": timestamp}) for key in partitions)
+    return Question(leader, ApiKey.LIST_OFFSETS, {"replica_id": -1, "isolation_level": 0, "topics": topics})
 
 
 class Look:

@@ -10,6 +10,7 @@ from kafkatools.core.admin.cluster import describe_cluster
 from kafkatools.core.java.hash_order import hash_order
 from kafkatools.core.java.hashes import partition_hash
 from kafkatools.core.replica_placement import UsableBroker, place
+from kafkatools.core.topic_partition import by_topic
 from kafkatools.exit_status import CommandError
 from kafkatools.tools.reassignment.plan_check import ensure_live
 
@@ -44,12 +45,10 @@ def propose(
     """
     from kafkatools.core.java.random import JavaRandom
 
-    by_topic: dict[str, list[Sequence[int]]] = {}
-    for topic, partition in hash_order(current, partition_hash):
-        by_topic.setdefault(topic, []).append(current[topic, partition])
+    topics = by_topic((key, current[key]) for key in hash_order(current, partition_hash))
     random = JavaRandom()
     proposed: dict[TopicPartition, list[int]] = {}
-    for topic, present in by_topic.items():
+    for topic, present in topics.items():
         if len({len(replicas) for replicas in present}) > 1:
             note(f"The partitions of {topic} have different numbers of replicas; all are to get {len(present[0])}.")
         placed = place(brokers, len(present), len(present[0]), random)
