@@ -15,11 +15,15 @@ from kafkatools.commands.consumer_groups.session import (
     STATES,
     TYPES,
     Session,
+    available,
     carry_out,
+    check_values,
     consumer_groups,
+    needs,
     positive_seconds,
+    words_of,
 )
-from kafkatools.exit_status import ExitStatus, UsageError
+from kafkatools.exit_status import ExitStatus
 from kafkatools.options import (
     BOOTSTRAP_SERVER,
     Args,
@@ -138,23 +142,12 @@ OPTIONS = (
 
 _NO_TOPIC_WITH_DELETE = "The consumer does not support topic-specific offset deletion from a consumer group."
 _TAKES_GROUPS = "Option [{0}] takes one of these options: [group], [all-groups]"
-_ONLY_WITH = 'Option "[{0}]" can only be used with option "[{1}]"'
-
-
-def _needs(option: str, *actions: str) -> Requirement:
-    """A rule of ours: without one of these actions the option would mean nothing."""
-    return Requirement(actions, when=(option,), message=_ONLY_WITH.format(option, ']" or "['.join(actions)))
-
-
-def _available(option: str, *actions: str) -> Requirement:
-    message = f"Option(s) [{option}] are unavailable given other options on the command line"
-    return Requirement(actions, when=(option,), message=message)
 
 
 RULES: tuple[Rule, ...] = (
-    *(_available(option, "describe") for option in ("members", "verbose", "offsets")),
-    _available("state", "describe", "list"),
-    _available("type", "list"),
+    *(available(option, "describe") for option in ("members", "verbose", "offsets")),
+    available("state", "describe", "list"),
+    available("type", "list"),
     Requirement(("group", "all-groups"), when=("describe",), message=_TAKES_GROUPS.format("describe")),
     *(
         Refusal(one, (other,), "Option [describe] takes at most one of these options: [members], [offsets], [state]",
@@ -181,13 +174,13 @@ RULES: tuple[Rule, ...] = (
                 message=f"Option '[reset-offsets]' requires one of the following scenarios: {_SCENARIOS_IN_MESSAGE}"),
     Refusal("topic", ("all-topics", "from-file")),
     Refusal("all-topics", ("from-file",)),
-    *(_needs(option, "reset-offsets") for option in ("all-topics", *_SCENARIOS, "execute", "export")),
-    _needs("dry-run", "reset-offsets", "delete", "delete-offsets"),
-    _needs("all-groups", "describe", "delete", "reset-offsets"),
-    *(_needs(option, "describe") for option in ("lag-time", "watch", "fail-if")),
+    *(needs(option, "reset-offsets") for option in ("all-topics", *_SCENARIOS, "execute", "export")),
+    needs("dry-run", "reset-offsets", "delete", "delete-offsets"),
+    needs("all-groups", "describe", "delete", "reset-offsets"),
+    *(needs(option, "describe") for option in ("lag-time", "watch", "fail-if")),
     *(Refusal(option, ("members", "state")) for option in ("lag-time", "watch", "fail-if")),
-    _needs("undo-file", "execute", "delete", "delete-offsets"),
-    _needs("no-undo-file", "execute"),
+    needs("undo-file", "execute", "delete", "delete-offsets"),
+    needs("no-undo-file", "execute"),
     Refusal("dry-run", ("undo-file",)),
     Refusal("undo-file", ("no-undo-file",)),
 )  # fmt: skip
@@ -199,17 +192,8 @@ def run(console: Console, args: Args) -> ExitStatus:
         from kafkatools.commands.consumer_groups.regex import validate
 
         return validate(console, args)
-    _check_values(args)
+    check_values(args, FAILED, is_for_one_group=args.delete_offsets)
     return carry_out(console, args, _prepare(console, args))
-
-
-def _check_values(args: Args) -> None:
-    if args.describe and args.state:
-        raise UsageError("Option [describe] does not take a value for [state]")
-    if args.timeout < 0:
-        raise UsageError(f"{FAILED}--timeout takes milliseconds, not {args.timeout}")
-    if args.delete_offsets and len(args.group) > 1:
-        raise UsageError(f"{FAILED}Found multiple arguments for option group, but you asked for only one")
 
 
 def _prepare(console: Console, args: Args) -> Callable[[Session], ExitStatus]:
@@ -237,18 +221,8 @@ def _prepare(console: Console, args: Args) -> Callable[[Session], ExitStatus]:
 
 
 def _prepare_list(args: Args) -> Callable[[Session], ExitStatus]:
-    states = _chosen(args.state or "", STATES, "Invalid state list '{}'. Valid states are: {}")
-    types = _chosen(args.type or "", TYPES, "Invalid types list '{}'. Valid types are: {}")
+    states, types = words_of(args.state, STATES, "state"), words_of(args.type, TYPES, "types")
     return lambda session: _list(session, states, types)
-
-
-def _chosen(text: str, valid: Sequence[str], message: str) -> tuple[str, ...]:
-    """Words of a list in Kafka's spelling; capitals do not matter."""
-    by_name = {one.lower(): one for one in valid}
-    words = [word.strip().lower() for word in text.split(",")] if text else []
-    if any(word not in by_name for word in words):
-        raise UsageError(message.format(text, ", ".join(valid)))
-    return tuple(dict.fromkeys(by_name[word] for word in words))
 
 
 def _list(session: Session, states: tuple[str, ...], types: tuple[str, ...]) -> ExitStatus:

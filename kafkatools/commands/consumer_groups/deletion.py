@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from kafkatools.commands.consumer_groups.session import Session, chosen_groups
+from kafkatools.commands.consumer_groups.session import Session, chosen_groups, say_deleted
 from kafkatools.core.admin.group_offsets import fetch_offsets
 from kafkatools.core.admin.groups import delete_groups
 from kafkatools.exit_status import ExitStatus
@@ -17,8 +17,7 @@ from kafkatools.tools.groups.deletions import committed_offsets, refusals, subsc
 from kafkatools.tools.groups.plan_file import save_undo
 
 if TYPE_CHECKING:
-    from kafkatools.console import Console
-    from kafkatools.core.errors import KafkaError
+    pass
 
 TopicPartition = tuple[str, int]
 _PREFIX = "Error: "
@@ -38,28 +37,8 @@ def delete(session: Session) -> ExitStatus:
     outcome = delete_groups(session.admin, names)
     ordered = hash_order(outcome)
     failed = [name for name in ordered if outcome[name] is not None]
-    if session.args.json:
-        for name in ordered:
-            error = outcome[name]
-            session.print_json(
-                {"group": name, "deleted": error is None, "error": None if error is None else str(error)}
-            )
-    else:
-        _say_deleted(session.console, ordered, {name: outcome[name] for name in failed})
+    say_deleted(session, "consumer", ordered, {name: outcome[name] for name in failed})
     return ExitStatus.FAILED if failed or not is_complete else ExitStatus.OK
-
-
-def _say_deleted(console: Console, names: Sequence[str], failed: dict[str, KafkaError | None]) -> None:
-    done = ", ".join(f"'{name}'" for name in names if name not in failed)
-    if not failed:
-        console.print(f"Deletion of requested consumer groups ({done}) was successful.")
-        return
-    console.error(_PREFIX + "Deletion of some consumer groups failed:")
-    for name, error in failed.items():
-        console.error(f"* Group '{name}' could not be deleted due to: {error}")
-    if done:
-        console.print()
-        console.print(f"These consumer groups were deleted successfully: {done}")
 
 
 # -- what would be --

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
+
+from kafkatools.exit_status import ExitStatus, UsageError
+from kafkatools.options import Args, Requirement
 
 if TYPE_CHECKING:
     from kafkatools.console import Console
     from kafkatools.core.admin.client import AdminClient
     from kafkatools.core.admin.groups import GroupListing, GroupListings
     from kafkatools.core.errors import KafkaError
-    from kafkatools.exit_status import ExitStatus
-    from kafkatools.options import Args
 
 FAILED = "Error: Executing consumer group command failed due to "
 TYPES = ("Consumer", "Classic")
@@ -25,6 +26,38 @@ def positive_seconds(text: str) -> float:
     if not 0 < seconds < _MAX_SECONDS:
         raise ValueError(text)
     return seconds
+
+
+def needs(option: str, *actions: str) -> Requirement:
+    """A rule of ours: without one of these options the option would mean nothing."""
+    others = ']" or "['.join(actions)
+    message = f'Option "[{option}]" can only be used with option "[{others}]"'
+    return Requirement(actions, when=(option,), message=message)
+
+
+def available(option: str, *actions: str) -> Requirement:
+    """Kafka's rule on an option that only some actions take."""
+    message = f"Option(s) [{option}] are unavailable given other options on the command line"
+    return Requirement(actions, when=(option,), message=message)
+
+
+def check_values(args: Args, failed: str, *, is_for_one_group: bool) -> None:
+    """The rules on values that the tools for groups share. Raises UsageError."""
+    if args.describe and args.state:
+        raise UsageError("Option [describe] does not take a value for [state]")
+    if args.timeout < 0:
+        raise UsageError(f"{failed}--timeout takes milliseconds, not {args.timeout}")
+    if is_for_one_group and len(args.group) > 1:
+        raise UsageError(f"{failed}Found multiple arguments for option group, but you asked for only one")
+
+
+def words_of(text: str | None, valid: Sequence[str], what: str) -> tuple[str, ...]:
+    """The words of a list in Kafka's spelling; capitals do not matter. Raises UsageError."""
+    by_name = {one.lower(): one for one in valid}
+    words = [word.strip().lower() for word in text.split(",")] if text else []
+    if any(word not in by_name for word in words):
+        raise UsageError(f"Invalid {what} list '{text}'. Valid {what.rstrip('s')}s are: {', '.join(valid)}")
+    return tuple(dict.fromkeys(by_name[word] for word in words))
 
 
 class Session(NamedTuple):
@@ -105,3 +138,24 @@ def chosen_groups(session: Session, doing: str) -> tuple[list[str], bool]:
     if doing and names:
         session.console.note(f"{doing} {len(names)} group{'s' * (len(names) > 1)}: {', '.join(sorted(names))}.")
     return names, is_complete
+
+
+def say_deleted(session: Session, kind: str, names: Sequence[str], failed: Mapping[str, object]) -> None:
+    """Print which groups were deleted, and why the others were not; `kind`: `consumer` or `share`."""
+    if session.args.json:
+        for name in names:
+            error = str(failed[name]) if name in failed else None
+            session.print_json({"group": name, "deleted": error is None, "error": error})
+        return
+    console = session.console
+    done = ", ".join(f"'{name}'" for name in names if name not in failed)
+    if not failed:
+        console.print(f"Deletion of requested {kind} groups ({done}) was successful.")
+        return
+    console.error(f"Error: Deletion of some {kind} groups failed:")
+    for name in names:
+        if name in failed:
+            console.error(f"* Group '{name}' could not be deleted due to: {failed[name]}")
+    if done:
+        console.print()
+        console.print(f"These {kind} groups were deleted successfully: {done}")

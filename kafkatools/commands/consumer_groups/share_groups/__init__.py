@@ -7,10 +7,19 @@ what changes offsets in `offsets.py`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from kafkatools.exit_status import ExitStatus, UsageError
+from kafkatools.commands.consumer_groups.session import (
+    Session,
+    available,
+    carry_out,
+    check_values,
+    needs,
+    say_deleted,
+    words_of,
+)
+from kafkatools.exit_status import ExitStatus
 from kafkatools.options import (
     BOOTSTRAP_SERVER,
     Args,
@@ -25,7 +34,6 @@ from kafkatools.options import (
 )
 
 if TYPE_CHECKING:
-    from kafkatools.commands.consumer_groups.session import Session
     from kafkatools.console import Console
     from kafkatools.core.admin.groups import GroupListing
 
@@ -82,23 +90,13 @@ OPTIONS = (
     ),
 )
 
-_UNAVAILABLE = "Option(s) [{0}] are unavailable given other options on the command line"
-_ONLY_WITH = 'Option "[{0}]" can only be used with option "[{1}]"'
 _DESCRIBE_ONE = "Option [describe] takes at most one of these options: [members], [offsets], [state]"
 _DELETE_OFFSETS = "Option [delete-offsets] takes the following options: [group], [topic]"
 
 
-def _needs(option: str, *actions: str) -> Requirement:
-    """A rule of ours: without one of these the option would mean nothing."""
-    return Requirement(actions, when=(option,), message=_ONLY_WITH.format(option, ']" or "['.join(actions)))
-
-
 RULES: tuple[Rule, ...] = (
-    *(
-        Requirement(("describe",), when=(option,), message=_UNAVAILABLE.format(option))
-        for option in ("members", "offsets", "verbose")
-    ),
-    Requirement(("describe", "list"), when=("state",), message=_UNAVAILABLE.format("state")),
+    *(available(option, "describe") for option in ("members", "offsets", "verbose")),
+    available("state", "describe", "list"),
     Requirement(
         ("group", "all-groups"),
         when=("describe",),
@@ -156,29 +154,18 @@ RULES: tuple[Rule, ...] = (
     ),
     Refusal("topic", ("all-topics", "from-file")),
     Refusal("all-topics", ("from-file",)),
-    *(_needs(option, "reset-offsets") for option in ("all-topics", *_SCENARIOS, *_OUR_SCENARIOS, "execute", "export")),
-    _needs("dry-run", "reset-offsets", "delete", "delete-offsets"),
+    *(needs(option, "reset-offsets") for option in ("all-topics", *_SCENARIOS, *_OUR_SCENARIOS, "execute", "export")),
+    needs("dry-run", "reset-offsets", "delete", "delete-offsets"),
     Refusal("dry-run", ("undo-file",)),
-    _needs("all-groups", "describe", "delete"),
-    _needs("undo-file", "execute", "delete", "delete-offsets"),
+    needs("all-groups", "describe", "delete"),
+    needs("undo-file", "execute", "delete", "delete-offsets"),
 )
 
 
 def run(console: Console, args: Args) -> ExitStatus:
     """Carries out the one action given."""
-    _check_values(args)
-    from kafkatools.commands.consumer_groups.session import carry_out
-
+    check_values(args, FAILED, is_for_one_group=args.delete_offsets or (args.reset_offsets and args.from_file is None))
     return carry_out(console, args, _prepare(args), FAILED)
-
-
-def _check_values(args: Args) -> None:
-    if args.describe and args.state:
-        raise UsageError("Option [describe] does not take a value for [state]")
-    if args.timeout < 0:
-        raise UsageError(f"{FAILED}--timeout takes milliseconds, not {args.timeout}")
-    if (args.delete_offsets or args.reset_offsets) and len(args.group) > 1 and args.from_file is None:
-        raise UsageError(f"{FAILED}Found multiple arguments for option group, but you asked for only one")
 
 
 def _prepare(args: Args) -> Callable[[Session], ExitStatus]:
@@ -197,20 +184,11 @@ def _prepare(args: Args) -> Callable[[Session], ExitStatus]:
         return delete_offsets
     if args.delete:
         return _delete
-    states = _chosen_states(args.state or "")
+    states = words_of(args.state, _STATES, "state")
     return lambda session: _list(session, states)
 
 
 # -- list --
-
-
-def _chosen_states(text: str) -> tuple[str, ...]:
-    """Names of states in Kafka's spelling; capitals do not matter."""
-    by_name = {one.lower(): one for one in _STATES}
-    words = [word.strip().lower() for word in text.split(",")] if text else []
-    if any(word not in by_name for word in words):
-        raise UsageError(f"Invalid state list '{text}'. Valid states are: {', '.join(_STATES)}")
-    return tuple(dict.fromkeys(by_name[word] for word in words))
 
 
 def _list(session: Session, states: tuple[str, ...]) -> ExitStatus:
@@ -237,6 +215,7 @@ def _delete(session: Session) -> ExitStatus:
     from kafkatools.commands.consumer_groups.share_groups.listing import share_groups
     from kafkatools.commands.consumer_groups.share_groups.offsets import note_offsets
     from kafkatools.core.admin.groups import delete_groups
+    from kafkatools.core.java.hash_order import hash_order
 
     listings, is_complete = share_groups(session)
     by_name = {listing.group_id: listing for listing in listings}
@@ -251,7 +230,7 @@ def _delete(session: Session) -> ExitStatus:
     note_offsets(session, dict.fromkeys(wanted))
     outcome = delete_groups(session.admin, wanted) if wanted else {}
     failed = refused | {name: str(error) for name, error in outcome.items() if error is not None}
-    _say_deleted(session, names, failed)
+    say_deleted(session, "share", hash_order(names), failed)
     return ExitStatus.FAILED if failed or not is_complete else ExitStatus.OK
 
 
@@ -276,27 +255,6 @@ def _why_not(name: str, listing: GroupListing | None) -> str:
     if listing.state == "Dead":
         return f"Share group '{name}' group state is DEAD."
     return "" if listing.state == "Empty" else f"Share group '{name}' is not EMPTY."
-
-
-def _say_deleted(session: Session, names: Iterable[str], failed: dict[str, str]) -> None:
-    from kafkatools.core.java.hash_order import hash_order
-
-    ordered = hash_order(names)
-    if session.args.json:
-        for name in ordered:
-            session.print_json({"group": name, "deleted": name not in failed, "error": failed.get(name)})
-        return
-    done = ", ".join(f"'{name}'" for name in ordered if name not in failed)
-    if not failed:
-        session.console.print(f"Deletion of requested share groups ({done}) was successful.")
-        return
-    session.console.error("Error: Deletion of some share groups failed:")
-    for name in ordered:
-        if name in failed:
-            session.console.error(f"* Group '{name}' could not be deleted due to: {failed[name]}")
-    if done:
-        session.console.print()
-        session.console.print(f"These share groups were deleted successfully: {done}")
 
 
 COMMAND = Command(

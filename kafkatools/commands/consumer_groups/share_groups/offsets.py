@@ -19,7 +19,7 @@ from kafkatools.core.admin.share_groups import (
     delete_share_group_offsets,
     list_share_group_offsets,
 )
-from kafkatools.core.errors import KafkaError, NonEmptyGroup
+from kafkatools.core.errors import NonEmptyGroup
 from kafkatools.core.group.metadata import OffsetAndMetadata
 from kafkatools.exit_status import ExitStatus, UsageError
 from kafkatools.tools.groups.offset_changes import GroupPlan
@@ -58,7 +58,7 @@ def _reset(session: Session, reset: Reset) -> ExitStatus:
     for name, description in descriptions.items():
         error = description.error
         if error is not None and error.name != "GROUP_ID_NOT_FOUND":
-            _complain(session, name, error)
+            session.complain_of_group(name, error)
         elif error is None and description.state not in _INACTIVE:
             members = [member.member_id for member in description.members]
             session.complain(f"Share group '{name}' is not empty.", "NON_EMPTY_GROUP", group=name, members=members)
@@ -72,10 +72,6 @@ def _reset(session: Session, reset: Reset) -> ExitStatus:
     _show(session, [plan for plan in done if plan.offsets])
     is_good = len(inactive) == len(descriptions) and done == plans
     return ExitStatus.OK if is_good else ExitStatus.FAILED
-
-
-def _complain(session: Session, group_id: str, error: KafkaError) -> None:
-    session.complain_of_group(group_id, error)
 
 
 def _plan(session: Session, reset: Reset, names: Sequence[str]) -> list[GroupPlan]:
@@ -128,7 +124,7 @@ def _carry_out(session: Session, plan: GroupPlan) -> GroupPlan:
     new = {key: NO_START if offset is None else offset.offset for key, offset in plan.offsets.items()}
     result = alter_share_group_offsets(session.admin, plan.group_id, new)
     if result.error is not None:
-        _complain(session, plan.group_id, result.error)
+        session.complain_of_group(plan.group_id, result.error)
         return plan._replace(offsets={})
     for (topic, partition), error in result.errors.items():
         message = f"{session.args.command.error_prefix}group {plan.group_id}, {topic}-{partition}: {error}"
@@ -199,7 +195,7 @@ def _foresee_deletion(session: Session, group_id: str, topics: Sequence[str]) ->
     if error is None and description.state not in _INACTIVE:
         error = NonEmptyGroup()
     if error is not None:
-        _complain(session, group_id, error)
+        session.complain_of_group(group_id, error)
         return ExitStatus.FAILED
     known = {topic for topic, _ in _share_offsets(session, [group_id])[group_id].offsets}
     for topic in (one for one in topics if one in known):
