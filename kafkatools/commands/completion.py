@@ -116,9 +116,9 @@ _ASSIGNMENTS = {"bash": 'words="{}"', "zsh": "words_of=({})"}
 
 def script(shell: str, commands: dict[str, Command]) -> str:
     """The completion script of a shell: completion.<shell> with the words of the option tables."""
-    from importlib.resources import files
+    from kafkatools.core.package_files import package_text
 
-    template = (files("kafkatools.commands") / f"completion.{shell}").read_text("utf-8")
+    template = package_text(__name__, f"completion.{shell}")
     if shell == "fish":
         return template + "".join(f"{line}\n" for line in _fish(commands))
     for mark, text in _filling(commands, _ASSIGNMENTS[shell]).items():

@@ -7,11 +7,10 @@ what screen readers are told of.
 
 from __future__ import annotations
 
-from importlib.resources import files
+from kafkatools.core.package_files import package_text
 
 
 def page(interval_ms: int) -> str:
     """The file; it asks for the view once in so many ms."""
-    folder = files("kafkatools.commands.monitor")
-    html, style, script = ((folder / f"page.{kind}").read_text("utf-8") for kind in ("html", "css", "js"))
+    html, style, script = (package_text(__name__, f"page.{kind}") for kind in ("html", "css", "js"))
     return html.replace("@INTERVAL@", str(interval_ms)).replace("@STYLE@", style).replace("@SCRIPT@", script)

@@ -23,7 +23,6 @@ rows of another section.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator
 from functools import cache
 
@@ -45,8 +44,8 @@ from kafkatools.core.config.setting import (
     throttled_replicas,
     words_of,
 )
+from kafkatools.core.package_files import package_text
 
-FILE = os.path.join(os.path.dirname(__file__), "settings.txt")
 _CHOICES: dict[str, Callable[..., Validator]] = {
     "values": one_of,
     "any-case": one_of_any_case,
@@ -74,14 +73,13 @@ def settings_of(section: str) -> Iterator[Setting]:
 def _sections() -> dict[str, list[str]]:
     """Rows and what is below them (as one line) by section."""
     sections: dict[str, list[str]] = {}
-    with open(FILE, encoding="utf-8") as file:
-        for line in file.read().splitlines():
-            if line.startswith("["):
-                rows = sections.setdefault(line.strip("[]"), [])
-            elif line.startswith("  ") and rows[-1].startswith("  "):
-                rows[-1] += line[1:]
-            elif line and not line.startswith("#"):
-                rows.append(line)
+    for line in package_text(__name__, "settings.txt").splitlines():
+        if line.startswith("["):
+            rows = sections.setdefault(line.strip("[]"), [])
+        elif line.startswith("  ") and rows[-1].startswith("  "):
+            rows[-1] += line[1:]
+        elif line and not line.startswith("#"):
+            rows.append(line)
     return sections
 
 

@@ -24,10 +24,11 @@ A definition is parsed when it is first used.
 
 from __future__ import annotations
 
-import os
 import re
 from functools import cache
 from typing import Any, NamedTuple
+
+from kafkatools.core.package_files import package_text
 
 NEWEST = 32767
 # The longest string in any version: Kafka neither writes nor reads a longer one (MessageDataGenerator).
@@ -105,8 +106,7 @@ def version_range(text: str) -> range:
 
 @cache
 def _text(file: str) -> str:
-    with open(os.path.join(os.path.dirname(__file__), file), encoding="utf-8") as opened:
-        return "\n" + opened.read()
+    return "\n" + package_text(__name__, file)
 
 
 @cache

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from html import escape
-from importlib.resources import files
 
+from kafkatools.core.package_files import package_text
 from kafkatools.pipeline.charts import svg
 from kafkatools.pipeline.charts.figures import count, exact, moment, share, size, span
 from kafkatools.pipeline.charts.profile_data import (
@@ -23,7 +23,7 @@ _UNITS = (("second", 1000), ("minute", 60_000), ("hour", 3_600_000), ("day", 86_
 
 def profile_page(profile: Profile) -> str:
     body = "\n".join([*_head(profile), *_sections(profile)])
-    css = (files("kafkatools.pipeline.charts") / "page.css").read_text("utf-8")
+    css = package_text(__name__, "page.css")
     made = f"Made by kt pipeline profile, {moment(profile.made_ms)} UTC. All times are UTC."
     return (
         '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'

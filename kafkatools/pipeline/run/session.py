@@ -314,7 +314,7 @@ def ship_package(spark: SparkSession) -> None:
 
 
 def zip_package(directory: str) -> str:
-    """The package's Python files as kafkatools.zip in the directory; its path."""
+    """The package's Python files and tables of text as kafkatools.zip in the directory; its path."""
     import zipfile
 
     root = str(pathlib.Path(__file__).parents[2])
@@ -322,7 +322,7 @@ def zip_package(directory: str) -> str:
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         for folder, _, names in os.walk(root):
             for name in names:
-                if name.endswith((".py", ".properties")):
+                if name.endswith((".py", ".txt", ".properties")):
                     file = os.path.join(folder, name)
                     archive.write(file, os.path.join("kafkatools", os.path.relpath(file, root)))
     return path

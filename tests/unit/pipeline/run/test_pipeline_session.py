@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import pathlib
+import subprocess
+import sys
 import zipfile
 
 import pytest
@@ -126,6 +128,18 @@ def test_the_zip_for_executors_holds_the_package(tmp_path: pathlib.Path) -> None
         "kafkatools/core/records/kernel.py",
     } <= {*names}
     assert not [name for name in names if name.endswith((".so", ".c", ".pyc")) or os.path.isabs(name)]
+
+
+def test_the_package_works_from_the_zip_for_executors(tmp_path: pathlib.Path) -> None:
+    archive = session.zip_package(str(tmp_path))
+    program = (
+        "import kafkatools; from kafkatools.core import config; from kafkatools.core.protocol import definitions;"
+        "config.Config(config.CONSUMER, {}); definitions.definition_of('FetchRequest');"
+        "print(kafkatools.__file__)"
+    )
+    environ = {**os.environ, "PYTHONPATH": archive}
+    done = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, env=environ, capture_output=True, check=False)
+    assert done.stdout.decode().startswith(archive), done.stderr.decode()
 
 
 def test_settings_that_may_be_secret_are_not_on_the_command_line_of_the_jvm() -> None:
