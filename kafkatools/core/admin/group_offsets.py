@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kafkatools.core.admin.client import AdminClient, error_of
 from kafkatools.core.admin.coordinators import CoordinatorRequest, ask_coordinators, one_key_each
-from kafkatools.core.admin.results import filled
+from kafkatools.core.admin.results import AlteredOffsets, filled
 from kafkatools.core.errors import KafkaError
 from kafkatools.core.group.metadata import OffsetAndMetadata
 from kafkatools.core.net.requests import Answer
@@ -85,13 +85,6 @@ def _offsets(topics: Iterable[Entity], version: int) -> GroupOffsets:
                 offset = OffsetAndMetadata(part.committed_offset, epoch, part.metadata or "")
                 found.offsets[name, part.partition_index] = offset
     return found
-
-
-class AlteredOffsets(NamedTuple):
-    """What became of a group's new offsets: the partitions that failed, or the error of all."""
-
-    errors: dict[TopicPartition, KafkaError]
-    error: KafkaError | None = None
 
 
 def alter_offsets(

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Mapping
-from typing import TYPE_CHECKING, TypeVar
+from typing import NamedTuple, TypeVar
 
 from kafkatools.core.errors import KafkaError, PartialFailure
-
-if TYPE_CHECKING:
-    from kafkatools.core.admin.group_offsets import AlteredOffsets
 
 K = TypeVar("K", bound=Hashable)
 T = TypeVar("T")
 V = TypeVar("V")
+
+
+class AlteredOffsets(NamedTuple):
+    """What became of a group's new offsets: the partitions that failed, or the error of all."""
+
+    errors: dict[tuple[str, int], KafkaError]
+    error: KafkaError | None = None
 
 
 def refusal(found: object) -> KafkaError | None:

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kafkatools.core.admin.client import AdminClient, error_of
 from kafkatools.core.admin.coordinators import ask_coordinators, one_key_each
-from kafkatools.core.admin.group_offsets import AlteredOffsets
-from kafkatools.core.admin.results import filled
+from kafkatools.core.admin.results import AlteredOffsets, filled
 from kafkatools.core.errors import KafkaError, UnknownServerError
 from kafkatools.core.net.requests import Answer
 from kafkatools.core.protocol.api_versions import ApiKey

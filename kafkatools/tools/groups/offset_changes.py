@@ -10,7 +10,8 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from kafkatools.core.admin.group_offsets import AlteredOffsets, alter_offsets, delete_offsets, fetch_offsets
+from kafkatools.core.admin.group_offsets import alter_offsets, delete_offsets, fetch_offsets
+from kafkatools.core.admin.results import AlteredOffsets
 from kafkatools.exit_status import CommandError
 from kafkatools.tools.groups.plan_file import write_undo
 from kafkatools.tools.undo_files import free_undo_path
