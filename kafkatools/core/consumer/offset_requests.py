@@ -6,8 +6,8 @@ tables of this module (OffsetCommitResponseHandler and OffsetFetchResponseHandle
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, NamedTuple
 
 from kafkatools.core.consumer.subscription import TopicPartition
 from kafkatools.core.errors import (
@@ -115,7 +115,9 @@ def is_retriable_commit(error: KafkaError) -> bool:
     return error.retriable and not isinstance(error, (RebalanceInProgress, CommitFailed))
 
 
-def fetch_fields(member: ConsumerGroupMetadata | None, group_id: str, parts: Iterable[TopicPartition]) -> Any:
+def fetch_fields(
+    member: ConsumerGroupMetadata | None, group_id: str, parts: Iterable[TopicPartition]
+) -> Callable[[int], dict[str, object]]:
     """The fields of OffsetFetch by version; `member` is given under KIP-848, where stale members are refused."""
     topics: dict[str, list[int]] = {}
     for part in parts:

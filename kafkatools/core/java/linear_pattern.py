@@ -25,6 +25,7 @@ MOST_CHARACTERS: Final = 4096
 # The most states in all cached steps together, about 3 MB.
 MOST_CACHED_STATES: Final = 50_000
 
+Item = tuple[object, Any]  # an element of a parsed pattern: its operation, and an argument of that operation's kind
 Ranges = tuple[tuple[int, int], ...]  # code points, first and last of each range; in order, without overlaps
 _LAST: Final = 0x10FFFF
 _DIGITS: Final[Ranges] = ((48, 57),)
@@ -126,12 +127,12 @@ class LinearPattern:
         self._ways.append(list(ways))
         return len(self._ways) - 1
 
-    def _sequence(self, items: Iterable[Any], target: int, flags: int) -> int:
+    def _sequence(self, items: Iterable[Item], target: int, flags: int) -> int:
         for operation, argument in reversed(list(items)):
             target = self._item(operation, argument, target, flags)
         return target
 
-    def _item(self, operation: Any, argument: Any, target: int, flags: int) -> int:
+    def _item(self, operation: object, argument: Any, target: int, flags: int) -> int:
         characters = _characters(operation, argument, flags)
         if characters is not None:
             state = self._state()
@@ -149,7 +150,7 @@ class LinearPattern:
             return self._state((_condition(argument, flags), target))
         raise TooComplex
 
-    def _repeat(self, least: int, most: Any, items: Sequence[Any], target: int, flags: int) -> int:
+    def _repeat(self, least: int, most: int, items: Sequence[Item], target: int, flags: int) -> int:
         if most is constants.MAXREPEAT:
             loop = self._state((None, target))
             self._ways[loop].append((None, self._sequence(items, loop, flags)))
@@ -184,7 +185,7 @@ def _conditions(previous: str, following: str) -> frozenset[str]:
     return frozenset(found)
 
 
-def _condition(at: Any, flags: int) -> str:
+def _condition(at: object, flags: int) -> str:
     by_line = bool(flags & constants.SRE_FLAG_MULTILINE)
     if at in (constants.AT_BEGINNING, constants.AT_BEGINNING_STRING):
         return LINE_START if by_line and at is constants.AT_BEGINNING else START
@@ -199,7 +200,7 @@ def _bounds(sets: Iterable[Ranges]) -> list[int]:
     return sorted(found.union(bound for first, last in (*_WORD_RANGES, *_LINE_END) for bound in (first, last + 1)))
 
 
-def _characters(operation: Any, argument: Any, flags: int) -> Ranges | None:
+def _characters(operation: object, argument: Any, flags: int) -> Ranges | None:
     """The characters that an element matches; None for an element that is not one character."""
     ignore_case = bool(flags & constants.SRE_FLAG_IGNORECASE)
     if operation is constants.ANY:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from kafkatools.core.errors import UnsupportedVersion, raise_for_code
 from kafkatools.core.protocol.api_versions import (
     ApiKey,
@@ -18,7 +16,7 @@ NEWEST_VERSION = versions_of(ApiKey.API_VERSIONS)[-1]
 SOFTWARE_NAME = "kafkatools"
 
 
-def build(version: int) -> list[Any]:
+def build(version: int) -> list[bytes]:
     """The body of the request."""
     return [api_versions_request(version, SOFTWARE_NAME, __version__)]
 

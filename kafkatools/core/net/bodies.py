@@ -13,7 +13,7 @@ from typing import Any
 from kafkatools.core.protocol.api_versions import ApiKey
 
 
-def build_body(api_key: int, version: int, fields: Mapping[str, Any]) -> list[bytes]:
+def build_body(api_key: int, version: int, fields: Mapping[str, object]) -> list[bytes]:
     """The buffers of a request's body. Raises UnsupportedVersion for a field that the version lacks."""
     from kafkatools.core.protocol.messages import check_fields, encode_fields, request_type
 
@@ -33,7 +33,7 @@ def decode_body(api_key: int, version: int, raw: memoryview) -> Any:
     return decode(response_type(api_key, version), raw)[0]
 
 
-def throttle_ms_of(body: Any) -> int:
+def throttle_ms_of(body: object) -> int:
     """How long the broker asks the client to send nothing."""
     plain = getattr(body, "throttle_time_ms", None)  # of the messages framed by hand
     return int(getattr(body, "throttle_time", 0) if plain is None else plain)

@@ -3,9 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from kafkatools.core.errors import KafkaError
+
+if TYPE_CHECKING:
+    from kafkatools.core.protocol.entities import Entity
+
+
+Body: TypeAlias = "Entity | list[bytes] | list[bytes | bytearray | memoryview]"
+"""What a request says after its header: an entity, or buffers that are framed as they are."""
 
 
 class ClientRequest(NamedTuple):
@@ -16,7 +23,7 @@ class ClientRequest(NamedTuple):
 
     node: int
     api_key: int
-    build: Callable[[int], Any]
+    build: Callable[[int], Body]
     callback: Callable[[ClientResponse], None] | None = None
     timeout_ms: int | None = None
     expect_response: bool = True

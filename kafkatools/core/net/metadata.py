@@ -15,10 +15,13 @@ from __future__ import annotations
 import threading
 import uuid
 from collections.abc import Collection, Iterable, Mapping
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from kafkatools.core.errors import NONE, KafkaError, error_for_code, error_from_code
 from kafkatools.core.net.connection_states import ExponentialBackoff
+
+if TYPE_CHECKING:
+    from kafkatools.core.protocol.entities import Entity
 
 FIRST_VERSION_WITH_RELIABLE_EPOCHS = 9
 NO_LEADER = -1
@@ -291,7 +294,7 @@ class Metadata:
 
     # -- answers --
 
-    def update(self, request_version: int, response: Any, is_partial: bool, now_ms: int) -> None:
+    def update(self, request_version: int, response: Entity, is_partial: bool, now_ms: int) -> None:
         """Take a MetadataResponse entity in."""
         with self._lock:
             self._needs_partial_update = request_version < self._request_version
@@ -310,7 +313,7 @@ class Metadata:
             self.on_update(now_ms)
             self._changed.notify_all()
 
-    def _read(self, response: Any, is_partial: bool, now_ms: int) -> ClusterView:
+    def _read(self, response: Entity, is_partial: bool, now_ms: int) -> ClusterView:
         nodes = {
             broker.node_id: Node(broker.node_id, broker.host, broker.port, getattr(broker, "rack", None))
             for broker in response.brokers
@@ -341,7 +344,7 @@ class Metadata:
             topic_errors=errors,
         )
 
-    def _topic(self, topic: Any, version: int) -> TopicView:
+    def _topic(self, topic: Entity, version: int) -> TopicView:
         topic_id = getattr(topic, "topic_id", None)
         before = self._cluster.topics.get(topic.name)
         is_same = before is not None and (topic_id is None or before.id is None or before.id == topic_id)
@@ -435,7 +438,7 @@ class Metadata:
             return error
 
 
-def _partition_view(topic: str, part: Any, version: int) -> PartitionView:
+def _partition_view(topic: str, part: Entity, version: int) -> PartitionView:
     leader = int(part.leader_id)
     epoch = int(getattr(part, "leader_epoch", -1)) if version >= FIRST_VERSION_WITH_RELIABLE_EPOCHS else -1
     return PartitionView(
@@ -454,6 +457,6 @@ def _differ(before: ClusterView, after: ClusterView) -> bool:
     return before.is_bootstrap or before.topics != after.topics or before.nodes != after.nodes
 
 
-def response_error(response: Any) -> KafkaError | None:
+def response_error(response: Entity) -> KafkaError | None:
     """The error of a whole Metadata answer (version 13 and newer: REBOOTSTRAP_REQUIRED)."""
     return error_from_code(int(getattr(response, "error_code", NONE)))

@@ -24,7 +24,7 @@ from kafkatools.core.errors import (
 from kafkatools.core.net import api_version_check, connection_words
 from kafkatools.core.net.bodies import decode_body, throttle_ms_of
 from kafkatools.core.net.channel import Channel, EndOfStream
-from kafkatools.core.net.client_requests import ClientRequest, ClientResponse
+from kafkatools.core.net.client_requests import Body, ClientRequest, ClientResponse
 from kafkatools.core.net.connection_states import ConnectionState, ConnectionStates, ExponentialBackoff
 from kafkatools.core.net.failure_log import FailureLog
 from kafkatools.core.net.in_flight import InFlightRequest, InFlightRequests
@@ -97,7 +97,7 @@ class NetworkClient:
         limit = config[name] if name in config.table else DEFAULT_MAX_IN_FLIGHT
         self._in_flight: InFlightRequests[_InFlight] = InFlightRequests(limit)
         self._updater = MetadataUpdater(self, metadata, config)
-        self._selector = Selector()
+        self._selector: Selector[Channel] = Selector()
         self._channels: dict[int, Channel] = {}
         self._last_used_ms: dict[int, int] = {}
         self._versions: dict[int, BrokerVersions] = {}
@@ -218,7 +218,7 @@ class NetworkClient:
         version = self._versions[request.node].choose_version(request.api_key, request.min_version)
         self._send(request, version, request.build(version), now_ms, internal=True)
 
-    def _send(self, request: ClientRequest, version: int, content: Any, now_ms: int, internal: bool = False) -> None:
+    def _send(self, request: ClientRequest, version: int, content: Body, now_ms: int, internal: bool = False) -> None:
         correlation_id = self._correlation_id
         self._correlation_id = (correlation_id + 1) & 0x7FFFFFFF
         frame: list[Buffer]
@@ -280,10 +280,10 @@ class NetworkClient:
         waits = (self._in_flight.next_timeout_ms(now_ms), self.connection_states.next_setup_timeout_ms(now_ms))
         return min((wait for wait in waits if wait is not None), default=None)
 
-    def handle_io(self, ready: list[Ready], now_ms: int) -> None:
+    def handle_io(self, ready: list[Ready[Channel]], now_ms: int) -> None:
         """Sockets that can be read or written."""
         for each in ready:
-            channel: Channel = each.data
+            channel = each.data
             events = each.events
             self._last_used_ms[channel.node_id] = now_ms
             if self._channels.get(channel.node_id) is not channel:

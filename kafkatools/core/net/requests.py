@@ -8,7 +8,7 @@ once; when no node could be reached since the start, or the one node that is ask
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kafkatools.core.clock import Clock
 from kafkatools.core.errors import (
@@ -26,6 +26,9 @@ from kafkatools.core.net.bodies import build_body
 from kafkatools.core.net.client_requests import ClientRequest, ClientResponse
 from kafkatools.core.net.network_client import NetworkClient
 from kafkatools.core.protocol.api_versions import NEVER
+
+if TYPE_CHECKING:
+    from kafkatools.core.protocol.entities import Entity
 
 UNREACHABLE_PATIENCE_MS = 3000
 _HOPELESS = (NotKafka, NameResolutionFailed, AuthenticationFailed, UnsupportedVersion)
@@ -68,12 +71,13 @@ class Requester:
         self._last_errors: dict[int, KafkaError] = {}  # by question: why it had to be asked again
         self._node_errors: dict[int, KafkaError] = {}  # why the last connection to a node ended, of those asked for
 
-    def send_and_wait(self, node: int | None, api_key: int, fields: Fields, timeout_ms: int) -> Any:
+    def send_and_wait(self, node: int | None, api_key: int, fields: Fields, timeout_ms: int) -> Entity:
         """The answer of a node (None: any) as an entity. Raises KafkaError."""
         answer = self.ask_all([Question(node, api_key, fields)], timeout_ms)[0]
         if answer.error is not None:
             raise answer.error
-        return answer.entity
+        entity: Entity = answer.entity
+        return entity
 
     def ask_all(self, questions: Sequence[Question], timeout_ms: int) -> list[Answer]:
         """All answers, in the order of the questions; nodes are asked at the same time. Never raises KafkaError."""
@@ -187,6 +191,6 @@ def _joined(reasons: Sequence[KafkaError]) -> KafkaError:
     return NoBrokersAvailable("No broker can be reached: " + "; ".join(texts))
 
 
-def build_request(api_key: int, version: int, fields: Fields) -> Any:
-    """A request from plain fields: an entity, or the buffers of its body."""
+def build_request(api_key: int, version: int, fields: Fields) -> list[bytes]:
+    """The buffers of a request's body, from plain fields."""
     return build_body(api_key, version, fields(version) if callable(fields) else fields)

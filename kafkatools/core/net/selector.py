@@ -5,20 +5,22 @@ from __future__ import annotations
 import contextlib
 import selectors
 import socket
-from typing import Any, NamedTuple
+from typing import Generic, NamedTuple, TypeVar
 
 READ = selectors.EVENT_READ
 WRITE = selectors.EVENT_WRITE
 
+Data = TypeVar("Data")
 
-class Ready(NamedTuple):
+
+class Ready(NamedTuple, Generic[Data]):
     """A registered socket's data and what it is ready for."""
 
-    data: Any
+    data: Data
     events: int
 
 
-class Selector:
+class Selector(Generic[Data]):
     """`register`, `modify`, `unregister` and `poll` belong to one thread; `wakeup` may be called from any."""
 
     def __init__(self) -> None:
@@ -32,11 +34,11 @@ class Selector:
         """Readable while a registered socket is ready: one selector can wait for another."""
         return self._selector.fileno()
 
-    def register(self, sock: socket.socket, events: int, data: Any) -> None:
+    def register(self, sock: socket.socket, events: int, data: Data) -> None:
         """Watch a socket; `data` comes back from `poll`."""
         self._selector.register(sock, events, data)
 
-    def modify(self, sock: socket.socket, events: int, data: Any) -> None:
+    def modify(self, sock: socket.socket, events: int, data: Data) -> None:
         """Watch a socket for other events."""
         self._selector.modify(sock, events, data)
 
@@ -45,9 +47,9 @@ class Selector:
         with contextlib.suppress(KeyError, ValueError):
             self._selector.unregister(sock)
 
-    def poll(self, timeout_ms: int) -> list[Ready]:
+    def poll(self, timeout_ms: int) -> list[Ready[Data]]:
         """Wait until something is ready, `wakeup` is called or the time is over."""
-        ready = []
+        ready: list[Ready[Data]] = []
         for key, events in self._selector.select(max(0, timeout_ms) / 1000):
             if key.fileobj is self._wakeup_receiver:
                 self._drain_wakeups()

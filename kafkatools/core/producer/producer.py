@@ -152,7 +152,7 @@ class Producer:
         value: object = None,
         key: object = None,
         *,
-        callback: Any = None,
+        callback: Callback | None = None,
         **place: Any,
     ) -> RecordFuture:
         """Queues a record, `send(ProducerRecord(...), callback)` or `send("topic", value, key, partition=...,
@@ -167,7 +167,7 @@ class Producer:
         everything else is in the future.
         """
         if isinstance(record, ProducerRecord):
-            callback = value if callback is None else callback
+            callback = cast("Callback | None", value) if callback is None else callback
         else:
             record = ProducerRecord(record, value, key, **place)
         return self._send(record, callback)

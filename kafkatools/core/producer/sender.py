@@ -11,7 +11,7 @@ queues and in flight, one produce request per node, poll. The thread in producer
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from kafkatools.core.clock import Clock
 from kafkatools.core.errors import (
@@ -42,6 +42,7 @@ from kafkatools.core.protocol.api_versions import ApiKey
 if TYPE_CHECKING:
     from uuid import UUID
 
+    from kafkatools.core.net.metadata import NodeEndpoint
     from kafkatools.core.net.network_client import NetworkClient
     from kafkatools.core.producer.broker_watch import BrokerWatch
     from kafkatools.core.producer.producer_metadata import ProducerMetadata
@@ -284,7 +285,7 @@ class Sender:
         topic_ids = {topic: topic_id.bytes for topic, topic_id in ids.items() if topic_id is not None}
         names = {topic_id: topic for topic, topic_id in ids.items()}
 
-        def build(version: int) -> list[Any]:
+        def build(version: int) -> list[Buffer]:
             return produce_request_body(
                 version, settings.acks, settings.request_timeout_ms, topics, topic_ids, transactional_id
             )
@@ -340,7 +341,9 @@ class Sender:
         self._take_new_leaders(produced.outcomes, produced.endpoints)
         return produced.outcomes, ProduceOutcome(UnsupportedVersion, message="The answer leaves the partition out")
 
-    def _take_new_leaders(self, outcomes: dict[TopicPartition, ProduceOutcome], endpoints: tuple[Any, ...]) -> None:
+    def _take_new_leaders(
+        self, outcomes: dict[TopicPartition, ProduceOutcome], endpoints: tuple[NodeEndpoint, ...]
+    ) -> None:
         leaders: dict[tuple[str, int], tuple[int, int]] = {
             partition: (outcome.leader_id, outcome.leader_epoch)
             for partition, outcome in outcomes.items()
@@ -430,7 +433,7 @@ class Sender:
         self.accumulator.abort_incomplete(error)
 
 
-def _build_init_producer_id(version: int) -> Any:
+def _build_init_producer_id(version: int) -> list[bytes]:
     fields = {"transactional_id": None, "transaction_timeout": 0x7FFFFFFF}
     return build_body(ApiKey.INIT_PRODUCER_ID, version, fields)
 

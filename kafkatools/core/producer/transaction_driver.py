@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kafkatools.core.clock import Clock
 from kafkatools.core.errors import Disconnected, KafkaError, TransactionAborted
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from kafkatools.core.net.network_client import NetworkClient
     from kafkatools.core.producer.producer_metadata import ProducerMetadata
     from kafkatools.core.producer.record_accumulator import RecordAccumulator
+    from kafkatools.core.protocol.entities import Entity
 
 _log = logging.getLogger(__name__)
 
@@ -190,7 +191,7 @@ class TransactionDriver:
             self._manager.fail(error)
 
 
-def _build(api_key: int, version: int, fields: dict[str, object]) -> Any:
+def _build(api_key: int, version: int, fields: dict[str, object]) -> Entity:
     from kafkatools.core.protocol.messages import build, request_type
 
     return build(request_type(api_key, version), fields)

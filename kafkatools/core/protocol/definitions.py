@@ -26,7 +26,7 @@ from __future__ import annotations
 
 import re
 from functools import cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from kafkatools.core.package_files import package_text
 
@@ -34,9 +34,9 @@ NEWEST = 32767
 # The longest string in any version: Kafka neither writes nor reads a longer one (MessageDataGenerator).
 MAX_STRING_BYTES = 32767
 FILES = ("kafka_messages.txt", "kafka_records.txt")
-_ZEROES: dict[str, Any] = {"string": "", "bytes": b"", "records": b"", "bool": False, "uuid": None, "float64": 0.0}
+_ZEROES: dict[str, object] = {"string": "", "bytes": b"", "records": b"", "bool": False, "uuid": None, "float64": 0.0}
 _NUMBERS = frozenset(("int8", "int16", "int32", "int64", "uint16", "uint32"))
-_NOT_GIVEN: Any = object()
+_NOT_GIVEN = object()
 
 
 class Field(NamedTuple):
@@ -49,7 +49,7 @@ class Field(NamedTuple):
     null: range
     tag: int | None
     tagged: range
-    declared_default: Any
+    declared_default: object
     fields: tuple[Field, ...]
 
     @property
@@ -61,7 +61,7 @@ class Field(NamedTuple):
         """Whether the field is tagged in a version."""
         return self.tag is not None and version in self.tagged
 
-    def default(self, version: int) -> Any:
+    def default(self, version: int) -> object:
         """The default in a version. Not for a single structure: its default is built from its fields."""
         if self.declared_default is not _NOT_GIVEN and not (self.declared_default is None and version not in self.null):
             return self.declared_default
@@ -192,5 +192,5 @@ def _field(line: str, nested: tuple[Field, ...]) -> Field:
 _WORDS = {"null": None, "true": True, "false": False}
 
 
-def _default(text: str) -> Any:
+def _default(text: str) -> int | None:
     return _WORDS[text] if text in _WORDS else int(text)

@@ -30,19 +30,18 @@ class Entity(tuple[Any, ...]):
     __flexible__: ClassVar[bool]
     __fields__: ClassVar[tuple[Field, ...]]
 
-    def __new__(cls, **values: Any) -> Entity:
+    def __new__(cls, **values: object) -> Entity:
         unknown = values.keys() - set(cls.__layout__.names)
         if unknown:
             raise TypeError(f"{cls.__name__} v{cls.__version__} has no field {', '.join(sorted(unknown))}")
-        made: Entity = entity_of(cls.__layout__, values)
-        return made
+        return entity_of(cls.__layout__, values)
 
     if TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> Any:
             """A field of the message; its type is in the message's definition."""
 
-    def replaced(self, **values: Any) -> Entity:
+    def replaced(self, **values: object) -> Entity:
         """Return a copy with these fields replaced. Raises TypeError for a field that this version lacks."""
         return type(self)(**{**dict(zip(self.__layout__.names, self, strict=True)), **values})
 
@@ -62,16 +61,17 @@ class Entity(tuple[Any, ...]):
     __hash__ = tuple.__hash__
 
 
-def entity_of(layout: Layout, fields: Mapping[str, Any]) -> Any:
+def entity_of(layout: Layout, fields: Mapping[str, object]) -> Entity:
     """Build an entity from a mapping of field names to values; a key that is no field of this version is ignored."""
     values = [
         _value(layout, index, fields[name]) if name in fields else layout.defaults[index]
         for index, name in enumerate(layout.names)
     ]
-    return tuple.__new__(layout.type, values)
+    made: Entity = tuple.__new__(layout.type, values)
+    return made
 
 
-def _value(layout: Layout, index: int, value: Any) -> Any:
+def _value(layout: Layout, index: int, value: Any) -> object:
     nested = layout.layouts[index]
     if value is None:
         return None
@@ -83,12 +83,13 @@ def _value(layout: Layout, index: int, value: Any) -> Any:
 
 
 @cache
-def entity_type(name: str, version: int) -> Any:
+def entity_type(name: str, version: int) -> type[Entity]:
     """The entity class of a message in a version. Raises KeyError for a message or a version that does not exist."""
     definition = definition_of(name)
     if version not in definition.versions:
         raise KeyError(version)
-    return _layout(definition, name, definition.fields, version).type
+    made: type[Entity] = _layout(definition, name, definition.fields, version).type
+    return made
 
 
 def _layout(definition: Definition, name: str, fields: tuple[Field, ...], version: int) -> Layout:
@@ -96,7 +97,7 @@ def _layout(definition: Definition, name: str, fields: tuple[Field, ...], versio
     plain = [field for field in present if not field.is_tagged(version)]
     tagged = sorted((field for field in present if field.is_tagged(version)), key=lambda field: field.tag or 0)
     is_flexible = version in definition.flexible
-    members: dict[str, Any] = {
+    members: dict[str, object] = {
         "__slots__": (),
         "__schema__": definition,
         "__version__": version,
@@ -113,7 +114,7 @@ def _layout(definition: Definition, name: str, fields: tuple[Field, ...], versio
     return made.__layout__  # type: ignore[no-any-return]
 
 
-def _described(definition: Definition, field: Field, version: int) -> tuple[str, int, Layout | None, Any]:
+def _described(definition: Definition, field: Field, version: int) -> tuple[str, int, Layout | None, object]:
     """A field in the form that Layout expects: name, code, the layout of its structure or None, default."""
     nested = _layout(definition, field.type, field.fields, version) if field.is_structure else None
     code = STRUCTURE if nested is not None else KINDS[field.type]

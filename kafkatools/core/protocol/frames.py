@@ -8,11 +8,15 @@ named in one sentence, since its first bytes read as a size that no Kafka node s
 from __future__ import annotations
 
 import struct
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
 
 from kafkatools.core.errors import DecodeError, NotKafka
 from kafkatools.core.protocol.api_versions import ApiKey, is_flexible, response_header_version
 from kafkatools.core.protocol.varints import skip_tagged_fields
+
+if TYPE_CHECKING:
+    from kafkatools.core.protocol.entities import Entity
 
 Buffer = bytes | bytearray | memoryview
 
@@ -121,7 +125,7 @@ def encode_request_header(api_key: int, version: int, correlation_id: int, clien
 
 
 def frame_request(
-    api_key: int, version: int, correlation_id: int, client_id: str | None, body: list[Buffer]
+    api_key: int, version: int, correlation_id: int, client_id: str | None, body: Sequence[Buffer]
 ) -> list[Buffer]:
     """The buffers of a request whose body is already bytes; nothing of the body is copied."""
     header = encode_request_header(api_key, version, correlation_id, client_id)
@@ -129,7 +133,9 @@ def frame_request(
     return [_SIZE.pack(size) + header, *body]
 
 
-def encode_request(api_key: int, version: int, correlation_id: int, client_id: str | None, entity: Any) -> list[Buffer]:
+def encode_request(
+    api_key: int, version: int, correlation_id: int, client_id: str | None, entity: Entity
+) -> list[Buffer]:
     """The buffers of a request: size prefix and header, then the body."""
     from kafkatools.core.protocol.messages import encode
 
@@ -172,7 +178,7 @@ def frame_response(api_key: int, version: int, correlation_id: int, body: list[B
     return [_SIZE.pack(size) + header, *body]
 
 
-def encode_response(api_key: int, version: int, correlation_id: int, entity: Any) -> list[Buffer]:
+def encode_response(api_key: int, version: int, correlation_id: int, entity: Entity) -> list[Buffer]:
     """The buffers of a response: size prefix and header, then the body."""
     from kafkatools.core.protocol.messages import encode
 

@@ -14,7 +14,7 @@ from kafkatools.core.errors import DecodeError, UnsupportedVersion
 from kafkatools.core.protocol.api_versions import ApiKey, versions_of
 from kafkatools.core.protocol.codec import NO_LIMIT, Reader, Shared, Writer
 from kafkatools.core.protocol.definitions import NEWEST, Field
-from kafkatools.core.protocol.entities import entity_of, entity_type
+from kafkatools.core.protocol.entities import Entity, entity_of, entity_type
 from kafkatools.core.protocol.slices import current_pause
 
 __all__ = [
@@ -34,18 +34,18 @@ Buffer = bytes | bytearray | memoryview
 
 
 @cache
-def request_type(api_key: int, version: int) -> Any:
+def request_type(api_key: int, version: int) -> type[Entity]:
     """The entity class of a request. Raises UnsupportedVersion."""
     return _message_type(api_key, version, "Request")
 
 
 @cache
-def response_type(api_key: int, version: int) -> Any:
+def response_type(api_key: int, version: int) -> type[Entity]:
     """The entity class of a response. Raises UnsupportedVersion."""
     return _message_type(api_key, version, "Response")
 
 
-def _message_type(api_key: int, version: int, kind: str) -> Any:
+def _message_type(api_key: int, version: int, kind: str) -> type[Entity]:
     try:
         api = ApiKey(api_key)
     except ValueError:
@@ -55,12 +55,12 @@ def _message_type(api_key: int, version: int, kind: str) -> Any:
     return entity_type(api.label + kind, version)
 
 
-def encode(entity: Any) -> bytes:
+def encode(entity: Entity) -> bytes:
     """Encode an entity. Raises ValueError for a value that its field cannot hold."""
     return encode_fields(type(entity), entity)
 
 
-def encode_fields(message_type: Any, fields: Any) -> bytes:
+def encode_fields(message_type: type[Entity], fields: Mapping[str, object] | Entity) -> bytes:
     """Encode a message from a mapping of field names to values, or from an entity.
 
     Missing fields are written with their defaults, and fields that this version lacks are ignored. Raises ValueError
@@ -71,13 +71,13 @@ def encode_fields(message_type: Any, fields: Any) -> bytes:
     return writer.result()
 
 
-def decode(message_type: Any, buffer: Buffer, offset: int = 0) -> tuple[Any, int]:
+def decode(message_type: type[Entity], buffer: Buffer, offset: int = 0) -> tuple[Entity, int]:
     """Decode the message at `offset` and return its entity and its size in bytes. Raises DecodeError."""
     reader = Reader(buffer, offset, current_pause(), NO_LIMIT)
     return reader.entity(message_type.__layout__), reader.position - offset
 
 
-def decode_all(message_type: Any, buffer: Buffer, offset: int = 0) -> Any:
+def decode_all(message_type: type[Entity], buffer: Buffer, offset: int = 0) -> Entity:
     """Decode the message that fills the buffer from `offset` on. Raises DecodeError, also when bytes are left over."""
     entity, size = decode(message_type, buffer, offset)
     if offset + size != len(buffer):
@@ -85,7 +85,7 @@ def decode_all(message_type: Any, buffer: Buffer, offset: int = 0) -> Any:
     return entity
 
 
-def count_elements(message_type: Any, buffer: Buffer, offset: int, most_elements: int) -> None:
+def count_elements(message_type: type[Entity], buffer: Buffer, offset: int, most_elements: int) -> None:
     """Check the number of elements in a message before it is decoded, without creating values.
 
     Raises TooManyElements when all its arrays and tagged fields together have more than `most_elements`. Raises
@@ -94,7 +94,7 @@ def count_elements(message_type: Any, buffer: Buffer, offset: int, most_elements
     Reader(buffer, offset, current_pause(), most_elements).skip(message_type.__layout__)
 
 
-def build(message_type: Any, fields: Mapping[str, Any]) -> Any:
+def build(message_type: type[Entity], fields: Mapping[str, object]) -> Entity:
     """Build an entity from plain fields: nested mappings become entities, sequences tuples, missing fields defaults.
 
     Raises UnsupportedVersion for a field that this version lacks, unless it holds its default (see check_fields).
@@ -103,7 +103,7 @@ def build(message_type: Any, fields: Mapping[str, Any]) -> Any:
     return entity_of(message_type.__layout__, fields)
 
 
-def check_fields(message_type: Any, fields: Mapping[str, Any]) -> None:
+def check_fields(message_type: type[Entity], fields: Mapping[str, Any]) -> None:
     """Raise UnsupportedVersion for a field that the version lacks, unless it is empty, null, 0, -1 or its default."""
     layout = message_type.__layout__
     for name, value in fields.items():
@@ -119,12 +119,12 @@ def check_fields(message_type: Any, fields: Mapping[str, Any]) -> None:
                     check_fields(nested.type, structure)
 
 
-def _is_empty_or_unset(value: Any) -> bool:
+def _is_empty_or_unset(value: object) -> bool:
     is_empty = isinstance(value, (str, bytes, Sequence, Mapping)) and not value
     return value is None or is_empty or (value in (0, -1) and value is not False)
 
 
-def _default_of(fields: Sequence[Field], name: str) -> Any:
+def _default_of(fields: Sequence[Field], name: str) -> object:
     """The default of a field in the newest version; None when neither the message nor its structures have the field."""
     for field in fields:
         if field.name == name:

@@ -9,15 +9,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 from kafkatools.core.errors import DecodeError
+from kafkatools.core.protocol.entities import Entity
 from kafkatools.core.protocol.schemas.errors import RecordFormatError, UnknownRecordType
 from kafkatools.core.protocol.schemas.schema import Schema, write_entity
 from kafkatools.core.protocol.varints import read_unsigned_varint, unsigned_varint
 
 
-def _read(schema: Schema, version: int, data: bytes | memoryview, what: str) -> Any:
+def _read(schema: Schema, version: int, data: bytes | memoryview, what: str) -> Entity:
     try:
         return schema.read(version, data, 2)[0]
     except RecordFormatError as problem:
@@ -40,7 +40,7 @@ class FramedRecords:
     def __init__(self, schemas: Iterable[Schema]) -> None:
         self.schemas = {schema.api_key: schema for schema in schemas}
 
-    def decode(self, frame: bytes | memoryview) -> Any:
+    def decode(self, frame: bytes | memoryview) -> Entity:
         """The entity of one record value; raises RecordFormatError and UnknownRecordType in Kafka's words."""
         frame_version, position = _read_short(frame, 0, "frame version")
         if frame_version != FRAME_VERSION:
@@ -60,7 +60,7 @@ class FramedRecords:
             raise RecordFormatError(f"Found {garbage} byte(s) of garbage after {api_key}")
         return entity
 
-    def encode(self, entity: Any) -> bytes:
+    def encode(self, entity: Entity) -> bytes:
         """The framed record value of an entity."""
         numbers = (FRAME_VERSION, entity.__api_key__, entity.__version__)
         return b"".join(map(unsigned_varint, numbers)) + write_entity(entity)
@@ -93,14 +93,14 @@ class CoordinatorRecords:
         self.keys = {schema.api_key: schema for schema in keys}
         self.values = {schema.api_key: schema for schema in values}
 
-    def decode_key(self, key: bytes | memoryview) -> Any:
+    def decode_key(self, key: bytes | memoryview) -> Entity:
         """The entity of a key; raises UnknownRecordType, RecordFormatError."""
         type_id = _read_version(key, "key")
         if type_id not in self.keys:
             raise UnknownRecordType(type_id)
         return _read(self.keys[type_id], 0, key, f"version {type_id} from key")
 
-    def decode(self, key: bytes | memoryview, value: bytes | memoryview | None) -> tuple[Any, Any | None]:
+    def decode(self, key: bytes | memoryview, value: bytes | memoryview | None) -> tuple[Entity, Entity | None]:
         """The entities of key and value; None for the value of a tombstone."""
         key_entity = self.decode_key(key)
         if value is None:
@@ -111,7 +111,7 @@ class CoordinatorRecords:
             raise RecordFormatError(f"Found an unknown record version {version} for {schema.api_key} type")
         return key_entity, _read(schema, version, value, f"version {version} from value")
 
-    def encode(self, key: Any, value: Any | None) -> tuple[bytes, bytes | None]:
+    def encode(self, key: Entity, value: Entity | None) -> tuple[bytes, bytes | None]:
         """The bytes of a pair of entities."""
         key_bytes = key.__api_key__.to_bytes(2, "big", signed=True) + write_entity(key)
         if value is None:

@@ -10,6 +10,7 @@ import base64
 from typing import Any
 
 from kafkatools.core.protocol.definitions import Field, camel_case
+from kafkatools.core.protocol.entities import Entity
 from kafkatools.core.protocol.uuids import uuid_text
 
 _ESCAPES = {code: f"\\u{code:04X}" for code in range(0x20)} | {
@@ -23,10 +24,10 @@ _ESCAPES = {code: f"\\u{code:04X}" for code in range(0x20)} | {
 }
 
 
-def to_json(entity: Any) -> dict[str, Any]:
+def to_json(entity: Entity) -> dict[str, Any]:
     """The JSON object of an entity made from a Schema."""
     layout, version = entity.__layout__, entity.__version__
-    members: dict[str, Any] = {}
+    members: dict[str, object] = {}
     for field in entity.__fields__:
         value = getattr(entity, field.name)
         if field.is_tagged(version) and value == layout.defaults[layout.names.index(field.name)]:
@@ -35,13 +36,13 @@ def to_json(entity: Any) -> dict[str, Any]:
     return members
 
 
-def _value(field: Field, value: Any) -> Any:
+def _value(field: Field, value: Any) -> object:
     if field.is_array:
         return None if value is None else [_element(field, each) for each in value]
     return _element(field, value)
 
 
-def _element(field: Field, value: Any) -> Any:
+def _element(field: Field, value: Any) -> object:
     if field.type == "uuid":
         return uuid_text(value)
     if value is None:
@@ -51,7 +52,7 @@ def _element(field: Field, value: Any) -> Any:
     return to_json(value) if field.is_structure else value
 
 
-def json_text(value: Any) -> str:
+def json_text(value: object) -> str:
     """A JSON value as Jackson prints it: no spaces, `\\u001B` in upper case, everything above 0x1f as it is."""
     if isinstance(value, str):
         return '"' + value.translate(_ESCAPES) + '"'

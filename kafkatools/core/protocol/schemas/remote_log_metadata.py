@@ -6,8 +6,8 @@ Source: storage/src/main/resources/message of Apache Kafka 4.3; framed like the 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
+from kafkatools.core.protocol.entities import Entity
 from kafkatools.core.protocol.schemas.framing import FramedRecords
 from kafkatools.core.protocol.schemas.schema import Schema
 from kafkatools.core.protocol.uuids import uuid_text
@@ -22,30 +22,30 @@ SEGMENT_STATES = ("COPY_SEGMENT_STARTED", "COPY_SEGMENT_FINISHED", "DELETE_SEGME
 PARTITION_STATES = ("DELETE_PARTITION_MARKED", "DELETE_PARTITION_STARTED", "DELETE_PARTITION_FINISHED")
 
 
-def decode_record(frame: bytes | memoryview) -> Any:
+def decode_record(frame: bytes | memoryview) -> Entity:
     """The entity of one framed record value; raises RecordFormatError."""
     return RECORDS.decode(frame)
 
 
-def encode_record(entity: Any) -> bytes:
+def encode_record(entity: Entity) -> bytes:
     """The framed record value of an entity made from one of this module's schemas."""
     return RECORDS.encode(entity)
 
 
-def describe(entity: Any) -> str:
+def describe(entity: Entity) -> str:
     """The record as `toString` of Kafka's class shows it."""
     return _DESCRIPTIONS[entity.__api_key__](entity)
 
 
-def _object(name: str, members: Iterable[tuple[str, Any]]) -> str:
+def _object(name: str, members: Iterable[tuple[str, object]]) -> str:
     return name + "{" + ", ".join(f"{label}={value}" for label, value in members) + "}"
 
 
-def _partition(entry: Any) -> str:
+def _partition(entry: Entity) -> str:
     return f"{uuid_text(entry.id)}:{entry.name}-{entry.partition}"
 
 
-def _segment_id(entry: Any) -> str:
+def _segment_id(entry: Entity) -> str:
     members = [("topicIdPartition", _partition(entry.topic_id_partition)), ("id", uuid_text(entry.id))]
     return _object("RemoteLogSegmentId", members)
 
@@ -58,7 +58,7 @@ def _custom(data: bytes | None) -> str:
     return "Optional.empty" if data is None else f"Optional[CustomMetadata{{{len(data)} bytes}}]"
 
 
-def _epochs(entity: Any) -> str:
+def _epochs(entity: Entity) -> str:
     pairs = sorted((entry.leader_epoch, entry.offset) for entry in entity.segment_leader_epochs)
     return "{" + ", ".join(f"{epoch}={offset}" for epoch, offset in pairs) + "}"
 
@@ -67,7 +67,7 @@ def _boolean(value: bool) -> str:
     return "true" if value else "false"
 
 
-def _segment(entity: Any) -> str:
+def _segment(entity: Entity) -> str:
     return _object(
         "RemoteLogSegmentMetadata",
         [
@@ -86,7 +86,7 @@ def _segment(entity: Any) -> str:
     )
 
 
-def _segment_update(entity: Any) -> str:
+def _segment_update(entity: Entity) -> str:
     return _object(
         "RemoteLogSegmentMetadataUpdate",
         [
@@ -99,7 +99,7 @@ def _segment_update(entity: Any) -> str:
     )
 
 
-def _partition_delete(entity: Any) -> str:
+def _partition_delete(entity: Entity) -> str:
     return _object(
         "RemotePartitionDeleteMetadata",
         [
@@ -111,7 +111,7 @@ def _partition_delete(entity: Any) -> str:
     )
 
 
-def _segment_snapshot(entity: Any) -> str:
+def _segment_snapshot(entity: Entity) -> str:
     return _object(
         "RemoteLogSegmentMetadataSnapshot",
         [

@@ -6,11 +6,9 @@ what differs from Kafka's defaults; a field exists in the entity of a version on
 
 from __future__ import annotations
 
-from typing import Any
-
 from kafkatools.core.protocol.codec import NO_LIMIT, MalformedMessage, Reader, Writer
 from kafkatools.core.protocol.definitions import Definition, api_key_of, definition_of
-from kafkatools.core.protocol.entities import entity_type
+from kafkatools.core.protocol.entities import Entity, entity_type
 from kafkatools.core.protocol.schemas.errors import RecordFormatError
 
 
@@ -40,14 +38,14 @@ class Schema:
         """The newest version."""
         return self.valid_versions[-1]
 
-    def entity(self, version: int | None = None) -> Any:
+    def entity(self, version: int | None = None) -> type[Entity]:
         """The entity class of one version, the highest by default. Raises RecordFormatError for an unknown version."""
         chosen = self.highest_version if version is None else version
         if chosen not in self.valid_versions:
             raise RecordFormatError(f"{self.name} has no version {chosen}")
         return entity_type(self.name, chosen)
 
-    def __call__(self, *, version: int | None = None, **values: Any) -> Any:
+    def __call__(self, *, version: int | None = None, **values: object) -> Entity:
         """Make an entity of a version; fields that are not named have Kafka's defaults; mappings become entities.
 
         Control records carry their version as a field too: it is set to the same number. Where a field of that name
@@ -57,12 +55,12 @@ class Schema:
         own = next((field for field in self.definition.fields if field.name == "version"), None)
         if own is not None and own.type == "int64":
             return self.entity()(**values, version=version or 0)
-        made: Any = self.entity(version)
+        made = self.entity(version)
         if own is not None:
             values["version"] = made.__version__
         return made(**values)
 
-    def read(self, version: int, buffer: bytes | memoryview, offset: int = 0) -> tuple[Any, int]:
+    def read(self, version: int, buffer: bytes | memoryview, offset: int = 0) -> tuple[Entity, int]:
         """Read one entity at `offset`; returns it and the number of bytes it took. Raises RecordFormatError."""
         reader = Reader(buffer, offset, None, NO_LIMIT)
         try:
@@ -72,7 +70,7 @@ class Schema:
         return entity, reader.position - offset
 
 
-def write_entity(entity: Any) -> bytes:
+def write_entity(entity: Entity) -> bytes:
     """The body of an entity, without any framing."""
     writer = Writer(None)
     writer.structure(entity.__layout__, entity)

@@ -7,8 +7,7 @@ a field of it, not a frame.
 
 from __future__ import annotations
 
-from typing import Any
-
+from kafkatools.core.protocol.entities import Entity
 from kafkatools.core.protocol.schemas.errors import UnknownRecordType
 from kafkatools.core.protocol.schemas.schema import Schema, write_entity
 
@@ -29,7 +28,7 @@ CONTROL_RECORDS: dict[int, Schema] = {
 }
 
 
-def decode_record(type_id: int, value: bytes | memoryview) -> Any:
+def decode_record(type_id: int, value: bytes | memoryview) -> Entity:
     """The entity of a control record's value; `type_id` is that of the key. Raises RecordFormatError,
     UnknownRecordType."""
     if type_id not in CONTROL_RECORDS:
@@ -39,7 +38,7 @@ def decode_record(type_id: int, value: bytes | memoryview) -> Any:
     return schema.read(min(max(version, 0), schema.highest_version), value)[0]
 
 
-def encode_record(entity: Any) -> tuple[bytes, bytes]:
+def encode_record(entity: Entity) -> tuple[bytes, bytes]:
     """Key and value of the control record that carries this entity."""
     type_id = next(number for number, schema in CONTROL_RECORDS.items() if schema.name == entity.__schema__.name)
     return bytes((0, 0, 0, type_id)), write_entity(entity)
