@@ -65,20 +65,24 @@ def run(console: Console, args: Args) -> ExitStatus:
 def _delete(
     console: Console, admin: AdminClient, offsets: Mapping[TopicPartition, int]
 ) -> dict[TopicPartition, DeletedRecords]:
+    from kafkatools.core.admin.leaders import ELECTION_MS
     from kafkatools.core.admin.topics import DeletedRecords, delete_records
-    from kafkatools.core.errors import KafkaError
+    from kafkatools.core.errors import KafkaError, LeaderNotAvailable
 
+    leaderless_ms = ELECTION_MS
     wanted = list(offsets.items())
     results: dict[TopicPartition, DeletedRecords] = {}
     with console.progress("Deleting records of partitions", len(wanted)) as progress:
         for at in range(0, len(wanted), _AT_A_TIME):
             try:
-                found = delete_records(admin, dict(wanted[at : at + _AT_A_TIME]))
+                found = delete_records(admin, dict(wanted[at : at + _AT_A_TIME]), leaderless_ms=leaderless_ms)
             except KafkaError as error:
                 if not results:
                     raise
                 results |= {key: DeletedRecords(-1, error) for key, _ in wanted[at:]}  # those before are told of
                 break
+            if any(isinstance(result.error, LeaderNotAvailable) for result in found.values()):
+                leaderless_ms = 0  # the time for elections is over
             results |= found
             progress.advance(len(found))
     return results
@@ -98,16 +102,18 @@ def _deletions(
     admin: AdminClient, offsets: Mapping[TopicPartition, int]
 ) -> dict[TopicPartition, _Deletion | KafkaError]:
     """What would become of each partition, by the rules of a broker (Partition.deleteRecordsOnLeader)."""
+    from kafkatools.core.admin.leaders import ELECTION_MS
     from kafkatools.core.admin.offsets import EARLIEST, LATEST, list_offsets
     from kafkatools.core.errors import OffsetOutOfRange, PolicyViolation
 
-    low = list_offsets(admin, dict.fromkeys(offsets, EARLIEST))
-    high = list_offsets(admin, dict.fromkeys(offsets, LATEST))
+    low = list_offsets(admin, dict.fromkeys(offsets, EARLIEST), leaderless_ms=ELECTION_MS)
+    led = [key for key, found in low.items() if found.error is None]
+    high = list_offsets(admin, dict.fromkeys(led, LATEST), leaderless_ms=ELECTION_MS)
     kept = _never_deleted_from(admin, {topic for topic, _ in offsets})
     found: dict[TopicPartition, _Deletion | KafkaError] = {}
     for key, offset in offsets.items():
         error = low[key].error or high[key].error
-        end = high[key].offset
+        end = high[key].offset if error is None else -1
         if error is not None:
             found[key] = error
         elif key[0] in kept:

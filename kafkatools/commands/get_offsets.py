@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from kafkatools.core.admin.client import AdminClient
 
 _PREFIX = "Error occurred: "
-_ELECTION_MS = 5000
-"""How long a partition may be without a leader. Apache Kafka waits for default.api.timeout.ms (60 s)."""
 _TIMES: Final = {
     "latest": -1,
     "earliest": -2,
@@ -64,11 +62,12 @@ def _partitions(admin: AdminClient, takes: PartitionFilter, *, takes_all: bool) 
 
 
 def _print_offsets(console: Console, args: Args, admin: AdminClient, wanted: dict[tuple[str, int], int]) -> ExitStatus:
+    from kafkatools.core.admin.leaders import ELECTION_MS
     from kafkatools.core.admin.offsets import list_offsets
 
     status = ExitStatus.OK
     with console.progress(f"Asking for {len(wanted)} offsets"):
-        results = list_offsets(admin, wanted, leaderless_ms=_ELECTION_MS)
+        results = list_offsets(admin, wanted, leaderless_ms=ELECTION_MS)
     for topic, partition in wanted:
         result = results[topic, partition]
         if result.error is not None:

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from kafkatools.core.protocol.entities import Entity, Fields
 
 TopicPartition = tuple[str, int]
+ELECTION_MS = 5000
+"""How long commands wait for a partition without a leader. Apache Kafka waits for default.api.timeout.ms (60 s)."""
 R = TypeVar("R")
 Result = TypeVar("Result", covariant=True)
 

@@ -371,9 +371,14 @@ def _more_partitions(wanted: NewPartitions) -> Fields:
 
 
 def delete_records(
-    admin: AdminClient, offsets: Mapping[TopicPartition, int], *, timeout_ms: int | None = None
+    admin: AdminClient,
+    offsets: Mapping[TopicPartition, int],
+    *,
+    timeout_ms: int | None = None,
+    leaderless_ms: int | None = None,
 ) -> dict[TopicPartition, DeletedRecords]:
-    """Delete the records before an offset (-1: the high watermark) of each partition, on their leaders."""
+    """Delete the records before an offset (-1: the high watermark) of each partition, on their leaders.
+    `leaderless_ms` as for `ask_leaders`."""
 
     def build(partitions: list[TopicPartition], left_ms: int) -> Fields:
         return {
@@ -388,5 +393,6 @@ def delete_records(
             for part in topic.partitions
         }
 
-    results = ask_leaders(admin, offsets, LeaderRequest(ApiKey.DELETE_RECORDS, build, read), timeout_ms)
+    request = LeaderRequest(ApiKey.DELETE_RECORDS, build, read)
+    results = ask_leaders(admin, offsets, request, timeout_ms, leaderless_ms)
     return filled(results, lambda error: DeletedRecords(-1, error))
