@@ -27,11 +27,7 @@ from kafkatools.core.protocol.slices import ELEMENTS_PER_PAUSE, TooManyElements
 try:
     import cython
 except ImportError:
-
-    class _Uncompiled:
-        compiled = False
-
-    cython = _Uncompiled()
+    from kafkatools.core import uncompiled as cython
 
 if not cython.compiled:
     memcpy: Any = None  # the .pxd imports it from C; only compiled branches call it

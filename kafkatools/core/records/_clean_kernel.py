@@ -16,13 +16,7 @@ from array import array
 try:
     import cython
 except ImportError:
-    import contextlib
-
-    class _Uncompiled:
-        compiled = False
-        nogil = contextlib.nullcontext()
-
-    cython = _Uncompiled()
+    from kafkatools.core import uncompiled as cython
 
 if not cython.compiled:
     from kafkatools.core.records._kernel import (

@@ -14,11 +14,7 @@ from array import array
 try:
     import cython
 except ImportError:
-
-    class _Uncompiled:
-        compiled = False
-
-    cython = _Uncompiled()
+    from kafkatools.core import uncompiled as cython
 
 if not cython.compiled:
     from kafkatools.core.records._kernel import _in_c, _int_items, _long_items

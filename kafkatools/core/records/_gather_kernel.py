@@ -19,11 +19,7 @@ from array import array
 try:
     import cython
 except ImportError:
-
-    class _Uncompiled:
-        compiled = False
-
-    cython = _Uncompiled()
+    from kafkatools.core import uncompiled as cython
 
 if not cython.compiled:
     from kafkatools.core.records._kernel import (

@@ -22,11 +22,7 @@ from collections.abc import Sequence
 try:
     import cython
 except ImportError:
-
-    class _Uncompiled:
-        compiled = False
-
-    cython = _Uncompiled()
+    from kafkatools.core import uncompiled as cython
 
 if not cython.compiled:
     # what the .pxd brings from C; only compiled branches use it

@@ -15,11 +15,7 @@ from typing import TYPE_CHECKING
 try:
     import cython
 except ImportError:
-
-    class _Uncompiled:
-        compiled = False
-
-    cython = _Uncompiled()
+    from kafkatools.core import uncompiled as cython
 
 if not cython.compiled:
     from kafkatools.core.records._kernel import (

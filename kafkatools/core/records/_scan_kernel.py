@@ -12,11 +12,7 @@ from array import array
 try:
     import cython
 except ImportError:
-
-    class _Uncompiled:
-        compiled = False
-
-    cython = _Uncompiled()
+    from kafkatools.core import uncompiled as cython
 
 if not cython.compiled:
     from kafkatools.core.records._kernel import _as_int, _as_unsigned_int, _items, _long_items
