@@ -6,16 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from kafkatools.exit_status import ExitStatus, UsageError
-from kafkatools.options import (
-    BOOTSTRAP_SERVER,
-    Args,
-    Command,
-    Option,
-    Refusal,
-    command_config,
-    java_int,
-    note_deprecated,
-)
+from kafkatools.options import BOOTSTRAP_SERVER, Args, Command, Option, command_config, java_int, note_deprecated, rules
 from kafkatools.options.connection import BOOTSTRAP_CONTROLLER, connect_admin
 from kafkatools.options.table import ARGPARSE4J
 
@@ -125,7 +116,7 @@ def _subcommand(
         run,
         ARGPARSE4J,
         rules=(
-            Refusal(
+            rules.Refusal(
                 "bootstrap-controller",
                 ("bootstrap-server",),
                 "argument --bootstrap-controller/-C: not allowed with argument --bootstrap-server/-b",

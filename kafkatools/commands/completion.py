@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from kafkatools.exit_status import ExitStatus, UsageError
-from kafkatools.options import BOOTSTRAP_SERVER, Args, Command, ExactlyOne, Option, profile_settings
+from kafkatools.options import BOOTSTRAP_SERVER, Args, Command, Option, profile_settings, rules
 from kafkatools.options.profiles import profile_names
 
 if TYPE_CHECKING:
@@ -202,6 +202,6 @@ COMMAND = Command(
         BOOTSTRAP_SERVER,
     ),
     run,
-    rules=(ExactlyOne(_SOURCES, "One and only one of --shell, --topics, --groups and --profiles is needed"),),
+    rules=(rules.ExactlyOne(_SOURCES, "One and only one of --shell, --topics, --groups and --profiles is needed"),),
     examples=("source <(kt completion --shell bash)",),
 )

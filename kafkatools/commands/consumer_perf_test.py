@@ -18,13 +18,12 @@ from kafkatools.options import (
     INTERNAL_TOPICS,
     Args,
     Command,
-    ExactlyOne,
     Option,
-    Refusal,
     client_values,
     command_config,
     java_int,
     java_long,
+    rules,
 )
 
 if TYPE_CHECKING:
@@ -75,9 +74,9 @@ OPTIONS = (
 )
 
 RULES = (
-    ExactlyOne(("messages", "num-records"), _ONE_OF.format("messages", "num-records")),
-    ExactlyOne(("topic", "include"), _ONE_OF.format("topic", "include")),
-    Refusal("consumer.config", ("command-config",)),
+    rules.ExactlyOne(("messages", "num-records"), _ONE_OF.format("messages", "num-records")),
+    rules.ExactlyOne(("topic", "include"), _ONE_OF.format("topic", "include")),
+    rules.Refusal("consumer.config", ("command-config",)),
 )
 
 

@@ -12,17 +12,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from kafkatools.exit_status import CommandError, ExitStatus, UsageError
-from kafkatools.options import (
-    BOOTSTRAP_SERVER,
-    Args,
-    Command,
-    ExactlyOne,
-    Option,
-    Refusal,
-    Requirement,
-    command_config,
-    java_long,
-)
+from kafkatools.options import BOOTSTRAP_SERVER, Args, Command, Option, command_config, java_long, rules
 from kafkatools.options.connection import connect_admin
 
 if TYPE_CHECKING:
@@ -240,21 +230,23 @@ COMMAND = Command(
     run=run,
     destructive=("expire",),
     rules=(
-        ExactlyOne(
+        rules.ExactlyOne(
             ("create", "renew", "expire", "describe"),
             "Command must include exactly one action: --create, --renew, --expire or --describe",
         ),
-        Requirement(("max-life-time-period",), when=("create",)),
-        Requirement(("hmac", "hmac-file"), when=("renew",)),
-        Requirement(("renew-time-period",), when=("renew",)),
-        Requirement(("hmac", "hmac-file"), when=("expire",)),
-        Requirement(("expiry-time-period",), when=("expire",)),
-        Refusal("create", ("hmac", "renew-time-period", "expiry-time-period", "hmac-file")),
-        Refusal("renew", ("renewer-principal", "max-life-time-period", "expiry-time-period", "owner-principal")),
-        Refusal("expire", ("max-life-time-period", "renew-time-period", "owner-principal", "renewer-principal")),
-        Refusal("describe", ("renew-time-period", "max-life-time-period", "hmac", "expiry-time-period", "hmac-file")),
-        Refusal("describe", ("renewer-principal", "dry-run")),
-        Refusal("hmac", ("hmac-file",)),
+        rules.Requirement(("max-life-time-period",), when=("create",)),
+        rules.Requirement(("hmac", "hmac-file"), when=("renew",)),
+        rules.Requirement(("renew-time-period",), when=("renew",)),
+        rules.Requirement(("hmac", "hmac-file"), when=("expire",)),
+        rules.Requirement(("expiry-time-period",), when=("expire",)),
+        rules.Refusal("create", ("hmac", "renew-time-period", "expiry-time-period", "hmac-file")),
+        rules.Refusal("renew", ("renewer-principal", "max-life-time-period", "expiry-time-period", "owner-principal")),
+        rules.Refusal("expire", ("max-life-time-period", "renew-time-period", "owner-principal", "renewer-principal")),
+        rules.Refusal(
+            "describe", ("renew-time-period", "max-life-time-period", "hmac", "expiry-time-period", "hmac-file")
+        ),
+        rules.Refusal("describe", ("renewer-principal", "dry-run")),
+        rules.Refusal("hmac", ("hmac-file",)),
     ),
     examples=(
         "kt delegation-tokens --command-config alice.properties --create --max-life-time-period -1",

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from kafkatools.exit_status import ExitStatus, UsageError
-from kafkatools.options import BOOTSTRAP_SERVER, Args, Command, Option, Refusal, Requirement, command_config
+from kafkatools.options import BOOTSTRAP_SERVER, Args, Command, Option, command_config, rules
 from kafkatools.options.connection import connect_admin
 
 if TYPE_CHECKING:
@@ -81,10 +81,10 @@ COMMAND = Command(
     ),
     run=run,
     rules=(
-        Requirement(("list",), message="Command must include exactly one action: --list."),
-        Refusal("consumer", ("group-type", "protocol", "share", "streams")),
-        Refusal("share", ("consumer", "group-type", "protocol", "streams")),
-        Refusal("streams", ("consumer", "group-type", "protocol", "share")),
+        rules.Requirement(("list",), message="Command must include exactly one action: --list."),
+        rules.Refusal("consumer", ("group-type", "protocol", "share", "streams")),
+        rules.Refusal("share", ("consumer", "group-type", "protocol", "streams")),
+        rules.Refusal("streams", ("consumer", "group-type", "protocol", "share")),
     ),
     error_prefix="Error while executing groups command : ",
     missing_bootstrap="Missing required option(s) [bootstrap-server]",

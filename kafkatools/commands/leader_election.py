@@ -17,11 +17,11 @@ from kafkatools.options import (
     Args,
     Command,
     Option,
-    Refusal,
     client_settings,
     command_config,
     java_int,
     note_deprecated,
+    rules,
 )
 from kafkatools.tools.json_files import (
     json_entries,
@@ -275,7 +275,7 @@ COMMAND = Command(
         Option("--admin.config", "Properties file with settings.", value="FILE", replacement="--command-config"),
     ),
     run=run,
-    rules=(Refusal("admin.config", ("command-config",)), _Required(), _Scope()),
+    rules=(rules.Refusal("admin.config", ("command-config",)), _Required(), _Scope()),
     missing_bootstrap="Missing required option(s): bootstrap-server",
     examples=(
         "kt leader-election --election-type preferred --all-topic-partitions",

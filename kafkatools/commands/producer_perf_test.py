@@ -18,13 +18,12 @@ from kafkatools.options import (
     Args,
     Command,
     Option,
-    Refusal,
-    Rule,
     client_values,
     command_config,
     java_int,
     java_long,
     note_deprecated,
+    rules,
 )
 
 if TYPE_CHECKING:
@@ -105,7 +104,7 @@ OPTIONS = (
     Option("--payload-monotonic", "Send the numbers 0, 1, 2 and so on."),
 )
 
-RULES: tuple[Rule, ...] = (_OnePayload(), *(Refusal(new, (old,), _TOGETHER) for old, new in _RENAMED))
+RULES: tuple[rules.Rule, ...] = (_OnePayload(), *(rules.Refusal(new, (old,), _TOGETHER) for old, new in _RENAMED))
 
 
 def run(console: Console, args: Args) -> ExitStatus:

@@ -14,17 +14,10 @@ import re
 from collections.abc import Iterator, Sequence
 
 from kafkatools.exit_status import UsageError
+from kafkatools.options import rules
 from kafkatools.options.args import Args
 from kafkatools.options.hints import did_you_mean, did_you_mean_subcommand
-from kafkatools.options.table import (
-    ARGPARSE4J,
-    Command,
-    Option,
-    Requirement,
-    all_options,
-    java_int,
-    java_long,
-)
+from kafkatools.options.table import ARGPARSE4J, Command, Option, all_options, java_int, java_long
 
 _NEGATIVE = re.compile(r"-[0-9]+", re.ASCII)
 
@@ -56,7 +49,7 @@ def check_rules(command: Command, args: Args) -> None:
     for rule in command.rules:
         message = rule.broken(given)
         if message is not None:
-            missing = rule.any_of if isinstance(rule, Requirement) else ()
+            missing = rule.any_of if isinstance(rule, rules.Requirement) else ()
             examples = (_example(command, given, name) for name in missing)
             raise UsageError(message, next(filter(None, examples), ""))
 

@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING
 
 from kafkatools.commands.acls.wanted import Entry, Pattern, patterns, principals, to_add, to_remove
 from kafkatools.exit_status import ExitStatus
-from kafkatools.options import BOOTSTRAP_SERVER, Args, Command, Option, Refusal, Requirement
+from kafkatools.options import BOOTSTRAP_SERVER, Args, Command, Option, rules
 from kafkatools.options.connection import BOOTSTRAP_CONTROLLER, connect_admin
-from kafkatools.options.table import ExactlyOne
 
 if TYPE_CHECKING:
     from kafkatools.console import Console
@@ -146,30 +145,30 @@ COMMAND = Command(
     ),
     run=run,
     rules=(
-        Refusal(
+        rules.Refusal(
             "bootstrap-server",
             ("bootstrap-controller",),
             "Only one of --bootstrap-server or --bootstrap-controller must be specified",
         ),
-        ExactlyOne(_ACTIONS, "Command must include exactly one action: --list, --add, --remove. "),
-        Refusal("list", ("producer", "consumer", "allow-host", "allow-principal", "deny-host", "deny-principal")),
-        Refusal("list", ("undo-file", "dry-run")),
-        Refusal("dry-run", ("undo-file",)),
-        Refusal("producer", ("operation", "deny-principal", "deny-host")),
-        Refusal("consumer", ("operation", "deny-principal", "deny-host")),
-        Requirement(
+        rules.ExactlyOne(_ACTIONS, "Command must include exactly one action: --list, --add, --remove. "),
+        rules.Refusal("list", ("producer", "consumer", "allow-host", "allow-principal", "deny-host", "deny-principal")),
+        rules.Refusal("list", ("undo-file", "dry-run")),
+        rules.Refusal("dry-run", ("undo-file",)),
+        rules.Refusal("producer", ("operation", "deny-principal", "deny-host")),
+        rules.Refusal("consumer", ("operation", "deny-principal", "deny-host")),
+        rules.Requirement(
             ("list",), when=("principal",), message="The --principal option is only available if --list is set"
         ),
-        Requirement(("topic",), when=("producer",), message="With --producer you must specify a --topic"),
-        Requirement(
+        rules.Requirement(("topic",), when=("producer",), message="With --producer you must specify a --topic"),
+        rules.Requirement(
             ("producer",),
             when=("idempotent",),
             message="The --idempotent option is only available if --producer is set",
         ),
-        Requirement(("topic",), when=("consumer",), message=_CONSUMER),
-        Requirement(("group",), when=("consumer",), message=_CONSUMER),
-        Requirement(("producer",), when=("consumer", "cluster"), message=_CONSUMER),
-        Requirement(("producer",), when=("consumer", "transactional-id"), message=_CONSUMER),
+        rules.Requirement(("topic",), when=("consumer",), message=_CONSUMER),
+        rules.Requirement(("group",), when=("consumer",), message=_CONSUMER),
+        rules.Requirement(("producer",), when=("consumer", "cluster"), message=_CONSUMER),
+        rules.Requirement(("producer",), when=("consumer", "transactional-id"), message=_CONSUMER),
     ),
     destructive=("add", "remove", "from-file"),
     error_prefix="Error while executing ACL command: ",

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from kafkatools.commands.configs.entities import DEFAULT_FLAGS, ENTITY_FLAGS, ENTITY_TYPES, entities_of
 from kafkatools.exit_status import ExitStatus
-from kafkatools.options import BOOTSTRAP_SERVER, Args, Command, ExactlyOne, Option, Refusal, command_config
+from kafkatools.options import BOOTSTRAP_SERVER, Args, Command, Option, command_config, rules
 from kafkatools.options.connection import BOOTSTRAP_CONTROLLER, connect_admin
 
 if TYPE_CHECKING:
@@ -103,12 +103,14 @@ COMMAND = Command(
     OPTIONS,
     run,
     rules=(
-        ExactlyOne(("describe", "alter", "from-file"), "Command must include exactly one action: --describe, --alter"),
-        Refusal("describe", ("alter", "add-config", "delete-config", "add-config-file")),
-        Refusal("alter", ("all",)),
-        Refusal("from-file", _OF_THE_COMMAND_LINE),
-        Refusal("describe", ("undo-file", "dry-run")),
-        Refusal("dry-run", ("undo-file",)),
+        rules.ExactlyOne(
+            ("describe", "alter", "from-file"), "Command must include exactly one action: --describe, --alter"
+        ),
+        rules.Refusal("describe", ("alter", "add-config", "delete-config", "add-config-file")),
+        rules.Refusal("alter", ("all",)),
+        rules.Refusal("from-file", _OF_THE_COMMAND_LINE),
+        rules.Refusal("describe", ("undo-file", "dry-run")),
+        rules.Refusal("dry-run", ("undo-file",)),
     ),
     missing_bootstrap="Either --bootstrap-server or --bootstrap-controller must be specified.",
     examples=(

@@ -13,18 +13,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kafkatools.options import (
-    BOOTSTRAP_SERVER,
-    Args,
-    Command,
-    ExactlyOne,
-    Option,
-    Refusal,
-    Requirement,
-    command_config,
-    java_int,
-    java_long,
-)
+from kafkatools.options import BOOTSTRAP_SERVER, Args, Command, Option, command_config, java_int, java_long, rules
 
 if TYPE_CHECKING:
     from kafkatools.console import Console
@@ -103,14 +92,14 @@ OPTIONS = (
 )
 
 RULES = (
-    Refusal("partition", ("include",), "The topic is required when partition is specified."),
-    ExactlyOne(("topic", "include"), "Exactly one of the following arguments is required: [topic], [include]"),
-    Requirement(("partition",), when=("offset",), message="The partition is required when offset is specified."),
-    Refusal("from-beginning", ("offset",), _NOT_TOGETHER),
-    Refusal("group", ("partition",), _NOT_TOGETHER),
-    Refusal("consumer-property", ("command-property",), _BOTH_NAMES),
-    Refusal("consumer.config", ("command-config",), _BOTH_NAMES),
-    Refusal("property", ("formatter-property",), _BOTH_NAMES),
+    rules.Refusal("partition", ("include",), "The topic is required when partition is specified."),
+    rules.ExactlyOne(("topic", "include"), "Exactly one of the following arguments is required: [topic], [include]"),
+    rules.Requirement(("partition",), when=("offset",), message="The partition is required when offset is specified."),
+    rules.Refusal("from-beginning", ("offset",), _NOT_TOGETHER),
+    rules.Refusal("group", ("partition",), _NOT_TOGETHER),
+    rules.Refusal("consumer-property", ("command-property",), _BOTH_NAMES),
+    rules.Refusal("consumer.config", ("command-config",), _BOTH_NAMES),
+    rules.Refusal("property", ("formatter-property",), _BOTH_NAMES),
 )
 
 COMMAND = Command(

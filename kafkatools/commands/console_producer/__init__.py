@@ -16,15 +16,13 @@ from kafkatools.options import (
     Args,
     Command,
     Option,
-    Refusal,
-    Requirement,
-    Rule,
     client_values,
     command_config,
     java_int,
     java_long,
     properties_file,
     property_pairs,
+    rules,
 )
 
 if TYPE_CHECKING:
@@ -132,9 +130,9 @@ _RENAMED = (
     ("command-config", "producer.config"),
 )
 
-RULES: tuple[Rule, ...] = (
-    Requirement(("topic",)),
-    *(Refusal(old, (new,), _TOGETHER.format(new=new, old=old)) for new, old in _RENAMED),
+RULES: tuple[rules.Rule, ...] = (
+    rules.Requirement(("topic",)),
+    *(rules.Refusal(old, (new,), _TOGETHER.format(new=new, old=old)) for new, old in _RENAMED),
 )
 
 _MERGED: tuple[tuple[str, str, str | None], ...] = (

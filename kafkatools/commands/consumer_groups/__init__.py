@@ -24,18 +24,7 @@ from kafkatools.commands.consumer_groups.session import (
     words_of,
 )
 from kafkatools.exit_status import ExitStatus
-from kafkatools.options import (
-    BOOTSTRAP_SERVER,
-    Args,
-    Command,
-    ExactlyOne,
-    Option,
-    Refusal,
-    Requirement,
-    Rule,
-    command_config,
-    java_long,
-)
+from kafkatools.options import BOOTSTRAP_SERVER, Args, Command, Option, command_config, java_long, rules
 
 if TYPE_CHECKING:
     from kafkatools.console import Console
@@ -141,48 +130,48 @@ OPTIONS = (
 )
 
 _NO_TOPIC_WITH_DELETE = "The consumer does not support topic-specific offset deletion from a consumer group."
+_DESCRIBE_ONE = "Option [describe] takes at most one of these options: [members], [offsets], [state]"
 _TAKES_GROUPS = "Option [{0}] takes one of these options: [group], [all-groups]"
 
 
-RULES: tuple[Rule, ...] = (
+RULES: tuple[rules.Rule, ...] = (
     *(available(option, "describe") for option in ("members", "verbose", "offsets")),
     available("state", "describe", "list"),
     available("type", "list"),
-    Requirement(("group", "all-groups"), when=("describe",), message=_TAKES_GROUPS.format("describe")),
+    rules.Requirement(("group", "all-groups"), when=("describe",), message=_TAKES_GROUPS.format("describe")),
     *(
-        Refusal(one, (other,), "Option [describe] takes at most one of these options: [members], [offsets], [state]",
-                when=("describe",))
+        rules.Refusal(one, (other,), _DESCRIBE_ONE, when=("describe",))
         for one, other in (("members", "offsets"), ("members", "state"), ("offsets", "state"))
     ),
-    Requirement(("group", "all-groups"), when=("delete",), message=_TAKES_GROUPS.format("delete")),
-    Refusal("delete", ("topic",), _NO_TOPIC_WITH_DELETE),
+    rules.Requirement(("group", "all-groups"), when=("delete",), message=_TAKES_GROUPS.format("delete")),
+    rules.Refusal("delete", ("topic",), _NO_TOPIC_WITH_DELETE),
     *(
-        Requirement((one,), when=("delete-offsets",),
-                    message="Option [delete-offsets] takes the following options: [group], [topic]")
+        rules.Requirement((one,), when=("delete-offsets",),
+                          message="Option [delete-offsets] takes the following options: [group], [topic]")
         for one in ("group", "topic")
     ),
-    Refusal("dry-run", ("execute",), "Option [reset-offsets] only accepts one of [execute] and [dry-run]",
-            when=("reset-offsets",)),
-    Requirement(("group", "all-groups"), when=("reset-offsets",), message=_TAKES_GROUPS.format("reset-offsets")),
-    *(Refusal(one, _SCENARIOS[at + 1 :], when=("reset-offsets",)) for at, one in enumerate(_SCENARIOS)),
-    Refusal("group", ("all-groups", "list")),
-    Refusal("topic", ("list", "describe")),
-    ExactlyOne(_ACTIONS, "Command must include exactly one action: " + ", ".join(f"--{one}" for one in _ACTIONS)),
-    Requirement(("all-topics", "topic"), when=("reset-offsets",), unless=("from-file",),
-                message="One of the reset scopes should be defined: --all-topics, --topic."),
-    Requirement(_SCENARIOS, when=("reset-offsets",),
+    rules.Refusal("dry-run", ("execute",), "Option [reset-offsets] only accepts one of [execute] and [dry-run]",
+                  when=("reset-offsets",)),
+    rules.Requirement(("group", "all-groups"), when=("reset-offsets",), message=_TAKES_GROUPS.format("reset-offsets")),
+    *(rules.Refusal(one, _SCENARIOS[at + 1 :], when=("reset-offsets",)) for at, one in enumerate(_SCENARIOS)),
+    rules.Refusal("group", ("all-groups", "list")),
+    rules.Refusal("topic", ("list", "describe")),
+    rules.ExactlyOne(_ACTIONS, "Command must include exactly one action: " + ", ".join(f"--{one}" for one in _ACTIONS)),
+    rules.Requirement(("all-topics", "topic"), when=("reset-offsets",), unless=("from-file",),
+                      message="One of the reset scopes should be defined: --all-topics, --topic."),
+    rules.Requirement(_SCENARIOS, when=("reset-offsets",),
                 message=f"Option '[reset-offsets]' requires one of the following scenarios: {_SCENARIOS_IN_MESSAGE}"),
-    Refusal("topic", ("all-topics", "from-file")),
-    Refusal("all-topics", ("from-file",)),
+    rules.Refusal("topic", ("all-topics", "from-file")),
+    rules.Refusal("all-topics", ("from-file",)),
     *(needs(option, "reset-offsets") for option in ("all-topics", *_SCENARIOS, "execute", "export")),
     needs("dry-run", "reset-offsets", "delete", "delete-offsets"),
     needs("all-groups", "describe", "delete", "reset-offsets"),
     *(needs(option, "describe") for option in ("lag-time", "watch", "fail-if")),
-    *(Refusal(option, ("members", "state")) for option in ("lag-time", "watch", "fail-if")),
+    *(rules.Refusal(option, ("members", "state")) for option in ("lag-time", "watch", "fail-if")),
     needs("undo-file", "execute", "delete", "delete-offsets"),
     needs("no-undo-file", "execute"),
-    Refusal("dry-run", ("undo-file",)),
-    Refusal("undo-file", ("no-undo-file",)),
+    rules.Refusal("dry-run", ("undo-file",)),
+    rules.Refusal("undo-file", ("no-undo-file",)),
 )  # fmt: skip
 
 

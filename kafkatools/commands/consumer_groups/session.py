@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from kafkatools.exit_status import ExitStatus, UsageError
-from kafkatools.options import Args, Requirement
+from kafkatools.options import Args, rules
 
 if TYPE_CHECKING:
     from kafkatools.console import Console
@@ -28,17 +28,17 @@ def positive_seconds(text: str) -> float:
     return seconds
 
 
-def needs(option: str, *actions: str) -> Requirement:
+def needs(option: str, *actions: str) -> rules.Requirement:
     """A rule of ours: without one of these options the option would mean nothing."""
     others = ']" or "['.join(actions)
     message = f'Option "[{option}]" can only be used with option "[{others}]"'
-    return Requirement(actions, when=(option,), message=message)
+    return rules.Requirement(actions, when=(option,), message=message)
 
 
-def available(option: str, *actions: str) -> Requirement:
+def available(option: str, *actions: str) -> rules.Requirement:
     """Kafka's rule on an option that only some actions take."""
     message = f"Option(s) [{option}] are unavailable given other options on the command line"
-    return Requirement(actions, when=(option,), message=message)
+    return rules.Requirement(actions, when=(option,), message=message)
 
 
 def check_values(args: Args, failed: str, *, is_for_one_group: bool) -> None:

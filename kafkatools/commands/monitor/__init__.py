@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from kafkatools.commands.monitor.sections import SECTIONS
 from kafkatools.exit_status import ExitStatus
-from kafkatools.options import BOOTSTRAP_SERVER, Args, Command, Option, Refusal, command_config
+from kafkatools.options import BOOTSTRAP_SERVER, Args, Command, Option, command_config, rules
 
 if TYPE_CHECKING:
     from kafkatools.console import Console
@@ -65,7 +65,7 @@ COMMAND = Command(
     "Watch brokers, partitions, groups and rates of a cluster, live.",
     tuple(option._replace(ours=True) for option in OPTIONS),
     run,
-    rules=(Refusal("once", ("web", "prometheus")), Refusal("json", ("view",))),
+    rules=(rules.Refusal("once", ("web", "prometheus")), rules.Refusal("json", ("view",))),
     needs_arguments=False,
     examples=(
         "kt monitor",

@@ -14,17 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from kafkatools.commands.reassign_partitions.plan import COMMAND as PLAN
 from kafkatools.commands.reassign_partitions.run_reassignment import COMMAND as RUN
 from kafkatools.exit_status import ExitStatus, UsageError
-from kafkatools.options import (
-    BOOTSTRAP_SERVER,
-    Args,
-    Command,
-    ExactlyOne,
-    Option,
-    Refusal,
-    Requirement,
-    command_config,
-    java_long,
-)
+from kafkatools.options import BOOTSTRAP_SERVER, Args, Command, Option, command_config, java_long, rules
 from kafkatools.options.connection import BOOTSTRAP_CONTROLLER
 
 if TYPE_CHECKING:
@@ -146,18 +136,18 @@ COMMAND = Command(
     run=run,
     subcommands=SUBCOMMANDS,
     rules=(
-        ExactlyOne(
+        rules.ExactlyOne(
             tuple(_ACTIONS),
             "Command must include exactly one action: --generate, --execute, --verify, --cancel, --list",
         ),
-        Refusal(
+        rules.Refusal(
             "bootstrap-server",
             ("bootstrap-controller",),
             "Please don't specify both --bootstrap-server and --bootstrap-controller",
         ),
-        *(Requirement((option,), when=(action,)) for action, needs in _ACTIONS.items() for option in needs),
+        *(rules.Requirement((option,), when=(action,)) for action, needs in _ACTIONS.items() for option in needs),
         _ForAction(),
-        Refusal("dry-run", ("undo-file",)),
+        rules.Refusal("dry-run", ("undo-file",)),
     ),
     error_prefix="Error: ",
     missing_bootstrap="Please specify either --bootstrap-server or --bootstrap-controller",

@@ -12,16 +12,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kafkatools.exit_status import ExitStatus, UsageError
-from kafkatools.options import (
-    BOOTSTRAP_SERVER,
-    Args,
-    Command,
-    Option,
-    Refusal,
-    client_settings,
-    command_config,
-    java_int,
-)
+from kafkatools.options import BOOTSTRAP_SERVER, Args, Command, Option, client_settings, command_config, java_int, rules
 
 if TYPE_CHECKING:
     from kafkatools.console import Console
@@ -208,8 +199,8 @@ COMMAND = Command(
     ),
     run=run,
     rules=(
-        Refusal("no-throttle", ("throttle", "min-throttle", "max-throttle")),
-        Refusal("undo-file", ("no-undo-file",)),
+        rules.Refusal("no-throttle", ("throttle", "min-throttle", "max-throttle")),
+        rules.Refusal("undo-file", ("no-undo-file",)),
     ),
     examples=(
         "kt reassign-partitions run --reassignment-json-file drain.json",

@@ -15,19 +15,7 @@ from kafkatools.commands.topics.create import create
 from kafkatools.commands.topics.describe import REPORTS, describe
 from kafkatools.commands.topics.names import names_taken
 from kafkatools.exit_status import ExitStatus
-from kafkatools.options import (
-    BOOTSTRAP_SERVER,
-    INTERNAL_TOPICS,
-    Args,
-    Command,
-    ExactlyOne,
-    Option,
-    Refusal,
-    Requirement,
-    Rule,
-    command_config,
-    java_int,
-)
+from kafkatools.options import BOOTSTRAP_SERVER, INTERNAL_TOPICS, Args, Command, Option, command_config, java_int, rules
 from kafkatools.options.connection import connect_admin
 
 if TYPE_CHECKING:
@@ -96,27 +84,29 @@ def _others(*allowed: str) -> tuple[str, ...]:
     return tuple(action for action in ("alter", "create", "delete", "describe", "list") if action not in allowed)
 
 
-RULES: tuple[Rule, ...] = (
-    ExactlyOne(_ACTIONS, "Command must include exactly one action: --list, --describe, --create, --alter or --delete"),
-    Requirement(
+RULES: tuple[rules.Rule, ...] = (
+    rules.ExactlyOne(
+        _ACTIONS, "Command must include exactly one action: --list, --describe, --create, --alter or --delete"
+    ),
+    rules.Requirement(
         ("topic", "topic-id"),
         when=("describe", "if-exists"),
         message="--topic or --topic-id is required to describe a topic",
     ),
-    Requirement(("topic",), unless=("list", "describe")),
-    Refusal("config", ("alter",), _ALTER_CONFIG),
-    Requirement(("partitions",), when=("alter",)),
-    Refusal("config", _others("create")),
-    Refusal("partitions", _others("alter", "create")),
-    Refusal("replication-factor", _others("create")),
-    Refusal("replica-assignment", _others("alter", "create")),
-    Refusal("replica-assignment", ("partitions", "replication-factor"), when=("create",)),
-    *(Refusal(report, (*_others("describe"), "topics-with-overrides")) for report in REPORTS),
-    Refusal("topics-with-overrides", _others("describe")),
-    Refusal("if-exists", ("create", "list")),
-    Refusal("if-not-exists", _others("create")),
-    Refusal("exclude-internal", _others("describe", "list")),
-    Refusal("dry-run", _others("create", "alter", "delete")),
+    rules.Requirement(("topic",), unless=("list", "describe")),
+    rules.Refusal("config", ("alter",), _ALTER_CONFIG),
+    rules.Requirement(("partitions",), when=("alter",)),
+    rules.Refusal("config", _others("create")),
+    rules.Refusal("partitions", _others("alter", "create")),
+    rules.Refusal("replication-factor", _others("create")),
+    rules.Refusal("replica-assignment", _others("alter", "create")),
+    rules.Refusal("replica-assignment", ("partitions", "replication-factor"), when=("create",)),
+    *(rules.Refusal(report, (*_others("describe"), "topics-with-overrides")) for report in REPORTS),
+    rules.Refusal("topics-with-overrides", _others("describe")),
+    rules.Refusal("if-exists", ("create", "list")),
+    rules.Refusal("if-not-exists", _others("create")),
+    rules.Refusal("exclude-internal", _others("describe", "list")),
+    rules.Refusal("dry-run", _others("create", "alter", "delete")),
 )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kafkatools.exit_status import UsageError
-from kafkatools.options import Args, Command, ExactlyOne, Option, Refusal, Requirement, java_int, java_long, parse
+from kafkatools.options import Args, Command, Option, java_int, java_long, parse, rules
 
 COMMAND = Command(
     "sample",
@@ -130,10 +130,10 @@ def test_java_numbers_take_a_sign_and_have_a_range() -> None:
 
 RULES = COMMAND._replace(
     rules=(
-        ExactlyOne(("list", "describe"), "exactly one action"),
-        Requirement(("topic",), when=("describe",)),
-        Refusal("partitions", ("list",)),
-        Refusal("config", ("partitions",), when=("describe",)),
+        rules.ExactlyOne(("list", "describe"), "exactly one action"),
+        rules.Requirement(("topic",), when=("describe",)),
+        rules.Refusal("partitions", ("list",)),
+        rules.Refusal("config", ("partitions",), when=("describe",)),
     )
 )
 

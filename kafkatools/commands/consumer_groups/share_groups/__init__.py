@@ -20,18 +20,7 @@ from kafkatools.commands.consumer_groups.session import (
     words_of,
 )
 from kafkatools.exit_status import ExitStatus
-from kafkatools.options import (
-    BOOTSTRAP_SERVER,
-    Args,
-    Command,
-    ExactlyOne,
-    Option,
-    Refusal,
-    Requirement,
-    Rule,
-    command_config,
-    java_long,
-)
+from kafkatools.options import BOOTSTRAP_SERVER, Args, Command, Option, command_config, java_long, rules
 
 if TYPE_CHECKING:
     from kafkatools.console import Console
@@ -94,69 +83,71 @@ _DESCRIBE_ONE = "Option [describe] takes at most one of these options: [members]
 _DELETE_OFFSETS = "Option [delete-offsets] takes the following options: [group], [topic]"
 
 
-RULES: tuple[Rule, ...] = (
+RULES: tuple[rules.Rule, ...] = (
     *(available(option, "describe") for option in ("members", "offsets", "verbose")),
     available("state", "describe", "list"),
-    Requirement(
+    rules.Requirement(
         ("group", "all-groups"),
         when=("describe",),
         message="Option [describe] takes one of these options: [all-groups], [group]",
     ),
     *(
-        Refusal(one, (other,), _DESCRIBE_ONE, when=("describe",))
+        rules.Refusal(one, (other,), _DESCRIBE_ONE, when=("describe",))
         for one, other in (("members", "offsets"), ("members", "state"), ("offsets", "state"))
     ),
-    Requirement(
+    rules.Requirement(
         ("group", "all-groups"), when=("delete",), message="Option [delete] takes the options [group] or [all-groups]"
     ),
-    Refusal("group", ("all-groups",), "Option [delete] takes either [group] or [all-groups], not both.", ("delete",)),
-    Refusal("delete", ("topic",), "Option [delete] does not take the option: [topic]"),
-    Requirement(("group",), when=("delete-offsets",), message=_DELETE_OFFSETS),
-    Requirement(("topic",), when=("delete-offsets",), message=_DELETE_OFFSETS),
-    Refusal(
+    rules.Refusal(
+        "group", ("all-groups",), "Option [delete] takes either [group] or [all-groups], not both.", ("delete",)
+    ),
+    rules.Refusal("delete", ("topic",), "Option [delete] does not take the option: [topic]"),
+    rules.Requirement(("group",), when=("delete-offsets",), message=_DELETE_OFFSETS),
+    rules.Requirement(("topic",), when=("delete-offsets",), message=_DELETE_OFFSETS),
+    rules.Refusal(
         "dry-run",
         ("execute",),
         "Option [reset-offsets] only accepts one of [execute] and [dry-run]",
         ("reset-offsets",),
     ),
-    Requirement(
+    rules.Requirement(
         ("execute", "dry-run"),
         when=("reset-offsets",),
         message="Option [reset-offsets] takes the option: [execute] or [dry-run]",
     ),
-    Requirement(
+    rules.Requirement(
         ("group",),
         when=("reset-offsets",),
         unless=("from-file",),
         message="Option [reset-offsets] takes the option: [group]",
     ),
-    Requirement(
+    rules.Requirement(
         ("all-topics", "topic"),
         when=("reset-offsets",),
         unless=("from-file",),
         message="Option [reset-offsets] takes one of these options: [all-topics], [topic]",
     ),
-    Requirement(
+    rules.Requirement(
         (*_SCENARIOS, *_OUR_SCENARIOS),
         when=("reset-offsets",),
         message="Option [reset-offsets] takes one of these options: [to-datetime], [to-earliest], [to-latest]",
     ),
     *(
-        Refusal(one, (*_SCENARIOS, *_OUR_SCENARIOS)[at + 1 :], when=("reset-offsets",))
+        rules.Refusal(one, (*_SCENARIOS, *_OUR_SCENARIOS)[at + 1 :], when=("reset-offsets",))
         for at, one in enumerate((*_SCENARIOS, *_OUR_SCENARIOS))
     ),
-    Refusal("group", ("all-groups",)),
-    Refusal("group", ("list",)),
-    Refusal("topic", ("list", "describe")),
-    ExactlyOne(
+    rules.Refusal("group", ("all-groups",)),
+    rules.Refusal("group", ("list",)),
+    rules.Refusal("topic", ("list", "describe")),
+    rules.ExactlyOne(
         _ACTIONS,
         f"Command must include exactly one action: {', '.join(f'--{one}' for one in _ACTIONS)}.",
     ),
-    Refusal("topic", ("all-topics", "from-file")),
-    Refusal("all-topics", ("from-file",)),
+    rules.Refusal("topic", ("all-topics", "from-file")),
+    rules.Refusal("all-topics", ("from-file",)),
     *(needs(option, "reset-offsets") for option in ("all-topics", *_SCENARIOS, *_OUR_SCENARIOS, "execute", "export")),
     needs("dry-run", "reset-offsets", "delete", "delete-offsets"),
-    Refusal("dry-run", ("undo-file",)),
+    rules.Refusal("dry-run", ("undo-file",)),
     needs("all-groups", "describe", "delete"),
     needs("undo-file", "execute", "delete", "delete-offsets"),
 )
