@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from kafkatools.commands.topics.names import ensure_found, names_taken
 from kafkatools.exit_status import CommandError, ExitStatus
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from kafkatools.console import Console
     from kafkatools.core.admin.client import AdminClient
     from kafkatools.core.admin.configs import ConfigEntry
+    from kafkatools.core.admin.reassignments import PartitionReassignment
     from kafkatools.core.admin.topics import PartitionDescription, TopicDescription
 
 REPORTS = (
@@ -60,7 +61,7 @@ def describe(console: Console, args: Args, admin: AdminClient) -> ExitStatus:
     return ExitStatus.FAILED if failed else ExitStatus.OK
 
 
-def _moves(console: Console, admin: AdminClient) -> Mapping[tuple[str, int], Any] | None:
+def _moves(console: Console, admin: AdminClient) -> Mapping[tuple[str, int], PartitionReassignment] | None:
     """The reassignments under way; None, which is told, when there is no controller to say them: any broker knows the
     rest, which is what one wants to see then."""
     from kafkatools.core.admin.reassignments import list_reassignments
@@ -151,7 +152,9 @@ def settings_of(entries: Sequence[ConfigEntry]) -> Settings:
 class View:
     """What of the topics is shown, as text or JSON (TopicCommand's DescribeOptions)."""
 
-    def __init__(self, args: Args, live_brokers: set[int], reassignments: Mapping[tuple[str, int], Any]) -> None:
+    def __init__(
+        self, args: Args, live_brokers: set[int], reassignments: Mapping[tuple[str, int], PartitionReassignment]
+    ) -> None:
         self._json = args.json
         self._live_brokers = live_brokers
         self._reassignments = reassignments

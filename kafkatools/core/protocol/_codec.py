@@ -17,9 +17,9 @@ from __future__ import annotations
 
 import struct
 import uuid
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from operator import itemgetter
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 from kafkatools.core.errors import DecodeError
 from kafkatools.core.protocol.slices import ELEMENTS_PER_PAUSE, TooManyElements
@@ -33,6 +33,8 @@ if not cython.compiled:
     memcpy: Any = None  # the .pxd imports it from C; only compiled branches call it
 
 COMPILED: bool = cython.compiled
+
+Pause = Callable[[], None]
 
 _BOOL = 1
 _INT8 = 2
@@ -91,15 +93,15 @@ class MalformedMessage(DecodeError):
         self.java_message = message if java_message is None else java_message
 
 
-class Shared(list[Any]):
+class Shared(list[object]):
     """An array that occurs many times in a response: it is encoded once for each layout, and the bytes are reused.
 
     It must not change after the first encoding.
     """
 
-    def __init__(self, elements: Iterable[Any]) -> None:
+    def __init__(self, elements: Iterable[object]) -> None:
         super().__init__(elements)
-        self.encoded: dict[Any, bytes] = {}
+        self.encoded: dict[Layout, bytes] = {}
 
 
 class Layout:
@@ -126,7 +128,7 @@ class Layout:
         self.plain = len(fields) - len(tags)
         self.is_flexible = is_flexible
         self.text_errors = "replace" if replaces_bad_text else "strict"
-        self.tag_defaults: list[Any] | None = None
+        self.tag_defaults: list[bytes] | None = None
         # uncompiled, adjacent numbers are read and written by one `struct` call; the key is the index of the first one
         self.runs = {} if cython.compiled else _runs(self.codes[: self.plain], self.names)
         # the smallest encoded size in bytes, at least 1
@@ -145,7 +147,7 @@ class Run(NamedTuple):
 
     codec: struct.Struct
     stop: int
-    pick: Callable[[Any], Any]
+    pick: Callable[[Mapping[str, object]], tuple[object, ...]]
 
 
 def _runs(codes: bytes, names: tuple[str, ...]) -> dict[int, Run]:
@@ -225,7 +227,7 @@ def _copied(data: Any, start: int, end: int) -> bytes:
 class Reader:
     """A cursor on the bytes of one message. Records are not copied: they are a memoryview of the given bytes."""
 
-    def __init__(self, data: Any, position: int, pause: Any, most_elements: int) -> None:
+    def __init__(self, data: Any, position: int, pause: Pause | None, most_elements: int) -> None:
         self.source = data
         self.view = data
         self.end = len(data)
@@ -239,7 +241,7 @@ class Reader:
 
     def entity(self, layout: Layout) -> Any:
         """Decode the structure at the cursor. Raises MalformedMessage."""
-        values: list[Any] = []
+        values: list[object] = []
         index = 0
         while index < layout.plain:
             if not cython.compiled and index in layout.runs:
@@ -252,7 +254,7 @@ class Reader:
             self._tags(layout, values)
         return _make_tuple(layout.type, values)
 
-    def _run(self, run: Any) -> Any:
+    def _run(self, run: struct.Struct) -> tuple[object, ...]:
         """Read adjacent numbers by one `struct` call."""
         position = self.position
         if run.size > self.end - position:
@@ -260,7 +262,7 @@ class Reader:
         self.position = position + run.size
         return run.unpack_from(self.data, position)
 
-    def _value(self, layout: Layout, index: int) -> Any:
+    def _value(self, layout: Layout, index: int) -> object:
         code = layout.codes[index]
         kind = code & 31
         if code & 32:
@@ -273,7 +275,7 @@ class Reader:
             return self.entity(layout.layouts[index])
         return self._sized(layout, index, kind, (code & 64) != 0)
 
-    def _fixed(self, kind: int) -> Any:
+    def _fixed(self, kind: int) -> object:
         """Read a value of fixed size: a number, a Boolean or a uuid."""
         if not cython.compiled and kind < 9:
             return self._run(_LAYOUTS[kind])[0]
@@ -350,7 +352,7 @@ class Reader:
             self._fail(f"Error reading byte array of {length} byte(s): only {left} byte(s) available")
         return length
 
-    def _sized(self, layout: Layout, index: int, kind: int, nullable: bool) -> Any:
+    def _sized(self, layout: Layout, index: int, kind: int, nullable: bool) -> object:
         length = self._checked_length(layout, index, kind, nullable)
         if length < 0:
             return None
@@ -396,11 +398,11 @@ class Reader:
     def _least_of(self, layout: Layout) -> int:
         return layout.least
 
-    def _array(self, layout: Layout, index: int, kind: int, nullable: bool) -> Any:
+    def _array(self, layout: Layout, index: int, kind: int, nullable: bool) -> object:
         count = self._count(layout, index, kind, nullable)
         if count < 0:
             return None
-        values: list[Any] = []
+        values: list[object] = []
         done = 0
         if kind == 12:
             nested = layout.layouts[index]
@@ -423,7 +425,7 @@ class Reader:
                 done += 1
         return tuple(values)
 
-    def _tags(self, layout: Layout, values: list[Any]) -> None:
+    def _tags(self, layout: Layout, values: list[object]) -> None:
         """Read the section of tagged fields; absent fields get their defaults."""
         if self.position < self.end and self.data[self.position] == 0:
             self.position += 1
@@ -442,12 +444,12 @@ class Reader:
             self._end_tag(layout, tag, stop)
         values.extend(tagged)
 
-    def _tagged_value(self, layout: Layout, index: int) -> Any:
+    def _tagged_value(self, layout: Layout, index: int) -> object:
         if layout.codes[index] == 12 + 64:
             return None if self.varint() == 0 else self.entity(layout.layouts[index])
         return self._value(layout, index)
 
-    def _tag(self) -> Any:
+    def _tag(self) -> tuple[int, int]:
         """Read the header of a tagged field: its tag, and the position where the field ends."""
         tag = self.varint()
         size = self.varint()
@@ -548,7 +550,7 @@ def _size_of(kind: int) -> int:
     return 16 if kind == 9 else 1
 
 
-def _uuid_of(data: bytes) -> Any:
+def _uuid_of(data: bytes) -> uuid.UUID | None:
     return None if data == _ZERO_UUID else uuid.UUID(bytes=data)
 
 
@@ -558,7 +560,7 @@ class Writer:
     A field that the mapping lacks is written with its default. A key that is no field of this version is ignored.
     """
 
-    def __init__(self, pause: Any) -> None:
+    def __init__(self, pause: Pause | None) -> None:
         self.out = bytearray(512)
         self.data = self.out
         self.capacity = 512
@@ -600,7 +602,7 @@ class Writer:
             else:
                 self._byte(0)
 
-    def _run(self, layout: Layout, index: int, values: Any) -> int:
+    def _run(self, layout: Layout, index: int, values: tuple[object, ...]) -> int:
         """Write adjacent numbers and return the index of the field after them."""
         run = layout.runs[index]
         self._room(run.codec.size)
@@ -613,7 +615,7 @@ class Writer:
         self.size += run.codec.size
         return run.stop
 
-    def _value(self, layout: Layout, index: int, value: Any) -> None:
+    def _value(self, layout: Layout, index: int, value: object) -> None:
         code = layout.codes[index]
         kind = code & 31
         if code & 32:
@@ -731,7 +733,7 @@ class Writer:
         else:
             self._structures(layout.layouts[index], values)
 
-    def _numbers(self, layout: Layout, index: int, kind: int, values: Any) -> None:
+    def _numbers(self, layout: Layout, index: int, kind: int, values: Sequence[object]) -> None:
         self._room(len(values) * _SIZES[kind])
         try:
             struct.pack_into(f">{len(values)}{_LAYOUTS[kind].format[1:]}", self.out, self.size, *values)
@@ -741,7 +743,7 @@ class Writer:
             return
         self.size += len(values) * _SIZES[kind]
 
-    def _structures(self, layout: Layout, values: Any) -> None:
+    def _structures(self, layout: Layout, values: Iterable[object]) -> None:
         for done, value in enumerate(values):
             if self.pause is not None and done % ELEMENTS_PER_PAUSE == 0:
                 self.pause()
@@ -755,7 +757,7 @@ class Writer:
             data = values.encoded[layout] = own.result()
         self._bytes(data)
 
-    def _tags(self, layout: Layout, values: Any) -> None:
+    def _tags(self, layout: Layout, values: Iterable[object]) -> None:
         """Write the section of tagged fields: their number, then tag, size and value. Defaults are left out."""
         if layout.tag_defaults is None:
             layout.tag_defaults = [
@@ -777,7 +779,7 @@ class Writer:
             self._bytes(data)
 
 
-def _tagged_bytes(layout: Layout, index: int, value: Any, pause: Any) -> bytes:
+def _tagged_bytes(layout: Layout, index: int, value: object, pause: Pause | None) -> bytes:
     """Encode the value of a tagged field; a nullable structure begins with a marker, 0 for null."""
     writer = Writer(pause)
     if layout.codes[index] != 12 + 64:
@@ -790,7 +792,7 @@ def _tagged_bytes(layout: Layout, index: int, value: Any, pause: Any) -> bytes:
     return writer.result()
 
 
-def _picked(layout: Layout, index: int, fields: Any) -> Any:
+def _picked(layout: Layout, index: int, fields: Mapping[str, object]) -> tuple[object, ...]:
     """The values of adjacent number fields from a mapping, with defaults for missing keys."""
     run = layout.runs[index]
     try:
@@ -799,7 +801,7 @@ def _picked(layout: Layout, index: int, fields: Any) -> Any:
         return run.pick({**dict(zip(layout.names, layout.defaults)), **fields})  # noqa: B905
 
 
-def _attributes_of(layout: Layout, value: Any) -> dict[str, Any]:
+def _attributes_of(layout: Layout, value: object) -> dict[str, object]:
     """The fields of another object, such as an entity of another version, by the names that the layout has."""
     return {name: getattr(value, name) for name in layout.names if hasattr(value, name)}
 
@@ -836,9 +838,9 @@ def _put_number(data: Any, position: int, number: int, size: int) -> None:
         number >>= 8
 
 
-def _refuse_number(layout: Layout, index: int, value: Any) -> Any:
+def _refuse_number(layout: Layout, index: int, value: object) -> NoReturn:
     raise ValueError(f"{layout.names[index]}: {value!r} does not fit the type of the field")
 
 
-def _refuse_null_value(layout: Layout, index: int) -> Any:
+def _refuse_null_value(layout: Layout, index: int) -> NoReturn:
     raise ValueError(f"{layout.names[index]} is null where the protocol has none")

@@ -9,8 +9,8 @@ record cannot take are passed over, any other is refused, because its content wo
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict
 
 from kafkatools.core.records.columns import RowColumns
 from kafkatools.pipeline.errors import PipelineError
@@ -203,6 +203,13 @@ def has_headers(batch: pa.RecordBatch) -> bool:
     return column.null_count < len(column) and len(column.flatten()) > 0
 
 
+class _Header(TypedDict):
+    """A header of a row, as pyarrow gives it."""
+
+    key: str | None
+    value: bytes | None
+
+
 class SinkRow(NamedTuple):
     """One row, for those that have headers."""
 
@@ -232,7 +239,7 @@ def rows(batch: pa.RecordBatch) -> Iterator[SinkRow]:
         yield SinkRow(key, value, timestamp, tuple(_header(header) for header in headers or ()))
 
 
-def _header(header: Mapping[str, Any]) -> tuple[str, bytes | None]:
+def _header(header: _Header | None) -> tuple[str, bytes | None]:
     if header is None or header["key"] is None:
         raise PipelineError("kt sink: a header of a row has no key (null)")
     return header["key"], header["value"]

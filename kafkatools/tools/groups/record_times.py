@@ -8,7 +8,7 @@ partition of a request always gets one batch (KIP-74). Control records are nobod
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from kafkatools.core.admin.client import AdminClient, error_of
 from kafkatools.core.admin.leaders import LeaderRequest, TopicPartition, ask_leaders
@@ -44,7 +44,7 @@ NO_RECORD = RecordTime(-1, -1)
 class _Fetched(NamedTuple):
     """What a Fetch brought of one partition."""
 
-    records: Any
+    records: memoryview | bytes | None
     high_watermark: int
 
 
@@ -152,7 +152,7 @@ def _fetch(admin: AdminClient, positions: Mapping[TopicPartition, int]) -> dict[
         limits = {"max_wait": 0, "min_bytes": 0, "max_bytes": _BYTES_A_REQUEST}
         return {"replica_id": -1, **limits, "topics": topic_fields(entries, "topic")}
 
-    def read(entity: Entity) -> dict[TopicPartition, Any]:
+    def read(entity: Entity) -> dict[TopicPartition, _Fetched | KafkaError]:
         return {
             (topic.topic, part.partition_index): _fetched(part)
             for topic in entity.responses

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from kafkatools.core.admin.client import BROKERS, AdminClient, error_of
 from kafkatools.core.admin.log_dirs import LogDir, read_log_dirs
@@ -114,7 +114,7 @@ def _cluster_fields(version: int) -> dict[str, object]:
     return fields
 
 
-def topics_question(names: Sequence[str], cursor: Any = None) -> Question:
+def topics_question(names: Sequence[str], cursor: Mapping[str, object] | None = None) -> Question:
     """A page of topics: all, or these."""
     fields = {
         "topics": [{"name": name} for name in sorted(names)],

@@ -11,7 +11,7 @@ the rest, and its partitions count as not compared.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from kafkatools.core.admin.client import AdminClient, error_of
 from kafkatools.core.errors import CorruptRecord, KafkaError, OffsetOutOfRange
@@ -315,7 +315,7 @@ class ReplicaVerifier:
                 if not self._replicas[key]:
                     self._given_up.add(key)
 
-    def _parts(self, entity: Entity) -> list[tuple[TopicPartition, Any]]:
+    def _parts(self, entity: Entity) -> list[tuple[TopicPartition, Entity]]:
         names = {uuid_from_text(one.topic_id): name for name, one in self._topics.items() if one.topic_id}
         return [
             ((topic.topic if hasattr(topic, "topic") else names[topic.topic_id], part.partition_index), part)
