@@ -86,18 +86,6 @@ def kind_of(url: str) -> str | None:
     return FILE
 
 
-def size_of(url: str) -> int:
-    """How many bytes a file has."""
-    path = local_path(url)
-    try:
-        if path is not None:
-            return os.stat(path).st_size
-        system, inner = _remote(url)
-        return int(system.size(inner))
-    except Exception as error:  # whatever a remote system's client raises
-        raise unreadable(url, error) from error
-
-
 def entries(url: str) -> list[Entry]:
     """What a directory holds, by name. Raises PipelineError when it cannot be read."""
     path = local_path(url)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from kafkatools.tools.monitor.conditions import active_controllers
 
 if TYPE_CHECKING:
+    from kafkatools.core.admin.quorum import MetadataQuorum
     from kafkatools.tools.monitor.board import Board
     from kafkatools.tools.monitor.view import ClusterView, PartitionView
 
@@ -69,20 +70,7 @@ def _labels(names: tuple[str, ...], values: tuple[object, ...]) -> str:
 # -- samples --
 
 
-def _by_leader(holds: Callable[[PartitionView], bool]) -> Callable[[ClusterView], Samples]:
-    """By living broker, how many of the partitions that it leads are so."""
-
-    def samples(view: ClusterView) -> Samples:
-        counts = {broker.id: 0 for broker in view.brokers if broker.is_alive}
-        for part in view.partitions:
-            if part.leader in counts and holds(part):
-                counts[part.leader] += 1
-        return [((broker,), number) for broker, number in counts.items()]
-
-    return samples
-
-
-def _held(holds: Callable[[PartitionView, int], bool]) -> Callable[[ClusterView], Samples]:
+def _of_replicas(name: str, about: str, holds: Callable[[PartitionView, int], bool]) -> Metric:
     """By living broker, how many of the replicas that it has are so."""
 
     def samples(view: ClusterView) -> Samples:
@@ -93,26 +81,38 @@ def _held(holds: Callable[[PartitionView, int], bool]) -> Callable[[ClusterView]
                     counts[broker] += 1
         return [((broker,), number) for broker, number in counts.items()]
 
-    return samples
+    return Metric(name, GAUGE, about, ("broker",), JMX, samples)
 
 
-def _one(value: Callable[[ClusterView], int | None]) -> Callable[[ClusterView], Samples]:
-    """A single sample, or none where the value is not known."""
+def _of_leaders(name: str, about: str, holds: Callable[[PartitionView], bool]) -> Metric:
+    """By living broker, how many of the partitions that it leads are so."""
 
     def samples(view: ClusterView) -> Samples:
-        found = value(view)
-        return [] if found is None else [((), found)]
+        counts = {broker.id: 0 for broker in view.brokers if broker.is_alive}
+        for part in view.partitions:
+            if part.leader in counts and holds(part):
+                counts[part.leader] += 1
+        return [((broker,), number) for broker, number in counts.items()]
 
-    return samples
+    return Metric(name, GAUGE, about, ("broker",), JMX, samples)
 
 
-def _partitions(value: Callable[[PartitionView], int | None]) -> Callable[[ClusterView], Samples]:
+def _of_cluster(name: str, about: str, value: Callable[[ClusterView], int | None], source: str = JMX) -> Metric:
+    """A single sample, or none where the value is not known."""
+    return Metric(name, GAUGE, about, (), source, lambda view: [((), n)] if (n := value(view)) is not None else [])
+
+
+def _of_quorum(name: str, about: str, value: Callable[[MetadataQuorum], int]) -> Metric:
+    return _of_cluster(name, about, lambda view: None if view.quorum is None else value(view.quorum))
+
+
+def _of_partitions(name: str, about: str, value: Callable[[PartitionView], int | None]) -> Metric:
     """One sample for each partition whose value is known."""
 
     def samples(view: ClusterView) -> Samples:
-        return [((part.topic, part.partition), found) for part in view.partitions if (found := value(part)) is not None]
+        return [((part.topic, part.partition), n) for part in view.partitions if (n := value(part)) is not None]
 
-    return samples
+    return Metric(name, GAUGE, about, ("topic", "partition"), KAFKA_EXPORTER, samples)
 
 
 def _log_sizes(view: ClusterView) -> Samples:
@@ -167,85 +167,78 @@ def _voters(view: ClusterView) -> Samples:
     return [((one.id,), max(0, end - one.log_end_offset)) for one in (() if quorum is None else quorum.voters)]
 
 
-_TOPIC = ("topic", "partition")
 _GROUP = ("consumergroup", "topic", "partition")
 
 METRICS: tuple[Metric, ...] = (
-    Metric(
-        "kafka_server_replicamanager_underreplicatedpartitions", GAUGE,
-        "Partitions led by the broker whose ISR is smaller than their replicas.", ("broker",), JMX,
-        _by_leader(lambda part: part.is_under_replicated),
+    _of_leaders(
+        "kafka_server_replicamanager_underreplicatedpartitions",
+        "Partitions led by the broker whose ISR is smaller than their replicas.",
+        lambda part: part.is_under_replicated,
     ),
-    Metric(
-        "kafka_server_replicamanager_underminisrpartitioncount", GAUGE,
-        "Partitions led by the broker whose ISR is smaller than min.insync.replicas.", ("broker",), JMX,
-        _by_leader(lambda part: part.is_under_min_isr),
+    _of_leaders(
+        "kafka_server_replicamanager_underminisrpartitioncount",
+        "Partitions led by the broker whose ISR is smaller than min.insync.replicas.",
+        lambda part: part.is_under_min_isr,
     ),
-    Metric(
-        "kafka_server_replicamanager_atminisrpartitioncount", GAUGE,
-        "Partitions led by the broker whose ISR is as large as min.insync.replicas.", ("broker",), JMX,
-        _by_leader(lambda part: part.is_at_min_isr),
+    _of_leaders(
+        "kafka_server_replicamanager_atminisrpartitioncount",
+        "Partitions led by the broker whose ISR is as large as min.insync.replicas.",
+        lambda part: part.is_at_min_isr,
     ),
-    Metric(
-        "kafka_server_replicamanager_leadercount", GAUGE, "Partitions that the broker leads.", ("broker",), JMX,
-        _by_leader(lambda part: True),
+    _of_leaders("kafka_server_replicamanager_leadercount", "Partitions that the broker leads.", lambda _: True),
+    _of_replicas("kafka_server_replicamanager_partitioncount", "Replicas that the broker has.", lambda *_: True),
+    _of_replicas(
+        "kafka_server_replicamanager_offlinereplicacount",
+        "Replicas of the broker that are offline.",
+        lambda part, broker: broker in part.offline_replicas,
     ),
-    Metric(
-        "kafka_server_replicamanager_partitioncount", GAUGE, "Replicas that the broker has.", ("broker",), JMX,
-        _held(lambda part, broker: True),
-    ),
-    Metric(
-        "kafka_server_replicamanager_offlinereplicacount", GAUGE, "Replicas of the broker that are offline.",
-        ("broker",), JMX, _held(lambda part, broker: broker in part.offline_replicas),
-    ),
-    Metric(
-        "kafka_server_replicamanager_reassigningpartitions", GAUGE,
-        "Partitions led by the broker whose replicas are being reassigned.", ("broker",), JMX,
-        _by_leader(lambda part: bool(part.adding_replicas or part.removing_replicas)),
+    _of_leaders(
+        "kafka_server_replicamanager_reassigningpartitions",
+        "Partitions led by the broker whose replicas are being reassigned.",
+        lambda part: bool(part.adding_replicas or part.removing_replicas),
     ),
     Metric(
         "kafka_server_brokertopicmetrics_messagesin_total", COUNTER,
         "Records that came into the topic: the ends of its logs together.", ("topic",), JMX, _messages_in,
     ),
-    Metric(
-        "kafka_controller_kafkacontroller_activecontrollercount", GAUGE, "Active controllers of the cluster: 1, or 0.",
-        (), JMX, _one(active_controllers),
+    _of_cluster(
+        "kafka_controller_kafkacontroller_activecontrollercount",
+        "Active controllers of the cluster: 1, or 0.", active_controllers,
     ),
-    Metric(
-        "kafka_controller_kafkacontroller_offlinepartitionscount", GAUGE, "Partitions without a leader.", (), JMX,
-        _one(lambda view: view.totals.offline),
+    _of_cluster(
+        "kafka_controller_kafkacontroller_offlinepartitionscount",
+        "Partitions without a leader.", lambda view: view.totals.offline,
     ),
-    Metric(
-        "kafka_controller_kafkacontroller_preferredreplicaimbalancecount", GAUGE,
-        "Partitions that their preferred leader does not lead.", (), JMX, _one(lambda view: view.totals.not_preferred),
+    _of_cluster(
+        "kafka_controller_kafkacontroller_preferredreplicaimbalancecount",
+        "Partitions that their preferred leader does not lead.", lambda view: view.totals.not_preferred,
     ),
-    Metric(
-        "kafka_controller_kafkacontroller_activebrokercount", GAUGE, "Brokers that are registered and not fenced.", (),
-        JMX, _one(lambda view: view.totals.alive),
+    _of_cluster(
+        "kafka_controller_kafkacontroller_activebrokercount",
+        "Brokers that are registered and not fenced.", lambda view: view.totals.alive,
     ),
-    Metric(
-        "kafka_controller_kafkacontroller_fencedbrokercount", GAUGE, "Brokers that are registered and fenced.", (), JMX,
-        _one(lambda view: view.totals.brokers - view.totals.alive),
+    _of_cluster(
+        "kafka_controller_kafkacontroller_fencedbrokercount",
+        "Brokers that are registered and fenced.", lambda view: view.totals.brokers - view.totals.alive,
     ),
-    Metric(
-        "kafka_controller_kafkacontroller_globaltopiccount", GAUGE, "Topics of the cluster.", (), JMX,
-        _one(lambda view: view.totals.topics),
+    _of_cluster(
+        "kafka_controller_kafkacontroller_globaltopiccount", "Topics of the cluster.", lambda view: view.totals.topics
     ),
-    Metric(
-        "kafka_controller_kafkacontroller_globalpartitioncount", GAUGE, "Partitions of the cluster.", (), JMX,
-        _one(lambda view: view.totals.partitions),
+    _of_cluster(
+        "kafka_controller_kafkacontroller_globalpartitioncount",
+        "Partitions of the cluster.", lambda view: view.totals.partitions,
     ),
-    Metric(
-        "kafka_server_raft_metrics_current_leader", GAUGE, "The leader of the metadata quorum, -1 when there is none.",
-        (), JMX, _one(lambda view: None if view.quorum is None else view.quorum.leader_id),
+    _of_quorum(
+        "kafka_server_raft_metrics_current_leader",
+        "The leader of the metadata quorum, -1 when there is none.", lambda quorum: quorum.leader_id,
     ),
-    Metric(
-        "kafka_server_raft_metrics_current_epoch", GAUGE, "The epoch of the metadata quorum.", (), JMX,
-        _one(lambda view: None if view.quorum is None else view.quorum.leader_epoch),
+    _of_quorum(
+        "kafka_server_raft_metrics_current_epoch",
+        "The epoch of the metadata quorum.", lambda quorum: quorum.leader_epoch,
     ),
-    Metric(
-        "kafka_server_raft_metrics_high_watermark", GAUGE, "The high watermark of the metadata log.", (), JMX,
-        _one(lambda view: None if view.quorum is None else view.quorum.high_watermark),
+    _of_quorum(
+        "kafka_server_raft_metrics_high_watermark",
+        "The high watermark of the metadata log.", lambda quorum: quorum.high_watermark,
     ),
     Metric(
         "kafka_log_logmanager_offlinelogdirectorycount", GAUGE, "Log directories that the broker cannot use.",
@@ -255,9 +248,8 @@ METRICS: tuple[Metric, ...] = (
     Metric(
         "kafka_log_log_size", GAUGE, "Bytes of a replica's log.", ("topic", "partition", "broker"), JMX, _log_sizes,
     ),
-    Metric(
-        "kafka_brokers", GAUGE, "Brokers of the cluster that are not fenced.", (), KAFKA_EXPORTER,
-        _one(lambda view: view.totals.alive),
+    _of_cluster(
+        "kafka_brokers", "Brokers of the cluster that are not fenced.", lambda view: view.totals.alive, KAFKA_EXPORTER
     ),
     Metric(
         "kafka_broker_info", GAUGE, "A broker; the value is its id.", ("address", "id"), KAFKA_EXPORTER,
@@ -267,33 +259,19 @@ METRICS: tuple[Metric, ...] = (
         "kafka_topic_partitions", GAUGE, "Partitions of the topic.", ("topic",), KAFKA_EXPORTER,
         lambda view: [((topic.name,), len(topic.partitions)) for topic in view.topics],
     ),
-    Metric(
-        "kafka_topic_partition_current_offset", GAUGE, "The end of the partition's log.", _TOPIC, KAFKA_EXPORTER,
-        _partitions(lambda part: part.end_offset),
+    _of_partitions("kafka_topic_partition_current_offset", "The end of the partition's log.", lambda p: p.end_offset),
+    _of_partitions(
+        "kafka_topic_partition_oldest_offset", "The start of the partition's log.", lambda p: p.start_offset
     ),
-    Metric(
-        "kafka_topic_partition_oldest_offset", GAUGE, "The start of the partition's log.", _TOPIC, KAFKA_EXPORTER,
-        _partitions(lambda part: part.start_offset),
+    _of_partitions("kafka_topic_partition_in_sync_replica", "Replicas that are in sync.", lambda p: len(p.isr)),
+    _of_partitions("kafka_topic_partition_leader", "The leader, -1 when there is none.", lambda p: p.leader),
+    _of_partitions(
+        "kafka_topic_partition_leader_is_preferred", "1 when the preferred leader leads.", lambda p: int(p.is_preferred)
     ),
-    Metric(
-        "kafka_topic_partition_in_sync_replica", GAUGE, "Replicas that are in sync.", _TOPIC, KAFKA_EXPORTER,
-        _partitions(lambda part: len(part.isr)),
-    ),
-    Metric(
-        "kafka_topic_partition_leader", GAUGE, "The leader, -1 when there is none.", _TOPIC, KAFKA_EXPORTER,
-        _partitions(lambda part: part.leader),
-    ),
-    Metric(
-        "kafka_topic_partition_leader_is_preferred", GAUGE, "1 when the preferred leader leads.", _TOPIC,
-        KAFKA_EXPORTER, _partitions(lambda part: int(part.is_preferred)),
-    ),
-    Metric(
-        "kafka_topic_partition_replicas", GAUGE, "Replicas of the partition.", _TOPIC, KAFKA_EXPORTER,
-        _partitions(lambda part: len(part.replicas)),
-    ),
-    Metric(
-        "kafka_topic_partition_under_replicated_partition", GAUGE, "1 when a replica is not in sync.", _TOPIC,
-        KAFKA_EXPORTER, _partitions(lambda part: int(part.is_under_replicated)),
+    _of_partitions("kafka_topic_partition_replicas", "Replicas of the partition.", lambda p: len(p.replicas)),
+    _of_partitions(
+        "kafka_topic_partition_under_replicated_partition",
+        "1 when a replica is not in sync.", lambda p: int(p.is_under_replicated),
     ),
     Metric(
         "kafka_consumergroup_current_offset", GAUGE, "What the group committed.", _GROUP, KAFKA_EXPORTER,
@@ -322,13 +300,10 @@ METRICS: tuple[Metric, ...] = (
         "kt_quorum_voter_lag", GAUGE, "Records of the metadata log that the voter is behind the furthest one.",
         ("voter",), OURS, _voters,
     ),
-    Metric(
-        "kt_monitor_problems", GAUGE, "Things that were asked for in the last look and not told.", (), OURS,
-        _one(lambda view: len(view.problems)),
+    _of_cluster(
+        "kt_monitor_problems", "Things that were asked for in the last look and not told.",
+        lambda view: len(view.problems), OURS,
     ),
-    Metric(
-        "kt_monitor_look_milliseconds", GAUGE, "How long the last look took.", (), OURS,
-        _one(lambda view: view.took_ms),
-    ),
+    _of_cluster("kt_monitor_look_milliseconds", "How long the last look took.", lambda view: view.took_ms, OURS),
 )  # fmt: skip
 """Every family but `kt_monitor_up`, in the order in which they are told."""

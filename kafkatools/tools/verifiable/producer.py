@@ -63,7 +63,7 @@ class VerifiableProducer:
         self._keys = options.keys
         self._create_ms = options.create_ms
         self._told: queue.SimpleQueue[_Told] = queue.SimpleQueue()
-        self._sent = self._acked = self._reported = 0
+        self._sent = self._acked = 0
         self._problem: Exception | None = None
 
     def run(self) -> ExitStatus:
@@ -159,7 +159,6 @@ class VerifiableProducer:
     def _write(self, told: _Told) -> None:
         run = told.run
         count = len(run.rows)
-        self._reported += count
         if run.error is None:
             self._acked += count
             lines = self._successes(told)

@@ -33,7 +33,6 @@ if TYPE_CHECKING:
 SPLIT_BYTES = 128 << 20
 _ROWS = 4096
 _TRIES = 4
-_WORTH_A_TASK = 8
 _INDEX_ENTRY = np.dtype([("offset", ">i4"), ("position", ">i4")])
 _TIME_ENTRY = np.dtype([("timestamp", ">i8"), ("offset", ">i4")])
 
