@@ -32,25 +32,9 @@ def _connect(console: Console, args: Args) -> AdminClient:
 
 def id_text(directory_id: uuid.UUID | None) -> str:
     """A directory id in Kafka's form."""
-    import base64
+    from kafkatools.core.protocol.uuids import uuid_text
 
-    data = bytes(16) if directory_id is None else directory_id.bytes
-    return base64.urlsafe_b64encode(data).decode().rstrip("=")
-
-
-def _directory_id(text: str) -> uuid.UUID:
-    """The id in the 22 characters of Kafka (Uuid.fromString)."""
-    import base64
-    import binascii
-    import uuid
-
-    try:
-        data = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
-    except (binascii.Error, ValueError):
-        data = b""
-    if len(data) != 16:
-        raise ValueError(f"Input string `{text}` is not a base64-encoded UUID")
-    return uuid.UUID(bytes=data)
+    return uuid_text(directory_id)
 
 
 def _describe(console: Console, args: Args) -> ExitStatus:
@@ -230,8 +214,10 @@ def _directory_of(settings: Mapping[str, str]) -> uuid.UUID:
     found = read_properties(path).get("directory.id")
     if found is None:
         raise CommandError(f"No directory id found in {directory}")
+    from kafkatools.core.protocol.uuids import uuid_from_text
+
     try:
-        return _directory_id(found)
+        return uuid_from_text(found)
     except ValueError as error:
         raise CommandError(f"{path}: {error}") from None
 
@@ -261,8 +247,10 @@ def _endpoints(settings: Mapping[str, str]) -> list[Endpoint]:
 def _remove_controller(console: Console, args: Args) -> ExitStatus:
     if args.controller_id < 0:
         raise UsageError(f"Invalid negative --controller-id: {args.controller_id}")
+    from kafkatools.core.protocol.uuids import uuid_from_text
+
     try:
-        directory_id = _directory_id(args.controller_directory_id)
+        directory_id = uuid_from_text(args.controller_directory_id)
     except ValueError as error:
         raise UsageError(f"Failed to parse --controller-directory-id: {error}") from None
     if not args.dry_run:

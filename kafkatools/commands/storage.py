@@ -233,12 +233,11 @@ def _java_text(record: Entity) -> str:
 
 
 def _is_uuid(text: str) -> bool:
-    import base64
-    import binascii
+    from kafkatools.core.protocol.uuids import uuid_from_text
 
     try:
-        return len(text) == 22 and len(base64.b64decode(text + "==", altchars=b"-_", validate=True)) == 16
-    except binascii.Error:
+        return len(text) == 22 and bool(uuid_from_text(text))
+    except ValueError:
         return False
 
 

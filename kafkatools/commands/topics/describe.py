@@ -88,10 +88,14 @@ def _described(args: Args, admin: AdminClient) -> list[TopicDescription]:
     """The topics to show, in Kafka's order. An id goes before a name; the id 0 counts as none."""
     from kafkatools.core.admin.topics import describe_all_topics, describe_topics
     from kafkatools.core.java.hash_order import hash_order
+    from kafkatools.core.protocol.uuids import uuid_from_text
 
     if args.topic_id is not None:
-        topic_id = uuid_bytes(args.topic_id)
-        if any(topic_id):
+        try:
+            topic_id = uuid_from_text(args.topic_id)
+        except ValueError as error:
+            raise CommandError(str(error)) from None
+        if topic_id.int:
             found = describe_topics(admin, ids=[args.topic_id])
             topics = [topic for topic in found.values() if topic.error is None]
             if not topics and not args.if_exists:
@@ -108,25 +112,6 @@ def _described(args: Args, admin: AdminClient) -> list[TopicDescription]:
         names = [name for name in sorted(found) if not (args.exclude_internal and name in INTERNAL_TOPICS)]
     futures = hash_order(names, capacity=len(names))
     return [found[name] for name in hash_order(futures, capacity=len(names))]
-
-
-def uuid_bytes(text: str) -> bytes:
-    """The 16 bytes of an id in Kafka's form (Uuid.fromString, with its messages)."""
-    import base64
-    import binascii
-
-    if len(text) > 24:
-        raise CommandError(f"Input string with prefix `{text[:24]}` is too long to be decoded as a base64 UUID")
-    try:
-        decoded = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
-    except (binascii.Error, ValueError):
-        raise CommandError(f"Input string `{text}` is not a base64-encoded UUID") from None
-    if len(decoded) != 16:
-        problem = (
-            f"decoded as {len(decoded)} bytes, which is not equal to the expected 16 bytes of a base64-encoded UUID"
-        )
-        raise CommandError(f"Input string `{text}` {problem}")
-    return decoded
 
 
 class Settings(NamedTuple):

@@ -7,7 +7,7 @@ take it for an option (org.apache.kafka.common.Uuid).
 from __future__ import annotations
 
 import uuid
-from base64 import urlsafe_b64decode, urlsafe_b64encode
+from base64 import b64decode, urlsafe_b64encode
 
 UUID_ZERO = uuid.UUID(int=0)
 METADATA_TOPIC_ID = uuid.UUID(int=1)
@@ -28,5 +28,14 @@ def uuid_text(value: uuid.UUID | None) -> str:
 
 
 def uuid_from_text(text: str) -> uuid.UUID:
-    """The id that Kafka writes so. Raises ValueError."""
-    return uuid.UUID(bytes=urlsafe_b64decode(text + "=" * (-len(text) % 4)))
+    """The id that Kafka writes so (Uuid.fromString). Raises ValueError in its words."""
+    if len(text) > 24:
+        raise ValueError(f"Input string with prefix `{text[:24]}` is too long to be decoded as a base64 UUID")
+    try:
+        data = b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
+    except ValueError:
+        raise ValueError(f"Input string `{text}` is not a base64-encoded UUID") from None
+    if len(data) != 16:
+        problem = f"decoded as {len(data)} bytes, which is not equal to the expected 16 bytes of a base64-encoded UUID"
+        raise ValueError(f"Input string `{text}` {problem}")
+    return uuid.UUID(bytes=data)

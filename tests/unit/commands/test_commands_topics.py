@@ -15,12 +15,13 @@ from support.skipping_clock import SkippingClock
 from kafkatools.commands import topics
 from kafkatools.commands.topics import changes
 from kafkatools.commands.topics.create import replica_assignment, topic_configs
-from kafkatools.commands.topics.describe import View, settings_of, uuid_bytes
+from kafkatools.commands.topics.describe import View, settings_of
 from kafkatools.console import Console
 from kafkatools.core.admin.configs import DEFAULT_CONFIG, TOPIC_CONFIG, ConfigEntry
 from kafkatools.core.admin.reassignments import PartitionReassignment
 from kafkatools.core.admin.topics import PartitionDescription, TopicDescription
 from kafkatools.core.protocol.api_versions import ApiKey
+from kafkatools.core.protocol.uuids import uuid_from_text
 from kafkatools.exit_status import CommandError, ExitStatus
 from kafkatools.options import parse
 
@@ -65,9 +66,9 @@ def test_several_settings_in_one_text_get_the_words_of_kafka(text: str) -> None:
 
 
 def test_ids_are_16_bytes_in_base64() -> None:
-    assert uuid_bytes("AAAAAAAAAAAAAAAAAAAAAQ") == bytes(15) + b"\x01"
-    with pytest.raises(CommandError, match="`xyz` decoded as 2 bytes, which is not equal to the expected 16 bytes"):
-        uuid_bytes("xyz")  # topics/058
+    assert uuid_from_text("AAAAAAAAAAAAAAAAAAAAAQ").bytes == bytes(15) + b"\x01"
+    with pytest.raises(ValueError, match="`xyz` decoded as 2 bytes, which is not equal to the expected 16 bytes"):
+        uuid_from_text("xyz")  # topics/058
 
 
 PARTITIONS = (
