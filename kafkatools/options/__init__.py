@@ -8,7 +8,6 @@ from kafkatools.options.args import Args
 from kafkatools.options.common import (
     BOOTSTRAP_SERVER,
     DURABILITY,
-    JSON,
     client_settings,
     client_values,
     command_config,
@@ -24,7 +23,6 @@ from kafkatools.options.properties import parse_properties, read_properties
 from kafkatools.options.table import (
     ALWAYS,
     ARGPARSE4J,
-    JOPTSIMPLE,
     Command,
     Option,
     java_int,
@@ -39,8 +37,6 @@ __all__ = [
     "client_values",
     "note_deprecated",
     "INTERNAL_TOPICS",
-    "JOPTSIMPLE",
-    "JSON",
     "Args",
     "Command",
     "Option",

@@ -7,25 +7,11 @@ from typing import TYPE_CHECKING
 
 from kafkatools.exit_status import UsageError
 from kafkatools.options.properties import read_properties
-from kafkatools.options.table import JSON, Option, attribute_name
+from kafkatools.options.table import Option, attribute_name
 
 if TYPE_CHECKING:
     from kafkatools.core.config import Table
     from kafkatools.options.args import Args
-
-__all__ = [
-    "BOOTSTRAP_SERVER",
-    "DURABILITY",
-    "JSON",
-    "client_settings",
-    "client_values",
-    "command_config",
-    "note_deprecated",
-    "profile_settings",
-    "properties_file",
-    "property_pairs",
-    "settings_for",
-]
 
 BOOTSTRAP_SERVER = Option(
     "--bootstrap-server",

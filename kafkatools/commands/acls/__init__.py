@@ -8,7 +8,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kafkatools.commands.acls.wanted import Entry, Pattern, patterns, principals, to_add, to_remove
+from kafkatools.commands.acls.wanted import (
+    Entry,
+    Pattern,
+    entry_of,
+    pattern_of,
+    patterns,
+    principals,
+    to_add,
+    to_remove,
+)
 from kafkatools.exit_status import ExitStatus
 from kafkatools.options import BOOTSTRAP_SERVER, Args, Command, Option, rules
 from kafkatools.options.connection import BOOTSTRAP_CONTROLLER, connect_admin
@@ -75,9 +84,7 @@ def _described(admin: AdminClient, filters: list[Pattern]) -> list[Acl]:
 def _print(console: Console, acls: list[Acl]) -> None:
     by_pattern: dict[Pattern, list[Entry]] = {}
     for acl in acls:
-        pattern = Pattern(acl.resource_type, acl.resource_name, acl.pattern_type)
-        entry = Entry(acl.principal, acl.host, acl.operation, acl.permission)
-        by_pattern.setdefault(pattern, []).append(entry)
+        by_pattern.setdefault(pattern_of(acl), []).append(entry_of(acl))
     for pattern, entries in by_pattern.items():
         console.print(f"Current ACLs for resource `{pattern}`:")
         for entry in entries:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from kafkatools.commands.acls.wanted import Entry, Pattern, Wanted
+from kafkatools.commands.acls.wanted import Entry, Pattern, Wanted, entry_of, pattern_of
 from kafkatools.core.admin.acls import Acl, AclFilter, create_acls, delete_acls, describe_acls, filter_of
 from kafkatools.exit_status import ExitStatus
 from kafkatools.options import Args
@@ -63,7 +63,7 @@ def add(console: Console, args: Args, admin: AdminClient, wanted: Wanted) -> Exi
             if not args.json:
                 console.print(f"Adding ACLs for resource `{pattern}`: ")
                 for number, change in enumerate(changes):
-                    console.print(f"{'' if number else ' '}\t{_entry(change.acl)}")
+                    console.print(f"{'' if number else ' '}\t{entry_of(change.acl)}")
                 console.print()
         status = _create(console, args, admin, [change.acl for change in planned])
     return status
@@ -75,9 +75,7 @@ def remove(console: Console, args: Args, admin: AdminClient, wanted: Wanted) -> 
     meant: dict[Acl, None] = {}
     for pattern, entries in wanted.items():
         found = [
-            acl
-            for acl in sorted(describe_acls(admin, _filter(pattern)))
-            if not entries or Entry(acl.principal, acl.host, acl.operation, acl.permission) in entries
+            acl for acl in sorted(describe_acls(admin, _filter(pattern))) if not entries or entry_of(acl) in entries
         ]
         if args.dry_run:
             meant |= dict.fromkeys(found)
@@ -100,7 +98,7 @@ def _name_matches(console: Console, pattern: Pattern, found: Sequence[Acl]) -> N
         return
     console.note(f"{len(found)} of the ACLs for resource filter `{pattern}` will be removed:")
     for acl in found:
-        console.note(f"\t{_pattern(acl)} {_entry(acl)}")
+        console.note(f"\t{pattern_of(acl)} {entry_of(acl)}")
 
 
 def _agrees(console: Console, args: Args, pattern: Pattern, entries: Sequence[Entry]) -> bool:
@@ -138,7 +136,7 @@ def _show(console: Console, args: Args, changes: Iterable[Change]) -> ExitStatus
         if args.json:
             console.print(row(acl, action=action, outcome="planned", error=None))
         else:
-            console.print(f"would be {_DONE[action]}: {_pattern(acl)} {_entry(acl)}")
+            console.print(f"would be {_DONE[action]}: {pattern_of(acl)} {entry_of(acl)}")
     if not shown and not args.json:
         console.note("Nothing would change.")
     return ExitStatus.OK
@@ -174,9 +172,9 @@ def _tell(console: Console, args: Args, change: Change, error: KafkaError | None
         outcome = "failed" if error is not None else _DONE[action]
         console.print(row(acl, action=action, outcome=outcome, error=None if error is None else str(error)))
     elif error is not None:
-        console.error(f"{args.command.error_prefix}{_pattern(acl)} {_entry(acl)}: {error}")
+        console.error(f"{args.command.error_prefix}{pattern_of(acl)} {entry_of(acl)}: {error}")
     elif say:
-        console.print(f"{_DONE[action]} {_pattern(acl)} {_entry(acl)}")
+        console.print(f"{_DONE[action]} {pattern_of(acl)} {entry_of(acl)}")
     return ExitStatus.OK if error is None else ExitStatus.FAILED
 
 
@@ -221,21 +219,13 @@ def _change(given: JsonValue) -> Change:
 def _by_pattern(changes: Iterable[Change]) -> dict[Pattern, list[Change]]:
     found: dict[Pattern, list[Change]] = {}
     for change in changes:
-        found.setdefault(_pattern(change.acl), []).append(change)
+        found.setdefault(pattern_of(change.acl), []).append(change)
     return found
 
 
 def _acl(pattern: Pattern, entry: Entry) -> Acl:
     principal, host, operation, permission = entry
     return Acl(pattern.resource_type, pattern.name, principal, operation, permission, host, pattern.pattern_type)
-
-
-def _pattern(acl: Acl) -> Pattern:
-    return Pattern(acl.resource_type, acl.resource_name, acl.pattern_type)
-
-
-def _entry(acl: Acl) -> Entry:
-    return Entry(acl.principal, acl.host, acl.operation, acl.permission)
 
 
 def _filter(pattern: Pattern, entry: Entry | None = None) -> AclFilter:

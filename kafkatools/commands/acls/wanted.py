@@ -6,10 +6,13 @@ Where Kafka's tool lists a HashSet of enums, whose order changes from run to run
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from kafkatools.exit_status import UsageError
 from kafkatools.options import Args
+
+if TYPE_CHECKING:
+    from kafkatools.core.admin.acls import Acl
 
 _PATTERNS = ("ANY", "MATCH", "LITERAL", "PREFIXED")
 _SPECIFIC = ("LITERAL", "PREFIXED")
@@ -65,6 +68,16 @@ class Entry(NamedTuple):
             f"(principal={self.principal}, host={self.host}, operation={self.operation}, "
             f"permissionType={self.permission})"
         )
+
+
+def pattern_of(acl: Acl) -> Pattern:
+    """The resources of an ACL."""
+    return Pattern(acl.resource_type, acl.resource_name, acl.pattern_type)
+
+
+def entry_of(acl: Acl) -> Entry:
+    """What an ACL says of its resources."""
+    return Entry(acl.principal, acl.host, acl.operation, acl.permission)
 
 
 CLUSTER = Pattern("CLUSTER", "kafka-cluster", "LITERAL")
