@@ -18,6 +18,7 @@ from kafkatools.core.broker.server.requests import DELAYED, Request
 from kafkatools.core.broker.server.timer import Timer
 from kafkatools.core.clock import ManualClock
 from kafkatools.core.errors import KafkaError, NotEnoughReplicas, NotLeaderOrFollower, UnknownTopicOrPartition
+from kafkatools.core.log.partition.log_config import LogConfig
 from kafkatools.core.log.partition.log_results import LogAppendInfo
 from kafkatools.core.protocol import messages
 from kafkatools.core.records.batch import RecordBatch, stamp_batch
@@ -32,6 +33,7 @@ class MemoryLog:
 
     def __init__(self) -> None:
         self.batches: list[tuple[int, bytes]] = []
+        self.config = LogConfig()
         self.log_start_offset = 0
         self.log_end_offset = 0
         self.high_watermark = 0

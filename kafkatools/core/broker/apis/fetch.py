@@ -29,8 +29,9 @@ from kafkatools.core.broker.replicas.fetch_partition import (
 )
 from kafkatools.core.broker.replicas.fetch_reads import FetchReads
 from kafkatools.core.broker.replicas.fetch_session import FetchContext
+from kafkatools.core.broker.server.deferred import DeferredOutcome
 from kafkatools.core.broker.server.node_endpoints import encode_endpoints
-from kafkatools.core.broker.server.requests import DELAYED, CloseConnection, FileRegion, Part, Request, Response
+from kafkatools.core.broker.server.requests import CloseConnection, FileRegion, Part, Request, Response
 from kafkatools.core.errors import DecodeError, NotLeaderOrFollower, TopicAuthorizationFailed
 from kafkatools.core.net.metadata import NodeEndpoint
 from kafkatools.core.protocol.api_versions import ApiKey, is_flexible
@@ -78,40 +79,16 @@ def _fetch(node: ReadContext, request: Request, data: FetchRequest, context: Fet
     size_bytes = reads.read()
     if data.max_wait_ms <= 0 or not context.wanted or size_bytes >= data.min_bytes or reads.has_verdict:
         return _answer(node, request, context, reads)
-    waiting = _Waiting(node, request, context, reads)
-    operation = DelayedFetch(data.max_wait_ms, node.replicas, reads, data.min_bytes, waiting.complete)
+
+    def answer(changed: Sequence[int]) -> Response:
+        reads.read_again(changed)
+        return _answer(node, request, context, reads)
+
+    response = DeferredOutcome(request, answer)
+    operation = DelayedFetch(data.max_wait_ms, node.replicas, reads, data.min_bytes, response.complete)
     node.fetch_purgatory.begin_timeout(operation, now_ms)
-    if operation.watch(node.fetch_purgatory):
-        return waiting.answer()
-    waiting.is_delayed = True
-    return DELAYED
-
-
-class _Waiting:
-    """The response to a fetch that waits. `complete` may be called before the handler has returned."""
-
-    def __init__(self, node: ReadContext, request: Request, context: FetchContext, reads: FetchReads) -> None:
-        self._node = node
-        self._request = request
-        self._context = context
-        self._reads = reads
-        self._changed: Sequence[int] = ()
-        self.is_delayed = False  # whether the handler has returned
-
-    def complete(self, changed: Sequence[int]) -> None:
-        """Respond, in the slow lane if the request came from there; `changed` has to be read again."""
-        self._changed = changed
-        if not self.is_delayed:
-            return
-        if self._request.resume is None:
-            self._request.complete(self.answer())
-        else:
-            self._request.resume(self.answer)
-
-    def answer(self) -> list[Part]:
-        """The response."""
-        self._reads.read_again(self._changed)
-        return _answer(self._node, self._request, self._context, self._reads)
+    operation.watch(node.fetch_purgatory)
+    return response.result()
 
 
 def _answer(node: ReadContext, request: Request, context: FetchContext, reads: FetchReads) -> list[Part]:

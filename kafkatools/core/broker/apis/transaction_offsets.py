@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from kafkatools.core.broker.apis.contexts import TransactionContext
 from kafkatools.core.broker.coordinators.groups.errors import coordinator_error_code
-from kafkatools.core.broker.coordinators.groups.offset_records import CommittedOffset
+from kafkatools.core.broker.coordinators.groups.offset_records import CommittedOffset, Record, committed_offsets
 from kafkatools.core.broker.coordinators.groups.offsets import Place
 from kafkatools.core.broker.coordinators.groups.offsets_topic import TOPIC as OFFSETS_TOPIC
 from kafkatools.core.broker.coordinators.groups.offsets_topic import Producer
@@ -15,7 +15,7 @@ from kafkatools.core.broker.coordinators.groups.requests import MemberIdentity
 from kafkatools.core.broker.coordinators.transactions.coordinator import ProducerIdentity
 from kafkatools.core.broker.coordinators.transactions.verification import Operation, ensure_in_transaction
 from kafkatools.core.broker.metadata.controller.acls import GROUP, READ, TOPIC, TRANSACTIONAL_ID, WRITE
-from kafkatools.core.broker.server.deferred import Deferred
+from kafkatools.core.broker.server.deferred import Deferred, DeferredOutcome
 from kafkatools.core.broker.server.requests import Request, Response
 from kafkatools.core.errors import (
     CoordinatorLoadInProgress,
@@ -29,6 +29,7 @@ from kafkatools.core.errors import (
     UnknownTopicOrPartition,
     error_for_code,
 )
+from kafkatools.core.protocol.slices import paced, pausing
 
 if TYPE_CHECKING:
     from kafkatools.core.protocol.entities import Entity, Fields
@@ -73,34 +74,42 @@ def handle_txn_offset_commit(node: TransactionContext, request: Request) -> Resp
     From version 3 on members name their generation, so that a zombie is fenced (KIP-447). Version 5 adds the partition
     of `__consumer_offsets` to the transaction by itself (KIP-890); before, it must have been added by
     AddOffsetsToTxn. One error code per partition.
+
+    A large request is decoded, checked and encoded in slices; the member is checked right before the batch is written.
     """
     entity = request.decode()
-    response = Deferred(request)
     codes: Codes = {}
 
-    def answer(code: int) -> None:
+    def respond(code: int) -> Response:
         if code == CoordinatorLoadInProgress.code and request.version < FIRST_VERSION_OF_LEADER_EPOCH:
             code = CoordinatorNotAvailable.code
-        response.respond({"topics": _topics(entity, {place: own or code for place, own in codes.items()})})
+        return request.respond({"topics": _topics(entity, codes, code)})
 
+    response = DeferredOutcome(request, respond)
     try:
-        codes.update({(topic.name, each.partition_index): 0 for topic in entity.topics for each in topic.partitions})
         node.authorize_or_raise(request, WRITE, TRANSACTIONAL_ID, entity.transactional_id)
         node.authorize_or_raise(request, READ, GROUP, entity.group_id)
         offsets = _collect(node, request, entity, codes)
         if not entity.group_id:
             raise InvalidGroupId()
-        if offsets:
-            _commit(node, request.version, entity, offsets, answer)
-        else:
-            answer(0)
+        records = committed_offsets(entity.group_id, offsets)
+        with pausing(None):
+            if offsets:
+                _commit(node, request.version, entity, offsets, records, response.complete)
+            else:
+                response.complete(0)
     except KafkaError as error:
-        answer(coordinator_error_code(error))
+        response.complete(coordinator_error_code(error))
     return response.result()
 
 
 def _commit(
-    node: TransactionContext, version: int, entity: Entity, offsets: Offsets, answer: Callable[[int], None]
+    node: TransactionContext,
+    version: int,
+    entity: Entity,
+    offsets: Offsets,
+    records: Sequence[Record],
+    answer: Callable[[int], None],
 ) -> None:
     """Verify that the transaction is open, then write."""
     node.groups.ensure_active(entity.group_id)
@@ -116,7 +125,7 @@ def _commit(
             return
         try:
             status = node.groups.commit_transactional(
-                entity.group_id, member, generation_id, Producer(*producer), offsets
+                entity.group_id, member, generation_id, Producer(*producer), offsets, records
             )
         except KafkaError as error:
             answer(coordinator_error_code(error))
@@ -147,10 +156,10 @@ def _operation(version: int) -> Operation:
 def _collect(node: TransactionContext, request: Request, entity: Entity, codes: Codes) -> Offsets:
     """The offsets that may be committed; `codes` gets an entry for every partition."""
     offsets: Offsets = []
-    for topic in entity.topics:
+    for topic in paced(entity.topics):
         found = node.image.topics.get(topic.name)
         is_allowed = node.authorize(request, READ, TOPIC, topic.name)
-        for each in topic.partitions:
+        for each in paced(topic.partitions):
             place = (topic.name, each.partition_index)
             metadata = each.committed_metadata or ""
             codes[place] = 0
@@ -166,14 +175,18 @@ def _collect(node: TransactionContext, request: Request, entity: Entity, codes: 
     return offsets
 
 
-def _topics(entity: Entity, codes: Codes) -> list[Fields]:
+def _topics(entity: Entity, codes: Codes, code: int) -> list[Fields]:
+    """The error code of each partition: its own, or else that of the whole request."""
     return [
         {
             "name": topic.name,
             "partitions": [
-                {"partition_index": each.partition_index, "error_code": codes[topic.name, each.partition_index]}
-                for each in topic.partitions
+                {
+                    "partition_index": each.partition_index,
+                    "error_code": codes.get((topic.name, each.partition_index), 0) or code,
+                }
+                for each in paced(topic.partitions)
             ],
         }
-        for topic in entity.topics
+        for topic in paced(entity.topics)
     ]

@@ -47,15 +47,15 @@ class DelayedFetch(DelayedOperation):
         self._available: dict[int, int] = {}
         self._total = 0
 
-    def watch(self, purgatory: Purgatory) -> bool:
-        """Wait for events on every partition; whether the operation is complete by now.
+    def watch(self, purgatory: Purgatory) -> None:
+        """Wait for events on every partition; the operation may be complete by then.
 
         Partitions may change between their read and their watch, since there are pauses: each is checked after it is
         watched.
         """
         for number, (wanted, result) in enumerate(paced(zip(self._reads.wanted, self._reads.results, strict=True))):
             if self.is_completed:
-                return True
+                return
             partition = self._replicas.find(wanted)
             if partition is not None:
                 self._numbers[partition.key] = number
@@ -66,8 +66,7 @@ class DelayedFetch(DelayedOperation):
                     self._changed[number] = None
             if self._is_reached(number):
                 self._changed[number] = None
-                return self.force_complete()
-        return self.is_completed
+                self.force_complete()
 
     def try_complete_for(self, key: Hashable) -> bool:
         number = self._numbers[key]

@@ -142,7 +142,7 @@ TABLE: Final = (
     Api(_K.ADD_OFFSETS_TO_TXN, "transaction_offsets"),
     Api(_K.END_TXN, "transactions"),
     Api(_K.WRITE_TXN_MARKERS, "transactions"),
-    Api(_K.TXN_OFFSET_COMMIT, "transaction_offsets", most_elements=100_000),
+    Api(_K.TXN_OFFSET_COMMIT, "transaction_offsets", work=Work.PAUSES, most_elements=100_000),
     Api(_K.DESCRIBE_ACLS, "acls", _BY.EITHER, DESCRIBE, _SLICED),
     Api(_K.CREATE_ACLS, "acls", _BY.FORWARDED, ALTER),
     Api(_K.DELETE_ACLS, "acls", _BY.FORWARDED, ALTER),

@@ -9,13 +9,15 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Generic, NamedTuple, Protocol, TypeVar
 
 from kafkatools.core.broker.server.requests import DELAYED, CloseConnection, Request, Response
 from kafkatools.core.errors import RequestTimedOut
 
 if TYPE_CHECKING:
     from kafkatools.core.protocol.entities import Fields
+
+Outcome = TypeVar("Outcome")
 
 
 class Deferred:
@@ -106,3 +108,37 @@ class WaitingResponses(deque[Waiting]):
                 queued[connection] = None
         for connection in queued:
             connection.settle()
+
+
+class DeferredOutcome(Generic[Outcome]):
+    """A large response that is made of an outcome that comes now or later: `make(outcome)`.
+
+    Rules: as for `Deferred`. The response is made in slices if the request is in the slow lane: in the handler, or in
+    the lane again after the handler has returned.
+    """
+
+    def __init__(self, request: Request, make: Callable[[Outcome], Response]) -> None:
+        self._request = request
+        self._make = make
+        self._outcomes: list[Outcome] = []
+        self._is_delayed = False
+
+    def complete(self, outcome: Outcome) -> None:
+        """Respond. Raises RuntimeError for a second outcome."""
+        request, make = self._request, self._make
+        if self._outcomes:
+            raise RuntimeError(f"api key {request.api_key}: a second response to one request")
+        self._outcomes.append(outcome)
+        if not self._is_delayed:
+            return
+        if request.resume is None:
+            request.complete(make(outcome))
+        else:
+            request.resume(lambda: make(outcome))
+
+    def result(self) -> Response:
+        """The response, or DELAYED while there is no outcome. The handler calls this last and returns its result."""
+        if self._outcomes:
+            return self._make(self._outcomes[0])
+        self._is_delayed = True
+        return DELAYED

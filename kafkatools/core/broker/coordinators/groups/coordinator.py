@@ -383,11 +383,12 @@ class GroupCoordinator:
         generation_id: int,
         producer: Producer,
         offsets: Sequence[tuple[Place, CommittedOffset]],
+        records: Sequence[offset_records.Record],
     ) -> ProduceStatus | None:
-        """Write offsets that count when their transaction is committed (KIP-447); gives what to wait for. Raises a
-        KafkaError."""
+        """Write offsets that count when their transaction is committed (KIP-447), encoded as `records`; gives what to
+        wait for. Raises a KafkaError."""
         self.ensure_may_commit_transactional(group_id, identity, generation_id, [place for place, _ in offsets])
-        status = write_pending(self._store, self.offsets.pending, group_id, producer, offsets)
+        status = write_pending(self._store, self.offsets.pending, group_id, producer, offsets, records)
         if group_id not in self.groups:
             self.groups[group_id] = Group(group_id, self.clock.wall_ms())
         return status

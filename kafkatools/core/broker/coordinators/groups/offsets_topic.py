@@ -22,10 +22,11 @@ from kafkatools.core.broker.coordinators.internal_topic import (
 from kafkatools.core.broker.metadata.controller.topics import NewTopic
 from kafkatools.core.broker.replicas.delayed_produce import ProduceStatus
 from kafkatools.core.broker.replicas.partition import Partition
-from kafkatools.core.errors import KafkaError
+from kafkatools.core.errors import KafkaError, MessageTooLarge
 from kafkatools.core.log.producers.append import AppendOrigin
 
 TOPIC = "__consumer_offsets"
+NO_COMPRESSION = 0
 RECORD_OVERHEAD_BYTES = 64
 UNFRAMED_BYTES = 128
 SLICE_BYTES = 256 * 1024
@@ -105,10 +106,13 @@ class OffsetsTopic(InternalTopic):
             return None
         partition = self._host.replicas.get(TOPIC, self.partition_of(group_id))
         now_ms = self._host.clock.wall_ms()
-        size = sum(len(key) + len(value or b"") + RECORD_OVERHEAD_BYTES for key, value in records) + UNFRAMED_BYTES
+        codec, most = self._host.config.offsets_topic_compression_codec, partition.log.config.max_message_bytes
+        payload = sum(len(key) + len(value or b"") for key, value in records)
+        if codec == NO_COMPRESSION and payload > most:
+            raise MessageTooLarge(f"{len(records)} records of {payload} bytes exceed max.message.bytes, {most}.")
         builder = BatchBuilder(
-            size,
-            self._host.config.offsets_topic_compression_codec,
+            payload + RECORD_OVERHEAD_BYTES * len(records) + UNFRAMED_BYTES,
+            codec,
             producer_id=producer.producer_id,
             producer_epoch=producer.producer_epoch,
             base_sequence=0,

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-from kafkatools.core.broker.coordinators.groups.offset_records import CommittedOffset, committed_offset
+from kafkatools.core.broker.coordinators.groups.offset_records import CommittedOffset, Record
 from kafkatools.core.broker.coordinators.groups.offsets_topic import Producer, Store
 from kafkatools.core.broker.replicas.delayed_produce import ProduceStatus
 from kafkatools.core.errors import InvalidCommitOffsetSize, MessageTooLarge, RecordListTooLarge
@@ -91,9 +91,9 @@ def write_pending(
     group_id: str,
     producer: Producer,
     offsets: Sequence[tuple[Place, CommittedOffset]],
+    records: Sequence[Record],
 ) -> ProduceStatus | None:
     """Write offsets of a transaction, then remember them as pending; gives what to wait for. Raises a KafkaError."""
-    records = [committed_offset(group_id, *place, committed) for place, committed in offsets]
     try:
         status = store.append_transactional(group_id, records, producer)
     except (MessageTooLarge, RecordListTooLarge) as error:

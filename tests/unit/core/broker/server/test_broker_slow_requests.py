@@ -20,7 +20,7 @@ from kafkatools.core.errors import DecodeError
 from kafkatools.core.protocol.frames import decode_request_header
 from kafkatools.core.protocol.slices import paced, pausing
 
-INVALID_COMMIT_OFFSET_SIZE, INVALID_REQUEST = 28, 42
+UNKNOWN_TOPIC_OR_PARTITION, INVALID_COMMIT_OFFSET_SIZE, INVALID_REQUEST = 3, 28, 42
 INVALID_REGULAR_EXPRESSION = 128
 
 
@@ -122,6 +122,37 @@ def test_a_large_commit_and_a_small_read_of_all_of_it_are_worked_off_in_slices(b
     found = [((each.name, 0), each.partitions[0].committed_offset) for each in topics]
     assert found == sorted((place, committed.offset) for place, committed in places)
     assert broker.longest < broker.total / 4
+
+
+def test_a_large_commit_of_a_transaction_is_worked_off_in_slices(broker: Turns) -> None:
+    client, (group_id, transactional_id) = broker.connect(), ("g", "tx")
+    topic = {"name": "t", "num_partitions": 1, "replication_factor": 1}
+    broker.call(client, 19, 5, {"topics": [topic], "timeout": 5000})
+    for key_type, key in enumerate((group_id, transactional_id)):  # makes the internal topics
+        broker.call(client, 10, 4, {"coordinator_keys": [key], "key_type": key_type})
+    new = {"producer_id": -1, "producer_epoch": -1, "transactional_id": transactional_id, "transaction_timeout": 60_000}
+    producer = broker.call(client, 22, 4, new)
+    identity = {"producer_id": producer.producer_id, "producer_epoch": producer.producer_epoch}
+
+    def commit(count: int) -> list[int]:
+        partitions = [{"partition_index": number % 2, "committed_offset": number} for number in range(count)]
+        fields = {"transactional_id": transactional_id, "group_id": group_id, "generation_id": -1, "member_id": ""}
+        topics = [{"name": "t", "partitions": partitions}]
+        answer = broker.call(client, 28, 5, {**fields, **identity, "group_instance_id": None, "topics": topics})
+        return [int(each.error_code) for each in answer.topics[0].partitions]
+
+    assert commit(1) == [0]
+    broker.longest = broker.total = 0
+    assert commit(30_000) == [0, UNKNOWN_TOPIC_OR_PARTITION] * 15_000
+    assert broker.longest < broker.total / 3
+    assert commit(99_000) == [INVALID_COMMIT_OFFSET_SIZE, UNKNOWN_TOPIC_OR_PARTITION] * 49_500
+    assert broker.longest < broker.total / 4
+    pending = broker.node.groups.offsets.pending
+    assert pending.is_pending(group_id, ("t", 0))
+    end = {**identity, "transactional_id": transactional_id, "committed": True}
+    assert int(broker.call(client, 26, 3, end).error_code) == 0
+    broker.turn_until(lambda: not pending)
+    assert broker.node.groups.offsets.get(group_id, ("t", 0)) is not None
 
 
 def test_a_request_of_100_mib_is_received_without_copies_of_it(broker: Turns) -> None:
