@@ -40,7 +40,7 @@ def _node(console: Console, args: Args, values: dict[str, str]) -> Node:
     import os
 
     from kafkatools.core import config as tables
-    from kafkatools.core.broker.opening import open_node
+    from kafkatools.core.broker.node import Node
     from kafkatools.core.broker.server.connection_limits import raise_descriptor_limit
     from kafkatools.core.broker.server.node_settings import meaningless
     from kafkatools.core.config import Config
@@ -50,7 +50,7 @@ def _node(console: Console, args: Args, values: dict[str, str]) -> Node:
     config = Config(tables.BROKER, values, allow_unknown=True)
     for name in meaningless(config):
         console.note(f"WARN {name} means nothing here and is ignored")
-    node = open_node(config, console.clock, report=lambda line: _report(console, line))
+    node = Node(config, console.clock, report=lambda line: _report(console, line))
     if not node.settings.is_loopback and not args.insecure:
         shown = node.settings.host or "all addresses"
         raise CommandError(

@@ -28,7 +28,6 @@ from kafkatools.sandbox.run_files import RunFile, read_run_file
 from kafkatools.sandbox.spawn import DEFAULT_PORT, HOST
 
 if TYPE_CHECKING:
-    from kafkatools.core.broker.cluster_node import ClusterNode
     from kafkatools.core.broker.node import Node
     from kafkatools.core.clock import Clock
     from kafkatools.sandbox.messages import NodeRequest
@@ -83,7 +82,7 @@ def _close(node: Node) -> int:
     """Stop the node; report a disk error in one line, unless a disk error ended the node."""
     from kafkatools.core.errors import KafkaStorageError
 
-    failure = getattr(node, "failure", None)
+    failure = node.failure
     try:
         node.close()
     except KafkaStorageError as error:
@@ -182,7 +181,6 @@ class Watch:
 
 def serve(node: Node, watch: Watch, wait_for: list[int] | None = None) -> None:
     """Serve until stopped; says when the brokers `wait_for` are all there."""
-    is_one_of_several = wait_for is not None
     gc.freeze()  # what is loaded by now stays: the collector need not look at it again
     while not node.is_stopping:
         if wait_for is not None and _are_there(node, wait_for):
@@ -190,12 +188,11 @@ def serve(node: Node, watch: Watch, wait_for: list[int] | None = None) -> None:
             wait_for = None
         node.run_once(IDLE_CHECK_MS)
         watch.look(node)
-    member = None if not is_one_of_several else _member(node)
-    if member is not None and member.failure is not None:
+    if node.failure is not None:
         if wait_for is None:
-            log_line(node.clock, f"ERROR {member.failure}")
+            log_line(node.clock, f"ERROR {node.failure}")
         else:
-            _answer({"error": str(member.failure)})
+            _answer({"error": str(node.failure)})
 
 
 def _are_there(node: Node, broker_ids: list[int]) -> bool:
@@ -204,21 +201,11 @@ def _are_there(node: Node, broker_ids: list[int]) -> bool:
     return node.is_ready and all(broker is not None and not broker.is_fenced for broker in brokers)
 
 
-def _member(node: Node) -> ClusterNode | None:
-    """The node as one of several; None for one alone."""
-    from kafkatools.core.broker.cluster_node import ClusterNode
-
-    return node if isinstance(node, ClusterNode) else None
-
-
 def leave(node: Node, watch: Watch) -> None:
     """Hand over what the node leads: partitions, then the quorum."""
-    member = _member(node)
-    if member is None:
-        return
-    member.begin_leaving()
-    while not (watch.is_hurried or member.has_left):
-        member.run_once(IDLE_CHECK_MS)
+    node.begin_leaving()
+    while not (watch.is_hurried or node.has_left):
+        node.run_once(IDLE_CHECK_MS)
 
 
 _DEFAULTS = {"group.initial.rebalance.delay.ms": "0"}
@@ -231,7 +218,7 @@ def _start(request: NodeRequest, clock: Clock) -> Node:
 
 def _start_node(request: NodeRequest, clock: Clock) -> Node:
     from kafkatools.core import config as tables
-    from kafkatools.core.broker.opening import open_node
+    from kafkatools.core.broker.node import Node
     from kafkatools.core.config import Config
     from kafkatools.sandbox import layout as layouts
 
@@ -240,7 +227,7 @@ def _start_node(request: NodeRequest, clock: Clock) -> Node:
     config = Config(tables.BROKER, layouts.node_settings(layout, place))
     if not layouts.is_formatted(place):
         layouts.format_node(layout, place, clock.wall_ms())
-    node = open_node(config, clock, report=partial(log_line, clock))
+    node = Node(config, clock, report=partial(log_line, clock))
     _listening(node.start)
     for acceptor in node.listener.acceptors:
         acceptor.is_internal = node.is_controller_listener(acceptor.name)

@@ -9,8 +9,8 @@ from support.import_graph import PACKAGE, circles, read_imports
 
 NODE_MODULES = (
     "kafkatools.core.broker.node",
-    "kafkatools.core.broker.cluster_node",
-    "kafkatools.core.broker.opening",
+    "kafkatools.core.broker.sole_member",
+    "kafkatools.core.broker.cluster_member",
 )
 ROOM_OF_NODES = ("kafkatools.sandbox", "kafkatools.commands")
 

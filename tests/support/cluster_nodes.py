@@ -16,7 +16,6 @@ from support.broker_client import BrokerClient
 from support.ports import free_port
 
 from kafkatools.core import config as tables
-from kafkatools.core.broker.cluster_node import ClusterNode
 from kafkatools.core.broker.metadata.feature_levels import (
     LATEST_RELEASE,
     METADATA_LEVELS,
@@ -24,6 +23,7 @@ from kafkatools.core.broker.metadata.feature_levels import (
     default_levels,
 )
 from kafkatools.core.broker.metadata.formatter import FormatRequest, PlannedDirectory, random_uuid, write_directory
+from kafkatools.core.broker.node import Node
 from kafkatools.core.clock import ManualClock
 from kafkatools.core.config import Config
 from kafkatools.core.errors import KafkaStorageError
@@ -56,7 +56,7 @@ class ClusterNodes:
         self.root = root
         self.cluster_id = random_uuid()
         self.ids = tuple(range(1, count + 1))
-        self.nodes: dict[int, ClusterNode] = {}
+        self.nodes: dict[int, Node] = {}
         self.lines: list[str] = []
         self.settings = {**QUICK, **(settings or {})}
         self.ports = {node_id: (free_port(), free_port()) for node_id in self.ids}
@@ -64,7 +64,7 @@ class ClusterNodes:
         self.paused: set[int] = set()
         self.disks: dict[int, FileSystem] = {}
         self._seed = seed
-        self._clients: dict[int, tuple[ClusterNode, BrokerClient]] = {}
+        self._clients: dict[int, tuple[Node, BrokerClient]] = {}
 
     # -- nodes -----------------------------------------------------------------------------------------------------
     def start(self) -> ClusterNodes:
@@ -74,12 +74,12 @@ class ClusterNodes:
         self.run_until(lambda: all(node.is_ready for node in self.nodes.values()))
         return self
 
-    def start_node(self, node_id: int, overrides: Mapping[str, str] | None = None) -> ClusterNode:
+    def start_node(self, node_id: int, overrides: Mapping[str, str] | None = None) -> Node:
         """Start one, formatting its directory when there is none."""
         directory = self.root / f"node-{node_id}"
         if not (directory / "meta.properties").exists():
             self.format(node_id, self.cluster_id)
-        node = ClusterNode(
+        node = Node(
             self.config(node_id, overrides),
             self.clock,
             self.disks.get(node_id),
@@ -158,7 +158,7 @@ class ClusterNodes:
         return ",".join(f"127.0.0.1:{self.ports[node_id][0]}" for node_id in self.ids)
 
     @property
-    def controller(self) -> ClusterNode:
+    def controller(self) -> Node:
         """The node whose controller is active."""
         return next(node for node in self.nodes.values() if node.controller.is_active)
 

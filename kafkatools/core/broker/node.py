@@ -1,118 +1,115 @@
-"""One broker with its controller: wires log manager, metadata log, controller, replica manager and listener, and
-turns the crank (Kafka's KafkaRaftServer).
+"""One node, the composition root: makes the parts of a broker and a controller and turns the crank (Kafka's
+KafkaRaftServer).
 
-Rules: everything runs on the thread that calls `run_once`. A start that fails leaves the directory as it was, lock
-released. `close` is the clean stop: no more requests, logs flushed and closed, marker written. A node that is killed
-recovers on its next start.
+Rules: everything runs on the thread that calls `run_once`. What differs between a node alone and one of several is in
+its `member`. A start that fails leaves the directory as it was, lock released. `close` is the clean stop: no more
+requests, logs flushed and closed, marker written. A node that is killed recovers on its next start.
 """
 
 from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Protocol
+from dataclasses import replace
+from random import Random
+from typing import TYPE_CHECKING, Any
 
 from kafkatools.core import config as tables
 from kafkatools.core.broker.coordinators.coordination import Coordination
 from kafkatools.core.broker.coordinators.groups.coordinator import GroupCoordinator
 from kafkatools.core.broker.coordinators.host import Host
+from kafkatools.core.broker.membership import Worker
 from kafkatools.core.broker.metadata.broker_settings import BrokerSettings
-from kafkatools.core.broker.metadata.controller import acls
+from kafkatools.core.broker.metadata.cluster_settings import EndPoint, cluster_settings, is_clustered, settings_alone
 from kafkatools.core.broker.metadata.controller.controller import Controller
 from kafkatools.core.broker.metadata.controller.topics import NewTopic
-from kafkatools.core.broker.metadata.formatter import (
-    BOOTSTRAP_CHECKPOINT,
-)
+from kafkatools.core.broker.metadata.formatter import BOOTSTRAP_CHECKPOINT
 from kafkatools.core.broker.metadata.image import MetadataDelta, MetadataImage, PartitionState, TopicState
-from kafkatools.core.broker.metadata.image_records import image_records
 from kafkatools.core.broker.metadata.metadata_log import MetadataLog, SnapshotRules, data_records
 from kafkatools.core.broker.metadata.producer_ids import ProducerIds
-from kafkatools.core.broker.metadata.quorum.election_store import ElectionStore
-from kafkatools.core.broker.metadata.quorum.raft_log import RaftLog
-from kafkatools.core.broker.metadata.quorum.sole_voter import SoleVoter
 from kafkatools.core.broker.replicas.directory_keeper import DirectoryKeeper
 from kafkatools.core.broker.replicas.fetch_session import FetchSessionCache, session_id_of
 from kafkatools.core.broker.replicas.group_commit import GroupCommit
 from kafkatools.core.broker.replicas.log_cleaner import LogCleaner
 from kafkatools.core.broker.replicas.log_directories import NodeDirectories
 from kafkatools.core.broker.replicas.partition import Partition
-from kafkatools.core.broker.replicas.replica_manager import OtherBrokers, ReplicaManager, Surroundings
-from kafkatools.core.broker.server.authorizer import ANONYMOUS, StandardAuthorizer, open_authorizer, operations_field
-from kafkatools.core.broker.server.authorizer import SUPPORTED_OPERATIONS as OPERATIONS
-from kafkatools.core.broker.server.channels import PeerChannel, Quorum
+from kafkatools.core.broker.replicas.replica_manager import ReplicaManager, Surroundings
+from kafkatools.core.broker.server.authorizer import Authorizing, open_authorizer
+from kafkatools.core.broker.server.channels import Quorum
 from kafkatools.core.broker.server.connection_limits import ConnectionLimits, descriptor_limit, max_log_files
 from kafkatools.core.broker.server.dispatch import Dispatcher
 from kafkatools.core.broker.server.failure_reports import FailureReports
 from kafkatools.core.broker.server.listener import Listener
+from kafkatools.core.broker.server.node_listener import open_listener
 from kafkatools.core.broker.server.node_settings import node_settings
 from kafkatools.core.broker.server.purgatory import Purgatory
 from kafkatools.core.broker.server.quotas import Quotas
 from kafkatools.core.broker.server.requests import Request
 from kafkatools.core.broker.server.timer import Timer, TimerTask
+from kafkatools.core.broker.sole_member import SoleMember
 from kafkatools.core.clock import Clock
 from kafkatools.core.config import Config
-from kafkatools.core.errors import (
-    ClusterAuthorizationFailed,
-    GroupAuthorizationFailed,
-    KafkaError,
-    KafkaStorageError,
-    TopicAuthorizationFailed,
-    TransactionalIdAuthorizationFailed,
-)
+from kafkatools.core.errors import KafkaError, KafkaStorageError
 from kafkatools.core.log.files import FileSystem, RealFileSystem
-from kafkatools.core.log.format.checkpoints import read_partition_metadata
-from kafkatools.core.log.format.filenames import PARTITION_METADATA
-from kafkatools.core.log.partition.log_directory import LogDirectory
 from kafkatools.core.log.partition.log_manager import LogManager
-from kafkatools.core.protocol.api_versions import ApiKey
 
 if TYPE_CHECKING:
     from kafkatools.core.broker.apis import contexts
+    from kafkatools.core.broker.apis.envelope import EnvelopeContext
+    from kafkatools.core.broker.cluster_member import ClusterMember
     from kafkatools.core.broker.coordinators.transactions.coordinator import TransactionCoordinator
+    from kafkatools.core.broker.metadata.quorum.raft import Raft
     from kafkatools.core.broker.replicas.share.partition_manager import SharePartitionManager
+    from kafkatools.core.broker.server.controller_link import ControllerLink
+    from kafkatools.core.broker.server.deferred import WaitingResponses
+    from kafkatools.core.broker.server.forwarding import Member, Refusing
 
 MAX_POLL_MS = 1000
 HOUSEKEEPING_MS = 1000
 LONG_MAX = 2**63 - 1
-AUTHORIZATION_ERRORS: dict[int, type[KafkaError]] = {
-    acls.TOPIC: TopicAuthorizationFailed,
-    acls.GROUP: GroupAuthorizationFailed,
-    acls.CLUSTER: ClusterAuthorizationFailed,
-    acls.TRANSACTIONAL_ID: TransactionalIdAuthorizationFailed,
-}
 
 
-class Worker(Protocol):
-    """Something that has its own times: raft, heartbeats, connections to other nodes."""
+class Node(Authorizing):
+    """A broker, a controller or both: alone, or one of several.
 
-    @property
-    def next_deadline_ms(self) -> int | None:
-        """When `tick` has something to do at the latest; None: whenever it is."""
-        ...
-
-    def tick(self, now_ms: int) -> None:
-        """Once in every turn."""
-        ...
-
-
-class Node:
-    """A single-node cluster on one log directory or several.
-
-    `image` and `broker_settings` are what the broker acts on, `controller` is who changes them.
+    `image` and `broker_settings` are what the broker acts on, `controller` is who changes them, and `member` is how the
+    node is part of its cluster.
     """
 
+    directory_id: uuid.UUID
+    metadata_log: MetadataLog
+    image: MetadataImage
+    broker_settings: BrokerSettings
+    controller: Controller
+    member: SoleMember | ClusterMember
+    listener: Listener
+    quotas: Quotas
+    replicas: ReplicaManager
+    coordination: Coordination
+    raft: Raft
+    link: ControllerLink
+    pending: WaitingResponses
+    """The last three are those of a node of several."""
+
     def __init__(
-        self, config: Config, clock: Clock, files: FileSystem | None = None, report: Callable[[str], None] | None = None
+        self,
+        config: Config,
+        clock: Clock,
+        files: FileSystem | None = None,
+        report: Callable[[str], None] = lambda line: None,
+        random: Random | None = None,
     ) -> None:
+        """`random` decides when elections begin. Raises ConfigError."""
         self.config = config
         self.clock = clock
         descriptors = descriptor_limit()
         self.files = files or RealFileSystem(max_log_files(descriptors))
         self.settings = node_settings(config)
         self.node_id = self.settings.node_id
+        several = is_clustered(config)
+        self.cluster = cluster_settings(config, self.node_id) if several else settings_alone(self.settings)
         self.log_directory = self.settings.log_directory
         self.cluster_id = ""
-        self.directory_id: uuid.UUID
         self.is_stopping = False
         self.advertised_host = self.settings.advertised_host
         self.advertised_port = self.settings.advertised_port
@@ -121,33 +118,25 @@ class Node:
         self.fetch_purgatory = Purgatory("Fetch", self.timer)
         self.produce_purgatory = Purgatory("Produce", self.timer)
         self.fetch_sessions = FetchSessionCache(config.max_incremental_fetch_session_cache_slots)
-        self._reports = FailureReports(clock, report or (lambda line: None))
+        self._report = report
+        self._reports = FailureReports(clock, report)
         held = getattr(self.files, "max_open_files", 0)
-        self.limits = ConnectionLimits(descriptors, held, report or (lambda line: None))
-        self.limits.configure(config)
+        self.limits = ConnectionLimits(descriptors, held, report)
         self._lock: NodeDirectories | None = None
         self.logs = LogManager(self.files, *self.settings.log_directories)
-        self.authorizer: StandardAuthorizer | None = None
-        self.controller: Controller
-        self.quorum: Quorum
-        self.image: MetadataImage
-        self.broker_settings: BrokerSettings
-        self.quotas: Quotas
-        self.replicas: ReplicaManager
-        self.coordination: Coordination
         self.cleaner: LogCleaner | None = None
-        self.producer_ids: ProducerIds
         self.keeper: DirectoryKeeper | None = None
-        self.listener: Listener
+        self.end_points: tuple[EndPoint, ...] = ()
         self.workers: list[Worker] = []
-        self._broker_epoch = -1
+        self._random = random
+        self._has_logs = False
         self._counted_offset = -1
         self._partitions = 0
 
     # -- start -----------------------------------------------------------------------------------------------------
     def start(self, *, format_if_needed: bool = False) -> None:
-        """Open the directory, replay the metadata, recover the logs, listen. Raises KafkaStorageError, ConfigError,
-        OSError."""
+        """Open the directory, read the metadata, recover the logs, listen. A node of several serves clients when
+        `is_ready`. Raises KafkaStorageError, ConfigError, OSError."""
         self._lock = NodeDirectories(self.files, self.settings)
         try:
             self._lock.open(self.clock.wall_ms(), format_if_needed=format_if_needed)
@@ -162,104 +151,68 @@ class Node:
         self.directory_id = directories.metadata_id
         self.logs.report = self._reports.tell
         directories.tell(self.logs)
-        self.listener = self._open_listener()
+        self.image = MetadataImage()
+        self.broker_settings = BrokerSettings(self.config, self.image, self.node_id)
+        self._limit_connections()
+        self.listener = open_listener(self.config, self.cluster, self._dispatcher_of, self.limits, self.schedule)
         try:
-            if self.settings.advertised_port == 0:
-                self.advertised_port = self.listener.port
+            ports = [acceptor.port for acceptor in self.listener.acceptors]
+            self.end_points = tuple(
+                replace(point, port=port, advertised_port=point.advertised_port or port)
+                for point, port in zip(self.cluster.listeners, ports, strict=True)
+            )
+            self.advertised_port = self.advertised_port or self.listener.port
             self.logs.start()
-            self.image = MetadataImage()
-            self.broker_settings = BrokerSettings(self.config, self.image, self.node_id)
-            self._open_metadata()
+            self.member = self._open_membership()
             self._open_replicas()
-            self._keep_directories()
-            self._begin()
+            self.workers += self.member.start()
+            self.coordination.start()
+            self.replicas.end_start()
         except BaseException:
             self.listener.close()
             raise
-        self._schedule_housekeeping()
+        self.every(HOUSEKEEPING_MS, self.member.maybe_snapshot)
+        self.every(HOUSEKEEPING_MS, self._limit_connections)
 
-    def _open_listener(self) -> Listener:
-        settings = self.settings
-        return Listener(
-            (settings.host, settings.port),
-            Dispatcher(self),
-            name=settings.listener_name,
-            max_request_bytes=self.config.socket_request_max_bytes,
-            max_idle_ms=self.config.connections_max_idle_ms,
-            limits=self.limits,
-            schedule=self._schedule,
-        )
+    def _dispatcher_of(self, listener_name: str) -> Dispatcher:
+        if self.cluster.is_alone:
+            return Dispatcher(self)
+        from kafkatools.core.broker.server.cluster_dispatch import BrokerDispatcher, ControllerDispatcher
 
-    def _schedule(self, delay_ms: int, run: Callable[[int], None]) -> TimerTask:
+        return ControllerDispatcher(self) if self.is_controller_listener(listener_name) else BrokerDispatcher(self)
+
+    def schedule(self, delay_ms: int, run: Callable[[int], None]) -> TimerTask:
+        """Call `run` once, after a delay, with the time in ms."""
         return self.timer.schedule(delay_ms, run, self.clock.now_ms())
 
-    def _open_metadata(self) -> None:
-        """What is known of the cluster, and who changes it."""
-        metadata_log = MetadataLog(self.files, self.log_directory, SnapshotRules.of(self.config))
-        self._is_new = metadata_log.open(self.clock.now_ms(), self.clock.wall_ms(), is_clean=self.logs.is_clean_start)
-        if self.config.log_durability == "fsync":
-            metadata_log.sync_every_append()
-        metadata_log.log.on_storage_error = self.logs.listener_of(self.log_directory)
-        self._metadata_log = metadata_log
-        self._log = RaftLog(metadata_log, self.clock.wall_ms, commits_at_once=True)
-        self._sole_voter = self.quorum = SoleVoter(
-            self.node_id,
-            (self.advertised_host, self.advertised_port),
-            self._log,
-            ElectionStore(self.files, metadata_log.directory, [self.node_id]),
-        )
+    def _open_membership(self) -> SoleMember | ClusterMember:
+        """The metadata log, who changes the metadata, and the way to the other nodes."""
+        config, clock = self.config, self.clock
+        self.metadata_log = MetadataLog(self.files, self.log_directory, SnapshotRules.of(config))
+        is_new = self.metadata_log.open(clock.now_ms(), clock.wall_ms(), is_clean=self.logs.is_clean_start)
+        self.metadata_log.log.on_storage_error = self.logs.listener_of(self.log_directory)
         self.controller = Controller(
-            self.config,
+            config,
             self.node_id,
-            self.clock,
+            clock,
             self.cluster_id,
             self._bootstrap_records,
-            apply_delta=self.apply_delta,
+            lambda line: self.report(f"INFO {line}"),
+            self.apply_delta,
         )
+        if self.cluster.is_alone:
+            if config.log_durability == "fsync":
+                self.metadata_log.sync_every_append()
+            return SoleMember(self, (self.advertised_host, self.advertised_port), is_new=is_new)
+        from kafkatools.core.broker.cluster_member import ClusterMember
 
-    def _keep_directories(self) -> None:
-        if self.logs.has_several:
-            self.keep_directories()
+        member = ClusterMember(self, self._random or Random())  # noqa: S311 - when elections begin is no secret
+        self.raft, self.link, self.pending = member.raft, member.link, member.pending
+        return member
 
-    def keep_directories(self) -> None:
-        """From now on a directory may fail, replicas may move, and the controller hears where they are."""
-        self.keeper = DirectoryKeeper(self.replicas, self.broker_settings, self)
-        self.workers.append(self.keeper)
-
-    def assign_directories(self, fields: Mapping[str, Any], on_answer: Callable[[Any | None], None]) -> None:
-        """Tell the controller where replicas are."""
-        from kafkatools.core.protocol import messages
-
-        answer = None
-        try:
-            entity = messages.build(messages.request_type(ApiKey.ASSIGN_REPLICAS_TO_DIRS, 0), fields)
-            made = self.controller.assign_directories(entity)
-            answer = messages.build(messages.response_type(ApiKey.ASSIGN_REPLICAS_TO_DIRS, 0), made)
-        except KafkaError as error:
-            self.note_failure(error)
-        on_answer(answer)
-
-    @property
-    def directory_ids(self) -> list[uuid.UUID]:
-        """The ids of the log directories that are online."""
-        return [each.directory_id for each in self.logs.live if each.directory_id is not None]
-
-    def release_directory(self, path: str) -> None:
-        """Let another process have a log directory that failed."""
-        if self._lock is not None:
-            self._lock.release(path)
-
-    def directory_failed(self, directory: LogDirectory) -> None:
-        """A log directory is offline: nobody leads what lies there."""
-        if directory.directory_id is not None:
-            self.controller.directory_failed(directory.directory_id)
-
-    def directories_cordoned(self, directory_ids: list[uuid.UUID]) -> None:
-        """These directories get no new replicas; on a node of its own that is the node's own affair."""
-
-    def fail(self, error: KafkaError) -> None:
-        """This node cannot go on."""
-        raise error
+    def _bootstrap_records(self) -> list[Any]:
+        path = f"{self.log_directory}/{BOOTSTRAP_CHECKPOINT}"
+        return list(data_records(self.files.read_bytes(path))) if self.files.exists(path) else []
 
     def _open_replicas(self) -> None:
         self.authorizer = open_authorizer(self.config, self.image.acls)
@@ -268,6 +221,9 @@ class Node:
         self.coordination = Coordination(self._host(), lambda: self.producer_ids.next_id())
         if self.config.log_cleaner_enable and self.config.log_cleaner_threads > 0:
             self.cleaner = LogCleaner(self.logs, self.config, self.clock, self.listener.wakeup, self.note_failure)
+        if self.logs.has_several or (self.cluster.is_broker and not self.cluster.is_alone):
+            self.keeper = DirectoryKeeper(self.replicas, self.broker_settings, self, self.member)
+            self.workers.append(self.keeper)
 
     def _make_replicas(self) -> ReplicaManager:
         commits = None
@@ -278,21 +234,13 @@ class Node:
             self.produce_purgatory,
             self.broker_settings.effective,
             self.note_failure,
-            deletes=self._deletes(),
+            deletes=None if self.cluster.is_alone else Purgatory("DeleteRecords", self.timer),
             commits=commits,
             on_elected=lambda partition: self.coordination.on_elected(partition),
             on_resigned=lambda partition: self.coordination.on_resigned(partition),
             note_directory=self._note_directory,
         )
-        return ReplicaManager(self.logs, self.image, self.node_id, self.clock, around, self._way_to_others())
-
-    def _deletes(self) -> Purgatory | None:
-        """Where DeleteRecords waits for followers; a node on its own has none."""
-        return None
-
-    def _way_to_others(self) -> Callable[[ReplicaManager], OtherBrokers] | None:
-        """What ties replicas to those of other brokers."""
-        return None
+        return ReplicaManager(self.logs, self.image, self.node_id, self.clock, around, self.member.join)
 
     def _note_directory(self, partition: Partition, state: PartitionState) -> None:
         if self.keeper is not None:
@@ -307,55 +255,47 @@ class Node:
             self.image,
             self.replicas,
             self.produce_purgatory,
-            self._coordinator_channel(),
+            self.member.coordinators,
             self.create_topic,
             self.every,
             self.note_failure,
         )
-
-    def _coordinator_channel(self) -> PeerChannel | None:
-        return None
-
-    def _begin(self) -> None:
-        """Take up the partitions, and what is kept in them."""
-        is_clean = self.logs.is_clean_start
-        self._sole_voter.start(self.image.replay)
-        self.controller.activate(
-            self.image,
-            self._sole_voter,
-            self.clock.now_ms(),
-            is_amid_transaction=self._log.has_open_transaction,
-        )
-        endpoints = [(self.settings.listener_name, self.advertised_host, self.advertised_port)]
-        self._broker_epoch = self.controller.register_sole_broker(
-            endpoints, self.directory_ids, new_epochs=not is_clean and not self._is_new
-        )
-        if self._is_new:
-            self.controller.adopt_topics(self._topics_on_disk())
-        self.producer_ids = ProducerIds(
-            lambda on_block: on_block(self.controller.take_producer_ids(self.node_id, self.broker_epoch))
-        )
-        self.coordination.start()
-        self.replicas.end_start()
 
     def apply_delta(self, delta: MetadataDelta) -> None:
         """Let everybody here act on a change of the metadata."""
         self.replicas.apply_delta(delta)
         self.coordination.apply_delta(delta)
 
-    def create_topic(self, topic: NewTopic) -> TopicState | KafkaError | None:
-        """Make a topic that this broker itself needs; None while that is under way (never on a node of its own)."""
-        return self.controller.create_topics([topic])[topic.name]
+    # -- its cluster -----------------------------------------------------------------------------------------------
+    @property
+    def quorum(self) -> Quorum:
+        """The quorum of controllers."""
+        return self.member.quorum
+
+    @property
+    def producer_ids(self) -> ProducerIds:
+        """Where producer ids come from."""
+        return self.member.producer_ids
+
+    @property
+    def failure(self) -> KafkaError | None:
+        """What ends the node."""
+        return self.member.failure
 
     @property
     def broker_epoch(self) -> int:
-        """The epoch of this broker's registration."""
-        return self._broker_epoch
+        """The epoch of this broker's registration, -1 before it has one."""
+        return self.member.broker_epoch
 
     @property
     def is_ready(self) -> bool:
-        """Whether clients are served."""
-        return True
+        """Whether this broker is in the cluster and serves clients; a controller, whether the quorum has a leader."""
+        return self.member.is_ready
+
+    @property
+    def metadata_offset(self) -> int:
+        """Offset behind the last metadata record that `image` holds."""
+        return self.member.metadata_offset
 
     @property
     def controller_id(self) -> int:
@@ -370,17 +310,32 @@ class Node:
 
     def is_controller_listener(self, name: str) -> bool:
         """Whether controllers are asked there."""
-        return False
+        return self.cluster.is_controller_listener(name)
 
     def why_no_controller(self) -> str:
-        """Why a change waits for the quorum; a quorum of one waits for nobody."""
-        return ""
+        """Why a change waits for the quorum."""
+        return self.member.why_no_controller()
 
+    def why_no_answer(self) -> str:
+        """Why the outcome of a change that was sent to the controller is not known."""
+        return self.member.why_no_answer()
+
+    def create_topic(self, topic: NewTopic) -> TopicState | KafkaError | None:
+        """Make a topic that this broker itself needs; None while the controller is asked."""
+        return self.member.create_topic(topic)
+
+    # -- log directories -------------------------------------------------------------------------------------------
     @property
-    def metadata_offset(self) -> int:
-        """Offset behind the last metadata record that `image` holds."""
-        return self._log.end_offset
+    def directory_ids(self) -> list[uuid.UUID]:
+        """The ids of the log directories that are online."""
+        return [each.directory_id for each in self.logs.live if each.directory_id is not None]
 
+    def release_directory(self, path: str) -> None:
+        """Let another process have a log directory that failed."""
+        if self._lock is not None:
+            self._lock.release(path)
+
+    # -- its parts -------------------------------------------------------------------------------------------------
     @property
     def groups(self) -> GroupCoordinator:
         """The group coordinator."""
@@ -396,37 +351,11 @@ class Node:
         """What share groups have under way."""
         return self.coordination.share_partitions
 
-    def _bootstrap_records(self) -> list[Any]:
-        path = f"{self.log_directory}/{BOOTSTRAP_CHECKPOINT}"
-        return list(data_records(self.files.read_bytes(path))) if self.files.exists(path) else []
-
-    def _topics_on_disk(self) -> dict[tuple[str, str], dict[int, int]]:
-        """By name and id, as their directories have them, the next leader epoch of each partition. When the metadata
-        log is gone, they become topics again."""
-        found: dict[tuple[str, str], dict[int, int]] = {}
-        for name, directory in self.logs.partition_paths():
-            path = f"{directory}/{PARTITION_METADATA}"
-            if self.files.exists(path):
-                topic_id = read_partition_metadata(self.files, path).topic_id
-                found.setdefault((name.topic, topic_id), {})[name.partition] = self._next_epoch(directory)
-        return found
-
-    def _next_epoch(self, directory: str) -> int:
-        from kafkatools.core.log.format.filenames import LEADER_EPOCH_CHECKPOINT
-        from kafkatools.core.log.format.leader_epochs import LeaderEpochCache
-
-        epochs = LeaderEpochCache(self.files, f"{directory}/{LEADER_EPOCH_CHECKPOINT}")
-        epochs.load()
-        return (epochs.latest_epoch if epochs.latest_epoch is not None else -1) + 1
-
     # -- periodic work ---------------------------------------------------------------------------------------------
-    def _schedule_housekeeping(self) -> None:
-        self.every(HOUSEKEEPING_MS, self._maybe_snapshot)
-        self.every(HOUSEKEEPING_MS, self._limit_connections)
-        self._keep_logs()
-
-    def _keep_logs(self) -> None:
-        """The periodic work on the logs, when they are open."""
+    def keep_logs(self) -> None:
+        """Begin the periodic work on the logs, which are open. Before that, checkpoints of no logs would replace those
+        of all."""
+        self._has_logs = True
         config = self.config
         self.every(HOUSEKEEPING_MS, lambda: self.logs.tasks.run_due(self.clock.wall_ms()))
         self.every(HOUSEKEEPING_MS, self.replicas.open_missing)
@@ -444,15 +373,10 @@ class Node:
         if config.log_flush_scheduler_interval_ms < LONG_MAX:
             self.every(config.log_flush_scheduler_interval_ms, lambda: self.logs.flush_due(self.clock.wall_ms()))
 
-    def _maybe_snapshot(self) -> None:
-        self._log.maybe_snapshot(lambda: image_records(self.image), self.clock.now_ms())
-
     def _limit_connections(self) -> None:
         """Apply changed settings and a changed number of nodes to the connection limits."""
-        self.limits.configure(self.broker_settings.effective(), self._count_other_nodes())
-
-    def _count_other_nodes(self) -> int:
-        return 0
+        others = {*self.cluster.voters, *self.image.brokers} - {self.node_id}
+        self.limits.configure(self.broker_settings.effective(), len(others))
 
     def _retention(self) -> None:
         self.logs.cleanup(self.clock.wall_ms())
@@ -473,6 +397,7 @@ class Node:
     def run_once(self, max_wait_ms: int = MAX_POLL_MS) -> int:
         """Wait for requests or timers at most so long and handle what came; gives the number of socket events."""
         now_ms = self.clock.now_ms()
+        max_wait_ms = min(max_wait_ms, self.member.longest_wait_ms)
         next_ms = self.timer.next_expiration_ms()
         for worker in self.workers:
             deadline_ms = worker.next_deadline_ms
@@ -499,41 +424,33 @@ class Node:
         self.replicas.note_high_watermark(partition)
 
     def run(self) -> None:
-        """Serve until `request_stop`."""
+        """Serve until `request_stop`, then leave the cluster. Raises what ended the node."""
         while not self.is_stopping:
             self.run_once()
+        self.begin_leaving()
+        while not self.has_left:
+            self.run_once()
+        if self.failure is not None:
+            raise self.failure
+
+    def begin_leaving(self) -> None:
+        """Hand over what this node leads, in the turns to come; `close` without it stops here and now."""
+        self.member.begin_leaving()
+
+    @property
+    def has_left(self) -> bool:
+        """Whether there is nothing left to hand over; to be asked between turns."""
+        return self.member.has_left
 
     def request_stop(self) -> None:
         """Make `run` return; safe from a signal handler."""
         self.is_stopping = True
         self.listener.wakeup()
 
-    # -- authorization ---------------------------------------------------------------------------------------------
-    def authorize(self, request: Request, operation: int, resource_type: int, name: str) -> bool:
-        """Whether the client behind a request may do an operation on a resource (AuthHelper.authorize); the numbers
-        are those of `controller.acls`."""
-        if self.authorizer is None:
-            return True
-        return self.authorizer.authorize(ANONYMOUS, request.connection.client_host, operation, resource_type, name)
-
-    def authorize_or_raise(self, request: Request, operation: int, resource_type: int, name: str) -> None:
-        """The same; raises the authorization error of the resource's type."""
-        if not self.authorize(request, operation, resource_type, name):
-            raise AUTHORIZATION_ERRORS[resource_type]()
-
-    def authorize_any(self, request: Request, operation: int, resource_type: int) -> bool:
-        """Whether the client may do an operation on any resource of a type (authorizeByResourceType)."""
-        if self.authorizer is None:
-            return True
-        return self.authorizer.authorize_any(ANONYMOUS, request.connection.client_host, operation, resource_type)
-
-    def authorized_operations(self, request: Request, resource_type: int, name: str) -> int:
-        """The bits of all operations that the client may do on a resource."""
-        return operations_field(
-            operation
-            for operation in OPERATIONS[resource_type]
-            if self.authorize(request, operation, resource_type, name)
-        )
+    # -- reports ---------------------------------------------------------------------------------------------------
+    def report(self, line: str) -> None:
+        """Report an event."""
+        self._report(line)
 
     def note_failure(self, error: Exception) -> None:
         """Report what no client caused: a bug or the disk."""
@@ -575,6 +492,7 @@ class Node:
         next start recovers the logs."""
         if self._lock is None:
             return
+        self.member.close()
         self.listener.close()
         if self.replicas.commits is not None:
             self.replicas.commits.close()
@@ -583,7 +501,7 @@ class Node:
         failures: list[Exception] = []
         try:
             # The marker of a clean stop covers the metadata log too, so that log must be durable first.
-            for part in (self._close_metadata, lambda: self._close_logs(is_clean=not failures)):
+            for part in (self.metadata_log.close, lambda: self._close_logs(is_clean=not failures)):
                 try:
                     part()
                 except (OSError, KafkaStorageError) as error:
@@ -597,10 +515,10 @@ class Node:
             )
 
     def _close_logs(self, *, is_clean: bool) -> None:
-        self.logs.close(self.broker_epoch, is_clean=is_clean)
-
-    def _close_metadata(self) -> None:
-        self._metadata_log.close()
+        if self._has_logs:
+            self.logs.close(self.broker_epoch, is_clean=is_clean)
+        else:
+            self.logs.abandon(is_clean=is_clean)
 
 
 def single_node_config(directory: str, host: str, port: int, overrides: dict[str, str] | None = None) -> Config:
@@ -617,18 +535,26 @@ def single_node_config(directory: str, host: str, port: int, overrides: dict[str
 if TYPE_CHECKING:
 
     def _contexts(
-        node: Node,
+        node: Node, refusing: Refusing
     ) -> tuple[
         contexts.ChangeContext,
         contexts.ClusterContext,
+        contexts.ControllerContext,
         contexts.GroupContext,
         contexts.LogDirContext,
         contexts.MetadataContext,
         contexts.ProduceContext,
         contexts.QuorumContext,
+        contexts.RaftContext,
         contexts.ReadContext,
         contexts.ShareContext,
         contexts.TransactionContext,
+        EnvelopeContext,
+        Member,
+        contexts.ChangeContext,
+        contexts.QuorumContext,
     ]:
-        """A node is the context of every handler: handlers are found by name, so the type checker sees it here."""
-        return node, node, node, node, node, node, node, node, node, node
+        """A node is the context of every handler and of forwarding, a refusal that of changes. Handlers are found by
+        name, so the type checker sees it here."""
+        all_of_node = node, node, node, node, node, node, node, node, node, node, node, node, node, node
+        return *all_of_node, refusing, refusing

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from kafkatools.core.broker.coordinators.groups.coordinator import GroupCoordinator
     from kafkatools.core.broker.coordinators.transactions.coordinator import TransactionCoordinator
     from kafkatools.core.broker.metadata.broker_settings import BrokerSettings
-    from kafkatools.core.broker.metadata.controller.changes import MetadataChanges
+    from kafkatools.core.broker.metadata.controller.changes import RefusedChanges
     from kafkatools.core.broker.metadata.controller.controller import Controller
     from kafkatools.core.broker.metadata.controller.topics import NewTopic
     from kafkatools.core.broker.metadata.image import MetadataImage, TopicState
@@ -83,7 +83,7 @@ class ChangeContext(_Image, Protocol):
     """Changes of the metadata. On a node that is not the active controller, `controller` refuses them."""
 
     @property
-    def controller(self) -> MetadataChanges: ...
+    def controller(self) -> Controller | RefusedChanges: ...
 
     @property
     def broker_settings(self) -> BrokerSettings: ...

@@ -1,4 +1,4 @@
-"""What a node of a cluster takes from its server.properties: roles, voters, listeners.
+"""What a node takes from its server.properties about its cluster: roles, voters, listeners.
 
 Source of the rules and their words: KafkaConfig and QuorumConfig of Apache Kafka 4.3.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from kafkatools.core.broker.server.node_settings import parse_listener, reachable_host, security_protocols
+from kafkatools.core.broker.server.node_settings import NodeSettings, parse_listener, reachable_host, security_protocols
 from kafkatools.core.config import Config
 from kafkatools.core.errors import ConfigError
 
@@ -28,7 +28,7 @@ class EndPoint:
 
 @dataclass(frozen=True, slots=True)
 class ClusterSettings:
-    """A node's place among the others."""
+    """A node's place among the others. A node alone has no voters but itself and no listener for controllers."""
 
     node_id: int
     is_broker: bool
@@ -43,6 +43,15 @@ class ClusterSettings:
     def listeners(self) -> tuple[EndPoint, ...]:
         """All of them, the brokers' first."""
         return (*self.broker_listeners, *self.controller_listeners)
+
+    @property
+    def is_alone(self) -> bool:
+        """Whether there are no other nodes."""
+        return not self.voters
+
+    def is_controller_listener(self, name: str) -> bool:
+        """Whether the quorum and the controller are asked there."""
+        return any(point.name == name for point in self.controller_listeners)
 
 
 def is_clustered(config: Config) -> bool:
@@ -73,8 +82,23 @@ def parse_voters(entries: tuple[str, ...] | list[str]) -> dict[int, Address]:
     return voters
 
 
+def settings_alone(node: NodeSettings) -> ClusterSettings:
+    """The place of a node alone: broker and controller, with one listener."""
+    point = EndPoint(node.listener_name, node.host, node.port, node.advertised_host, node.advertised_port)
+    return ClusterSettings(
+        node.node_id,
+        is_broker=True,
+        is_controller=True,
+        voters={},
+        broker_listeners=(point,),
+        controller_listeners=(),
+        inter_broker_listener=point.name,
+        rack=None,
+    )
+
+
 def cluster_settings(config: Config, node_id: int) -> ClusterSettings:
-    """Read and check them; ConfigError in Kafka's words."""
+    """Read and check those of a node of several; ConfigError in Kafka's words."""
     voters = parse_voters(config.controller_quorum_voters)
     roles = set(config.process_roles)
     _check_voters(voters, node_id, roles)

@@ -33,6 +33,16 @@ class Owner(Protocol):
     def log_directory(self) -> str:
         """The directory of the metadata log."""
 
+    def release_directory(self, path: str) -> None:
+        """Let another process have a log directory that failed."""
+
+    def note_failure(self, error: Exception) -> None:
+        """Report what the disk did."""
+
+
+class ToldOfDirectories(Protocol):
+    """The node's membership, through which the controller hears of directories."""
+
     @property
     def broker_epoch(self) -> int:
         """The epoch of this broker's registration."""
@@ -44,9 +54,6 @@ class Owner(Protocol):
     def assign_directories(self, fields: Mapping[str, Any], on_answer: Callable[[Any | None], None]) -> None:
         """Tell the controller where replicas are."""
 
-    def release_directory(self, path: str) -> None:
-        """Let another process have a log directory that failed."""
-
     def directory_failed(self, directory: LogDirectory) -> None:
         """Tell the controller that a log directory is offline. Raises KafkaStorageError."""
 
@@ -56,21 +63,21 @@ class Owner(Protocol):
     def fail(self, error: KafkaError) -> None:
         """End: the node cannot go on."""
 
-    def note_failure(self, error: Exception) -> None:
-        """Report what the disk did."""
-
 
 class DirectoryKeeper:
     """A worker of the node."""
 
-    def __init__(self, replicas: ReplicaManager, settings: BrokerSettings, owner: Owner) -> None:
+    def __init__(
+        self, replicas: ReplicaManager, settings: BrokerSettings, owner: Owner, member: ToldOfDirectories
+    ) -> None:
         self._replicas = replicas
         self._logs = replicas.logs
         self._settings = settings
         self._owner = owner
-        self.moves = ReplicaMoves(replicas, settings, lambda: owner.is_ready, owner.note_failure, self._moved)
+        self._member = member
+        self.moves = ReplicaMoves(replicas, settings, lambda: member.is_ready, owner.note_failure, self._moved)
         self.assignments = DirectoryAssignments(
-            replicas.node_id, lambda: owner.broker_epoch, owner.assign_directories, replicas.clock.now_ms
+            replicas.node_id, lambda: member.broker_epoch, member.assign_directories, replicas.clock.now_ms
         )
 
     @property
@@ -103,7 +110,7 @@ class DirectoryKeeper:
         for directory in logs.directories:
             directory.is_cordoned = ALL_DIRECTORIES in named or directory in cordoned
         ids = [each.directory_id for each in logs.live if each.is_cordoned and each.directory_id is not None]
-        self._owner.directories_cordoned(ids)
+        self._member.directories_cordoned(ids)
 
     # -- where replicas are ----------------------------------------------------------------------------------------
     def directory_of(self, partition: Partition) -> uuid.UUID | None:
@@ -127,17 +134,17 @@ class DirectoryKeeper:
 
     # -- failures --------------------------------------------------------------------------------------------------
     def _give_up(self, directory: LogDirectory) -> None:
-        logs, node = self._logs, self._owner
+        logs, node, member = self._logs, self._owner, self._member
         lost = logs.take_offline(directory)
         self._replicas.lose(lost)
         node.release_directory(directory.path)
         if directory.path == node.log_directory:
-            node.fail(KafkaStorageError(f"Shutdown broker because the metadata log dir {directory.path} has failed"))
+            member.fail(KafkaStorageError(f"Shutdown broker because the metadata log dir {directory.path} has failed"))
         elif not logs.live:
             paths = ", ".join(each.path for each in logs.directories)
-            node.fail(KafkaStorageError(f"Shutdown broker because all log dirs in {paths} have failed"))
+            member.fail(KafkaStorageError(f"Shutdown broker because all log dirs in {paths} have failed"))
         else:
             try:
-                node.directory_failed(directory)
+                member.directory_failed(directory)
             except KafkaStorageError as error:  # the metadata's disk, too: its turn is next
                 node.note_failure(error)

@@ -113,7 +113,7 @@ class Surroundings:
 
 
 class ReplicaManager:
-    """Partitions by name and by id. `join` makes what ties them to other brokers; a node on its own has none."""
+    """Partitions by name and by id. `join` makes what ties them to other brokers, None on a node alone."""
 
     def __init__(
         self,
@@ -122,7 +122,7 @@ class ReplicaManager:
         node_id: int,
         clock: Clock,
         around: Surroundings,
-        join: Callable[[ReplicaManager], OtherBrokers] | None = None,
+        join: Callable[[ReplicaManager], OtherBrokers | None],
     ) -> None:
         self.logs = logs
         self.fetches, self.deletes, self.commits = around.fetches, around.deletes, around.commits
@@ -138,7 +138,7 @@ class ReplicaManager:
         self._appended: dict[Hashable, None] = {}
         self._advanced: dict[Hashable, Partition] = {}
         self._waited: dict[Hashable, Partition] = {}
-        self.replication = None if join is None else join(self)
+        self.replication = join(self)
 
     def end_start(self) -> None:
         """From now on what cannot be opened is reported; until now it ends the start."""

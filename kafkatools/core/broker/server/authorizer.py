@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from functools import reduce
 from operator import or_
+from typing import TYPE_CHECKING
 
 from kafkatools.core.broker.metadata.controller.acls import (
     ALL,
@@ -41,8 +42,24 @@ from kafkatools.core.broker.metadata.controller.acls import (
     Acls,
 )
 from kafkatools.core.config import Config
-from kafkatools.core.errors import ConfigError
+from kafkatools.core.errors import (
+    ClusterAuthorizationFailed,
+    ConfigError,
+    GroupAuthorizationFailed,
+    KafkaError,
+    TopicAuthorizationFailed,
+    TransactionalIdAuthorizationFailed,
+)
 
+if TYPE_CHECKING:
+    from kafkatools.core.broker.server.requests import Request
+
+AUTHORIZATION_ERRORS: dict[int, type[KafkaError]] = {
+    TOPIC: TopicAuthorizationFailed,
+    GROUP: GroupAuthorizationFailed,
+    CLUSTER: ClusterAuthorizationFailed,
+    TRANSACTIONAL_ID: TransactionalIdAuthorizationFailed,
+}
 STANDARD_AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 ANONYMOUS = "User:ANONYMOUS"
 EVERYBODY = "User:*"
@@ -144,3 +161,35 @@ def open_authorizer(config: Config, acls: Acls) -> StandardAuthorizer | None:
     if wrong is not None:
         raise ConfigError(f"expected a string in format principalType:principalName but got {wrong}")
     return StandardAuthorizer(acls, users, allow_if_no_acl=config["allow.everyone.if.no.acl.found"])
+
+
+class Authorizing:
+    """What a node says of the rights of its clients; without an `authorizer` they may do everything."""
+
+    authorizer: StandardAuthorizer | None = None
+
+    def authorize(self, request: Request, operation: int, resource_type: int, name: str) -> bool:
+        """Whether the client behind a request may do an operation on a resource (AuthHelper.authorize); the numbers
+        are those of `controller.acls`."""
+        if self.authorizer is None:
+            return True
+        return self.authorizer.authorize(ANONYMOUS, request.connection.client_host, operation, resource_type, name)
+
+    def authorize_or_raise(self, request: Request, operation: int, resource_type: int, name: str) -> None:
+        """The same; raises the authorization error of the resource's type."""
+        if not self.authorize(request, operation, resource_type, name):
+            raise AUTHORIZATION_ERRORS[resource_type]()
+
+    def authorize_any(self, request: Request, operation: int, resource_type: int) -> bool:
+        """Whether the client may do an operation on any resource of a type (authorizeByResourceType)."""
+        if self.authorizer is None:
+            return True
+        return self.authorizer.authorize_any(ANONYMOUS, request.connection.client_host, operation, resource_type)
+
+    def authorized_operations(self, request: Request, resource_type: int, name: str) -> int:
+        """The bits of all operations that the client may do on a resource."""
+        return operations_field(
+            operation
+            for operation in SUPPORTED_OPERATIONS[resource_type]
+            if self.authorize(request, operation, resource_type, name)
+        )

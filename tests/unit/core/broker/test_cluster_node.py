@@ -11,8 +11,8 @@ import pytest
 from support.cluster_nodes import ClusterNodes
 from support.ports import free_port
 
-from kafkatools.core.broker.cluster_node import ClusterNode
 from kafkatools.core.broker.metadata.lifecycle import State
+from kafkatools.core.broker.node import Node
 from kafkatools.core.errors import ConfigError
 
 METADATA, CREATE_TOPICS, DESCRIBE_CLUSTER, INIT_PRODUCER_ID, API_VERSIONS = 3, 19, 60, 22, 18
@@ -199,10 +199,10 @@ def test_a_broker_alone_joins_the_controllers(cluster: ClusterNodes) -> None:
     cluster.start_node(3, cluster.controller_only(3))
     broker = cluster.start_node(1, cluster.broker_only(1))
     cluster.run_until(lambda: all(node.is_ready for node in cluster.nodes.values()))
-    assert broker.lifecycle is not None
-    assert broker.lifecycle.state is State.RUNNING
+    assert broker.member.lifecycle is not None
+    assert broker.member.lifecycle.state is State.RUNNING
     cluster.create_topic("small", replication=1)
-    assert [cluster.nodes[2].lifecycle, cluster.nodes[3].lifecycle] == [None, None]
+    assert [cluster.nodes[2].member.lifecycle, cluster.nodes[3].member.lifecycle] == [None, None]
 
 
 def test_a_node_that_is_no_voter_must_not_be_a_controller(cluster: ClusterNodes) -> None:
@@ -284,7 +284,7 @@ def test_two_brokers_with_one_id(cluster: ClusterNodes) -> None:
     cluster.run_until(lambda: first.is_ready)
     directory = cluster.root / "second"
     cluster.format(1, cluster.cluster_id, str(directory))
-    twin = ClusterNode(
+    twin = Node(
         cluster.config(
             1,
             {
@@ -372,7 +372,7 @@ def test_controllers_register_each_life_once(running: ClusterNodes) -> None:
 
 
 def test_a_broker_that_was_unregistered_registers_again(running: ClusterNodes) -> None:
-    lifecycle = running.nodes[3].lifecycle
+    lifecycle = running.nodes[3].member.lifecycle
     assert lifecycle is not None
     epoch = lifecycle.epoch
     answer = running.ask(1, UNREGISTER_BROKER, 0, broker_id=3)

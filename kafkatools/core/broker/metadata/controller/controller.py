@@ -20,7 +20,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from kafkatools.core.broker.metadata.broker_settings import ELIGIBLE_LEADER_REPLICAS, MIN_ISR
-from kafkatools.core.broker.metadata.controller import leader_balance, leader_reports, registrations, sole_broker
+from kafkatools.core.broker.metadata.controller import registrations, sole_broker
 from kafkatools.core.broker.metadata.controller.broker_heartbeats import (
     BrokerControlState,
     BrokerHeartbeats,
@@ -162,6 +162,8 @@ class Controller(ClientChanges):
             self.report(f"The controller cannot write to the metadata log: {error}")
 
     def _do_what_is_due(self, now_ms: int) -> None:
+        from kafkatools.core.broker.metadata.controller import leader_balance
+
         self._fence_stale_brokers(now_ms)
         if self._config.auto_leader_rebalance_enable and now_ms >= self._next_balance_ms:
             records = leader_balance.balance(self.replica_control)
@@ -299,8 +301,10 @@ class Controller(ClientChanges):
     # -- partitions ------------------------------------------------------------------------------------------------
     def alter_partitions(self, entity: Any) -> Fields:
         """Leaders change their ISRs; gives the fields of the answer. Raises StaleBrokerEpoch."""
+        from kafkatools.core.broker.metadata.controller.leader_reports import alter_partitions
+
         registrations.check_broker_epoch(self.image, entity.broker_id, entity.broker_epoch)
-        records, fields = leader_reports.alter_partitions(self.replica_control, entity)
+        records, fields = alter_partitions(self.replica_control, entity)
         self._commit(records)
         return fields
 
@@ -311,9 +315,11 @@ class Controller(ClientChanges):
     def assign_directories(self, entity: Any) -> Fields:
         """A broker says in which directories its replicas are; gives the fields of the answer. Raises
         StaleBrokerEpoch, UnsupportedVersion."""
+        from kafkatools.core.broker.metadata.controller.leader_reports import assign_directories
+
         if self.image.features.get(METADATA_VERSION, 0) < DIRECTORIES_SINCE:
             raise UnsupportedVersion("Directory assignment is not supported yet.")
         registrations.check_broker_epoch(self.image, entity.broker_id, entity.broker_epoch)
-        records, fields = leader_reports.assign_directories(self.replica_control, entity)
+        records, fields = assign_directories(self.replica_control, entity)
         self._commit(records)
         return fields

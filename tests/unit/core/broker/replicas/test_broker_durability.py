@@ -166,5 +166,5 @@ def test_rolled_segments_and_the_metadata_are_durable_too(run_node: Callable[...
         log = running.node.replicas.get("t", 0).log
         assert log.recovery_point == number + 1
     assert len(log.segments) == 3
-    metadata = running.node._metadata_log.log
+    metadata = running.node.metadata_log.log
     assert metadata.recovery_point == metadata.log_end_offset

@@ -14,8 +14,8 @@ import pytest
 from support.broker_client import batch
 from support.cluster_nodes import ClusterNodes
 
-from kafkatools.core.broker.cluster_node import ClusterNode
 from kafkatools.core.broker.metadata.formatter import FormatRequest, PlannedDirectory, random_uuid, write_directory
+from kafkatools.core.broker.node import Node
 from kafkatools.core.log.files import Buffer, RealFileSystem
 
 PRODUCE, CREATE_TOPICS, ALTER_LOG_DIRS, ALTER_REASSIGNMENTS, STORAGE_ERROR, REPLICA_NOT_AVAILABLE = 0, 19, 34, 45, 56, 9
@@ -50,7 +50,7 @@ def start(cluster: ClusterNodes, node_id: int) -> None:
     cluster.start_node(node_id, {"log.dirs": f"{cluster.root}/node-{node_id},{second}"})
 
 
-def place_of(node: ClusterNode, topic: str, index: int) -> uuid.UUID | None:
+def place_of(node: Node, topic: str, index: int) -> uuid.UUID | None:
     """The id of the directory of a replica, None while it is not there."""
     partition = node.replicas.partitions.get(topic, {}).get(index)
     return None if partition is None or node.keeper is None else node.keeper.directory_of(partition)

@@ -10,7 +10,7 @@ import pytest
 from support.broker_client import BrokerClient
 from support.cluster_nodes import ClusterNodes, has_response
 
-from kafkatools.core.broker.cluster_node import ClusterNode
+from kafkatools.core.broker.node import Node
 from kafkatools.core.protocol.schemas.metadata import decode_record
 from kafkatools.core.records.batch import read_batches
 
@@ -46,7 +46,7 @@ def alter(cluster: ClusterNodes, node_id: int, value: str) -> int:
     return int(answer(cluster, client).error_code)
 
 
-def written(node: ClusterNode) -> list[str]:
+def written(node: Node) -> list[str]:
     """Every retention time that was ever committed, in order."""
     log = node.raft.log
     data = log.log.read(log.start_offset, 1 << 24, max_offset=node.raft.high_watermark).read()
