@@ -18,6 +18,8 @@ from random import Random
 from types import SimpleNamespace
 from typing import Any
 
+from support.faulty_files import FaultyFileSystem
+
 from kafkatools.core.broker.metadata.metadata_log import METADATA_LOG_CONFIG, MetadataLog, SnapshotRules
 from kafkatools.core.broker.metadata.quorum.election_store import ElectionStore
 from kafkatools.core.broker.metadata.quorum.quorum_states import Leader
@@ -25,7 +27,6 @@ from kafkatools.core.broker.metadata.quorum.raft import Raft
 from kafkatools.core.broker.metadata.quorum.raft_log import RaftLog
 from kafkatools.core.broker.metadata.quorum.raft_settings import RaftSettings
 from kafkatools.core.broker.metadata.snapshot import Snapshot
-from kafkatools.core.log.faulty_files import FaultyFileSystem
 from kafkatools.core.protocol import messages
 from kafkatools.core.protocol.schemas.metadata import TopicRecord
 from kafkatools.core.records.batch import read_batches

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from random import Random
 from typing import Any, NamedTuple
 
+from support.faulty_files import FaultyFileSystem
 from support.quorum_simulation import WALL_MS, as_request, as_response
 
 from kafkatools.core.broker.metadata.metadata_log import METADATA_LOG_CONFIG, MetadataLog, SnapshotRules
@@ -15,7 +16,6 @@ from kafkatools.core.broker.metadata.quorum.raft import Raft
 from kafkatools.core.broker.metadata.quorum.raft_log import RaftLog
 from kafkatools.core.broker.metadata.quorum.raft_settings import RaftSettings
 from kafkatools.core.broker.metadata.snapshot import Snapshot
-from kafkatools.core.log.faulty_files import FaultyFileSystem
 from kafkatools.core.log.partition.log_config import LogConfig
 from kafkatools.core.protocol.schemas.metadata import TopicRecord
 

@@ -17,6 +17,8 @@ from random import Random
 from types import SimpleNamespace
 from typing import Any
 
+from support.faulty_files import FaultyFileSystem
+
 from kafkatools.core.broker.metadata.image import (
     BrokerState,
     MetadataDelta,
@@ -37,7 +39,6 @@ from kafkatools.core.broker.server.requests import DELAYED, FileRegion, Request
 from kafkatools.core.broker.server.timer import Timer
 from kafkatools.core.clock import ManualClock
 from kafkatools.core.errors import KafkaError, KafkaStorageError
-from kafkatools.core.log.faulty_files import FaultyFileSystem
 from kafkatools.core.log.partition.log_config import LogConfig
 from kafkatools.core.log.partition.log_manager import LogManager
 from kafkatools.core.protocol import messages

@@ -4,7 +4,7 @@ Rules. `append` is all or nothing: when the disk takes only part of it (full, br
 was before the error is raised, so that a reader never meets half a batch that the log does not know of. A `LogFile`
 opens its descriptor when it is first used and may lose it to the least recently used sweep of `RealFileSystem`, so a
 thousand partitions do not need a thousand descriptors; whoever passes `fileno()` to the kernel does so at once and
-keeps no copy. One thread at a time per file. The fake that forgets unsynced data is in `faulty_files.py`.
+keeps no copy. One thread at a time per file. The fake that forgets unsynced data is in `tests/support/faulty_files.py`.
 """
 
 import contextlib

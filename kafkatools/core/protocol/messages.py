@@ -71,9 +71,14 @@ def encode_fields(message_type: type[Entity], fields: Mapping[str, object] | Ent
     return writer.result()
 
 
-def decode(message_type: type[Entity], buffer: Buffer, offset: int = 0) -> tuple[Entity, int]:
-    """Decode the message at `offset` and return its entity and its size in bytes. Raises DecodeError."""
-    reader = Reader(buffer, offset, current_pause(), NO_LIMIT)
+def decode(
+    message_type: type[Entity], buffer: Buffer, offset: int = 0, most_elements: int = NO_LIMIT
+) -> tuple[Entity, int]:
+    """Decode the message at `offset` and return its entity and its size in bytes.
+
+    Raises DecodeError, and TooManyElements when its arrays and tagged fields have more than `most_elements`.
+    """
+    reader = Reader(buffer, offset, current_pause(), most_elements)
     return reader.entity(message_type.__layout__), reader.position - offset
 
 

@@ -3,10 +3,10 @@
 import errno
 
 import pytest
+from support.faulty_files import Fault, FaultyFileSystem
 from support.log_batches import NOW_MS, TRANSACTIONAL, make_batch, make_marker
 
 from kafkatools.core.errors import KafkaStorageError
-from kafkatools.core.log.faulty_files import Fault, FaultyFileSystem
 from kafkatools.core.log.format.filenames import TopicPartition
 from kafkatools.core.log.partition.log_config import LogConfig
 from kafkatools.core.log.partition.log_manager import LogManager

@@ -3,12 +3,12 @@
 from pathlib import Path
 
 import pytest
+from support.faulty_files import Fault, FaultyFileSystem, InjectedCrash
 from support.log_batches import NOW_MS, TRANSACTIONAL, make_batch, make_marker, split_batches
 
 from kafkatools.core.log.cleaner.cleaner import Cleaner, CleanerStats
 from kafkatools.core.log.cleaner.log_to_clean import SegmentOverflowed
 from kafkatools.core.log.cleaner.manager import LogCleanerManager
-from kafkatools.core.log.faulty_files import Fault, FaultyFileSystem, InjectedCrash
 from kafkatools.core.log.partition.log_config import LogConfig
 from kafkatools.core.log.partition.partition_log import PartitionLog
 from kafkatools.core.log.partition.segment_swap import swap_in

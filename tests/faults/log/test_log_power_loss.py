@@ -6,10 +6,10 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import pytest
+from support.faulty_files import Fault, FaultyFileSystem, InjectedCrash
 from support.log_batches import NOW_MS, make_batch, split_batches
 
 from kafkatools.core.errors import KafkaError, KafkaStorageError
-from kafkatools.core.log.faulty_files import Fault, FaultyFileSystem, InjectedCrash
 from kafkatools.core.log.partition.log_config import LogConfig
 from kafkatools.core.log.partition.partition_log import PartitionLog
 

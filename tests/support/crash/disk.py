@@ -22,7 +22,8 @@ from collections.abc import Callable
 from random import Random
 from typing import NamedTuple
 
-from kafkatools.core.log.faulty_files import MemoryFile, MemoryFileSystem
+from support.faulty_files import MemoryFile, MemoryFileSystem
+
 from kafkatools.core.log.files import Buffer, DirectoryEntry
 
 NOTHING, EVERYTHING, PREFIX, SOME = "nothing", "everything", "prefix", "some"

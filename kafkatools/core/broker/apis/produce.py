@@ -6,8 +6,6 @@ the transaction (KIP-890, `transactional_produce.py`): imported when the first o
 
 from __future__ import annotations
 
-from struct import error as StructError
-
 from kafkatools.core.broker.apis import appends
 from kafkatools.core.broker.apis.contexts import ProduceContext
 from kafkatools.core.broker.server.requests import CloseConnection, Request, Response
@@ -18,7 +16,7 @@ def handle_produce(node: ProduceContext, request: Request) -> Response:
     """Append, then answer at once or when replicated."""
     try:
         data = appends.parse(request.frame, request.body_offset, request.version)
-    except (StructError, DecodeError, IndexError, ValueError) as error:
+    except DecodeError as error:
         raise CloseConnection(f"malformed produce request: {error}") from error
     if request.quotas is not None:
         request.quotas.note_produce(request, len(request.frame))

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from struct import Struct, pack
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from kafkatools.core.broker.apis.consumer_groups import message_of
 from kafkatools.core.broker.apis.contexts import ShareContext
+from kafkatools.core.broker.apis.fetch import node_endpoints
 from kafkatools.core.broker.apis.share_groups import ensure_enabled
 from kafkatools.core.broker.coordinators.share_state.pending import Kept, PendingWrite, when_kept
 from kafkatools.core.broker.coordinators.share_state.share_state import ShareKey
@@ -19,7 +19,7 @@ from kafkatools.core.broker.replicas.share.fetch_read import ShareFetched
 from kafkatools.core.broker.replicas.share.partition import BATCH_OPTIMIZED, GAP, RENEW, Acknowledgement, Wish
 from kafkatools.core.broker.replicas.share.session import FINAL_EPOCH, INITIAL_EPOCH, ShareSession
 from kafkatools.core.broker.server.deferred import Deferred
-from kafkatools.core.broker.server.requests import Part, Request, Response
+from kafkatools.core.broker.server.requests import Request, Response
 from kafkatools.core.errors import (
     InvalidRequest,
     InvalidShareSessionEpoch,
@@ -27,16 +27,13 @@ from kafkatools.core.errors import (
     TopicAuthorizationFailed,
     UnknownTopicId,
 )
-from kafkatools.core.protocol.uuids import UUID_ZERO
-from kafkatools.core.protocol.varints import unsigned_varint
+from kafkatools.core.protocol.messages import encode_fields, response_type
 
 if TYPE_CHECKING:
     from kafkatools.core.protocol.entities import Entity, Fields
 
 # ShareFetch
 FIRST_VERSION_OF_MODES = 2
-_LEADER = Struct(">iib")
-_ACQUIRED = Struct(">qqhb")
 # ShareAcknowledge
 FIRST_VERSION_OF_RENEWAL = 2
 NO_LEADER = (0, 0)
@@ -47,7 +44,7 @@ DONE: Outcome = (0, None)
 def handle_share_fetch(node: ShareContext, request: Request) -> Response:
     """ShareFetch: records for a member of a share group, and its acknowledgements (KIP-932).
 
-    Framed by hand. Record limit mode (KIP-1206) and renewal of locks (KIP-1222) are of version 2. Acknowledge first,
+    Record limit mode (KIP-1206) and renewal of locks (KIP-1222) are of version 2. Acknowledge first,
     then acquire now or wait.
     """
     entity = request.decode()
@@ -187,7 +184,6 @@ def _refused(node: ShareContext, request: Request, keys: Sequence[ShareKey]) -> 
     return refused
 
 
-# -- framing -----------------------------------------------------------------------------------------------------------
 def _respond(
     node: ShareContext,
     request: Request,
@@ -195,55 +191,50 @@ def _respond(
     lock_ms: int,
     fetched: Mapping[ShareKey, ShareFetched],
     outcomes: Mapping[ShareKey, Outcome],
-) -> list[Part]:
-    """The response; records stay where they are."""
-    out = bytearray(pack(">ih", request.throttle_ms, refusal[0]) + _text(refusal[1]) + pack(">i", lock_ms))
-    topics: dict[uuid.UUID, list[ShareKey]] = {}
-    for key in dict.fromkeys((*fetched, *outcomes)):
-        topics.setdefault(key.topic_id, []).append(key)
-    parts: list[bytes | bytearray | memoryview] = []
+) -> Response:
+    topics: dict[uuid.UUID, list[Fields]] = {}
     leaders: set[int] = set()
-    out += unsigned_varint(len(topics) + 1)
-    for topic_id, keys in topics.items():
-        out += (topic_id or UUID_ZERO).bytes + unsigned_varint(len(keys) + 1)
-        for key in keys:
-            found = fetched.get(key) or ShareFetched()
-            code, message = outcomes.get(key, DONE)
-            out += pack(">ih", key.partition, found.error_code) + _text(found.error_message)
-            leader = leader_of(node, key, found.error_code or code)
-            if leader is not NO_LEADER:
-                leaders.add(leader[0])
-            out += pack(">h", code) + _text(message) + _LEADER.pack(*leader, 0)
-            size = 0 if found.records is None else len(found.records)
-            out += unsigned_varint(size + 1)
-            if found.records is not None:
-                parts += [out, found.records]
-                out = bytearray()
-            out += unsigned_varint(len(found.acquired) + 1)
-            for each in found.acquired:
-                out += _ACQUIRED.pack(*each, 0)
-            out += b"\0"
-        out += b"\0"
-    out += _endpoints(node, request, leaders) + b"\0"
-    following = sum(map(len, parts)) + len(out)
-    head = request.frame_response(b"", following)
-    return [head, *parts, out]
+    for key in dict.fromkeys((*fetched, *outcomes)):
+        found = fetched.get(key) or ShareFetched()
+        code, message = outcomes.get(key, DONE)
+        fields = {
+            "partition_index": key.partition,
+            "error_code": found.error_code,
+            "error_message": found.error_message,
+            "acknowledge_error_code": code,
+            "acknowledge_error_message": message,
+            "current_leader": _leader_fields(node, key, found.error_code or code, leaders),
+            "records": found.records or b"",
+            "acquired_records": [each._asdict() for each in found.acquired],
+        }
+        topics.setdefault(key.topic_id, []).append(fields)
+    fields = _response_fields(node, request, refusal, topics, leaders)
+    fields.update(throttle_time=request.throttle_ms, acquisition_lock_timeout=lock_ms)
+    return [request.frame_response(encode_fields(response_type(request.api_key, request.version), fields))]
 
 
-def _endpoints(node: ShareContext, request: Request, leaders: Collection[int]) -> bytes:
-    found = endpoints(node, request, leaders)
-    out = bytearray(unsigned_varint(len(found) + 1))
-    for node_id, host, port, rack in found:
-        out += pack(">i", node_id) + _text(host) + pack(">i", port) + _text(rack) + b"\0"
-    return bytes(out)
+def _leader_fields(node: ShareContext, key: ShareKey, code: int, leaders: set[int]) -> Fields:
+    """The leader of a partition that this node does not lead; `leaders` gets its id."""
+    leader_id, leader_epoch = leader = leader_of(node, key, code)
+    if leader is not NO_LEADER:
+        leaders.add(leader_id)
+    return {"leader_id": leader_id, "leader_epoch": leader_epoch}
 
 
-def _text(text: str | None) -> bytes:
-    """A compact nullable string."""
-    if text is None:
-        return b"\0"
-    data = text.encode()
-    return unsigned_varint(len(data) + 1) + data
+def _response_fields(
+    node: ShareContext,
+    request: Request,
+    refusal: Outcome,
+    topics: Mapping[uuid.UUID, list[Fields]],
+    leaders: Iterable[int],
+) -> Fields:
+    """What responses of ShareFetch and ShareAcknowledge have in common."""
+    return {
+        "error_code": refusal[0],
+        "error_message": refusal[1],
+        "responses": [{"topic_id": topic_id, "partitions": partitions} for topic_id, partitions in topics.items()],
+        "node_endpoints": [each._asdict() for each in node_endpoints(node, request, leaders)],
+    }
 
 
 def handle_share_acknowledge(node: ShareContext, request: Request) -> Response:
@@ -361,30 +352,19 @@ def _check(acknowledgements: Sequence[Acknowledgement], *, may_renew: bool) -> N
 def _fields(
     node: ShareContext, request: Request, group_id: str, refusal: Outcome, outcomes: Mapping[ShareKey, Outcome]
 ) -> Fields:
-    topics: dict[Any, list[Fields]] = {}
+    topics: dict[uuid.UUID, list[Fields]] = {}
     leaders: set[int] = set()
     for key, (code, message) in outcomes.items():
-        leader = leader_of(node, key, code)
-        if leader is not NO_LEADER:
-            leaders.add(leader[0])
-        topics.setdefault(key.topic_id, []).append(
-            {
-                "partition_index": key.partition,
-                "error_code": code,
-                "error_message": message,
-                "current_leader": {"leader_id": leader[0], "leader_epoch": leader[1]},
-            }
-        )
-    return {
-        "error_code": refusal[0],
-        "error_message": refusal[1],
-        "acquisition_lock_timeout": 0 if refusal[0] else node.groups.share.settings.lock_duration_ms(group_id),
-        "responses": [{"topic_id": topic_id, "partitions": partitions} for topic_id, partitions in topics.items()],
-        "node_endpoints": [
-            {"node_id": node_id, "host": host, "port": port, "rack": rack}
-            for node_id, host, port, rack in endpoints(node, request, leaders)
-        ],
-    }
+        fields = {
+            "partition_index": key.partition,
+            "error_code": code,
+            "error_message": message,
+            "current_leader": _leader_fields(node, key, code, leaders),
+        }
+        topics.setdefault(key.topic_id, []).append(fields)
+    lock_ms = 0 if refusal[0] else node.groups.share.settings.lock_duration_ms(group_id)
+    fields = _response_fields(node, request, refusal, topics, leaders)
+    return {**fields, "acquisition_lock_timeout": lock_ms}
 
 
 def leader_of(node: ShareContext, key: ShareKey, code: int) -> tuple[int, int]:
@@ -392,9 +372,3 @@ def leader_of(node: ShareContext, key: ShareKey, code: int) -> tuple[int, int]:
     if code not in LEADER_ERRORS:
         return NO_LEADER
     return node.replicas.current_leader(None, key.topic_id, key.partition)
-
-
-def endpoints(node: ShareContext, request: Request, leaders: Iterable[int]) -> list[tuple[int, str, int, str | None]]:
-    """Where clients of this listener find these brokers: node id, host, port, rack."""
-    found = [(each, node.replicas.endpoint(each, request.listener_name)) for each in sorted(leaders)]
-    return [(each, *endpoint) for each, endpoint in found if endpoint is not None]

@@ -6,7 +6,6 @@ Source: metadata/src/main/resources/common/metadata of Apache Kafka 4.3; frames 
 from __future__ import annotations
 
 from kafkatools.core.protocol.definitions import Definition, snake_case
-from kafkatools.core.protocol.entities import Entity
 from kafkatools.core.protocol.schemas.framing import FramedRecords
 from kafkatools.core.protocol.schemas.schema import Schema
 
@@ -45,14 +44,5 @@ def record_type_name(definition: Definition) -> str:
     return snake_case(definition.name).upper()
 
 
-def decode_record(frame: bytes | memoryview) -> Entity:
-    """The entity of one framed record value; raises RecordFormatError.
-
-    `entity.__schema__` and `entity.__version__` say what it is.
-    """
-    return RECORDS.decode(frame)
-
-
-def encode_record(entity: Entity) -> bytes:
-    """The framed record value of an entity made from one of this module's schemas."""
-    return RECORDS.encode(entity)
+decode_record = RECORDS.decode
+encode_record = RECORDS.encode

@@ -20,16 +20,8 @@ RemoteLogSegmentMetadataSnapshotRecord = Schema("RemoteLogSegmentMetadataSnapsho
 RECORDS = FramedRecords(schema for schema in list(globals().values()) if isinstance(schema, Schema))
 SEGMENT_STATES = ("COPY_SEGMENT_STARTED", "COPY_SEGMENT_FINISHED", "DELETE_SEGMENT_STARTED", "DELETE_SEGMENT_FINISHED")
 PARTITION_STATES = ("DELETE_PARTITION_MARKED", "DELETE_PARTITION_STARTED", "DELETE_PARTITION_FINISHED")
-
-
-def decode_record(frame: bytes | memoryview) -> Entity:
-    """The entity of one framed record value; raises RecordFormatError."""
-    return RECORDS.decode(frame)
-
-
-def encode_record(entity: Entity) -> bytes:
-    """The framed record value of an entity made from one of this module's schemas."""
-    return RECORDS.encode(entity)
+decode_record = RECORDS.decode
+encode_record = RECORDS.encode
 
 
 def describe(entity: Entity) -> str:

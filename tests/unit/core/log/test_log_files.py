@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.faulty_files import Fault, FaultyFileSystem, InjectedCrash
 
-from kafkatools.core.log.faulty_files import Fault, FaultyFileSystem, InjectedCrash
 from kafkatools.core.log.files import RealFileSystem, write_atomically
 from kafkatools.core.log.partition.log_config import LogConfig
 

@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.faulty_files import Fault, FaultyFileSystem, InjectedCrash
 
 from kafkatools.core.broker.metadata.image import MetadataImage
 from kafkatools.core.broker.metadata.image_records import image_records
@@ -18,7 +19,6 @@ from kafkatools.core.broker.metadata.snapshot import (
     parse_name,
 )
 from kafkatools.core.errors import CorruptRecord
-from kafkatools.core.log.faulty_files import Fault, FaultyFileSystem, InjectedCrash
 from kafkatools.core.log.files import FileSystem, RealFileSystem
 from kafkatools.core.log.partition.log_config import LogConfig
 from kafkatools.core.protocol.schemas.metadata import ConfigRecord

@@ -8,6 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from support.faulty_files import FaultyFileSystem
 from support.replica_simulation import batch_of
 
 from kafkatools.core.broker.metadata.image import BrokerState, MetadataImage, PartitionState
@@ -20,7 +21,6 @@ from kafkatools.core.errors import (
     OffsetNotAvailable,
     UnknownLeaderEpoch,
 )
-from kafkatools.core.log.faulty_files import FaultyFileSystem
 from kafkatools.core.log.partition.log_config import LogConfig
 from kafkatools.core.log.partition.partition_log import PartitionLog
 

@@ -9,10 +9,10 @@ import os
 from random import Random
 
 import pytest
+from support.faulty_files import Fault
 from support.replica_simulation import ReplicaSimulation, SimulatedBroker, Violation
 
 from kafkatools.core.errors import KafkaStorageError
-from kafkatools.core.log.faulty_files import Fault
 
 SEEDS = int(os.environ.get("REPLICATION_SEEDS", "240"))
 FIRST_SEED = int(os.environ.get("REPLICATION_FIRST_SEED", "1"))

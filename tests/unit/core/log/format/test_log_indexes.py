@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.faulty_files import FaultyFileSystem
 from support.log_batches import contents
 
 from kafkatools.core.errors import CorruptIndex, IllegalState, KafkaError
-from kafkatools.core.log.faulty_files import FaultyFileSystem
 from kafkatools.core.log.files import RealFileSystem
 from kafkatools.core.log.format.offset_index import OffsetIndex, OffsetPosition
 from kafkatools.core.log.format.sparse_index import InvalidIndexOffset

@@ -4,10 +4,10 @@ import random
 from pathlib import Path
 
 import pytest
+from support.faulty_files import Fault, FaultyFileSystem, InjectedCrash
 from support.log_batches import NOW_MS, make_batch
 
 from kafkatools.core.errors import KafkaStorageError
-from kafkatools.core.log.faulty_files import Fault, FaultyFileSystem, InjectedCrash
 from kafkatools.core.log.files import FileSystem, RealFileSystem
 from kafkatools.core.log.format import filenames
 from kafkatools.core.log.format.filenames import TopicPartition

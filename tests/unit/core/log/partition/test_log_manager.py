@@ -6,11 +6,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from support.faulty_files import Fault, FaultyFileSystem
 from support.log_batches import NOW_MS, make_batch
 
 from kafkatools.core.errors import KafkaStorageError
 from kafkatools.core.log.directory_lock import DirectoryLock
-from kafkatools.core.log.faulty_files import Fault, FaultyFileSystem
 from kafkatools.core.log.files import FileSystem, RealFileSystem
 from kafkatools.core.log.format.filenames import TopicPartition
 from kafkatools.core.log.partition.log_config import LogConfig

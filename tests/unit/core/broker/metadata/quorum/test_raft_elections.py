@@ -6,6 +6,7 @@ import json
 import uuid
 
 import pytest
+from support.faulty_files import Fault, FaultyFileSystem
 from support.quorum_simulation import as_request, as_response
 from support.raft_member import CLUSTER, VOTERS, Member
 
@@ -29,7 +30,6 @@ from kafkatools.core.errors import (
     KafkaStorageError,
     NotController,
 )
-from kafkatools.core.log.faulty_files import Fault, FaultyFileSystem
 from kafkatools.core.protocol.schemas.metadata import TopicRecord
 
 QUORUM_STATE = "/node/__cluster_metadata-0/quorum-state"
