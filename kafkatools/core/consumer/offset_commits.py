@@ -16,6 +16,7 @@ from __future__ import annotations
 import logging
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
@@ -89,45 +90,42 @@ class Attempt:
         self.is_done, self.error = True, error
 
 
+@dataclass(eq=False, repr=False)
 class OffsetCommits:
     """See the module. One thread, the application's."""
 
-    def __init__(
-        self,
-        settings: CommitSettings,
-        channel: CoordinatorChannel,
-        subscriptions: SubscriptionState,
-        identity: CommitIdentity,
-        clock: Clock,
-    ) -> None:
-        self._settings = settings
-        self._channel = channel
-        self._subscriptions = subscriptions
-        self._identity = identity
-        self._clock = clock
-        self._backoff = ExponentialBackoff(settings.retry_backoff_ms, settings.retry_backoff_max_ms)
-        self._next_auto_ms = clock.now_ms() + settings.auto_interval_ms
-        self._waiting: deque[_Waiting] = deque()
-        self._pending_async = 0
-        self._completed: deque[Callable[[], None]] = deque()
-        self.is_fenced = False
-        self.on_commit: Callable[[Offsets], None] | None = None
+    settings: CommitSettings
+    channel: CoordinatorChannel
+    subscriptions: SubscriptionState
+    identity: CommitIdentity
+    clock: Clock
+    _backoff: ExponentialBackoff = field(init=False)
+    _next_auto_ms: int = field(init=False)
+    _waiting: deque[_Waiting] = field(default_factory=deque, init=False)
+    _pending_async: int = field(default=0, init=False)
+    _completed: deque[Callable[[], None]] = field(default_factory=deque, init=False)
+    is_fenced: bool = field(default=False, init=False)
+    on_commit: Callable[[Offsets], None] | None = field(default=None, init=False)
+
+    def __post_init__(self) -> None:
+        self._backoff = ExponentialBackoff(self.settings.retry_backoff_ms, self.settings.retry_backoff_max_ms)
+        self._next_auto_ms = self.clock.now_ms() + self.settings.auto_interval_ms
 
     @property
     def is_auto(self) -> bool:
         """enable.auto.commit."""
-        return self._settings.is_auto
+        return self.settings.is_auto
 
     def use_identity(self, identity: CommitIdentity) -> None:
         """From now on in this name."""
-        self._identity = identity
+        self.identity = identity
 
     # --- one request
 
     def _send(self, offsets: dict[TopicPartition, OffsetAndMetadata], on_done: OnCommitted) -> None:
         """Sends a commit to the coordinator, which is known."""
-        with self._channel.lock:
-            member = self._identity.commit_metadata()
+        with self.channel.lock:
+            member = self.identity.commit_metadata()
         if isinstance(member, KafkaError):
             on_done(member)
             return
@@ -139,38 +137,38 @@ class OffsetCommits:
             min_version=2,
             max_version=MAX_VERSION,
         )
-        self._channel.send(request)
+        self.channel.send(request)
 
     def _committed(
         self, sent: ConsumerGroupMetadata, offsets: Offsets, on_done: OnCommitted, entity: Entity, now_ms: int
     ) -> None:
-        error = offset_requests.commit_error(entity, self._settings.group_id)
+        error = offset_requests.commit_error(entity, self.settings.group_id)
         if error is None:
             if self.on_commit is not None:
                 self._completed.append(partial(self.on_commit, offsets))
             on_done(None)
             return
-        _log.info("OffsetCommit of %s failed: %s", self._settings.group_id, error)
+        _log.info("OffsetCommit of %s failed: %s", self.settings.group_id, error)
         if isinstance(error, offset_requests.MOVED):
-            self._channel.lookup.mark_unknown()
+            self.channel.lookup.mark_unknown()
         elif isinstance(
             error, (RebalanceInProgress, UnknownMemberId, IllegalGeneration, FencedInstanceId, StaleMemberEpoch)
         ):
-            error = self._identity.note_commit_error(sent, error)
+            error = self.identity.note_commit_error(sent, error)
             self.is_fenced |= isinstance(error, FencedInstanceId)
         on_done(error)
 
     def _not_committed(self, on_done: OnCommitted, error: KafkaError, now_ms: int) -> None:
         if error.retriable:
-            self._channel.lookup.mark_unknown()
+            self.channel.lookup.mark_unknown()
         on_done(error)
 
     # --- sync
 
     def commit_sync(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], timeout_ms: int) -> None:
         """Commits and waits. Raises CommitFailed, RebalanceInProgress, Timeout and what the broker says."""
-        deadline = self._clock.now_ms() + timeout_ms
-        while self._pending_async and self._clock.now_ms() < deadline:
+        deadline = self.clock.now_ms() + timeout_ms
+        while self._pending_async and self.clock.now_ms() < deadline:
             self._turn(deadline)
         self.run_callbacks()
         if not offsets:
@@ -185,7 +183,7 @@ class OffsetCommits:
                 raise error
             self._back_off(attempts, deadline)
             attempts += 1
-            if self._clock.now_ms() >= deadline:
+            if self.clock.now_ms() >= deadline:
                 raise self._too_late(timeout_ms, offsets)
 
     def _too_late(self, timeout_ms: int, offsets: Offsets) -> KafkaError:
@@ -198,30 +196,30 @@ class OffsetCommits:
         attempt = Attempt()
         self._send(offsets, attempt.finish)
         while not attempt.is_done:
-            if self._clock.now_ms() >= deadline:
+            if self.clock.now_ms() >= deadline:
                 return RetriableCommitFailed()
             self._turn(deadline)
         return attempt.error
 
     def await_coordinator(self, deadline: int) -> bool:
         """Waits until the coordinator is known; False when the time is over. Raises what makes it hopeless."""
-        while not self._channel.lookup.is_known:
-            failure = self._channel.take_failure()
+        while not self.channel.lookup.is_known:
+            failure = self.channel.take_failure()
             if failure is not None:
                 raise failure
-            if self._clock.now_ms() >= deadline:
+            if self.clock.now_ms() >= deadline:
                 return False
             self._turn(deadline)
         return True
 
     def _turn(self, deadline: int) -> None:
-        self._channel.poll(deadline - self._clock.now_ms())
+        self.channel.poll(deadline - self.clock.now_ms())
         self.advance()
 
     def _back_off(self, attempts: int, deadline: int) -> None:
-        until = min(deadline, self._clock.now_ms() + self._backoff.backoff_ms(attempts))
-        while (left := until - self._clock.now_ms()) > 0:
-            self._channel.poll(left)
+        until = min(deadline, self.clock.now_ms() + self._backoff.backoff_ms(attempts))
+        while (left := until - self.clock.now_ms()) > 0:
+            self.channel.poll(left)
 
     # --- async
 
@@ -248,13 +246,13 @@ class OffsetCommits:
     def advance(self) -> None:
         """Sends what waited for the coordinator; what waited in vain ends."""
         while self._waiting:
-            if self._channel.lookup.is_known:
+            if self.channel.lookup.is_known:
                 item = self._waiting.popleft()
                 self._send(item.offsets, item.on_done)
-            elif self._channel.failure is not None:
-                self._waiting.popleft().on_done(self._channel.failure)
+            elif self.channel.failure is not None:
+                self._waiting.popleft().on_done(self.channel.failure)
             else:
-                self._channel.tick(self._clock.now_ms())
+                self.channel.tick(self.clock.now_ms())
                 return
 
     def run_callbacks(self) -> None:
@@ -269,7 +267,7 @@ class OffsetCommits:
 
     def finish_pending(self, deadline: int) -> None:
         """Waits for async commits that are on their way, and runs their callbacks."""
-        while self._pending_async and self._clock.now_ms() < deadline:
+        while self._pending_async and self.clock.now_ms() < deadline:
             self._turn(deadline)
         self.run_callbacks()
 
@@ -277,27 +275,27 @@ class OffsetCommits:
 
     def maybe_auto_commit(self, now_ms: int) -> None:
         """Commits what was consumed when auto.commit.interval.ms has passed. Costs a comparison when it has not."""
-        if not self._settings.is_auto or now_ms < self._next_auto_ms:
+        if not self.settings.is_auto or now_ms < self._next_auto_ms:
             return
-        if not self._channel.lookup.is_known:
-            self._channel.tick(now_ms)
-            self._next_auto_ms = now_ms + self._settings.retry_backoff_ms
+        if not self.channel.lookup.is_known:
+            self.channel.tick(now_ms)
+            self._next_auto_ms = now_ms + self.settings.retry_backoff_ms
             return
-        self._next_auto_ms = now_ms + self._settings.auto_interval_ms
+        self._next_auto_ms = now_ms + self.settings.auto_interval_ms
         self.start_auto_commit()
 
     def start_auto_commit(self) -> Attempt | None:
         """Commits what was consumed; None when that is nothing."""
         offsets = self.all_consumed()
-        if not offsets or not self._channel.lookup.is_known:
+        if not offsets or not self.channel.lookup.is_known:
             return None
         attempt = Attempt()
 
         def done(error: KafkaError | None) -> None:
             if error is not None:
-                _log.warning("Auto commit of offsets of %s failed: %s", self._settings.group_id, error)
+                _log.warning("Auto commit of offsets of %s failed: %s", self.settings.group_id, error)
                 if error.retriable:
-                    self._next_auto_ms = min(self._next_auto_ms, self._clock.now_ms() + self._settings.retry_backoff_ms)
+                    self._next_auto_ms = min(self._next_auto_ms, self.clock.now_ms() + self.settings.retry_backoff_ms)
             attempt.finish(error)
 
         self._send(offsets, done)
@@ -305,25 +303,25 @@ class OffsetCommits:
 
     def restart_auto_commit(self, now_ms: int) -> None:
         """The interval begins anew: a rebalance is done."""
-        self._next_auto_ms = now_ms + self._settings.auto_interval_ms
+        self._next_auto_ms = now_ms + self.settings.auto_interval_ms
 
     def commit_before_end(self, deadline: int) -> None:
         """The last background commit: waits, and keeps its failure to the log."""
-        if not self._settings.is_auto:
+        if not self.settings.is_auto:
             return
         offsets = self.all_consumed()
         if not offsets:
             return
         try:
-            self.commit_sync(offsets, max(0, deadline - self._clock.now_ms()))
+            self.commit_sync(offsets, max(0, deadline - self.clock.now_ms()))
         except KafkaError as error:
-            _log.warning("The last commit of offsets of %s failed: %s", self._settings.group_id, error)
+            _log.warning("The last commit of offsets of %s failed: %s", self.settings.group_id, error)
 
     def all_consumed(self) -> dict[TopicPartition, OffsetAndMetadata]:
         """The positions of everything that is read."""
         found = {}
-        for part in self._subscriptions.assigned_partitions():
-            state = self._subscriptions.state(part)
+        for part in self.subscriptions.assigned_partitions():
+            state = self.subscriptions.state(part)
             if state.has_valid_position() and state.position is not None:
                 found[part] = OffsetAndMetadata(state.position.offset, max(-1, state.position.offset_epoch))
         return found
@@ -335,20 +333,20 @@ class OffsetCommits:
         wanted = list(parts)
 
         def answered(entity: Entity, now_ms: int) -> None:
-            fetched = offset_requests.read_fetch(entity, self._settings.group_id)
+            fetched = offset_requests.read_fetch(entity, self.settings.group_id)
             if isinstance(fetched.error, offset_requests.MOVED):
-                self._channel.lookup.mark_unknown()
+                self.channel.lookup.mark_unknown()
             on_fetched(fetched)
 
         def failed(error: KafkaError, now_ms: int) -> None:
             if error.retriable:
-                self._channel.lookup.mark_unknown()
+                self.channel.lookup.mark_unknown()
             on_fetched(Fetched({}, error))
 
-        with self._channel.lock:
-            member = self._identity.fetch_metadata()
-        fields = offset_requests.fetch_fields(member, self._settings.group_id, wanted)
-        self._channel.send(
+        with self.channel.lock:
+            member = self.identity.fetch_metadata()
+        fields = offset_requests.fetch_fields(member, self.settings.group_id, wanted)
+        self.channel.send(
             GroupRequest(ApiKey.OFFSET_FETCH, fields, answered, failed, min_version=1, max_version=MAX_VERSION)
         )
 
@@ -359,7 +357,7 @@ class OffsetCommits:
         wanted = list(parts)
         if not wanted:
             return {}
-        deadline, attempts = self._clock.now_ms() + timeout_ms, 0
+        deadline, attempts = self.clock.now_ms() + timeout_ms, 0
         while True:
             fetched = self._fetch_once(wanted, deadline)
             if fetched is not None and fetched.error is None:
@@ -369,7 +367,7 @@ class OffsetCommits:
                     raise fetched.error
                 self._back_off(attempts, deadline)
                 attempts += 1
-            if self._clock.now_ms() >= deadline:
+            if self.clock.now_ms() >= deadline:
                 names = ", ".join(map(str, wanted))
                 raise Timeout(
                     f"Timeout of {timeout_ms}ms expired before the last committed offset for partitions [{names}] "
@@ -382,7 +380,7 @@ class OffsetCommits:
         found: list[Fetched] = []
         self.request_committed(parts, found.append)
         while not found:
-            if self._clock.now_ms() >= deadline:
+            if self.clock.now_ms() >= deadline:
                 return None
             self._turn(deadline)
         return found[0]

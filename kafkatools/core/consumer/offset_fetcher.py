@@ -8,6 +8,7 @@ whether they are still of use.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from kafkatools.core.consumer.fetcher import Leaders
@@ -55,24 +56,17 @@ class ListedOffsets(NamedTuple):
     again: list[TopicPartition]
 
 
+@dataclass(eq=False, repr=False)
 class OffsetFetcher:
     """Requests for offsets and what their answers mean."""
 
-    def __init__(
-        self,
-        subscriptions: SubscriptionState,
-        leaders: Leaders,
-        isolation_level: int,
-        retry_backoff_ms: int,
-        request_timeout_ms: int,
-    ) -> None:
-        self._subscriptions = subscriptions
-        self._leaders = leaders
-        self._isolation_level = isolation_level
-        self._retry_backoff_ms = retry_backoff_ms
-        self._request_timeout_ms = request_timeout_ms
-        self._resets: dict[TopicPartition, AutoOffsetResetStrategy] = {}
-        self._validations: dict[TopicPartition, FetchPosition] = {}
+    subscriptions: SubscriptionState
+    leaders: Leaders
+    isolation_level: int
+    retry_backoff_ms: int
+    request_timeout_ms: int
+    _resets: dict[TopicPartition, AutoOffsetResetStrategy] = field(default_factory=dict, init=False)
+    _validations: dict[TopicPartition, FetchPosition] = field(default_factory=dict, init=False)
 
     # --- ListOffsets
 
@@ -82,14 +76,14 @@ class OffsetFetcher:
         without: list[TopicPartition] = []
         leaders: dict[TopicPartition, LeaderAndEpoch] = {}
         for part in timestamps:
-            leader = self._leaders.leader(part)
+            leader = self.leaders.leader(part)
             if leader is None or leader.leader < 0:
                 without.append(part)
             else:
                 leaders[part] = leader
                 by_node.setdefault(leader.leader, []).append(part)
         if without:
-            self._leaders.request_update()
+            self.leaders.request_update()
         requests = [
             NodeRequest(node, LIST_OFFSETS, self._list_fields(parts, timestamps, leaders), tuple(parts))
             for node, parts in by_node.items()
@@ -112,9 +106,9 @@ class OffsetFetcher:
             topics.setdefault(part.topic, []).append(item)
         return {
             "replica_id": _CONSUMER,
-            "isolation_level": self._isolation_level,
+            "isolation_level": self.isolation_level,
             "topics": [{"name": name, "partitions": items} for name, items in topics.items()],
-            "timeout": self._request_timeout_ms,
+            "timeout": self.request_timeout_ms,
         }
 
     def listed(self, entity: Entity) -> ListedOffsets:
@@ -137,21 +131,21 @@ class OffsetFetcher:
         if forbidden:
             raise error_for_code(_TOPIC_AUTHORIZATION_FAILED)(f"Not authorized to access topics: [{forbidden[0]}]")
         if result.again:
-            self._leaders.request_update()
+            self.leaders.request_update()
         return result
 
     # --- reset
 
     def reset_requests(self, now_ms: int, wall_ms: int) -> list[NodeRequest]:
         """Requests for the partitions that wait for a reset."""
-        strategies = self._subscriptions.partitions_needing_reset(now_ms)
+        strategies = self.subscriptions.partitions_needing_reset(now_ms)
         if not strategies:
             return []
         timestamps = {part: strategy.timestamp(wall_ms) for part, strategy in strategies.items()}
         requests, without = self.list_requests(timestamps)
         asked = [part for request in requests for part in request.partitions]
-        self._subscriptions.set_next_retry(asked, now_ms + self._request_timeout_ms)
-        self._subscriptions.set_next_retry(without, now_ms + self._retry_backoff_ms)
+        self.subscriptions.set_next_retry(asked, now_ms + self.request_timeout_ms)
+        self.subscriptions.set_next_retry(without, now_ms + self.retry_backoff_ms)
         self._resets.update({part: strategies[part] for part in asked})
         return requests
 
@@ -159,45 +153,45 @@ class OffsetFetcher:
         """Takes over the offsets; what failed is asked again after the back-off."""
         listed = self.listed(entity)
         missed = set(request.partitions) - listed.found.keys()
-        self._subscriptions.set_next_retry(missed, now_ms + self._retry_backoff_ms)
+        self.subscriptions.set_next_retry(missed, now_ms + self.retry_backoff_ms)
         for part, offset in listed.found.items():
             strategy = self._resets.pop(part, None)
             if strategy is None:
                 continue
             if offset is None:
                 # No record is as young as the duration asks for: the next one to come will be.
-                self._subscriptions.maybe_replace_reset(part, strategy, AutoOffsetResetStrategy(ResetKind.LATEST))
+                self.subscriptions.maybe_replace_reset(part, strategy, AutoOffsetResetStrategy(ResetKind.LATEST))
                 continue
-            self._leaders.note_epoch(part, offset.leader_epoch)
-            leader = self._leaders.leader(part) or LeaderAndEpoch()
-            self._subscriptions.maybe_seek_unvalidated(part, FetchPosition(offset.offset, -1, leader), strategy)
+            self.leaders.note_epoch(part, offset.leader_epoch)
+            leader = self.leaders.leader(part) or LeaderAndEpoch()
+            self.subscriptions.maybe_seek_unvalidated(part, FetchPosition(offset.offset, -1, leader), strategy)
 
     def handle_failure(self, request: NodeRequest, now_ms: int) -> None:
         """No answer: again after the back-off, with fresh metadata."""
-        self._subscriptions.set_next_retry(request.partitions, now_ms + self._retry_backoff_ms)
-        self._leaders.request_update()
+        self.subscriptions.set_next_retry(request.partitions, now_ms + self.retry_backoff_ms)
+        self.leaders.request_update()
 
     # --- validation
 
     def note_leaders(self) -> None:
         """Compares every position with the leaders of now, after a change of metadata."""
-        for part in self._subscriptions.assigned_partitions():
-            leader = self._leaders.leader(part)
+        for part in self.subscriptions.assigned_partitions():
+            leader = self.leaders.leader(part)
             if leader is None or leader.leader < 0:
                 continue
-            position = self._subscriptions.position(part)
+            position = self.subscriptions.position(part)
             if position is not None and position.leader != leader:
-                self._subscriptions.clear_preferred_read_replica(part)  # the new leader may prefer another one
-            self._subscriptions.maybe_validate_position_for_current_leader(part, leader)
+                self.subscriptions.clear_preferred_read_replica(part)  # the new leader may prefer another one
+            self.subscriptions.maybe_validate_position_for_current_leader(part, leader)
 
     def validation_requests(self, now_ms: int) -> list[NodeRequest]:
         """Requests for the partitions whose position has to be validated."""
         by_node: dict[int, dict[str, list[dict[str, int]]]] = {}
         asked: dict[int, list[TopicPartition]] = {}
-        for part in self._subscriptions.partitions_needing_validation(now_ms):
-            position = self._subscriptions.position(part)
+        for part in self.subscriptions.partitions_needing_validation(now_ms):
+            position = self.subscriptions.position(part)
             if position is None or position.leader.leader < 0:
-                self._leaders.request_update()
+                self.leaders.request_update()
                 continue
             node = position.leader.leader
             item = {
@@ -210,7 +204,7 @@ class OffsetFetcher:
             self._validations[part] = position
         requests = []
         for node, topics in by_node.items():
-            self._subscriptions.set_next_retry(asked[node], now_ms + self._request_timeout_ms)
+            self.subscriptions.set_next_retry(asked[node], now_ms + self.request_timeout_ms)
             fields = {
                 "replica_id": _CONSUMER,
                 "topics": [{"topic": name, "partitions": items} for name, items in topics.items()],
@@ -236,8 +230,8 @@ class OffsetFetcher:
                 except KafkaError as error:
                     failure = failure or error
         if missed:
-            self._subscriptions.set_next_retry(missed, now_ms + self._retry_backoff_ms)
-            self._leaders.request_update()
+            self.subscriptions.set_next_retry(missed, now_ms + self.retry_backoff_ms)
+            self.leaders.request_update()
         if failure is not None:
             raise failure
 
@@ -247,10 +241,10 @@ class OffsetFetcher:
             raise error_for_code(code)(f"Not authorized to access topics: [{part.topic}]")
         if code == 0 and part in self._validations:
             asked = self._validations.pop(part)
-            self._subscriptions.maybe_complete_validation(part, asked, data.leader_epoch, data.end_offset)
+            self.subscriptions.maybe_complete_validation(part, asked, data.leader_epoch, data.end_offset)
 
     def skip_validation(self, request: NodeRequest) -> None:
         """The broker is too old to tell where an epoch ends."""
         for part in request.partitions:
             self._validations.pop(part, None)
-            self._subscriptions.complete_validation(part)
+            self.subscriptions.complete_validation(part)

@@ -8,6 +8,7 @@ connection stands.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from kafkatools.core.net.addresses import HostPort
@@ -19,44 +20,38 @@ if TYPE_CHECKING:
 PATIENCE_MS = 3000
 
 
+@dataclass(eq=False, repr=False)
 class BrokerWatch:
     """`tell(line)` is called by the sender's thread, once for each change."""
 
-    def __init__(
-        self,
-        client: NetworkClient,
-        metadata: ProducerMetadata,
-        tell: Callable[[str], None],
-        patience_ms: int = PATIENCE_MS,
-    ) -> None:
-        self._client = client
-        self._metadata = metadata
-        self._tell = tell
-        self._patience_ms = patience_ms
-        self._silent_since_ms: int | None = None
-        self._has_told = False
+    client: NetworkClient
+    metadata: ProducerMetadata
+    tell: Callable[[str], None]
+    patience_ms: int = PATIENCE_MS
+    _silent_since_ms: int | None = field(default=None, init=False)
+    _has_told: bool = field(default=False, init=False)
 
     def look(self, now_ms: int, is_waiting: bool) -> int | None:
         """Notes whether anybody answers; how long until the next look, None when there is nothing to look for."""
-        if not is_waiting or self._client.connection_states.has_ready_nodes(now_ms):
+        if not is_waiting or self.client.connection_states.has_ready_nodes(now_ms):
             self._silent_since_ms = None
             if self._has_told and is_waiting:
                 self._has_told = False
-                self._tell("A broker answers again")
+                self.tell("A broker answers again")
             return None
         if self._silent_since_ms is None:
             self._silent_since_ms = now_ms
-        left_ms = self._silent_since_ms + self._patience_ms - now_ms
+        left_ms = self._silent_since_ms + self.patience_ms - now_ms
         if left_ms > 0:
             return left_ms
         if not self._has_told:
             self._has_told = True
-            self._tell(f"No broker answers, still trying: {'; '.join(self._reasons())}")
+            self.tell(f"No broker answers, still trying: {'; '.join(self._reasons())}")
         return None
 
     def _reasons(self) -> list[str]:
         reasons = []
-        for node in self._metadata.cluster.nodes.values():
-            error = self._client.connection_error(node.id)
+        for node in self.metadata.cluster.nodes.values():
+            error = self.client.connection_error(node.id)
             reasons.append(f"no answer from {HostPort(node.host, node.port)}" if error is None else str(error))
         return list(dict.fromkeys(reasons))

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from kafkatools.core.clock import Clock
@@ -33,29 +34,21 @@ _log = logging.getLogger(__name__)
 FOREVER_MS = 300_000
 
 
+@dataclass(eq=False, repr=False)
 class TransactionDriver:
     """Belongs to the sender's thread."""
 
-    def __init__(
-        self,
-        manager: TransactionalManager,
-        client: NetworkClient,
-        metadata: ProducerMetadata,
-        accumulator: RecordAccumulator,
-        clock: Clock,
-        request_timeout_ms: int,
-    ) -> None:
-        self._manager = manager
-        self._client = client
-        self._metadata = metadata
-        self._accumulator = accumulator
-        self._clock = clock
-        self._request_timeout_ms = request_timeout_ms
-        self._rediscover_ms = 0
+    manager: TransactionalManager
+    client: NetworkClient
+    metadata: ProducerMetadata
+    accumulator: RecordAccumulator
+    clock: Clock
+    request_timeout_ms: int
+    _rediscover_ms: int = field(default=0, init=False)
 
     def step(self, now_ms: int, is_flushed: Callable[[], bool]) -> int:
         """Does what is due; how long poll may wait, in ms."""
-        manager = self._manager
+        manager = self.manager
         manager.maybe_resolve_sequences()
         if manager.has_fatal_error or manager.in_flight is not None:
             return FOREVER_MS
@@ -75,27 +68,27 @@ class TransactionDriver:
 
     def _abort_unsent(self, reason: Exception | None) -> None:
         """Records that were not sent yet never will be; what made the transaction fail is their error's cause."""
-        if not self._accumulator.has_incomplete:
+        if not self.accumulator.has_incomplete:
             return
         why = "Failing batch since transaction was aborted"
         error = TransactionAborted(why if reason is None else f"{why}: {reason}")
         error.__cause__ = reason
-        self._accumulator.abort_unsequenced(error)
+        self.accumulator.abort_unsequenced(error)
 
     def _send_or_wait(self, request: TxnRequest, now_ms: int) -> int | None:
         """None when it is on its way, else how long until it makes sense to try again."""
-        lookup = self._manager.lookup(request)
+        lookup = self.manager.lookup(request)
         node = lookup.node
         if node is None:
             return self._find(lookup, request, now_ms)
-        if not self._client.ready(node, now_ms):
-            if self._metadata.cluster.node(node) is None:
-                self._metadata.request_update()
-            if self._client.connection_failed(node) and now_ms >= self._rediscover_ms:
+        if not self.client.ready(node, now_ms):
+            if self.metadata.cluster.node(node) is None:
+                self.metadata.request_update()
+            if self.client.connection_failed(node) and now_ms >= self._rediscover_ms:
                 lookup.mark_unknown()
-                self._rediscover_ms = now_ms + self._manager.retry_backoff_ms
+                self._rediscover_ms = now_ms + self.manager.retry_backoff_ms
                 return 0
-            return min(self._client.poll_delay_ms(node, now_ms), self._manager.retry_backoff_ms)
+            return min(self.client.poll_delay_ms(node, now_ms), self.manager.retry_backoff_ms)
         if now_ms < request.not_before_ms:
             return request.not_before_ms - now_ms
         if request.coordinator is CoordinatorKind.TRANSACTION:
@@ -104,11 +97,11 @@ class TransactionDriver:
         return None
 
     def _note_coordinator(self, node: int) -> None:
-        versions = self._client.broker_versions(node)
+        versions = self.client.broker_versions(node)
         if versions is None:
             return
         found = versions.finalized_features.get(TRANSACTION_VERSION)
-        self._manager.note_coordinator(
+        self.manager.note_coordinator(
             versions.supports(ApiKey.INIT_PRODUCER_ID, FIRST_INIT_PRODUCER_ID_WITH_BUMP),
             versions.finalized_features_epoch,
             0 if found is None else found.max_version,
@@ -116,14 +109,14 @@ class TransactionDriver:
 
     def _send(self, node: int, request: TxnRequest, now_ms: int) -> None:
         _log.debug("Sending %r to node %d", request, node)
-        self._manager.in_flight = request
-        self._client.send(
+        self.manager.in_flight = request
+        self.client.send(
             ClientRequest(
                 node,
                 request.api_key,
                 lambda version: _build(request.api_key, version, request.fields(version)),
                 lambda response: self._complete(request, response),
-                self._request_timeout_ms,
+                self.request_timeout_ms,
                 min_version=request.min_version,
                 max_version=request.max_version,
             ),
@@ -131,7 +124,7 @@ class TransactionDriver:
         )
 
     def _complete(self, request: TxnRequest, response: ClientResponse) -> None:
-        manager = self._manager
+        manager = self.manager
         with manager.lock:
             manager.in_flight = None
             if manager.has_fatal_error:
@@ -143,7 +136,7 @@ class TransactionDriver:
             elif response.error is not None:
                 request.fatal(response.error)
             else:
-                request.handle(response.body, self._clock.now_ms())
+                request.handle(response.body, self.clock.now_ms())
 
     # -- coordinators --
 
@@ -151,26 +144,26 @@ class TransactionDriver:
         """Asks any node where the coordinator is."""
         if not lookup.should_ask(now_ms):
             return lookup.delay_ms(now_ms) or FOREVER_MS
-        node = self._client.least_loaded_node(now_ms)
+        node = self.client.least_loaded_node(now_ms)
         if node is None:
-            return self._manager.retry_backoff_ms
-        if not self._client.ready(node, now_ms):
-            return min(self._client.poll_delay_ms(node, now_ms), self._manager.retry_backoff_ms)
+            return self.manager.retry_backoff_ms
+        if not self.client.ready(node, now_ms):
+            return min(self.client.poll_delay_ms(node, now_ms), self.manager.retry_backoff_ms)
         lookup.asked()
-        self._client.send(
+        self.client.send(
             ClientRequest(
                 node,
                 ApiKey.FIND_COORDINATOR,
                 lambda version: _build(ApiKey.FIND_COORDINATOR, version, lookup.request_fields(version)),
                 lambda response: self._found(lookup, request, response),
-                self._request_timeout_ms,
+                self.request_timeout_ms,
             ),
             now_ms,
         )
         return FOREVER_MS
 
     def _found(self, lookup: CoordinatorLookup, request: TxnRequest, response: ClientResponse) -> None:
-        now_ms = self._clock.now_ms()
+        now_ms = self.clock.now_ms()
         if response.body is None:
             error = lookup.handle_failure(response.error or Disconnected(), now_ms)
         else:
@@ -178,17 +171,17 @@ class TransactionDriver:
         if error is None:
             request.result.obstacle = lookup.problem
             return
-        with self._manager.lock:
+        with self.manager.lock:
             if reaction_to(ApiKey.FIND_COORDINATOR, error) is Reaction.ABORTABLE:
                 request.fail(error)
-                self._manager.transition_to_abortable_error(error)
+                self.manager.transition_to_abortable_error(error)
                 return
             if reaction_to(ApiKey.FIND_COORDINATOR, error) is None:
                 error = KafkaError(
                     f"Could not find a coordinator with type {lookup.kind.name} with key {lookup.key} due to "
                     f"unexpected error: {error}"
                 )
-            self._manager.fail(error)
+            self.manager.fail(error)
 
 
 def _build(api_key: int, version: int, fields: dict[str, object]) -> Entity:

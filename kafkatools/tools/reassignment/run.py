@@ -8,6 +8,7 @@ Report; nothing is printed here.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from kafkatools.core.admin.configs import BROKER
@@ -59,47 +60,40 @@ class End(NamedTuple):
     is_clean: bool
 
 
+@dataclass(eq=False, repr=False)
 class Run:
     """One run. The journal belongs to the caller, who closes it."""
 
-    def __init__(
-        self,
-        connect: Callable[[], AdminClient],
-        clock: Clock,
-        journal: Journal,
-        report: Report,
-        options: RunOptions,
-    ) -> None:
-        self._connect = connect
-        self._clock = clock
-        self._journal = journal
-        self._report = report
-        self._options = options
+    connect: Callable[[], AdminClient]
+    clock: Clock
+    journal: Journal
+    report: Report
+    options: RunOptions
 
     def find_work(self, admin: AdminClient, plan: Plan, complain: Callable[[str], None]) -> Work:
         """What is left of the plan. What an interrupted run left is taken away also when this raises CommandError."""
         try:
-            return find_work(admin, plan, self._journal.leftover, complain)
+            return find_work(admin, plan, self.journal.leftover, complain)
         except CommandError:
             self.take_leftover(admin)
             raise
 
     def take_leftover(self, admin: AdminClient) -> bool:
         """Take away the throttles of an interrupted run; True when none of them is left."""
-        leftover = self._journal.leftover
+        leftover = self.journal.leftover
         if leftover is None:
             return True
         taken = take_away(admin, leftover.settings)
         self._note_taken(taken, _LEFTOVER)
-        return self._journal.keep(leftover, tuple(taken.left))
+        return self.journal.keep(leftover, tuple(taken.left))
 
     def carry_out(self, admin: AdminClient, work: Work) -> End:
         """Move the partitions and wait for them; the throttles are taken away also when this raises."""
-        if self._options.writes_undo_file:
-            path = write_undo(work, self._options.undo_file, self._clock.wall_ms())
-            self._report.note(f"The previous replicas are saved in {path}.")
+        if self.options.writes_undo_file:
+            path = write_undo(work, self.options.undo_file, self.clock.wall_ms())
+            self.report.note(f"The previous replicas are saved in {path}.")
         if work.others:
-            self._report.note(f"Being moved by somebody else at the same time: {counted(work.others)}.")
+            self.report.note(f"Being moved by somebody else at the same time: {counted(work.others)}.")
         supervision = self._prepare(admin, work)
         is_interrupted = False
         try:
@@ -118,14 +112,14 @@ class Run:
 
     def _prepare(self, admin: AdminClient, work: Work) -> Supervision:
         """The supervision with its limits; throttles that an interrupted run left and nobody needs are taken away."""
-        rules, limits = self._options.rules, self._options.limits
-        moves = Moves(work.jobs, work.under_way, self._options.batch_size, self._report.partition)
-        supervision = Supervision(self._connect, self._clock, moves, self._journal, self._report, rules)
+        rules, limits = self.options.rules, self.options.limits
+        moves = Moves(work.jobs, work.under_way, self.options.batch_size, self.report.partition)
+        supervision = Supervision(self.connect, self.clock, moves, self.journal, self.report, rules)
         settings, unneeded = self._settings(admin, work)
         replicas = {key: (before, work.jobs[key].after) for key, before in work.before.items() if key in work.jobs}
         left: tuple[Setting, ...] = ()
         if unneeded:
-            self._journal.write(Record((*settings, *unneeded), replicas))
+            self.journal.write(Record((*settings, *unneeded), replicas))
             taken = take_away(admin, unneeded)
             self._note_taken(taken, _LEFTOVER)
             left = tuple(taken.left)
@@ -137,8 +131,8 @@ class Run:
 
     def _settings(self, admin: AdminClient, work: Work) -> tuple[tuple[Setting, ...], tuple[Setting, ...]]:
         """The settings that limit the moves, and those that an interrupted run left besides."""
-        leftover = () if self._journal.leftover is None else self._journal.leftover.settings
-        limits = self._options.limits
+        leftover = () if self.journal.leftover is None else self.journal.leftover.settings
+        limits = self.options.limits
         moves = {
             key: PartitionMove(frozenset(job.before), frozenset(job.added))
             for key, job in work.jobs.items()
@@ -153,24 +147,24 @@ class Run:
         adopted, unneeded = adopt(settings, leftover, found)
         others = sorted({f"{one.setting} of {one.name}" for one in adopted if one.before is not None})
         if others:
-            fate = "are put back at the end" if self._options.rules.keep_others else "are taken away too"
-            self._report.note(f"Throttles that this run did not set {fate}: {', '.join(others)}")
+            fate = "are put back at the end" if self.options.rules.keep_others else "are taken away too"
+            self.report.note(f"Throttles that this run did not set {fate}: {', '.join(others)}")
         return adopted, unneeded
 
     def _note_taken(self, taken: TakenAway, lead: str) -> None:
         if lead and taken.cleared:
-            self._report.note(f"{lead} {', '.join(taken.cleared)}.")
+            self.report.note(f"{lead} {', '.join(taken.cleared)}.")
         if taken.foreign:
-            self._report.note(f"Left alone, since somebody else has changed it: {', '.join(taken.foreign)}.")
+            self.report.note(f"Left alone, since somebody else has changed it: {', '.join(taken.foreign)}.")
         for setting, reason in taken.left.items():
-            self._report.note(f"{setting.setting} of {setting.name} is left, the next run takes it away: {reason}")
+            self.report.note(f"{setting.setting} of {setting.name} is left, the next run takes it away: {reason}")
 
     def _note_interrupted(self, moves: Moves) -> None:
         moving, waiting = len(moves.moving), len(moves.waiting)
-        if self._options.rules.cancel_on_interrupt:
-            self._report.note(f"Interrupted. Cancelled: {counted(moving)}; not begun: {waiting}.")
+        if self.options.rules.cancel_on_interrupt:
+            self.report.note(f"Interrupted. Cancelled: {counted(moving)}; not begun: {waiting}.")
         elif moving or waiting:
-            self._report.note(
+            self.report.note(
                 f"Interrupted. Still moving in the cluster, without a throttle: {counted(moving)}; not begun: "
                 f"{waiting}. The same command goes on with them, --cancel stops what moves."
             )

@@ -3,7 +3,9 @@ KIP-919): until its registration is in the metadata, again and again."""
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from kafkatools.core.broker.metadata.feature_levels import METADATA_LEVELS, METADATA_VERSION
@@ -19,32 +21,25 @@ REGISTERED_SINCE = METADATA_LEVELS["3.7-IV0"]
 RETRY_MS = 1000
 
 
+@dataclass(eq=False, repr=False)
 class ControllerRegistration:
     """A worker of the node: it looks whenever it is ticked, and asks when the metadata does not know this life of the
     controller."""
 
-    def __init__(
-        self,
-        node_id: int,
-        image: MetadataImage,
-        link: ControllerChannel,
-        listeners: Sequence[Fields],
-        features: Callable[[], Sequence[Fields]],
-    ) -> None:
-        self.incarnation_id = random_uuid()
-        self._node_id = node_id
-        self._image = image
-        self._link = link
-        self._listeners = listeners
-        self._features = features
-        self._is_asking = False
-        self._next_ms = 0
+    node_id: int
+    image: MetadataImage
+    link: ControllerChannel
+    listeners: Sequence[Fields]
+    features: Callable[[], Sequence[Fields]]
+    incarnation_id: uuid.UUID = field(default_factory=random_uuid, init=False)
+    _is_asking: bool = field(default=False, init=False)
+    _next_ms: int = field(default=0, init=False)
 
     @property
     def _is_wanted(self) -> bool:
-        if self._is_asking or self._image.features.get(METADATA_VERSION, 0) < REGISTERED_SINCE:
+        if self._is_asking or self.image.features.get(METADATA_VERSION, 0) < REGISTERED_SINCE:
             return False
-        known = self._image.controllers.get(self._node_id)
+        known = self.image.controllers.get(self.node_id)
         return known is None or known.incarnation_id != self.incarnation_id
 
     @property
@@ -59,13 +54,13 @@ class ControllerRegistration:
         self._is_asking = True
         self._next_ms = now_ms + RETRY_MS
         fields = {
-            "controller_id": self._node_id,
+            "controller_id": self.node_id,
             "incarnation_id": self.incarnation_id,
             "zk_migration_ready": False,
-            "listeners": list(self._listeners),
-            "features": list(self._features()),
+            "listeners": list(self.listeners),
+            "features": list(self.features()),
         }
-        self._link.send(ApiKey.CONTROLLER_REGISTRATION, fields, self._answered)
+        self.link.send(ApiKey.CONTROLLER_REGISTRATION, fields, self._answered)
 
     def _answered(self, answer: Any | None) -> None:
         self._is_asking = False

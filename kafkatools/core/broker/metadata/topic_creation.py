@@ -4,6 +4,7 @@ once."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from kafkatools.core.broker.metadata.controller.topics import NewTopic
@@ -21,20 +22,20 @@ _KEY, _VERSION = ApiKey.CREATE_TOPICS, ApiKey.CREATE_TOPICS.last_version
 LOOPBACK = b"\x7f\0\0\1"
 
 
+@dataclass(eq=False, repr=False)
 class TopicCreation:
     """See the module."""
 
-    def __init__(self, node_id: int, image: MetadataImage, link: ControllerLink, timeout_ms: int) -> None:
-        self._node_id = node_id
-        self._image = image
-        self._link = link
-        self._timeout_ms = timeout_ms
-        self._asked: set[str] = set()
-        self._refused: dict[str, KafkaError] = {}
+    node_id: int
+    image: MetadataImage
+    link: ControllerLink
+    timeout_ms: int
+    _asked: set[str] = field(default_factory=set, init=False)
+    _refused: dict[str, KafkaError] = field(default_factory=dict, init=False)
 
     def create(self, topic: NewTopic) -> TopicState | KafkaError | None:
         """The topic, why it was not made, or None while the controller is asked."""
-        found = self._image.topics.get(topic.name)
+        found = self.image.topics.get(topic.name)
         if found is not None:
             self._refused.pop(topic.name, None)
             return found
@@ -55,16 +56,16 @@ class TopicCreation:
             "assignments": [],
             "configs": [{"name": name, "value": value} for name, value in topic.configs.items()],
         }
-        fields = {"topics": [wanted], "timeout": self._timeout_ms, "validate_only": False}
+        fields = {"topics": [wanted], "timeout": self.timeout_ms, "validate_only": False}
         entity = messages.build(messages.request_type(_KEY, _VERSION), fields)
-        frame = b"".join(encode_request(_KEY, _VERSION, 0, f"broker-{self._node_id}", entity))
+        frame = b"".join(encode_request(_KEY, _VERSION, 0, f"broker-{self.node_id}", entity))
         envelope = {
             "request_data": frame[4:],
             "request_principal": ANONYMOUS_PRINCIPAL,
             "client_host_address": LOOPBACK,
         }
         self._asked.add(topic.name)
-        self._link.send_once(
+        self.link.send_once(
             ApiKey.ENVELOPE, envelope, lambda answer: self._answered(topic.name, answer), is_wanted=lambda: True
         )
 

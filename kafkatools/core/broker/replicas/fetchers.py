@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
+
 from kafkatools.core.broker.replicas.cluster import Cluster, ReplicationSettings
 from kafkatools.core.broker.replicas.partition import Partition
 from kafkatools.core.broker.replicas.replica_fetcher import ReplicaFetcher
@@ -11,22 +13,16 @@ from kafkatools.core.broker.replicas.throttles import ReplicationThrottles
 NO_LEADER = -1
 
 
+@dataclass(eq=False, repr=False)
 class ReplicaFetchers:
     """All fetchers of this broker."""
 
-    def __init__(
-        self,
-        replicas: ReplicaManager,
-        cluster: Cluster,
-        settings: ReplicationSettings,
-        throttles: ReplicationThrottles,
-    ) -> None:
-        self._replicas = replicas
-        self._cluster = cluster
-        self._settings = settings
-        self._throttles = throttles
-        self._fetchers: dict[int, ReplicaFetcher] = {}
-        self._leaders: dict[object, int] = {}
+    replicas: ReplicaManager
+    cluster: Cluster
+    settings: ReplicationSettings
+    throttles: ReplicationThrottles
+    _fetchers: dict[int, ReplicaFetcher] = field(default_factory=dict, init=False)
+    _leaders: dict[object, int] = field(default_factory=dict, init=False)
 
     def follow(self, partition: Partition) -> None:
         """Fetch from the partition's leader from now on; nobody has none."""
@@ -38,10 +34,10 @@ class ReplicaFetchers:
         if fetcher is None:
             fetcher = self._fetchers[leader_id] = ReplicaFetcher(
                 leader_id,
-                self._cluster,
-                self._settings,
-                self._throttles,
-                self._replicas.note_high_watermark,
+                self.cluster,
+                self.settings,
+                self.throttles,
+                self.replicas.note_high_watermark,
             )
         self._leaders[partition.key] = leader_id
         fetcher.add(partition)

@@ -2,31 +2,23 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
+
 UNKNOWN_OFFSET = -1
 NO_BROKER_EPOCH = -2
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class Replica:
     """A follower, as its fetches tell of it. `broker_epoch` is -1 when the follower did not say which."""
 
-    __slots__ = (
-        "broker_epoch",
-        "broker_id",
-        "last_caught_up_ms",
-        "last_fetch_leader_end",
-        "last_fetch_ms",
-        "log_end_offset",
-        "log_start_offset",
-    )
-
-    def __init__(self, broker_id: int) -> None:
-        self.broker_id = broker_id
-        self.log_end_offset = UNKNOWN_OFFSET
-        self.log_start_offset = UNKNOWN_OFFSET
-        self.last_fetch_leader_end = UNKNOWN_OFFSET
-        self.last_fetch_ms = 0
-        self.last_caught_up_ms = 0
-        self.broker_epoch = NO_BROKER_EPOCH
+    broker_id: int
+    log_end_offset: int = field(default=UNKNOWN_OFFSET, init=False)
+    log_start_offset: int = field(default=UNKNOWN_OFFSET, init=False)
+    last_fetch_leader_end: int = field(default=UNKNOWN_OFFSET, init=False)
+    last_fetch_ms: int = field(default=0, init=False)
+    last_caught_up_ms: int = field(default=0, init=False)
+    broker_epoch: int = field(default=NO_BROKER_EPOCH, init=False)
 
     def reset(self, now_ms: int, leader_end: int, *, is_new_leader: bool, is_in_sync: bool) -> None:
         """A leader epoch begins. Who was in sync gets the time of replica.lag.time.max.ms to show it; a leader that

@@ -12,6 +12,7 @@ raises CleaningAborted or anything else to end the round.
 
 import os
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import KW_ONLY, dataclass
 from typing import NamedTuple
 
 from kafkatools.core.errors import CorruptRecord, LogOffsetOverflow
@@ -56,28 +57,22 @@ def never_wait(wanted: LogToClean, size_bytes: int) -> None:
         raise CleaningAborted
 
 
+@dataclass(eq=False, repr=False)
 class Cleaner:
     """One cleaner, with the memory that it may use."""
 
-    def __init__(
-        self,
-        files: FileSystem,
-        *,
-        dedupe_buffer_bytes: int = DEFAULT_DEDUPE_BUFFER_BYTES,
-        load_factor: float = DEFAULT_LOAD_FACTOR,
-        turn: Turn = never_wait,
-    ) -> None:
-        self._files = files
-        self._dedupe_buffer_bytes = dedupe_buffer_bytes
-        self._load_factor = load_factor
-        self._turn = turn
+    files: FileSystem
+    _: KW_ONLY
+    dedupe_buffer_bytes: int = DEFAULT_DEDUPE_BUFFER_BYTES
+    load_factor: float = DEFAULT_LOAD_FACTOR
+    turn: Turn = never_wait
 
     def clean(self, wanted: LogToClean, now_ms: int, swap: Swap) -> CleanerStats:
         """One round over one log. Raises CorruptRecord for a damaged batch, RecordTooLarge for one that unpacks to more
         than max.decompressed.message.bytes, SegmentOverflowed for a segment that has to
         be split first, CleaningAborted, OSError. Whatever is raised, no `.cleaned` file stays and what was swapped in
         is sound."""
-        offset_map = OffsetMap(self._dedupe_buffer_bytes, self._load_factor)
+        offset_map = OffsetMap(self.dedupe_buffer_bytes, self.load_factor)
         self.build_offset_map(wanted, offset_map)
         end_offset = offset_map.latest_offset + 1
         upper_bound = wanted.measure.first_uncleanable_offset
@@ -94,7 +89,7 @@ class Cleaner:
         concerned = [segment for segment in wanted.segments if segment.base_offset < end_offset]
         for group in group_by_size(concerned, wanted.config.segment_bytes, wanted.config.segment_index_bytes):
             swap(wanted, self._clean_group(wanted, group, batch_filter, transactions))
-            self._files.fsync_directory(wanted.directory)
+            self.files.fsync_directory(wanted.directory)
         return CleanerStats(end_offset, batch_filter.stats, offset_map.utilization)
 
     # the first pass
@@ -107,7 +102,7 @@ class Cleaner:
         transactions = CleanedTransactions(overlapping)
         for segment in wanted.segments:
             if segment.end_offset > start:
-                self._turn(wanted, 0)
+                self.turn(wanted, 0)
                 if not self._map_segment(wanted, segment, offset_map, transactions):
                     return
                 offset_map.update_latest_offset(segment.end_offset - 1)
@@ -135,7 +130,7 @@ class Cleaner:
     def _batches(
         self, wanted: LogToClean, segment: SegmentToClean, position: int = 0
     ) -> Iterator[tuple[BatchHeader, memoryview]]:
-        file = self._files.open(segment.path)
+        file = self.files.open(segment.path)
         try:
             if file.size_bytes < segment.size_bytes:
                 raise CleaningAborted  # it was cut meanwhile
@@ -145,7 +140,7 @@ class Cleaner:
                     raise CorruptRecord(f"{segment.path} has offset {header.base_offset} where it cannot be")
                 end, next_offset = found + header.size_bytes, header.last_offset + 1
                 yield header, batch
-                self._turn(wanted, header.size_bytes)
+                self.turn(wanted, header.size_bytes)
             if end != segment.size_bytes:
                 raise CorruptRecord(f"{segment.path} has a batch at position {end} that does not end")
         finally:
@@ -161,9 +156,9 @@ class Cleaner:
         transactions: CleanedTransactions,
     ) -> CleanedSegment:
         base_offset = group[0].base_offset
-        remove_cleaned(self._files, wanted.directory, base_offset)
+        remove_cleaned(self.files, wanted.directory, base_offset)
         cleaned = LogSegment.create(
-            self._files, wanted.directory, base_offset, wanted.config, group[0].modified_ms, suffix=CLEANED_SUFFIX
+            self.files, wanted.directory, base_offset, wanted.config, group[0].modified_ms, suffix=CLEANED_SUFFIX
         )
         transactions.cleaned_index = cleaned.txn_index
         try:
@@ -175,7 +170,7 @@ class Cleaner:
                     raise SegmentOverflowed(segment.base_offset) from error
             cleaned.become_inactive()
             cleaned.flush()
-            self._files.set_modified_ms(cleaned.log.path, group[-1].modified_ms)
+            self.files.set_modified_ms(cleaned.log.path, group[-1].modified_ms)
             cleaned.release()
         except Exception:
             cleaned.delete_files()

@@ -6,6 +6,7 @@ and is answered with the offsets it got the first time.
 """
 
 from collections import deque
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import NamedTuple
 
@@ -64,25 +65,16 @@ class CompletedTransaction(NamedTuple):
     is_aborted: bool
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class ProducerEntry:
     """One producer: epoch, its last batches, its open transaction."""
 
-    __slots__ = (
-        "batches",
-        "coordinator_epoch",
-        "current_txn_first_offset",
-        "last_timestamp",
-        "producer_epoch",
-        "producer_id",
-    )
-
-    def __init__(self, producer_id: int) -> None:
-        self.producer_id = producer_id
-        self.producer_epoch = NO_PRODUCER_EPOCH
-        self.coordinator_epoch = -1
-        self.last_timestamp = NO_TIMESTAMP
-        self.current_txn_first_offset = NO_OFFSET
-        self.batches: deque[BatchMetadata] = deque(maxlen=BATCHES_TO_RETAIN)
+    producer_id: int
+    producer_epoch: int = field(default=NO_PRODUCER_EPOCH, init=False)
+    coordinator_epoch: int = field(default=-1, init=False)
+    last_timestamp: int = field(default=NO_TIMESTAMP, init=False)
+    current_txn_first_offset: int = field(default=NO_OFFSET, init=False)
+    batches: deque[BatchMetadata] = field(default_factory=lambda: deque(maxlen=BATCHES_TO_RETAIN), init=False)
 
     @property
     def last_sequence(self) -> int:

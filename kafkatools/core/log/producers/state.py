@@ -10,6 +10,7 @@ the tail of the log, so that a retry of one of them after a restart is still see
 import os
 from bisect import insort
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
 
 from kafkatools.core.errors import CorruptSnapshot, IllegalState
 from kafkatools.core.java.hash_order import hash_order
@@ -31,31 +32,33 @@ from kafkatools.core.records.header import NO_PRODUCER_ID, BatchHeader
 from kafkatools.core.records.layout import CONTROL_BIT, TRANSACTIONAL_BIT
 
 
+@dataclass(eq=False, repr=False)
 class ProducerStateManager:
-    """Producer state of one partition up to `map_end_offset`, and its snapshot files."""
+    """Producer state of one partition up to `map_end_offset`, and its snapshot files.
 
-    def __init__(self, files: FileSystem, directory: str, label: object, producer_id_expiration_ms: int) -> None:
-        """`label` names the partition in messages. `load_snapshots` comes before anything else."""
-        self._files = files
-        self.directory = directory
-        self._label = label
-        self._producer_id_expiration_ms = producer_id_expiration_ms
-        self.producers: dict[int, ProducerEntry] = {}
-        self._ongoing: dict[int, int] = {}
-        self._ongoing_offsets: list[int] = []
-        self._unreplicated: dict[int, int] = {}
-        self.snapshot_offsets: list[int] = []
-        self.map_end_offset = 0
-        self._last_snapshot_offset = 0
-        self._earlier_batches_loaded = True
-        self._tail: Callable[[], Iterable[BatchHeader]] | None = None
+    `label` names the partition in messages. `load_snapshots` comes before anything else.
+    """
+
+    files: FileSystem
+    directory: str
+    label: object
+    producer_id_expiration_ms: int
+    producers: dict[int, ProducerEntry] = field(default_factory=dict, init=False)
+    _ongoing: dict[int, int] = field(default_factory=dict, init=False)
+    _ongoing_offsets: list[int] = field(default_factory=list, init=False)
+    _unreplicated: dict[int, int] = field(default_factory=dict, init=False)
+    snapshot_offsets: list[int] = field(default_factory=list, init=False)
+    map_end_offset: int = field(default=0, init=False)
+    _last_snapshot_offset: int = field(default=0, init=False)
+    _earlier_batches_loaded: bool = field(default=True, init=False)
+    _tail: Callable[[], Iterable[BatchHeader]] | None = field(default=None, init=False)
 
     # snapshots on disk
 
     def load_snapshots(self, entries: Iterable[DirectoryEntry] | None = None) -> None:
         """Learn which snapshot files there are."""
         if entries is None:
-            entries = self._files.list_directory(self.directory)
+            entries = self.files.list_directory(self.directory)
         offsets = (offset_from_name(entry.name) for entry in entries if entry.name.endswith(SNAPSHOT_SUFFIX))
         self.snapshot_offsets = sorted(offset for offset in offsets if offset is not None)
 
@@ -76,7 +79,7 @@ class ProducerStateManager:
     def _delete_snapshot(self, offset: int) -> None:
         if offset in self.snapshot_offsets:
             self.snapshot_offsets.remove(offset)
-            self._files.remove(self.snapshot_path(offset))
+            self.files.remove(self.snapshot_path(offset))
 
     def mark_snapshot_for_deletion(self, offset: int) -> str | None:
         """Rename a snapshot to `.deleted` and forget it; gives the new path, None when there was no such file."""
@@ -84,9 +87,9 @@ class ProducerStateManager:
             return None
         self.snapshot_offsets.remove(offset)
         path = self.snapshot_path(offset)
-        if not self._files.exists(path):
+        if not self.files.exists(path):
             return None
-        self._files.rename(path, path + DELETED_SUFFIX)
+        self.files.rename(path, path + DELETED_SUFFIX)
         return path + DELETED_SUFFIX
 
     def take_snapshot(self, *, sync: bool = False) -> None:
@@ -96,7 +99,7 @@ class ProducerStateManager:
             return
         entries = [self._snapshot_entry(self.producers[i]) for i in hash_order(self.producers, long_hash)]
         offset = self.map_end_offset
-        self._files.write_bytes(self.snapshot_path(offset), format_snapshot(entries), sync=sync and bool(entries))
+        self.files.write_bytes(self.snapshot_path(offset), format_snapshot(entries), sync=sync and bool(entries))
         if offset not in self.snapshot_offsets:
             insort(self.snapshot_offsets, offset)
         self._last_snapshot_offset = offset
@@ -118,7 +121,7 @@ class ProducerStateManager:
         while self.snapshot_offsets:
             offset = self.snapshot_offsets[-1]
             try:
-                entries = read_snapshot(self.snapshot_path(offset), self._files)
+                entries = read_snapshot(self.snapshot_path(offset), self.files)
             except (CorruptSnapshot, FileNotFoundError):
                 self._delete_snapshot(offset)
                 continue
@@ -130,7 +133,7 @@ class ProducerStateManager:
         self._last_snapshot_offset = self.map_end_offset = log_start_offset
 
     def _load_entry(self, saved: SnapshotEntry, now_ms: int) -> None:
-        if saved.current_txn_first_offset < 0 and now_ms - saved.timestamp >= self._producer_id_expiration_ms:
+        if saved.current_txn_first_offset < 0 and now_ms - saved.timestamp >= self.producer_id_expiration_ms:
             return
         entry = ProducerEntry(saved.producer_id)
         entry.producer_epoch = saved.producer_epoch
@@ -219,13 +222,13 @@ class ProducerStateManager:
     def prepare_update(self, producer_id: int, origin: AppendOrigin) -> ProducerAppendInfo:
         """Start checking an append of one producer."""
         entry = self.producers.get(producer_id)
-        return ProducerAppendInfo(ProducerEntry(producer_id) if entry is None else entry, origin, self._label)
+        return ProducerAppendInfo(ProducerEntry(producer_id) if entry is None else entry, origin, self.label)
 
     def update(self, append_info: ProducerAppendInfo) -> None:
         """Apply what was checked, after the write."""
         producer_id = append_info.producer_id
         if producer_id == NO_PRODUCER_ID:
-            raise IllegalState(f"Invalid producer id {producer_id} passed to update for partition {self._label}")
+            raise IllegalState(f"Invalid producer id {producer_id} passed to update for partition {self.label}")
         self.producers[producer_id] = append_info.apply()
         for first_offset in append_info.started_transactions:
             self._start_transaction(first_offset, producer_id)
@@ -248,7 +251,7 @@ class ProducerStateManager:
         """End a transaction; it stays unstable until the high watermark passes its marker."""
         if self._ongoing.pop(completed.first_offset, None) is None:
             raise IllegalState(
-                f"Attempted to complete transaction {completed} on partition {self._label} which was not started"
+                f"Attempted to complete transaction {completed} on partition {self.label} which was not started"
             )
         self._ongoing_offsets.remove(completed.first_offset)
         self._unreplicated[completed.first_offset] = completed.last_offset
@@ -268,7 +271,7 @@ class ProducerStateManager:
         """Forget producers without an open transaction that wrote nothing for producer.id.expiration.ms."""
         for producer_id, entry in list(self.producers.items()):
             idle_ms = now_ms - entry.last_timestamp
-            if entry.current_txn_first_offset < 0 and idle_ms >= self._producer_id_expiration_ms:
+            if entry.current_txn_first_offset < 0 and idle_ms >= self.producer_id_expiration_ms:
                 del self.producers[producer_id]
 
     # starting over

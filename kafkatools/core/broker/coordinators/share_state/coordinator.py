@@ -8,7 +8,7 @@ fenced.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Any, Protocol
 
 from kafkatools.core.broker.coordinators.share_state.share_state import (
@@ -62,27 +62,19 @@ class _Kept:
         self.updates = 0
 
 
+@dataclass(eq=False, repr=False)
 class ShareCoordinator:
     """All states of this broker. `has_partition` says whether a topic's partition exists; `ensure_active` raises a
     KafkaError when another node keeps a state."""
 
-    def __init__(
-        self,
-        store: StateStore,
-        clock: Clock,
-        has_partition: Callable[[ShareKey], bool],
-        ensure_active: Callable[[str], None] = lambda name: None,
-        *,
-        updates_per_snapshot: int,
-        cold_interval_ms: int,
-    ) -> None:
-        self._store = store
-        self._clock = clock
-        self._has_partition = has_partition
-        self._updates_per_snapshot = updates_per_snapshot
-        self._cold_interval_ms = cold_interval_ms
-        self._states: dict[ShareKey, _Kept] = {}
-        self.ensure_active = ensure_active
+    store: StateStore
+    clock: Clock
+    has_partition: Callable[[ShareKey], bool]
+    ensure_active: Callable[[str], None] = lambda name: None
+    _: KW_ONLY
+    updates_per_snapshot: int
+    cold_interval_ms: int
+    _states: dict[ShareKey, _Kept] = field(default_factory=dict, init=False)
 
     # -- requests ----------------------------------------------------------------------------------------------------
     def initialize(self, key: ShareKey, state_epoch: int, start_offset: int) -> ProduceStatus | None:
@@ -91,7 +83,7 @@ class ShareCoordinator:
         kept = self._states.get(key)
         if kept is not None and state_epoch < kept.state.state_epoch:
             raise FencedStateEpoch()
-        now_ms = self._clock.wall_ms()
+        now_ms = self.clock.wall_ms()
         state = ShareState(
             0 if kept is None else kept.state.snapshot_epoch + 1,
             state_epoch,
@@ -142,7 +134,7 @@ class ShareCoordinator:
     def _delete(self, key: ShareKey) -> ProduceStatus | None:
         if key not in self._states:
             return None
-        _, status = self._store.append(key, tombstone(key))
+        _, status = self.store.append(key, tombstone(key))
         del self._states[key]
         return status
 
@@ -150,7 +142,7 @@ class ShareCoordinator:
         if key.partition < 0:
             raise InvalidRequest("The partition id cannot be a negative number.")
         self.ensure_active(name_of(key))
-        if not self._has_partition(key):
+        if not self.has_partition(key):
             raise UnknownTopicOrPartition()
 
     # -- writing -----------------------------------------------------------------------------------------------------
@@ -158,16 +150,16 @@ class ShareCoordinator:
         state = kept.state.with_update(
             update.start_offset, update.delivery_complete_count, update.leader_epoch, update.batches
         )
-        if kept.updates >= self._updates_per_snapshot:
-            now_ms = self._clock.wall_ms()
+        if kept.updates >= self.updates_per_snapshot:
+            now_ms = self.clock.wall_ms()
             return self._snapshot(key, replace(state, snapshot_epoch=state.snapshot_epoch + 1, write_timestamp=now_ms))
-        _, status = self._store.append(key, update_record(key, state.snapshot_epoch, update))
+        _, status = self.store.append(key, update_record(key, state.snapshot_epoch, update))
         kept.state = state
         kept.updates += 1
         return status
 
     def _snapshot(self, key: ShareKey, state: ShareState) -> ProduceStatus | None:
-        offset, status = self._store.append(key, snapshot_record(key, state))
+        offset, status = self.store.append(key, snapshot_record(key, state))
         self._states[key] = _Kept(state, offset)
         return status
 
@@ -175,20 +167,20 @@ class ShareCoordinator:
     def prune(self) -> None:
         """Write states that were idle for long again, then delete the log before the oldest snapshot. Raises the first
         KafkaError, when all was tried: a state that could not be written again stays where it is."""
-        now_ms = self._clock.wall_ms()
+        now_ms = self.clock.wall_ms()
         oldest: dict[int, int] = {}
         cold = [key for key, kept in self._states.items() if self._is_cold(kept, now_ms)]
         failures = _tried(cold, lambda key: self._renew(key, now_ms))
         for key, kept in self._states.items():
-            index = self._store.index_of(key)
+            index = self.store.index_of(key)
             oldest[index] = min(oldest.get(index, kept.snapshot_offset), kept.snapshot_offset)
         for index, offset in oldest.items():
-            self._store.prune(index, offset)
+            self.store.prune(index, offset)
         if failures:
             raise failures[0]
 
     def _is_cold(self, kept: _Kept, now_ms: int) -> bool:
-        return now_ms - kept.state.write_timestamp >= self._cold_interval_ms
+        return now_ms - kept.state.write_timestamp >= self.cold_interval_ms
 
     def _renew(self, key: ShareKey, now_ms: int) -> None:
         state = self._states[key].state

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from enum import IntEnum
 
 NO_MEMBER = ""
@@ -27,21 +28,17 @@ class RecordState(IntEnum):
         return self >= RecordState.ACKNOWLEDGED
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class Run:
     """Offsets `first` to `last`, both included; `is_part`: they were acquired together with others."""
 
-    __slots__ = ("delivery_count", "expires_ms", "first", "is_part", "last", "member_id", "state")
-
-    def __init__(
-        self, first: int, last: int, state: RecordState, delivery_count: int, member_id: str = NO_MEMBER
-    ) -> None:
-        self.first = first
-        self.last = last
-        self.state = state
-        self.delivery_count = delivery_count
-        self.member_id = member_id
-        self.expires_ms = 0
-        self.is_part = False
+    first: int
+    last: int
+    state: RecordState
+    delivery_count: int
+    member_id: str = NO_MEMBER
+    expires_ms: int = field(default=0, init=False)
+    is_part: bool = field(default=False, init=False)
 
     @property
     def count(self) -> int:

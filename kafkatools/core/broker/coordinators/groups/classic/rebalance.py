@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from kafkatools.core.broker.coordinators.groups.any_group import AnyGroup
@@ -41,15 +42,15 @@ class GroupSettings(NamedTuple):
     max_size: int
 
 
+@dataclass(eq=False, repr=False)
 class Rebalancing:
     """Moves groups on."""
 
-    def __init__(self, settings: GroupSettings, store: Store, timer: KeyedTimer, clock: Clock) -> None:
-        self.settings = settings
-        self.store = store
-        self.timer = timer
-        self.clock = clock
-        self.groups: dict[str, AnyGroup] = {}
+    settings: GroupSettings
+    store: Store
+    timer: KeyedTimer
+    clock: Clock
+    groups: dict[str, AnyGroup] = field(default_factory=dict, init=False)
 
     # -- members ---------------------------------------------------------------------------------------------------
     def schedule_session(self, group: Group, member_id: str, timeout_ms: int) -> None:

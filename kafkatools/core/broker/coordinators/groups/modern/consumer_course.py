@@ -51,6 +51,9 @@ from kafkatools.core.errors import (
 METADATA_REFRESH_INTERVAL_MS = 2**31 - 1
 JOINING_EPOCH = 0
 
+Downgrade = Callable[[ConsumerGroup, Collection[str]], bool]
+"""Makes a classic group of a consumer group that these members leave, where that is due; whether it did."""
+
 
 @dataclass(slots=True)
 class Draft:
@@ -64,25 +67,17 @@ class Draft:
     after: list[Callable[[], None]] = field(default_factory=list)
 
 
+@dataclass(eq=False, repr=False)
 class ConsumerCourse:
     """Moves consumer groups on."""
 
-    def __init__(  # noqa: PLR0913 - wired in one place
-        self,
-        groups: dict[str, AnyGroup],
-        settings: ConsumerGroupSettings,
-        topics: GroupTopics,
-        store: Store,
-        timer: KeyedTimer,
-        clock: Clock,
-    ) -> None:
-        self.groups = groups
-        self.settings = settings
-        self.topics = topics
-        self.store = store
-        self.timer = timer
-        self.clock = clock
-        self.downgrade: Callable[[ConsumerGroup, Collection[str]], bool] = lambda group, leaving: False
+    groups: dict[str, AnyGroup]
+    settings: ConsumerGroupSettings
+    topics: GroupTopics
+    store: Store
+    timer: KeyedTimer
+    clock: Clock
+    downgrade: Downgrade = field(default=lambda group, leaving: False, init=False)
 
     def write(self, draft: Draft) -> None:
         """Append everything of a draft, then let it count. Raises a KafkaError."""

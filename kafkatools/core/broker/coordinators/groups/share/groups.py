@@ -8,7 +8,7 @@ new partitions are made in the share coordinator after that, and members are ass
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from dataclasses import dataclass, replace
+from dataclasses import InitVar, dataclass, field, replace
 from typing import Any
 
 from kafkatools.core.broker.coordinators.groups.any_group import AnyGroup
@@ -76,28 +76,22 @@ class ShareSurroundings:
     group_emptied: Callable[[str], None] = lambda group_id: None
 
 
+@dataclass(eq=False, repr=False)
 class ShareGroups:
     """All share groups of this broker, in one registry with the others."""
 
-    def __init__(  # noqa: PLR0913 - wired in one place
-        self,
-        groups: dict[str, AnyGroup],
-        settings: ShareGroupSettings,
-        topics: GroupTopics,
-        store: Store,
-        timer: KeyedTimer,
-        clock: Clock,
-        around: ShareSurroundings,
-    ) -> None:
-        self.groups = groups
-        self.settings = settings
-        self.topics = topics
-        self._store = store
-        self._timer = timer
-        self._clock = clock
+    groups: dict[str, AnyGroup]
+    settings: ShareGroupSettings
+    topics: GroupTopics
+    store: Store
+    timer: KeyedTimer
+    clock: Clock
+    around: InitVar[ShareSurroundings]
+    _asked: set[ShareKey] = field(default_factory=set, init=False)
+
+    def __post_init__(self, around: ShareSurroundings) -> None:
         self.states, self.persister = around.states, around.persister
         self._member_left, self.group_emptied = around.member_left, around.group_emptied
-        self._asked: set[ShareKey] = set()
 
     def find(self, group_id: str) -> ShareGroup:
         """The group; GroupIdNotFound."""
@@ -203,7 +197,7 @@ class ShareGroups:
         def done(error: KafkaError | None) -> None:
             self._asked.difference_update(wanted)
             if error is not None:
-                self._store.note_failure(error)
+                self.store.note_failure(error)
             elif self.groups.get(group.group_id) is group:
                 self._note_states(group, wanted)
 
@@ -222,7 +216,7 @@ class ShareGroups:
                 [GroupEpochChange(group.group_epoch + 1, group.metadata_hash), StatePartitionsChange(states)],
             )
         except KafkaError as error:
-            self._store.note_failure(error)
+            self.store.note_failure(error)
 
     def _assigned(
         self,
@@ -245,7 +239,7 @@ class ShareGroups:
                 for member_id in targets
                 if group.target.get(member_id) != targets[member_id]
             ]
-            changes.append(TargetEpochChange(epoch, self._clock.wall_ms()))
+            changes.append(TargetEpochChange(epoch, self.clock.wall_ms()))
             target = targets[updated.member_id]
         else:
             epoch = group.assignment_epoch
@@ -259,7 +253,7 @@ class ShareGroups:
         """Append all changes as one batch, then let them count. Raises a KafkaError."""
         if not changes:
             return
-        self._store.append(group.group_id, [change.record(group.group_id) for change in changes])
+        self.store.append(group.group_id, [change.record(group.group_id) for change in changes])
         for change in changes:
             group.apply(change)
         self.groups[group.group_id] = group
@@ -275,7 +269,7 @@ class ShareGroups:
         metadata_hash = self.topics.group_hash(group.topics_of(remaining))
         changes: list[Change] = [*removal_of(member.member_id), GroupEpochChange(group.group_epoch + 1, metadata_hash)]
         self.write(group, changes)
-        self._timer.cancel(("session", group.group_id, member.member_id))
+        self.timer.cancel(("session", group.group_id, member.member_id))
         self._member_left(group.group_id, member.member_id)
         if group.is_empty:
             self.group_emptied(group.group_id)
@@ -289,7 +283,7 @@ class ShareGroups:
             if isinstance(group, ShareGroup) and member_id in group.members:
                 self._fence(group, group.members[member_id])
 
-        self._timer.schedule(("session", group_id, member_id), self.settings.session_timeout_ms(group_id), expire)
+        self.timer.schedule(("session", group_id, member_id), self.settings.session_timeout_ms(group_id), expire)
 
     def forget(self, group: ShareGroup) -> None:
         """Drop a group from memory."""
@@ -316,7 +310,7 @@ class ShareGroups:
                 try:
                     self.write(group, [StatePartitionsChange(states)])
                 except KafkaError as error:
-                    self._store.note_failure(error)
+                    self.store.note_failure(error)
 
     def delete_states(self, group: ShareGroup) -> None:
         """The group is about to be deleted, and the states of its partitions first. Raises a KafkaError."""
@@ -348,7 +342,7 @@ class ShareGroups:
     def release(self, group: ShareGroup) -> None:
         """The group goes on elsewhere."""
         for member_id in group.members:
-            self._timer.cancel(("session", group.group_id, member_id))
+            self.timer.cancel(("session", group.group_id, member_id))
         self.groups.pop(group.group_id, None)
 
 
