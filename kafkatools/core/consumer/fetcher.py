@@ -13,6 +13,7 @@ import struct
 import uuid
 from collections import deque
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
 from kafkatools.core.config import CONSUMER, Config
@@ -114,19 +115,19 @@ class NodeFetch(NamedTuple):
     request: FetchRequest
 
 
+@dataclass(eq=False, repr=False)
 class Fetcher:
     """Fetch requests out, columns in."""
 
-    def __init__(self, settings: FetchSettings, subscriptions: SubscriptionState, leaders: Leaders) -> None:
-        self._settings = settings
-        self._subscriptions = subscriptions
-        self._leaders = leaders
-        self._sessions: dict[int, FetchSessionHandler] = {}
-        self._in_flight: set[int] = set()
-        self._completed: deque[CompletedFetch] = deque()
-        self._retry_ms: dict[TopicPartition, int] = {}
-        self._empty_from: dict[TopicPartition, int] = {}
-        self._now_ms = 0
+    settings: FetchSettings
+    subscriptions: SubscriptionState
+    leaders: Leaders
+    _sessions: dict[int, FetchSessionHandler] = field(default_factory=dict, init=False)
+    _in_flight: set[int] = field(default_factory=set, init=False)
+    _completed: deque[CompletedFetch] = field(default_factory=deque, init=False)
+    _retry_ms: dict[TopicPartition, int] = field(default_factory=dict, init=False)
+    _empty_from: dict[TopicPartition, int] = field(default_factory=dict, init=False)
+    _now_ms: int = field(default=0, init=False)
 
     # --- requests
 
@@ -135,10 +136,10 @@ class Fetcher:
         waiting: dict[TopicPartition, list[CompletedFetch]] = {}
         for fetch in self._completed:
             waiting.setdefault(fetch.partition, []).append(fetch)
-        if sum(fetch.size_bytes for fetch in self._completed) > self._settings.max_bytes // 2:
+        if sum(fetch.size_bytes for fetch in self._completed) > self.settings.max_bytes // 2:
             return []
         wanted: dict[int, dict[TopicPartition, FetchPartition]] = {}
-        for part in self._subscriptions.fetchable_partitions(lambda part: self._may_fetch(part, waiting, now_ms)):
+        for part in self.subscriptions.fetchable_partitions(lambda part: self._may_fetch(part, waiting, now_ms)):
             node = self._node_for(part, now_ms)
             if node is None or node in self._in_flight:
                 continue
@@ -154,7 +155,7 @@ class Fetcher:
         return len(waiting.get(part, ())) < _MAX_WAITING_FETCHES and self._retry_ms.get(part, 0) <= now_ms
 
     def _fetch_partition(self, part: TopicPartition, waiting: list[CompletedFetch] | None) -> FetchPartition | None:
-        position = self._subscriptions.position(part)
+        position = self.subscriptions.position(part)
         if position is None:
             return None
         offset = position.offset
@@ -163,23 +164,23 @@ class Fetcher:
             if end_offset is None:
                 return None
             offset = end_offset
-        topic_id = self._leaders.topic_id(part.topic)
-        size = self._settings.max_partition_bytes
+        topic_id = self.leaders.topic_id(part.topic)
+        size = self.settings.max_partition_bytes
         return FetchPartition(part.topic, topic_id, part.partition, offset, size, position.leader.epoch)
 
     def _node_for(self, part: TopicPartition, now_ms: int) -> int | None:
         """The replica to read from: the one the leader prefers for us, else the leader (KIP-392)."""
-        leader = self._leaders.leader(part)
+        leader = self.leaders.leader(part)
         if leader is None or leader.leader < 0:
-            self._leaders.request_update()
+            self.leaders.request_update()
             return None
-        replica = self._subscriptions.preferred_read_replica(part, now_ms)
+        replica = self.subscriptions.preferred_read_replica(part, now_ms)
         if replica is None:
             return leader.leader
-        if self._leaders.has_replica(part, replica):
+        if self.leaders.has_replica(part, replica):
             return replica
-        self._subscriptions.clear_preferred_read_replica(part)
-        self._leaders.request_update()
+        self.subscriptions.clear_preferred_read_replica(part)
+        self.leaders.request_update()
         return leader.leader
 
     def _request(self, node: int, wanted: dict[TopicPartition, FetchPartition]) -> NodeFetch:
@@ -188,7 +189,7 @@ class Fetcher:
         return NodeFetch(node, self._fetch_request(session.build(wanted)))
 
     def _fetch_request(self, data: FetchRequestData) -> FetchRequest:
-        settings = self._settings
+        settings = self.settings
         return FetchRequest(
             settings.max_wait_ms,
             settings.min_bytes,
@@ -214,7 +215,7 @@ class Fetcher:
         session = self._sessions[node]
         if not session.handle_response(response, version):
             if response.error_code == FETCH_SESSION_TOPIC_ID_ERROR:
-                self._leaders.request_update()
+                self.leaders.request_update()
             return
         self._note_empty(session, response)
         for data in response.partitions:
@@ -223,10 +224,10 @@ class Fetcher:
             if asked is None:
                 continue
             if data.error_code and data.current_leader.leader_id >= 0 and data.current_leader.leader_epoch >= 0:
-                self._leaders.update_leadership(part, data.current_leader, response.node_endpoints)
+                self.leaders.update_leadership(part, data.current_leader, response.node_endpoints)
             if data.error_code or data.records or data.preferred_read_replica >= 0:
                 self._empty_from.pop(part, None)
-                self._completed.append(CompletedFetch(part, data, asked.fetch_offset, self._settings.options))
+                self._completed.append(CompletedFetch(part, data, asked.fetch_offset, self.settings.options))
             else:
                 self._note_offsets(part, data)
 
@@ -245,10 +246,10 @@ class Fetcher:
         """Whether a broker whose log goes on to `end` has answered that no record lies between the position and that
         end: what was there is compacted away.
         """
-        state = self._subscriptions.state_or_none(part)
+        state = self.subscriptions.state_or_none(part)
         if state is None or state.position is None or self._empty_from.get(part) != state.position.offset:
             return False
-        is_committed_only = self._settings.options.isolation_level == READ_COMMITTED
+        is_committed_only = self.settings.options.isolation_level == READ_COMMITTED
         readable = state.last_stable_offset if is_committed_only else state.high_watermark
         return readable is not None and readable >= end
 
@@ -257,14 +258,14 @@ class Fetcher:
         self._in_flight.discard(node)
         self._sessions[node].handle_error()
         for part in self._sessions[node].session_partitions:
-            self._subscriptions.clear_preferred_read_replica(part)
+            self.subscriptions.clear_preferred_read_replica(part)
 
     def has_completed(self) -> bool:
         """Whether something waits to be collected that may be handed out now."""
         return any(self._is_current(fetch) for fetch in self._completed)
 
     def _is_current(self, fetch: CompletedFetch) -> bool:
-        state = self._subscriptions.state_or_none(fetch.partition)
+        state = self.subscriptions.state_or_none(fetch.partition)
         return state is None or not state.paused
 
     # --- handing out
@@ -326,7 +327,7 @@ class Fetcher:
         return collected
 
     def _batches_of(self, fetch: CompletedFetch) -> FetchedBatches | None:
-        state = self._subscriptions.state(fetch.partition)
+        state = self.subscriptions.state(fetch.partition)
         end_offset = end_offset_of(fetch.data)
         if not state.is_fetchable or state.position is None or not fetch.data.records:
             return None
@@ -336,7 +337,7 @@ class Fetcher:
             )
         next_offset = max(end_offset, state.position.offset)
         state.position = FetchPosition(next_offset, -1, state.position.leader)
-        self._subscriptions.move_partition_to_end(fetch.partition)
+        self.subscriptions.move_partition_to_end(fetch.partition)
         aborted = tuple((item.producer_id, item.first_offset) for item in fetch.data.aborted_transactions or ())
         return FetchedBatches(fetch.partition, fetch.data.records, fetch.fetch_offset, next_offset, aborted)
 
@@ -345,12 +346,12 @@ class Fetcher:
         ends = [end_offset_of(fetch.data) for fetch in self._completed if fetch.partition == part]
         if ends:
             return ends[-1]
-        position = self._subscriptions.position(part)
+        position = self.subscriptions.position(part)
         return None if position is None else position.offset
 
     def _take(self, fetch: CompletedFetch, max_records: int) -> list[FetchedColumns]:
         part = fetch.partition
-        state = self._subscriptions.state_or_none(part)
+        state = self.subscriptions.state_or_none(part)
         if state is None or not state.is_fetchable or state.position is None:
             fetch.drain()
             return []
@@ -363,13 +364,13 @@ class Fetcher:
             if fetch.next_fetch_offset > state.position.offset:
                 state.position = FetchPosition(fetch.next_fetch_offset, fetch.last_epoch, state.position.leader)
         if fetch.is_consumed and fetch.size_bytes:
-            self._subscriptions.move_partition_to_end(part)
+            self.subscriptions.move_partition_to_end(part)
         return [FetchedColumns(part.topic, part.partition, columns) for columns in taken]
 
     def _initialize(self, fetch: CompletedFetch) -> bool:
         """The first look at an answer: its error, its age, the offsets it reports. False when it has no records."""
         part, data = fetch.partition, fetch.data
-        state = self._subscriptions.state_or_none(part)
+        state = self.subscriptions.state_or_none(part)
         if state is None or not state.has_valid_position() or state.position is None:
             fetch.drain()
             return False
@@ -383,8 +384,8 @@ class Fetcher:
         self._note_offsets(part, data)
         if data.preferred_read_replica >= 0:
             # From now on the follower is read; what came along is empty by then.
-            expires = self._now_ms + self._settings.metadata_max_age_ms
-            self._subscriptions.set_preferred_read_replica(part, data.preferred_read_replica, expires)
+            expires = self._now_ms + self.settings.metadata_max_age_ms
+            self.subscriptions.set_preferred_read_replica(part, data.preferred_read_replica, expires)
         self._retry_ms.pop(part, None)
         fetch.is_initialized = True
         return True
@@ -394,7 +395,7 @@ class Fetcher:
         self._now_ms = now_ms
 
     def _note_offsets(self, part: TopicPartition, data: FetchedPartition) -> None:
-        state = self._subscriptions.state_or_none(part)
+        state = self.subscriptions.state_or_none(part)
         if state is None:
             return
         if data.high_watermark >= 0:
@@ -408,13 +409,13 @@ class Fetcher:
         """Acts on an error (FetchCollector.handleInitializeErrors); raises those that only the user can cure."""
         part, code = fetch.partition, fetch.data.error_code
         fetch.drain()
-        self._subscriptions.move_partition_to_end(part)
+        self.subscriptions.move_partition_to_end(part)
         if fetch.data.current_leader.leader_id < 0 and (code in _STALE_METADATA or code in _TRY_AGAIN):
             # Without a new leader in the answer the next try would end the same way, and at once.
-            self._retry_ms[part] = self._now_ms + self._settings.retry_backoff_ms
+            self._retry_ms[part] = self._now_ms + self.settings.retry_backoff_ms
         if code in _STALE_METADATA:
-            self._leaders.request_update()
-            self._subscriptions.clear_preferred_read_replica(part)
+            self.leaders.request_update()
+            self.subscriptions.clear_preferred_read_replica(part)
         elif code == OFFSET_OUT_OF_RANGE:
             self._handle_out_of_range(part, fetch.fetch_offset, position)
         elif code == CORRUPT_MESSAGE:
@@ -430,13 +431,13 @@ class Fetcher:
             )
 
     def _handle_out_of_range(self, part: TopicPartition, fetch_offset: int, position: FetchPosition) -> None:
-        if self._subscriptions.clear_preferred_read_replica(part) is not None:
+        if self.subscriptions.clear_preferred_read_replica(part) is not None:
             # A follower may be behind: the leader is asked before the position is given up.
-            self._leaders.request_update()
+            self.leaders.request_update()
         elif position.offset != fetch_offset:
             return
-        elif self._subscriptions.has_default_reset_policy():
-            self._subscriptions.request_offset_reset(part)
+        elif self.subscriptions.has_default_reset_policy():
+            self.subscriptions.request_offset_reset(part)
         else:
             raise FetchOffsetOutOfRange([(part.topic, part.partition, fetch_offset)])
 

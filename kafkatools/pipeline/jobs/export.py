@@ -130,16 +130,16 @@ def next_ranges(available: Ranges, exported: Mapping[TopicPartition, int], at_on
     return {partition: (first, min(end, first + share)) for partition, (first, end) in waiting.items()}
 
 
+@dataclass(eq=False, repr=False)
 class _State:
     """What is exported, in a file beside the data; and the round that is under way."""
 
-    def __init__(self, spark: SparkSession, export: Export, directory: Directory, path: str) -> None:
-        self._spark = spark
-        self._export = export
-        self._directory = directory
-        self._path = path
-        self._moving: list[str] = []
-        self.ends: dict[TopicPartition, int] = {}
+    spark: SparkSession
+    export: Export
+    directory: Directory
+    path: str
+    _moving: list[str] = field(default_factory=list, init=False)
+    ends: dict[TopicPartition, int] = field(default_factory=dict, init=False)
 
     @classmethod
     def opened(cls, spark: SparkSession, export: Export) -> _State:
@@ -155,7 +155,7 @@ class _State:
                 f"{export.sink}: an export is kept in a directory of this machine, by a Spark of its own"
             )
         state = cls(spark, export, directory, os.path.join(local, STATE))
-        if os.path.exists(state._path):
+        if os.path.exists(state.path):
             state._read()
         elif directory.exists():
             raise PipelineError(f"{export.sink} holds files that are no export: name an empty directory")
@@ -164,7 +164,7 @@ class _State:
         return state
 
     def _identity(self) -> dict[str, object]:
-        export = self._export
+        export = self.export
         shape = {"format": export.sink.kind, "partition_by": list(export.partition_by), "text": export.is_text}
         given = {name.lower(): value for name, value in export.options.items()}
         chosen = {name: given.get(name) for name in _CHOOSING_OPTIONS}
@@ -172,23 +172,23 @@ class _State:
 
     def _read(self) -> None:
         try:
-            with open(self._path, encoding="utf-8") as file:
+            with open(self.path, encoding="utf-8") as file:
                 content = json.load(file)
             if content["version"] != _VERSION:
-                raise PipelineError(f"{self._path} is of version {content['version']}, not {_VERSION}")
+                raise PipelineError(f"{self.path} is of version {content['version']}, not {_VERSION}")
             found, moving = content["export"], content["moving"]
             rows = [(TopicPartition(row["topic"], row["partition"]), row["end"]) for row in content["partitions"]]
         except (OSError, ValueError, KeyError, TypeError) as error:
-            raise PipelineError(f"{self._path} is not the state of an export: {error}") from None
+            raise PipelineError(f"{self.path} is not the state of an export: {error}") from None
         for name, value in self._identity().items():
             if found.get(name) != value:
-                raise PipelineError(f"{self._export.sink} is an export with {name} {found.get(name)}, not {value}")
+                raise PipelineError(f"{self.export.sink} is an export with {name} {found.get(name)}, not {value}")
         self.ends, self._moving = dict(rows), moving
 
     def _save(self) -> None:
         partitions = [{"topic": each.topic, "partition": each.partition, "end": end} for each, end in self.ends.items()]
         write_whole(
-            self._path,
+            self.path,
             {"version": _VERSION, "export": self._identity(), "partitions": partitions, "moving": self._moving},
         )
 
@@ -197,14 +197,14 @@ class _State:
         from pyspark.sql import Observation
         from pyspark.sql import functions as f
 
-        export, observation = self._export, Observation()
-        self._directory.delete([_STAGE])
+        export, observation = self.export, Observation()
+        self.directory.delete([_STAGE])
         rows = shaped(records, export).observe(observation, f.count(f.lit(1)).alias("rows"))
         writer = rows.write.format(export.sink.kind).mode("overwrite").options(**dict(export.sink_options))
         if export.sink.kind == "csv":
             writer = writer.option("header", "true")
         writer.partitionBy(*export.partition_by).save(f"{path_of(export.sink)}/{_STAGE}")
-        self._moving = [file.path for file in self._directory.files(_STAGE)]
+        self._moving = [file.path for file in self.directory.files(_STAGE)]
         self.ends = {**self.ends, **{partition: end for partition, (_, end) in ranges.items()}}
         self._save()
         return int(observation.get["rows"])
@@ -213,8 +213,8 @@ class _State:
         """Moves the files that wait for it to their places; how many."""
         moved = len(self._moving)
         if moved:
-            self._directory.move(_STAGE, self._moving)
+            self.directory.move(_STAGE, self._moving)
             self._moving = []
             self._save()
-        self._directory.delete([_STAGE])
+        self.directory.delete([_STAGE])
         return moved

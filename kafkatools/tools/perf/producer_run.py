@@ -7,6 +7,7 @@ The report is called by the thread that runs it alone.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from kafkatools.core.errors import KafkaError
@@ -65,32 +66,34 @@ class ProducerReport(Protocol):
         """Something failed besides records."""
 
 
+@dataclass(eq=False, repr=False)
 class ProducerRun:
     """One run: sends, counts, and hands its figures to the report."""
 
-    def __init__(
-        self, load: ProducerLoad, config: Config, clock: Clock, payloads: Payloads, report: ProducerReport
-    ) -> None:
-        self._load = load
-        self._config = config
-        self._payloads = payloads
-        self._clock = clock
-        self._report = report
-        self._sent = 0
-        self._stats = LatencyStats(clock.now_ms(), load.reporting_interval_ms)
-        self._steady: LatencyStats | None = None
-        self._failures: dict[str, int] = {}
-        self._stopped: Exception | None = None
-        self._transaction_ms = None if config.transactional_id is None else load.transaction_ms
-        self._transaction_start_ms: int | None = None
+    load: ProducerLoad
+    config: Config
+    clock: Clock
+    payloads: Payloads
+    report: ProducerReport
+    _sent: int = field(default=0, init=False)
+    _stats: LatencyStats = field(init=False)
+    _steady: LatencyStats | None = field(default=None, init=False)
+    _failures: dict[str, int] = field(default_factory=dict, init=False)
+    _stopped: Exception | None = field(default=None, init=False)
+    _transaction_ms: int | None = field(init=False)
+    _transaction_start_ms: int | None = field(default=None, init=False)
+
+    def __post_init__(self) -> None:
+        self._stats = LatencyStats(self.clock.now_ms(), self.load.reporting_interval_ms)
+        self._transaction_ms = None if self.config.transactional_id is None else self.load.transaction_ms
 
     def run(self) -> ProducerEnd:
         """Send everything and wait for every acknowledgement; Ctrl-C ends with what was done until then."""
-        producer = Producer(self._config, self._clock)
+        producer = Producer(self.config, self.clock)
         is_interrupted = False
         metrics: dict[str, float] = {}
-        self._report.started()
-        self._stats = LatencyStats(self._clock.now_ms(), self._load.reporting_interval_ms)
+        self.report.started()
+        self._stats = LatencyStats(self.clock.now_ms(), self.load.reporting_interval_ms)
         try:
             try:
                 self._stopped = reason_not_to_start(producer)
@@ -108,7 +111,7 @@ class ProducerRun:
         finally:
             producer.close(0)
         self._show_progress()
-        now_ms = self._clock.now_ms()
+        now_ms = self.clock.now_ms()
         totals = [stats.total(now_ms) for stats in (self._stats, self._steady) if stats is not None]
         return ProducerEnd(totals, metrics, self._stopped, self._failures, self._sent, is_interrupted)
 
@@ -117,11 +120,11 @@ class ProducerRun:
     def _measure(self, producer: Producer) -> None:
         if self._transaction_ms is not None:
             producer.init_transactions()
-        clock = self._clock
+        clock = self.clock
         start_ms = clock.now_ms()
-        self._stats = LatencyStats(start_ms, self._load.reporting_interval_ms)
-        throttler = ThroughputThrottler(self._load.records_per_second, start_ms)
-        while self._sent < self._load.records and self._stopped is None:
+        self._stats = LatencyStats(start_ms, self.load.reporting_interval_ms)
+        throttler = ThroughputThrottler(self.load.records_per_second, start_ms)
+        while self._sent < self.load.records and self._stopped is None:
             now_ms = clock.now_ms()
             allowed = throttler.allowance(self._sent, now_ms)
             if not allowed:
@@ -135,17 +138,17 @@ class ProducerRun:
 
     def _left(self) -> int:
         """Records up to the end, or to the end of the warm-up."""
-        return (self._load.warmup if self._sent < self._load.warmup else self._load.records) - self._sent
+        return (self.load.warmup if self._sent < self.load.warmup else self.load.records) - self._sent
 
     def _send(self, producer: Producer, most: int, now_ms: int) -> None:
         if self._transaction_ms is not None and self._transaction_start_ms is None:
             producer.begin_transaction()
             self._transaction_start_ms = now_ms
-        if self._load.warmup and self._sent == self._load.warmup and self._steady is None:
-            self._steady = LatencyStats(now_ms, self._load.reporting_interval_ms, is_steady_state=True)
+        if self.load.warmup and self._sent == self.load.warmup and self._steady is None:
+            self._steady = LatencyStats(now_ms, self.load.reporting_interval_ms, is_steady_state=True)
             self._stats.is_silent = True
-        rows = self._payloads.rows(self._sent, most)
-        producer.send_columns(self._load.topic, rows, callback=self._callback(rows, now_ms))
+        rows = self.payloads.rows(self._sent, most)
+        producer.send_columns(self.load.topic, rows, callback=self._callback(rows, now_ms))
         self._sent += rows.count
         begun_ms = self._transaction_start_ms
         if self._transaction_ms is not None and begun_ms is not None and now_ms - begun_ms >= self._transaction_ms:
@@ -154,7 +157,7 @@ class ProducerRun:
 
     def _callback(self, rows: RowColumns, sent_ms: int) -> Callable[[RowsRun], None]:
         """Counts runs of these rows; called by the sender's thread, by this one for rows that it could not queue."""
-        stats, steady, clock, lengths = self._stats, self._steady, self._clock, rows.value_lengths
+        stats, steady, clock, lengths = self._stats, self._steady, self.clock, rows.value_lengths
 
         def told(run: RowsRun) -> None:
             if run.error is not None:
@@ -180,12 +183,12 @@ class ProducerRun:
 
     def _pause(self, duration_ms: int | None) -> None:
         """Waits, for ever with None, and shows progress meanwhile."""
-        end_ms = None if duration_ms is None else self._clock.now_ms() + duration_ms
+        end_ms = None if duration_ms is None else self.clock.now_ms() + duration_ms
         while True:
-            left_ms = _TURN_MS if end_ms is None else min(_TURN_MS, end_ms - self._clock.now_ms())
+            left_ms = _TURN_MS if end_ms is None else min(_TURN_MS, end_ms - self.clock.now_ms())
             if left_ms <= 0:
                 return
-            self._clock.sleep_ms(left_ms)
+            self.clock.sleep_ms(left_ms)
             self._show_progress()
 
     def _flush(self, producer: Producer) -> None:
@@ -205,9 +208,9 @@ class ProducerRun:
         try:
             producer.abort_transaction(_CLOSE_MS)
         except KafkaError as error:
-            self._report.error(f"The open transaction could not be aborted: {error}")
+            self.report.error(f"The open transaction could not be aborted: {error}")
 
     def _show_progress(self) -> None:
         for stats in (self._stats, self._steady):
             while stats is not None and stats.windows:
-                self._report.window(stats.windows.popleft())
+                self.report.window(stats.windows.popleft())

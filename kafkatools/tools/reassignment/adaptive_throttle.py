@@ -12,6 +12,7 @@ The limit stays within its bounds. It does not grow while replicas are out of sy
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 _BUSY = 0.8
@@ -38,15 +39,15 @@ class Change(NamedTuple):
     reason: str
 
 
+@dataclass(eq=False, repr=False)
 class AdaptiveThrottle:
     """The limit in bytes per second of every broker, and the bounds it stays in."""
 
-    def __init__(self, rate: int, minimum: int, maximum: int, window_ms: int) -> None:
-        self.rate = rate
-        self._minimum = minimum
-        self._maximum = maximum
-        self._window_ms = window_ms
-        self._start: Sample | None = None
+    rate: int
+    minimum: int
+    maximum: int
+    window_ms: int
+    _start: Sample | None = field(default=None, init=False)
 
     def observe(self, sample: Sample) -> Change | None:
         """Update `rate` from a sample; return the change, or None when the limit stays."""
@@ -55,11 +56,11 @@ class AdaptiveThrottle:
             self._start = sample
             return None
         elapsed_ms = sample.now_ms - start.now_ms
-        if elapsed_ms < self._window_ms:
+        if elapsed_ms < self.window_ms:
             return None
         self._start = sample
         unbounded, reason = self._judge(start, sample, elapsed_ms)
-        rate = min(max(unbounded, self._minimum), self._maximum)
+        rate = min(max(unbounded, self.minimum), self.maximum)
         if rate == self.rate:
             return None
         self.rate = rate
@@ -68,7 +69,7 @@ class AdaptiveThrottle:
     @property
     def is_at_maximum(self) -> bool:
         """Whether the limit has reached its maximum."""
-        return self.rate >= self._maximum
+        return self.rate >= self.maximum
 
     def _judge(self, start: Sample, sample: Sample, elapsed_ms: int) -> tuple[int, str]:
         if sample.out_of_sync:

@@ -7,6 +7,7 @@ ends the run between two polls.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from kafkatools.core.consumer.consumer import Consumer
@@ -38,24 +39,21 @@ class TopicToRead(NamedTuple):
     is_verbose: bool
 
 
+@dataclass(eq=False, repr=False)
 class VerifiableConsumer:
     """One run: reads, tells, commits."""
 
-    def __init__(self, options: TopicToRead, config: Config, clock: Clock, events: EventSink) -> None:
-        self._config = config
-        self._clock = clock
-        self._events = events
-        self._topic = options.topic
-        self._limit = options.limit
-        self._commits = options.commits
-        self._is_verbose = options.is_verbose
-        self._consumed = 0
-        self._failed_commits = 0
-        self._has_told_missing = False
+    options: TopicToRead
+    config: Config
+    clock: Clock
+    events: EventSink
+    _consumed: int = field(default=0, init=False)
+    _failed_commits: int = field(default=0, init=False)
+    _has_told_missing: bool = field(default=False, init=False)
 
     def run(self) -> ExitStatus:
         """Reads to the count, a signal or an error; the group is left in each case."""
-        consumer = Consumer(self._config, self._clock)
+        consumer = Consumer(self.config, self.clock)
         with StopSignals(consumer.wakeup) as signals:
             self.tell("startup_complete")
             try:
@@ -76,20 +74,20 @@ class VerifiableConsumer:
         self._tell_all([(name, fields)])
 
     def _tell_all(self, events: Iterable[tuple[str, Mapping[str, object]]]) -> None:
-        wall_ms = self._clock.wall_ms()
+        wall_ms = self.clock.wall_ms()
         for name, fields in events:
-            self._events.print(event(name, wall_ms, **fields))
-        self._events.flush()
+            self.events.print(event(name, wall_ms, **fields))
+        self.events.flush()
 
     # -- reading --
 
     def _read(self, consumer: Consumer, signals: StopSignals) -> None:
-        consumer.subscribe([self._topic], _listener(self))
+        consumer.subscribe([self.options.topic], _listener(self))
         try:
-            while not signals.came and not 0 <= self._limit <= self._consumed:
+            while not signals.came and not 0 <= self.options.limit <= self._consumed:
                 records = consumer.poll(_FOREVER_MS) if consumer.assignment() else self._first_poll(consumer)
                 offsets = self._take(records)
-                if self._commits:
+                if self.options.commits:
                     self._commit(consumer, offsets)
         except WakeupError:
             return
@@ -97,7 +95,7 @@ class VerifiableConsumer:
     def _first_poll(self, consumer: Consumer) -> ConsumerRecords:
         """Polls until there is an assignment or a record. Raises why no broker can be reached, where Kafka's tool waits
         for ever."""
-        clock, failing_since = self._clock, None
+        clock, failing_since = self.clock, None
         while True:
             records = consumer.poll(_LOOK_MS)
             if records.count:
@@ -116,16 +114,16 @@ class VerifiableConsumer:
     def _tell_missing_topic(self, consumer: Consumer) -> None:
         """Report once on stderr that the topic does not exist; the consumer waits for it."""
         is_answered = consumer.metadata_version > 0
-        if is_answered and not self._has_told_missing and self._topic not in consumer.known_partitions():
+        if is_answered and not self._has_told_missing and self.options.topic not in consumer.known_partitions():
             self._has_told_missing = True
-            self._events.note(f"Topic {self._topic} does not exist yet: waiting for it")
+            self.events.note(f"Topic {self.options.topic} does not exist yet: waiting for it")
 
     def _take(self, records: ConsumerRecords) -> dict[TopicPartition, int]:
         """Tells of records; the offsets behind them. What is beyond the limit is left out."""
         offsets: dict[TopicPartition, int] = {}
         summaries: list[dict[str, object]] = []
         for part, items in _by_partition(records.columns()).items():
-            left = self._limit - self._consumed if self._limit >= 0 else records.count
+            left = self.options.limit - self._consumed if self.options.limit >= 0 else records.count
             count = min(left, sum(item.columns.count for item in items))
             if count <= 0:
                 continue
@@ -134,7 +132,7 @@ class VerifiableConsumer:
             offsets[part] = last + 1
             summary = {"count": count, "minOffset": items[0].columns.offsets[0], "maxOffset": last}
             summaries.append({**_place(part), **summary})
-            if self._is_verbose:
+            if self.options.is_verbose:
                 self._tell_all(("record_data", fields) for fields in _record_fields(part, items, count))
         self.tell("records_consumed", count=records.count, partitions=summaries)
         return offsets

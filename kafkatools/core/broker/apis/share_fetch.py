@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from kafkatools.core.broker.apis.consumer_groups import message_of
@@ -106,32 +107,28 @@ def _is_bad_renewal(request: Request, entity: Entity) -> bool:
     return bool(entity.max_bytes or entity.min_bytes or entity.max_records or entity.max_wait)
 
 
+@dataclass(eq=False, repr=False)
 class _Answer:
     """The answer of one request: given now or later, and only when what was acknowledged is durable."""
 
-    def __init__(
-        self,
-        node: ShareContext,
-        request: Request,
-        group_id: str,
-        outcomes: dict[ShareKey, Outcome],
-        kept: Sequence[tuple[ShareKey | None, Kept]],
-    ) -> None:
-        self._node = node
-        self.request = request
-        self.group_id = group_id
-        self._outcomes = outcomes
-        self._kept = kept
-        self._later = Deferred(request)
+    node: ShareContext
+    request: Request
+    group_id: str
+    outcomes: dict[ShareKey, Outcome]
+    kept: Sequence[tuple[ShareKey | None, Kept]]
+    _later: Deferred = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._later = Deferred(self.request)
 
     def give(self, fetched: Mapping[ShareKey, ShareFetched]) -> None:
         """These are the records."""
-        lock_ms = self._node.groups.share.settings.lock_duration_ms(self.group_id)
+        lock_ms = self.node.groups.share.settings.lock_duration_ms(self.group_id)
 
         def tell() -> None:
-            self._later.complete(_respond(self._node, self.request, DONE, lock_ms, fetched, self._outcomes))
+            self._later.complete(_respond(self.node, self.request, DONE, lock_ms, fetched, self.outcomes))
 
-        tell_when_kept(self._node, self._kept, self._outcomes, tell)
+        tell_when_kept(self.node, self.kept, self.outcomes, tell)
 
     def result(self) -> Response:
         """What the handler returns."""

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
 from enum import Enum
 from functools import partial
 from typing import Protocol
@@ -100,21 +101,21 @@ class _Commit(DelayedOperation):
         self._done(self._code)
 
 
+@dataclass(eq=False, repr=False)
 class Shards:
     """The partitions of one coordinator's topic."""
 
-    def __init__(self, host: Host, keeper: Keeper, commit_timeout_ms: int) -> None:
-        self._host = host
-        self._keeper = keeper
-        self._commit_timeout_ms = commit_timeout_ms
-        self._shards: dict[int, Shard] = {}
-        self._queue: deque[Shard] = deque()
-        self._when_loaded: list[Callable[[], None]] = []
+    host: Host
+    keeper: Keeper
+    commit_timeout_ms: int
+    _shards: dict[int, Shard] = field(default_factory=dict, init=False)
+    _queue: deque[Shard] = field(default_factory=deque, init=False)
+    _when_loaded: list[Callable[[], None]] = field(default_factory=list, init=False)
 
     @property
     def is_clustered(self) -> bool:
         """Whether partitions may be led by other nodes."""
-        return self._host.is_clustered
+        return self.host.is_clustered
 
     # -- elections -------------------------------------------------------------------------------------------------
     def on_elected(self, partition: Partition) -> None:
@@ -124,8 +125,8 @@ class Shards:
             return
         if known is not None:
             self._end(known)
-        topic = self._host.image.topics[self._keeper.topic]
-        shard = Shard(partition, len(topic.partitions), self._keeper.load(partition))
+        topic = self.host.image.topics[self.keeper.topic]
+        shard = Shard(partition, len(topic.partitions), self.keeper.load(partition))
         self._shards[partition.index] = shard
         if partition.log.log_start_offset == partition.log.log_end_offset:
             while self._step(shard):
@@ -147,19 +148,19 @@ class Shards:
         if shard in self._queue:
             self._queue.remove(shard)
         if shard.state is ShardState.ACTIVE:
-            self._keeper.unload(lambda key: partition_for(key, count) == index)
-        host = self._host
+            self.keeper.unload(lambda key: partition_for(key, count) == index)
+        host = self.host
 
         def tell(_now_ms: int) -> None:
             for waiting in list(shard.waiting):
                 waiting.end(NotCoordinator.code)
             host.produce_purgatory.check_and_complete(shard.partition.key)
-            self._keeper.tell()
+            self.keeper.tell()
 
         host.schedule(SLICE_PAUSE_MS, tell)
 
     def _schedule(self) -> None:
-        self._host.schedule(SLICE_PAUSE_MS, self._load_on)
+        self.host.schedule(SLICE_PAUSE_MS, self._load_on)
 
     def _load_on(self, _now_ms: int) -> None:
         """The next slice of what is being loaded."""
@@ -185,7 +186,7 @@ class Shards:
             shard.state = ShardState.ACTIVE
         except Exception as error:  # noqa: BLE001 - boundary: the partitions behind it are read all the same
             shard.state = ShardState.FAILED
-            self._host.note_failure(error)
+            self.host.note_failure(error)
         return shard.state is ShardState.LOADING
 
     # -- questions -------------------------------------------------------------------------------------------------
@@ -199,7 +200,7 @@ class Shards:
         or CoordinatorLoadInProgress."""
         if not self.is_clustered:
             return
-        topic = self._host.image.topics.get(self._keeper.topic)
+        topic = self.host.image.topics.get(self.keeper.topic)
         if topic is None:
             raise NotCoordinator()
         self.ensure_partition_active(partition_for(key, len(topic.partitions)))
@@ -218,7 +219,7 @@ class Shards:
     def when_committed(self, key: str, done: CodeAnswer) -> None:
         """Call back with 0 when all that was written of the key's partition by now is replicated, at once where it is;
         else with NotCoordinator when the partition goes, CoordinatorNotAvailable when the time is over."""
-        topic = self._host.image.topics.get(self._keeper.topic) if self.is_clustered else None
+        topic = self.host.image.topics.get(self.keeper.topic) if self.is_clustered else None
         if topic is None:
             done(NONE)
             return
@@ -233,14 +234,14 @@ class Shards:
         if partition.is_replicated_to(partition.log.log_end_offset):
             done(NONE)
             return
-        waiting = _Commit(self._commit_timeout_ms, shard, done)
+        waiting = _Commit(self.commit_timeout_ms, shard, done)
         shard.waiting[waiting] = None
-        host = self._host
+        host = self.host
         host.produce_purgatory.try_complete_else_watch(waiting, [partition.key], host.clock.now_ms())
 
     def when_all_committed(self, keys: Iterable[str], done: Callable[[dict[str, int]], None]) -> None:
         """The same of several keys: call back with the error codes of those that failed."""
-        topic = self._host.image.topics.get(self._keeper.topic) if self.is_clustered else None
+        topic = self.host.image.topics.get(self.keeper.topic) if self.is_clustered else None
         waiting: dict[int, list[str]] = {}
         if topic is not None:
             for key in paced(keys):

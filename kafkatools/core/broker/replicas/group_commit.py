@@ -18,6 +18,7 @@ import queue
 import threading
 from collections import deque
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from kafkatools.core.broker.replicas.partition import Partition
@@ -42,28 +43,24 @@ class _Outcome(NamedTuple):
     error: OSError | None
 
 
+@dataclass(eq=False, repr=False)
 class GroupCommit:
-    """The partitions that were appended to and not synced yet, and the threads that sync them."""
+    """The partitions that were appended to and not synced yet, and the threads that sync them.
 
-    def __init__(
-        self,
-        clock: Clock,
-        wakeup: Callable[[], None],
-        committed: Callable[[Partition], None],
-        failed: Callable[[Exception], None],
-    ) -> None:
-        """`wakeup` is called on another thread when a sync is done, all other callbacks on the caller's. With
-        `max_threads` 0 only `run_pending` syncs."""
-        self.max_threads = MAX_THREADS
-        self._clock = clock
-        self._wakeup = wakeup
-        self._committed = committed
-        self._failed = failed
-        self._dirty: dict[object, Partition] = {}
-        self._in_flight: set[object] = set()
-        self._work: queue.SimpleQueue[_Sync | None] = queue.SimpleQueue()
-        self._done: deque[_Outcome] = deque()
-        self._threads: list[threading.Thread] = []
+    `wakeup` is called on another thread when a sync is done, all other callbacks on the caller's. With `max_threads` 0
+    only `run_pending` syncs.
+    """
+
+    clock: Clock
+    wakeup: Callable[[], None]
+    committed: Callable[[Partition], None]
+    failed: Callable[[Exception], None]
+    max_threads: int = field(default=MAX_THREADS, init=False)
+    _dirty: dict[object, Partition] = field(default_factory=dict, init=False)
+    _in_flight: set[object] = field(default_factory=set, init=False)
+    _work: queue.SimpleQueue[_Sync | None] = field(default_factory=queue.SimpleQueue, init=False)
+    _done: deque[_Outcome] = field(default_factory=deque, init=False)
+    _threads: list[threading.Thread] = field(default_factory=list, init=False)
 
     def note(self, partition: Partition) -> None:
         """This partition was appended to."""
@@ -90,7 +87,7 @@ class GroupCommit:
         log = partition.log
         try:
             if log.needs_full_flush:
-                log.flush(self._clock.wall_ms())
+                log.flush(self.clock.wall_ms())
                 self._settle(_Outcome(partition, log.log_end_offset, None))
                 return
             sync = _Sync(partition, log.log_end_offset, log.active_segment.log.begin_sync())
@@ -106,7 +103,7 @@ class GroupCommit:
     def _run(self) -> None:
         while (sync := self._work.get()) is not None:
             self._done.append(self._sync(sync))
-            self._wakeup()
+            self.wakeup()
 
     def run_pending(self) -> None:
         """Run the syncs that no thread has taken yet on the caller's thread."""
@@ -129,14 +126,14 @@ class GroupCommit:
             self._fail(partition, outcome.error)
             return
         if not partition.log.is_closed:
-            partition.log.note_flushed(outcome.offset, self._clock.wall_ms())
+            partition.log.note_flushed(outcome.offset, self.clock.wall_ms())
             partition.note_durable(outcome.offset)
-        self._committed(partition)
+        self.committed(partition)
 
     def _fail(self, partition: Partition, error: Exception) -> None:
         if not partition.is_deleted:
-            self._failed(partition.log.go_offline(error))
-        self._committed(partition)
+            self.failed(partition.log.go_offline(error))
+        self.committed(partition)
 
     def close(self) -> None:
         """End the threads; nobody is answered any more. What is not synced is the clean stop's to flush."""

@@ -14,6 +14,7 @@ the client is connected.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from enum import Enum
 from functools import partial
 from typing import Any
@@ -34,31 +35,19 @@ class Fate(Enum):
     ABANDONED = "its client was gone before it was sent"
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class _Call:
-    __slots__ = (
-        "api_key",
-        "attempt",
-        "deadline_ms",
-        "fields",
-        "is_once",
-        "is_sent",
-        "is_wanted",
-        "last_word_ms",
-        "on_answer",
-        "retry_ms",
-    )
-
-    def __init__(self, api_key: int, fields: Mapping[str, Any], on_answer: OnAnswer, deadline_ms: int) -> None:
-        self.api_key = api_key
-        self.fields = fields
-        self.on_answer = on_answer
-        self.deadline_ms = deadline_ms
-        self.attempt = 0
-        self.retry_ms: int | None = None  # None while it is on its way
-        self.is_once = False
-        self.is_sent = False
-        self.last_word_ms: int | None = None  # deadline for the response of a controller that no longer leads
-        self.is_wanted: Callable[[], bool] = lambda: True
+    api_key: int
+    fields: Mapping[str, Any]
+    on_answer: OnAnswer
+    deadline_ms: int
+    attempt: int = field(default=0, init=False)
+    retry_ms: int | None = field(default=None, init=False)  # None while it is on its way
+    is_once: bool = field(default=False, init=False)
+    is_sent: bool = field(default=False, init=False)
+    # deadline for the response of a controller that no longer leads
+    last_word_ms: int | None = field(default=None, init=False)
+    is_wanted: Callable[[], bool] = field(default=lambda: True, init=False)
 
     @property
     def ends_ms(self) -> int:
@@ -66,18 +55,16 @@ class _Call:
         return self.deadline_ms if self.last_word_ms is None else min(self.deadline_ms, self.last_word_ms)
 
 
+@dataclass(eq=False, repr=False)
 class ControllerLink:
     """A `ControllerChannel`. `leader` gives the node that leads the quorum, None when nobody is known to."""
 
-    def __init__(
-        self, channel: PeerChannel, clock: Clock, leader: Callable[[], int | None], request_timeout_ms: int
-    ) -> None:
-        self._channel = channel
-        self._clock = clock
-        self._leader = leader
-        self._request_timeout_ms = request_timeout_ms
-        self._calls: dict[_Call, None] = {}
-        self._asked: int | None = None
+    channel: PeerChannel
+    clock: Clock
+    leader: Callable[[], int | None]
+    request_timeout_ms: int
+    _calls: dict[_Call, None] = field(default_factory=dict, init=False)
+    _asked: int | None = field(default=None, init=False)
 
     def send(
         self, api_key: int, fields: Mapping[str, Any], on_answer: OnAnswer, *, timeout_ms: int | None = None
@@ -101,12 +88,12 @@ class ControllerLink:
         self._begin(call)
 
     def _call(self, api_key: int, fields: Mapping[str, Any], on_answer: OnAnswer, timeout_ms: int | None) -> _Call:
-        timeout = self._request_timeout_ms if timeout_ms is None else timeout_ms
-        return _Call(api_key, fields, on_answer, self._clock.now_ms() + timeout)
+        timeout = self.request_timeout_ms if timeout_ms is None else timeout_ms
+        return _Call(api_key, fields, on_answer, self.clock.now_ms() + timeout)
 
     def _begin(self, call: _Call) -> None:
         self._calls[call] = None
-        self._try(call, self._clock.now_ms())
+        self._try(call, self.clock.now_ms())
 
     @property
     def next_deadline_ms(self) -> int | None:
@@ -130,7 +117,7 @@ class ControllerLink:
     def note_leader(self, now_ms: int) -> None:
         """Send everything to the leader, when it is not the one that was asked. A request of `send_once` that was
         sent waits a little longer for the response of the old leader."""
-        leader = self._leader()
+        leader = self.leader()
         if leader is None or leader == self._asked:
             return
         self._asked = leader
@@ -144,7 +131,7 @@ class ControllerLink:
                 self._try(call, now_ms)
 
     def _try(self, call: _Call, now_ms: int) -> None:
-        leader = self._leader()
+        leader = self.leader()
         call.attempt += 1
         if leader is None:
             call.retry_ms = now_ms + RETRY_MS
@@ -160,9 +147,9 @@ class ControllerLink:
         timeout_ms = max(1, call.deadline_ms - now_ms)
         if call.is_once:
             may_send = partial(self._may_send, call, attempt)
-            self._channel.send(leader, call.api_key, call.fields, answered, timeout_ms=timeout_ms, may_send=may_send)
+            self.channel.send(leader, call.api_key, call.fields, answered, timeout_ms=timeout_ms, may_send=may_send)
         else:
-            self._channel.send(leader, call.api_key, call.fields, answered, timeout_ms=timeout_ms)
+            self.channel.send(leader, call.api_key, call.fields, answered, timeout_ms=timeout_ms)
 
     def _may_send(self, call: _Call, attempt: int) -> bool:
         """Called right before the request is written; from then on the controller may execute it."""
@@ -177,7 +164,7 @@ class ControllerLink:
             self._finish(call, Fate.UNKNOWN)
         elif answer is None or error_code == NotController.code:
             call.is_sent, call.last_word_ms = False, None
-            call.retry_ms = self._clock.now_ms() + RETRY_MS
+            call.retry_ms = self.clock.now_ms() + RETRY_MS
         else:
             self._finish(call, answer)
 

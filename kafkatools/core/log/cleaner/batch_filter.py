@@ -9,7 +9,7 @@ damage would be damage nobody sees.
 """
 
 from array import array
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass, field
 
 from kafkatools.core.errors import CorruptRecord
 from kafkatools.core.log.cleaner.cleaned_transactions import CleanedTransactions
@@ -56,30 +56,21 @@ def plain_records(header: BatchHeader, batch: memoryview, max_decompressed_bytes
     return decompress(codec, batch[HEADER_SIZE:], max_output_bytes=max_decompressed_bytes), 0
 
 
+@dataclass(eq=False, repr=False)
 class BatchFilter:
     """Decides over the batches of one round, in the order of the log."""
 
-    def __init__(
-        self,
-        offset_map: OffsetMap,
-        transactions: CleanedTransactions,
-        last_records: dict[int, LastRecord],
-        *,
-        now_ms: int,
-        delete_retention_ms: int,
-        upper_bound_offset: int,
-        max_decompressed_bytes: int = MAX_DECOMPRESSED_BYTES,
-    ) -> None:
-        self._map = offset_map
-        self._transactions = transactions
-        self._last_records = last_records
-        self._now_ms = now_ms
-        self._delete_retention_ms = delete_retention_ms
-        self._upper_bound_offset = upper_bound_offset
-        self._max_decompressed_bytes = max_decompressed_bytes
-        self._found = array("q", bytes(8 * kernel.FOUND_SIZE))
-        self.retains_legacy_tombstones = True
-        self.stats = FilterStats()
+    offset_map: OffsetMap
+    transactions: CleanedTransactions
+    last_records: dict[int, LastRecord]
+    _: KW_ONLY
+    now_ms: int
+    delete_retention_ms: int
+    upper_bound_offset: int
+    max_decompressed_bytes: int = MAX_DECOMPRESSED_BYTES
+    _found: array[int] = field(default_factory=lambda: array("q", bytes(8 * kernel.FOUND_SIZE)), init=False)
+    retains_legacy_tombstones: bool = field(default=True, init=False)
+    stats: FilterStats = field(default_factory=FilterStats, init=False)
 
     def apply(self, header: BatchHeader, batch: memoryview) -> Buffer | None:
         """The bytes that take the batch's place, None for none. Raises CorruptRecord."""
@@ -94,24 +85,24 @@ class BatchFilter:
         self.stats.records_read += header.record_count
         horizon = delete_horizon_ms(header)
         if header.is_control:
-            is_of_nothing = self._transactions.on_control_batch(header, batch)
-            if is_of_nothing and horizon is not None and horizon <= self._now_ms:
+            is_of_nothing = self.transactions.on_control_batch(header, batch)
+            if is_of_nothing and horizon is not None and horizon <= self.now_ms:
                 return self._emptied(header)
             return self._control_batch(header, batch, needs_horizon=is_of_nothing and horizon is None)
-        if self._transactions.on_batch(header):
+        if self.transactions.on_batch(header):
             return self._emptied(header)
         return self._data_batch(header, batch, horizon)
 
     def _emptied(self, header: BatchHeader) -> Buffer | None:
         """Nothing of the batch is left: only its header stays, and only where it still says something."""
-        last = self._last_records.get(header.producer_id)
+        last = self.last_records.get(header.producer_id)
         is_last_of_producer = False
         if header.producer_id != NO_PRODUCER_ID and last is not None:
             if last.last_data_offset >= 0:
                 is_last_of_producer = header.last_offset == last.last_data_offset
             else:
                 is_last_of_producer = header.is_control and header.producer_epoch == last.producer_epoch
-        if not is_last_of_producer and header.last_offset + 1 != self._upper_bound_offset:
+        if not is_last_of_producer and header.last_offset + 1 != self.upper_bound_offset:
             return None
         empty = bytearray(HEADER_SIZE)
         timestamps = NO_TIMESTAMP, header.max_timestamp
@@ -127,16 +118,16 @@ class BatchFilter:
         return self._rewritten(header, batch, bytearray(b"\1" * header.record_count), needs_horizon=True)
 
     def _data_batch(self, header: BatchHeader, batch: memoryview, horizon: int | None) -> Buffer | None:
-        records, position = plain_records(header, batch, self._max_decompressed_bytes)
+        records, position = plain_records(header, batch, self.max_decompressed_bytes)
         count = header.record_count
         keep = bytearray(max(count, 0))
         found = self._found
-        retains_tombstones = horizon is None or self._now_ms < horizon
+        retains_tombstones = horizon is None or self.now_ms < horizon
         found[kernel.RETAIN_TOMBSTONES] = retains_tombstones
         found[kernel.KEPT_RECORDS] = 0
         base_offset, base_timestamp = header.base_offset, header.base_timestamp
         sound = kernel.mark_retained(
-            records, position, base_offset, base_timestamp, self._map.table, self._map.state, keep, found
+            records, position, base_offset, base_timestamp, self.offset_map.table, self.offset_map.state, keep, found
         )
         if sound != count:
             raise CorruptRecord(f"Record {max(sound, 0)} of the batch at offset {base_offset} is damaged")
@@ -160,9 +151,9 @@ class BatchFilter:
         plain: tuple[Buffer, int] | None = None,
     ) -> Buffer:
         """The batch with the kept records only (MemoryRecords.buildRetainedRecordsInto)."""
-        records, position = plain_records(header, batch, self._max_decompressed_bytes) if plain is None else plain
+        records, position = plain_records(header, batch, self.max_decompressed_bytes) if plain is None else plain
         kept = keep.count(1)
-        horizon = self._now_ms + self._delete_retention_ms if needs_horizon else delete_horizon_ms(header)
+        horizon = self.now_ms + self.delete_retention_ms if needs_horizon else delete_horizon_ms(header)
         has_append_time = header.attributes & TIMESTAMP_TYPE_BIT
         is_marker = plain is None
         newest = header.max_timestamp if has_append_time or is_marker else self._found[kernel.NEWEST_TIMESTAMP]
@@ -189,7 +180,7 @@ class BatchFilter:
 
         entry = batch_at(batch, 0)
         assert isinstance(entry, LegacyBatch)
-        records = list(entry.columns(self._max_decompressed_bytes).records())
+        records = list(entry.columns(self.max_decompressed_bytes).records())
         kept = [record for record in records if self._keeps(record.offset, record.key, record.value)]
         self.stats.records_read += len(records)
         self.stats.records_kept += len(kept)
@@ -201,12 +192,12 @@ class BatchFilter:
         return write_message_set(kept, header.magic, codec, timestamp_type=records[0].timestamp_type)
 
     def _keeps(self, offset: int, key: bytes | None, value: bytes | None) -> bool:
-        if offset > self._map.latest_offset:
+        if offset > self.offset_map.latest_offset:
             return True
         if key is None:
             self.stats.keyless_records += 1
             return False
-        return offset >= self._map.get(key) and (value is not None or self.retains_legacy_tombstones)
+        return offset >= self.offset_map.get(key) and (value is not None or self.retains_legacy_tombstones)
 
 
 def _header_fields(header: BatchHeader) -> HeaderFields:

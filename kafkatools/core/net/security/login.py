@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 import threading
 from collections.abc import Callable, Mapping
+from dataclasses import KW_ONLY, dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 from kafkatools.core import config as tables
@@ -56,36 +57,28 @@ class StaticLogin:
         return self._make()
 
 
+@dataclass(eq=False, repr=False)
 class TokenLogin:
     """A token and its renewal."""
 
     mechanism = "OAUTHBEARER"
 
-    def __init__(
-        self,
-        fetch: TokenSource,
-        extensions: Mapping[str, str],
-        clock: Clock,
-        wakeup: Callable[[], None],
-        *,
-        window_factor: float = 0.8,
-        min_period_ms: int = 60_000,
-    ) -> None:
-        self._fetch = fetch
-        self._extensions = extensions
-        self._clock = clock
-        self._wakeup = wakeup
-        self._window_factor = window_factor
-        self._min_period_ms = min_period_ms
-        self._lock = threading.Lock()  # guards what follows
-        self._token: Token | None = None
-        self._renew_at_ms = 0
-        self._error: KafkaError | None = None
-        self._is_fetching = False
+    fetch: TokenSource
+    extensions: Mapping[str, str]
+    clock: Clock
+    wakeup: Callable[[], None]
+    _: KW_ONLY
+    window_factor: float = 0.8
+    min_period_ms: int = 60_000
+    _lock: threading.Lock = field(default_factory=threading.Lock, init=False)  # guards what follows
+    _token: Token | None = field(default=None, init=False)
+    _renew_at_ms: int = field(default=0, init=False)
+    _error: KafkaError | None = field(default=None, init=False)
+    _is_fetching: bool = field(default=False, init=False)
 
     def is_ready(self) -> bool:
         """Whether a token is here that is not about to end."""
-        now_ms = self._clock.wall_ms()
+        now_ms = self.clock.wall_ms()
         with self._lock:
             if self._token is not None and now_ms < self._renew_at_ms:
                 return True
@@ -93,7 +86,7 @@ class TokenLogin:
             if error is not None:
                 if self._token is None or self._token.expires_ms is None or now_ms >= self._token.expires_ms:
                     raise error
-                self._renew_at_ms = min(now_ms + self._min_period_ms, self._token.expires_ms)
+                self._renew_at_ms = min(now_ms + self.min_period_ms, self._token.expires_ms)
                 return True
             if not self._is_fetching:
                 self._is_fetching = True
@@ -104,7 +97,7 @@ class TokenLogin:
         token: Token | None = None
         error: KafkaError | None = None
         try:
-            token = self._fetch()
+            token = self.fetch()
         except KafkaError as problem:
             error = problem
         except Exception as problem:  # noqa: BLE001 - the end of the thread: whoever waits must hear of it
@@ -113,13 +106,13 @@ class TokenLogin:
             self._error, self._is_fetching = error, False
             if token is not None:
                 self._token, self._renew_at_ms = token, self._renewal_ms(token)
-        self._wakeup()
+        self.wakeup()
 
     def _renewal_ms(self, token: Token) -> int:
-        now_ms = self._clock.wall_ms()
+        now_ms = self.clock.wall_ms()
         if token.expires_ms is None:
-            return now_ms + self._min_period_ms
-        return now_ms + int((token.expires_ms - now_ms) * self._window_factor)
+            return now_ms + self.min_period_ms
+        return now_ms + int((token.expires_ms - now_ms) * self.window_factor)
 
     def start(self) -> Mechanism:
         """A new exchange with the token that is here."""
@@ -127,7 +120,7 @@ class TokenLogin:
             token = self._token
         if token is None:
             raise AuthenticationFailed("there is no token")
-        return OAuthBearer(token.value, self._extensions)
+        return OAuthBearer(token.value, self.extensions)
 
 
 def login_of(config: Config, clock: Clock, wakeup: Callable[[], None]) -> Login:

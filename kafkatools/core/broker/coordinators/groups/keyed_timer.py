@@ -4,6 +4,7 @@ with a KafkaError, as when too few replicas take its records, is tried again unt
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
+from dataclasses import dataclass, field
 
 from kafkatools.core.broker.server.timer import Timer, TimerTask
 from kafkatools.core.clock import Clock
@@ -12,23 +13,21 @@ from kafkatools.core.errors import KafkaError
 RETRY_MS = 500
 
 
+@dataclass(eq=False, repr=False)
 class KeyedTimer:
     """The coordinator's timers. `after` runs when one has run: answers that it gave are sent then. `note_failure` is
     told of work that failed."""
 
-    def __init__(
-        self, timer: Timer, clock: Clock, after: Callable[[], None], note_failure: Callable[[Exception], None]
-    ) -> None:
-        self._timer = timer
-        self._clock = clock
-        self._after = after
-        self._note_failure = note_failure
-        self._tasks: dict[Hashable, TimerTask] = {}
+    timer: Timer
+    clock: Clock
+    after: Callable[[], None]
+    note_failure: Callable[[Exception], None]
+    _tasks: dict[Hashable, TimerTask] = field(default_factory=dict, init=False)
 
     def schedule(self, key: Hashable, delay_ms: int, work: Callable[[], None]) -> None:
         """Do the work once, `delay_ms` from now, unless the key is scheduled again or cancelled before."""
         self.cancel(key)
-        now_ms = self._clock.now_ms()
+        now_ms = self.clock.now_ms()
 
         def run(_now_ms: int) -> None:
             if self._tasks.get(key) is task:
@@ -36,13 +35,13 @@ class KeyedTimer:
                 try:
                     work()
                 except KafkaError as error:
-                    self._note_failure(error)
+                    self.note_failure(error)
                     self.schedule(key, RETRY_MS, work)
-                self._after()
+                self.after()
 
         task = TimerTask(now_ms + max(delay_ms, 1), run)
         self._tasks[key] = task
-        self._timer.add(task, now_ms)
+        self.timer.add(task, now_ms)
 
     def cancel(self, key: Hashable) -> None:
         """Forget what the key was to do."""

@@ -12,7 +12,7 @@ from __future__ import annotations
 import uuid
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from kafkatools.core.broker.coordinators.host import Host
@@ -66,25 +66,22 @@ class _Question:
     until_ms: int
 
 
+@dataclass(eq=False, repr=False)
 class StatePersister:
     """What one node asks of share coordinators. `states` opens the node's own coordinator, `shards` the partitions that
     it keeps, when they are first needed."""
 
-    def __init__(
-        self,
-        host: Host,
-        topic: ShareStateTopic,
-        states: Callable[[], ShareCoordinator],
-        shards: Callable[[], Shards],
-    ) -> None:
-        self._host = host
-        self._states = states
-        self._shards = shards
-        self._topic = topic
-        self._durability = Durability(host)
-        self._lanes: dict[ShareKey, deque[_Question]] = {}
-        self._queued: dict[tuple[int, int], list[_Question]] = {}
-        self._in_flight: set[tuple[int, int]] = set()
+    host: Host
+    topic: ShareStateTopic
+    states: Callable[[], ShareCoordinator]
+    shards: Callable[[], Shards]
+    _durability: Durability = field(init=False)
+    _lanes: dict[ShareKey, deque[_Question]] = field(default_factory=dict, init=False)
+    _queued: dict[tuple[int, int], list[_Question]] = field(default_factory=dict, init=False)
+    _in_flight: set[tuple[int, int]] = field(default_factory=set, init=False)
+
+    def __post_init__(self) -> None:
+        self._durability = Durability(self.host)
 
     # -- questions -------------------------------------------------------------------------------------------------
     def initialize(self, key: ShareKey, state_epoch: int, start_offset: int, done: Done) -> None:
@@ -122,7 +119,7 @@ class StatePersister:
         here: Callable[[ShareCoordinator], tuple[ShareState | None, ProduceStatus | None]],
         done: Done,
     ) -> None:
-        host = self._host
+        host = self.host
         until_ms = host.clock.now_ms() + host.config.share_coordinator_write_timeout_ms
         question = _Question(api_key, key, fields, here, done, until_ms)
         lane = self._lanes.setdefault(key, deque())
@@ -133,7 +130,7 @@ class StatePersister:
     # -- answers ---------------------------------------------------------------------------------------------------
     def _go(self, question: _Question) -> None:
         leader = self._coordinator(question.key)
-        if leader == self._host.node_id:
+        if leader == self.host.node_id:
             self._ask_here(question)
         elif leader == NO_LEADER:
             self._note(question, CoordinatorNotAvailable(), None)
@@ -143,16 +140,16 @@ class StatePersister:
             self._send_queued(lane)
 
     def _coordinator(self, key: ShareKey) -> int:
-        if not self._host.is_clustered:
-            return self._host.node_id
+        if not self.host.is_clustered:
+            return self.host.node_id
         try:
-            return self._topic.leader_of(name_of(key))
+            return self.topic.leader_of(name_of(key))
         except CoordinatorNotAvailable:
             return NO_LEADER
 
     def _note(self, question: _Question, error: KafkaError | None, state: ShareState | None) -> None:
         """This is the answer, unless it is worth asking again."""
-        host = self._host
+        host = self.host
         now_ms = host.clock.now_ms()
         if isinstance(error, RETRIED) and host.is_clustered and now_ms < question.until_ms:
             host.timer.schedule(RETRY_MS, lambda _now_ms: self._go(question), now_ms)
@@ -167,7 +164,7 @@ class StatePersister:
 
     def _ask_here(self, question: _Question) -> None:
         try:
-            state, status = question.here(self._states())
+            state, status = question.here(self.states())
         except KafkaError as error:
             self._note(question, error, None)
             return
@@ -175,8 +172,8 @@ class StatePersister:
         def kept(code: int) -> None:
             self._note(question, error_for_code(code)() if code else None, None if code else state)
 
-        if self._host.is_clustered:
-            self._shards().when_committed(name_of(question.key), kept)
+        if self.host.is_clustered:
+            self.shards().when_committed(name_of(question.key), kept)
         else:
             self._durability.when_durable([status], kept)
 
@@ -189,7 +186,7 @@ class StatePersister:
         asked = [question for question in queued if question.key.group_id == group_id][:MOST_PARTITIONS]
         chosen = set(map(id, asked))
         self._queued[lane] = [question for question in queued if id(question) not in chosen]
-        channel = self._host.channel
+        channel = self.host.channel
         assert channel is not None
         self._in_flight.add(lane)
         broker, api_key = lane
@@ -198,7 +195,7 @@ class StatePersister:
             api_key,
             _fields(group_id, asked),
             lambda answer: self._take(lane, asked, answer),
-            timeout_ms=self._host.config.share_coordinator_write_timeout_ms,
+            timeout_ms=self.host.config.share_coordinator_write_timeout_ms,
         )
 
     def _take(self, lane: tuple[int, int], asked: Sequence[_Question], answer: Any | None) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kafkatools.core.broker.coordinators.host import Host
@@ -54,29 +55,23 @@ def open_transactions(
     return transactions
 
 
+@dataclass(eq=False, repr=False)
 class TransactionKeeper:
     """The part of the transaction coordinator that its shards call. `coordinator` and `shards` open theirs when they
     are first needed."""
 
     topic = TOPIC
 
-    def __init__(
-        self,
-        host: Host,
-        log: TransactionLog,
-        coordinator: Callable[[], TransactionCoordinator],
-        shards: Callable[[], Shards],
-    ) -> None:
-        self._host = host
-        self._log = log
-        self._coordinator = coordinator
-        self._shards = shards
+    host: Host
+    log: TransactionLog
+    coordinator: Callable[[], TransactionCoordinator]
+    shards: Callable[[], Shards]
 
     def load(self, partition: Partition) -> Iterator[None]:
         """Read a partition, a slice with each step. Transactions whose end was decided are completed when that is
         committed: a node that fails before may not have told the one after it."""
-        found = yield from collect(self._log.read(partition))
-        self._coordinator().take_over(found)
+        found = yield from collect(self.log.read(partition))
+        self.coordinator().take_over(found)
         decided = [transaction for transaction in found if transaction.state.is_prepared]
         if decided:
             self._complete_when_committed(decided)
@@ -87,16 +82,16 @@ class TransactionKeeper:
             if code == CoordinatorNotAvailable.code:
                 self._complete_when_committed(decided)
             elif not code:
-                self._coordinator().complete_decided(decided)
+                self.coordinator().complete_decided(decided)
 
         def begin(_now_ms: int) -> None:
-            self._shards().when_committed(decided[0].transactional_id, committed)
+            self.shards().when_committed(decided[0].transactional_id, committed)
 
-        self._host.schedule(1, begin)
+        self.host.schedule(1, begin)
 
     def unload(self, is_mine: Callable[[str], bool]) -> None:
         """Transactional ids go on elsewhere."""
-        self._coordinator().release(is_mine)
+        self.coordinator().release(is_mine)
 
     def tell(self) -> None:
         """Who waits, waits for an append."""

@@ -52,7 +52,7 @@ METADATA_REFRESH_INTERVAL_MS = 2**31 - 1
 JOINING_EPOCH = 0
 
 Downgrade = Callable[[ConsumerGroup, Collection[str]], bool]
-"""Makes a classic group of a consumer group that these members leave, where that is due; whether it did."""
+"""Turns a consumer group into a classic one when only classic members stay after these leave; whether that was done."""
 
 
 @dataclass(slots=True)
