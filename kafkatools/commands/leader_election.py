@@ -23,15 +23,7 @@ from kafkatools.options import (
     note_deprecated,
     rules,
 )
-from kafkatools.tools.json_files import (
-    json_entries,
-    json_field,
-    json_in_file,
-    json_int,
-    json_object,
-    json_string,
-    read_json,
-)
+from kafkatools.tools import json_files
 
 if TYPE_CHECKING:
     from kafkatools.console import Console
@@ -105,10 +97,10 @@ def _partitions(args: Args) -> list[TopicPartition] | None:
 
 def _from_file(path: str) -> list[TopicPartition]:
     """The file: {"partitions": [{"topic": "orders", "partition": 0}]}."""
-    data = json_in_file(path, json_object, read_json(path, f"{_PREFIX} is empty"))
+    data = json_files.json_in_file(path, json_files.json_object, json_files.read_json(path, f"{_PREFIX} is empty"))
     if "partitions" not in data:
         raise CommandError(f'{_PREFIX} is missing "partitions" field', hint=path)
-    found = json_entries(path, "partitions", data["partitions"], _partition)
+    found = json_files.json_entries(path, "partitions", data["partitions"], _partition)
     twice = [key for key, count in collections.Counter(found).items() if count > 1]
     if twice:
         raise CommandError(f"{_PREFIX} contains duplicate partitions: [{_names(twice)}]", hint=path)
@@ -116,7 +108,8 @@ def _from_file(path: str) -> list[TopicPartition]:
 
 
 def _partition(item: JsonValue) -> TopicPartition:
-    return json_field(item, "topic", json_string), json_field(item, "partition", json_int)
+    topic = json_files.json_field(item, "topic", json_files.json_string)
+    return topic, json_files.json_field(item, "partition", json_files.json_int)
 
 
 def _names(partitions: Sequence[TopicPartition]) -> str:

@@ -24,22 +24,8 @@ from kafkatools.core.java.hashes import string_hash
 from kafkatools.core.java.text import java_double
 from kafkatools.exit_status import ExitStatus
 from kafkatools.options import Args
-from kafkatools.tools.configs.entities import (
-    BROKER_LOGGERS,
-    BROKERS,
-    CLIENT_METRICS,
-    CLIENTS,
-    GROUPS,
-    IPS,
-    TOPICS,
-    USERS,
-    Entities,
-    entity_words,
-    own_source,
-    quota_filter,
-    resource_type,
-    singular,
-)
+from kafkatools.tools.configs import entities as kinds
+from kafkatools.tools.configs.entities import Entities, entity_words, own_source, quota_filter, resource_type, singular
 
 if TYPE_CHECKING:
     from kafkatools.console import Console
@@ -48,9 +34,9 @@ if TYPE_CHECKING:
 
 def describe(console: Console, args: Args, admin: AdminClient, entities: Entities) -> ExitStatus:
     """Prints the settings of the entities."""
-    if entities.kind in (USERS, CLIENTS, IPS):
+    if entities.kind in (kinds.USERS, kinds.CLIENTS, kinds.IPS):
         _describe_quotas(console, args, admin, entities)
-        if CLIENTS not in entities.types and IPS not in entities.types and "" not in entities.names:
+        if kinds.CLIENTS not in entities.types and kinds.IPS not in entities.types and "" not in entities.names:
             return _describe_scram(console, args, admin, entities.names)
         return ExitStatus.OK
     return _describe_resources(console, args, admin, entities)
@@ -61,9 +47,9 @@ def _describe_resources(console: Console, args: Args, admin: AdminClient, entiti
     if name is None:
         names = _LISTED[kind](admin)
     else:
-        if kind == TOPICS:
+        if kind == kinds.TOPICS:
             check_topic_name(name)
-        if not args.all and not (kind == BROKERS and name == "") and not _exists(admin, kind, name):
+        if not args.all and not (kind == kinds.BROKERS and name == "") and not _exists(admin, kind, name):
             console.error(f"The {singular(kind)} '{name}' doesn't exist and doesn't have dynamic config.")
             return ExitStatus.FAILED
         names = [name]
@@ -106,11 +92,11 @@ def _groups(admin: AdminClient) -> list[str]:
 
 
 _LISTED: Mapping[str, Callable[[AdminClient], list[str]]] = {
-    TOPICS: _topics,
-    BROKERS: _brokers,
-    BROKER_LOGGERS: _brokers,
-    CLIENT_METRICS: _client_metrics,
-    GROUPS: _groups,
+    kinds.TOPICS: _topics,
+    kinds.BROKERS: _brokers,
+    kinds.BROKER_LOGGERS: _brokers,
+    kinds.CLIENT_METRICS: _client_metrics,
+    kinds.GROUPS: _groups,
 }
 
 
@@ -135,7 +121,7 @@ def _show_resource(console: Console, args: Args, kind: str, name: str, entries: 
         ]
         console.print_json({"entity": {singular(kind): name or None}, "configs": rows})
         return
-    if kind == BROKERS and not name:
+    if kind == kinds.BROKERS and not name:
         console.print(f"Default configs for {kind} in the cluster are:")
     else:
         console.print(f"{'All' if args.all else 'Dynamic'} configs for {singular(kind)} {name} are:")

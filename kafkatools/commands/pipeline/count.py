@@ -4,14 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kafkatools.commands.pipeline.job_source import (
-    SOURCE_OPTIONS,
-    GivenSource,
-    damage_reports,
-    given_source,
-    print_rows,
-    tell_damages,
-)
+from kafkatools.commands.pipeline import job_source
 from kafkatools.commands.pipeline.spark import failures, session, spark_progress
 from kafkatools.exit_status import ExitStatus
 from kafkatools.options import Args, Command, Option
@@ -30,8 +23,8 @@ _SUMS = ("records", "controlRecords", "abortedRecords", "openRecords", "batches"
 
 def run(console: Console, args: Args) -> ExitStatus:
     """A row a partition, and the sums on stderr."""
-    with damage_reports() as reports:
-        source = given_source(console, args, args.operand, reports)
+    with job_source.damage_reports() as reports:
+        source = job_source.given_source(console, args, args.operand, reports)
         columns: Sequence[str]
         rows: Sequence[Sequence[object]]
         if args.exact or source.is_log:
@@ -40,13 +33,13 @@ def run(console: Console, args: Args) -> ExitStatus:
                 columns, rows = table.columns, table.collect()
         else:
             columns, rows = _by_offsets(source)
-        print_rows(console, "count", columns, rows)
+        job_source.print_rows(console, "count", columns, rows)
         if not console.is_json:
             console.note(_sums(columns, rows))
-        return tell_damages(console, reports)
+        return job_source.tell_damages(console, reports)
 
 
-def _by_offsets(source: GivenSource) -> tuple[Sequence[str], Sequence[Sequence[object]]]:
+def _by_offsets(source: job_source.GivenSource) -> tuple[Sequence[str], Sequence[Sequence[object]]]:
     """Without Spark."""
     from kafkatools.pipeline.jobs.count import OFFSET_COLUMNS, count_offsets
     from kafkatools.pipeline.jobs.offsets import offsets_of_topics
@@ -56,7 +49,7 @@ def _by_offsets(source: GivenSource) -> tuple[Sequence[str], Sequence[Sequence[o
         return OFFSET_COLUMNS, count_offsets(offsets_of_topics(source.uri, source.options, source.cluster))
 
 
-def _table(spark: SparkSession, source: GivenSource, *, is_exact: bool, with_keys: bool) -> DataFrame:
+def _table(spark: SparkSession, source: job_source.GivenSource, *, is_exact: bool, with_keys: bool) -> DataFrame:
     from kafkatools.pipeline.jobs.count import count_exact
 
     headers = _from_headers(spark, source) if source.is_log else None
@@ -66,7 +59,7 @@ def _table(spark: SparkSession, source: GivenSource, *, is_exact: bool, with_key
     return count_exact(source.table(spark, columns), headers, with_keys=with_keys)
 
 
-def _from_headers(spark: SparkSession, source: GivenSource) -> DataFrame:
+def _from_headers(spark: SparkSession, source: job_source.GivenSource) -> DataFrame:
     """The counts of a log; its transactions are looked for only where there are some."""
     from kafkatools.pipeline.jobs.count import count_batches
 
@@ -98,7 +91,7 @@ COMMAND = Command(
             "of a topic are read, of files the keys. `basis` says what the number of records is from.",
         ),
         Option("--no-keys", "With --exact: nothing about keys; files are then counted by their headers alone."),
-        *SOURCE_OPTIONS,
+        *job_source.SOURCE_OPTIONS,
     ),
     run=run,
     operand="SOURCE",

@@ -4,16 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kafkatools.commands.pipeline.job_source import (
-    SOURCE_OPTIONS,
-    GivenSource,
-    damage_reports,
-    ensure_one_of,
-    given_source,
-    print_rows,
-    print_table,
-    tell_damages,
-)
+from kafkatools.commands.pipeline import job_source
 from kafkatools.commands.pipeline.spark import other_cluster, session, spark_progress, usage
 from kafkatools.exit_status import ExitStatus, UsageError
 from kafkatools.options import Args, Command, Option, java_int, property_pairs
@@ -28,10 +19,10 @@ def run(console: Console, args: Args) -> ExitStatus:
     """The differences, then how many."""
     if len(args.operands) != 2:
         raise UsageError("What is to be compared? Two sources: topic:NAME or log:PATH")
-    ensure_one_of("by", args.by, ("key", "offset", "multiset"))
+    job_source.ensure_one_of("by", args.by, ("key", "offset", "multiset"))
     compared = tuple(name.strip() for name in args.compare.split(","))
     for name in compared:
-        ensure_one_of("compare", name, _COMPARED)
+        job_source.ensure_one_of("compare", name, _COMPARED)
     return _compare(console, args, compared)
 
 
@@ -40,16 +31,19 @@ def _compare(console: Console, args: Args, compared: tuple[str, ...]) -> ExitSta
 
     needed = dict.fromkeys((*compared, "value", "key", "topic", "partition", "offset", "timestamp"))
     more = {"includeHeaders": "true"} if "headers" in needed else {}
-    with damage_reports() as reports:
-        sources = given_source(console, args, args.operands[0], f"{reports}/left"), _right(console, args, reports)
+    with job_source.damage_reports() as reports:
+        sources = (
+            job_source.given_source(console, args, args.operands[0], f"{reports}/left"),
+            _right(console, args, reports),
+        )
         with session(console, args) as spark, spark_progress(console, spark, "Comparing"):
             left, right = (source.table(spark, list(needed), **more) for source in sources)
             found = diff(left, right, by=args.by, compared=compared).persist()
-            shown = print_table(console, "difference", found, args.limit)
+            shown = job_source.print_table(console, "difference", found, args.limit)
             counts = summary(found)
-        status = max(tell_damages(console, each.reports) for each in sources)
+        status = max(job_source.tell_damages(console, each.reports) for each in sources)
     if console.is_json:
-        print_rows(console, "summary", ("onlyLeft", "onlyRight", "changed"), [tuple(counts.values())])
+        job_source.print_rows(console, "summary", ("onlyLeft", "onlyRight", "changed"), [tuple(counts.values())])
     else:
         if shown > args.limit:
             console.note(f"Only the first {args.limit} differences are shown (--limit)")
@@ -57,11 +51,11 @@ def _compare(console: Console, args: Args, compared: tuple[str, ...]) -> ExitSta
     return ExitStatus.FINDINGS if any(counts.values()) else status
 
 
-def _right(console: Console, args: Args, reports: str) -> GivenSource:
+def _right(console: Console, args: Args, reports: str) -> job_source.GivenSource:
     """The second source; its topic may lie in another cluster."""
     text = args.operands[1]
     if not args.given("right-bootstrap-server"):
-        return given_source(console, args, text, f"{reports}/right")
+        return job_source.given_source(console, args, text, f"{reports}/right")
     from kafkatools.pipeline.uris import parse_source
 
     with usage():
@@ -70,7 +64,7 @@ def _right(console: Console, args: Args, reports: str) -> GivenSource:
         raise UsageError(f"--right-bootstrap-server is for a topic, not {text}")
     topics = [name for name in uri.target.split(",") if name]
     cluster = other_cluster(console, args.right_bootstrap_server, args.right_command_config, *topics)
-    return GivenSource(uri, property_pairs(args.from_option, "from-option"), cluster, f"{reports}/right")
+    return job_source.GivenSource(uri, property_pairs(args.from_option, "from-option"), cluster, f"{reports}/right")
 
 
 COMMAND = Command(
@@ -96,7 +90,7 @@ COMMAND = Command(
             "--right-bootstrap-server", "The cluster of the second topic when it is another.", value="HOST:PORT,..."
         ),
         Option("--right-command-config", "Settings for that cluster.", value="FILE"),
-        *SOURCE_OPTIONS,
+        *job_source.SOURCE_OPTIONS,
     ),
     run=run,
     operand="LEFT RIGHT",

@@ -4,14 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kafkatools.commands.pipeline.job_source import (
-    SOURCE_OPTIONS,
-    damage_reports,
-    given_source,
-    print_rows,
-    reports_of,
-    tell_damages,
-)
+from kafkatools.commands.pipeline import job_source
 from kafkatools.commands.pipeline.show import counted
 from kafkatools.commands.pipeline.spark import session, spark_progress, usage
 from kafkatools.exit_status import ExitStatus, UsageError
@@ -26,17 +19,17 @@ def run(console: Console, args: Args) -> ExitStatus:
     """Rounds until everything that is there now is exported."""
     from kafkatools.pipeline.jobs.export import run_export
 
-    with damage_reports() as reports:
+    with job_source.damage_reports() as reports:
         export = _export(console, args, reports)
         with session(console, args) as spark, spark_progress(console, spark, "Exporting"):
             done = run_export(spark, export)
-        status = tell_damages(console, reports)
+        status = job_source.tell_damages(console, reports)
     for (topic, partition), (first, start) in done.lost.items():
         console.error(f"{topic}-{partition}: offsets {first} to {start - 1} were deleted before they could be exported")
     if console.is_json:
         ends = [(*partition, end) for partition, end in sorted(done.ends.items())]
-        print_rows(console, "exported", ("topic", "partition", "endOffset"), ends)
-        print_rows(console, "export", ("sink", "rows", "files", "rounds"), [_total(export, done)])
+        job_source.print_rows(console, "exported", ("topic", "partition", "endOffset"), ends)
+        job_source.print_rows(console, "export", ("sink", "rows", "files", "rounds"), [_total(export, done)])
     else:
         sink, rows, files, rounds = _total(export, done)
         console.note(
@@ -65,11 +58,11 @@ def _export(console: Console, args: Args, reports: str) -> Export:
         raise UsageError(f"--partition-by takes date, topic, both with a comma between, or none, not {unknown[0]}")
     if args.given("round") and args.round < 1:
         raise UsageError("--round takes a number of offsets above 0")
-    source = given_source(console, args, args.operand)
+    source = job_source.given_source(console, args, args.operand)
     options = {
         **source.options,
         **({} if args.no_headers else {"includeHeaders": "true"}),
-        "reportPath": reports_of(reports, "records"),
+        "reportPath": job_source.reports_of(reports, "records"),
     }
     return Export(
         source.uri,
@@ -105,7 +98,7 @@ COMMAND = Command(
         Option("--no-headers", "Leave headers out."),
         Option("--round", "How many offsets to write before they count as done.", value="N", type=java_long),
         Option("--to-option", "An option of the files, as Spark knows it.", value="KEY=VALUE", repeatable=True),
-        *SOURCE_OPTIONS,
+        *job_source.SOURCE_OPTIONS,
     ),
     run=run,
     operand="SOURCE",

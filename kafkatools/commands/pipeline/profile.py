@@ -5,15 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from kafkatools.commands.pipeline.job_source import (
-    SOURCE_OPTIONS,
-    GivenSource,
-    count_damages,
-    damage_reports,
-    given_source,
-    print_rows,
-    tell_damages,
-)
+from kafkatools.commands.pipeline import job_source
 from kafkatools.commands.pipeline.spark import session, spark_progress
 from kafkatools.exit_status import CommandError, ExitStatus
 from kafkatools.options import Args, Command, Option, java_int
@@ -35,11 +27,11 @@ def run(console: Console, args: Args) -> ExitStatus:
     from kafkatools.core import atomic_file
 
     _ensure_writable(args.out)
-    with damage_reports() as reports:
-        source = given_source(console, args, args.operand, reports)
+    with job_source.damage_reports() as reports:
+        source = job_source.given_source(console, args, args.operand, reports)
         with session(console, args) as spark, spark_progress(console, spark, "Reading"):
             profile = _profile(console, args, spark, source)
-        status = tell_damages(console, reports)
+        status = job_source.tell_damages(console, reports)
     from kafkatools.pipeline.charts.page import profile_page
 
     atomic_file.replace(args.out, profile_page(profile).encode())
@@ -55,7 +47,7 @@ def _ensure_writable(path: str) -> None:
         raise CommandError(f"{path} cannot be written")
 
 
-def _profile(console: Console, args: Args, spark: SparkSession, source: GivenSource) -> Profile:
+def _profile(console: Console, args: Args, spark: SparkSession, source: job_source.GivenSource) -> Profile:
     from dataclasses import replace
 
     from kafkatools.pipeline.jobs.profile import batches_of_records, key_figures, profile_of
@@ -67,10 +59,10 @@ def _profile(console: Console, args: Args, spark: SparkSession, source: GivenSou
     keys = None if args.no_keys else key_figures(source.table(spark, ("key", "value", "topic")), args.top)
     lags = None if source.is_log else _lags(console, source)
     made = profile_of(str(source.uri), console.clock.wall_ms(), batches, keys=keys, lags=lags)
-    return replace(made, damages=count_damages(source.reports))
+    return replace(made, damages=job_source.count_damages(source.reports))
 
 
-def _lags(console: Console, source: GivenSource) -> list[GroupLag]:
+def _lags(console: Console, source: job_source.GivenSource) -> list[GroupLag]:
     from kafkatools.core.admin.client import AdminClient
     from kafkatools.pipeline.jobs.offsets import offsets_of_topics
     from kafkatools.pipeline.jobs.profile import group_lags
@@ -96,10 +88,10 @@ def _print_figures(console: Console, profile: Profile) -> None:
     for kind, rows in kinds.items():
         for row in rows:
             values = asdict(row)  # type: ignore[call-overload]
-            print_rows(console, kind, list(values), [tuple(values.values())])
+            job_source.print_rows(console, kind, list(values), [tuple(values.values())])
     if profile.keys is not None:
         for key in profile.keys.top:
-            print_rows(
+            job_source.print_rows(
                 console,
                 "key",
                 ("topic", "key", "records", "bytes"),
@@ -114,7 +106,7 @@ COMMAND = Command(
         Option("--out", "The HTML file to write.", value="FILE", required=True),
         Option("--top", "How many keys to show.", value="N", type=java_int, default=20),
         Option("--no-keys", "Do not read keys: a log is then profiled from its headers alone."),
-        *SOURCE_OPTIONS,
+        *job_source.SOURCE_OPTIONS,
     ),
     run=run,
     operand="SOURCE",

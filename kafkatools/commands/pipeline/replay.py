@@ -4,14 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kafkatools.commands.pipeline.job_source import (
-    SOURCE_OPTIONS,
-    GivenSource,
-    damage_reports,
-    given_source,
-    print_rows,
-    tell_damages,
-)
+from kafkatools.commands.pipeline import job_source
 from kafkatools.commands.pipeline.spark import cluster_of, other_cluster, session, spark_progress, usage
 from kafkatools.exit_status import CommandError, ExitStatus, UsageError
 from kafkatools.options import Args, Command, Option, java_int
@@ -32,13 +25,15 @@ def run(console: Console, args: Args) -> ExitStatus:
     """What goes where, then, unless it is a dry run, the sending."""
     rate = _rate(args)
     target = _target(args)
-    with damage_reports() as reports:
-        source = given_source(console, args, args.operand, reports)
+    with job_source.damage_reports() as reports:
+        source = job_source.given_source(console, args, args.operand, reports)
         _replay(console, args, source, target, rate)
-        return tell_damages(console, reports)
+        return job_source.tell_damages(console, reports)
 
 
-def _replay(console: Console, args: Args, source: GivenSource, target: str | None, rate: float | None) -> None:
+def _replay(
+    console: Console, args: Args, source: job_source.GivenSource, target: str | None, rate: float | None
+) -> None:
     from kafkatools.pipeline.jobs.replay import LOOP, SEND, decisions, planned
 
     with session(console, args) as spark:
@@ -47,7 +42,7 @@ def _replay(console: Console, args: Args, source: GivenSource, target: str | Non
         with spark_progress(console, spark, "Reading"):
             fates = planned(table, plan).persist()
             rows = decisions(fates).collect()
-        print_rows(console, "replay", ("topic", "target", "decision", "records"), rows)
+        job_source.print_rows(console, "replay", ("topic", "target", "decision", "records"), rows)
         if any(row.decision == LOOP for row in rows):
             raise CommandError(
                 "Records would go back to a topic that is read: nothing was sent (--allow-loop sends them)"
@@ -89,7 +84,7 @@ def _target(args: Args) -> str | None:
     return uri.target
 
 
-def _topics(source: GivenSource, table: DataFrame, where: str | None) -> Sequence[str]:
+def _topics(source: job_source.GivenSource, table: DataFrame, where: str | None) -> Sequence[str]:
     """The topics that are read: none of them when they are files, a copy does not grow by what is sent."""
     if source.is_log:
         return []
@@ -111,7 +106,7 @@ def _plan(args: Args, target: str | None, topics: Sequence[str]) -> ReplayPlan:
     )
 
 
-def _cluster(console: Console, args: Args, source: GivenSource, topics: Sequence[str]) -> Cluster:
+def _cluster(console: Console, args: Args, source: job_source.GivenSource, topics: Sequence[str]) -> Cluster:
     """Where the records go; the topics must be there."""
     if args.given("to-bootstrap-server"):
         return other_cluster(console, args.to_bootstrap_server, args.to_command_config, *topics)
@@ -154,7 +149,7 @@ COMMAND = Command(
         Option("--dry-run", "Only say what would be sent where."),
         Option("--to-bootstrap-server", "The cluster to write to when it is another.", value="HOST:PORT,..."),
         Option("--to-command-config", "Settings for that cluster.", value="FILE"),
-        *SOURCE_OPTIONS,
+        *job_source.SOURCE_OPTIONS,
     ),
     run=run,
     operand="SOURCE",

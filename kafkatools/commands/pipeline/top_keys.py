@@ -4,15 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kafkatools.commands.pipeline.job_source import (
-    SOURCE_OPTIONS,
-    damage_reports,
-    ensure_one_of,
-    given_source,
-    print_rows,
-    print_table,
-    tell_damages,
-)
+from kafkatools.commands.pipeline import job_source
 from kafkatools.commands.pipeline.spark import session, spark_progress
 from kafkatools.exit_status import ExitStatus
 from kafkatools.options import Args, Command, Option, java_int
@@ -25,27 +17,27 @@ if TYPE_CHECKING:
 
 def run(console: Console, args: Args) -> ExitStatus:
     """Keys, then the measures."""
-    ensure_one_of("by", args.by, ("records", "bytes"))
-    with damage_reports() as reports:
-        source = given_source(console, args, args.operand, reports)
+    job_source.ensure_one_of("by", args.by, ("records", "bytes"))
+    with job_source.damage_reports() as reports:
+        source = job_source.given_source(console, args, args.operand, reports)
         with session(console, args) as spark, spark_progress(console, spark, "Reading"):
             _show(console, args, source.table(spark, ("key", "value", "topic", "partition")))
-        return tell_damages(console, reports)
+        return job_source.tell_damages(console, reports)
 
 
 def _show(console: Console, args: Args, records: DataFrame) -> None:
     from kafkatools.pipeline.jobs.top_keys import by_key, key_skew, partition_skew, top_keys
 
     keys = by_key(records).persist()
-    print_table(console, "key", top_keys(keys, args.top, by=args.by))
+    job_source.print_table(console, "key", top_keys(keys, args.top, by=args.by))
     skew, without = key_skew(keys)
     columns = ("distinctKeys", "records", "withoutKey", "largestShare", "median", "p99", "p99ToMedian", "gini")
     row = (skew.members, skew.total + without, without, skew.largest_share, skew.median, skew.p99,
            skew.p99_to_median, skew.gini)  # fmt: skip
     _blank(console)
-    print_rows(console, "key_skew", columns, [row])
+    job_source.print_rows(console, "key_skew", columns, [row])
     _blank(console)
-    print_table(console, "partition_skew", partition_skew(_by_partition(records)))
+    job_source.print_table(console, "partition_skew", partition_skew(_by_partition(records)))
 
 
 def _blank(console: Console) -> None:
@@ -68,7 +60,7 @@ COMMAND = Command(
         Option(
             "--by", "What to order keys by.", value="records|bytes", choices=("records", "bytes"), default="records"
         ),
-        *SOURCE_OPTIONS,
+        *job_source.SOURCE_OPTIONS,
     ),
     run=run,
     operand="SOURCE",

@@ -5,15 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kafkatools.core.broker.apis.contexts import GroupContext
-from kafkatools.core.broker.coordinators.groups.requests import (
-    Answer,
-    Fields,
-    JoinRequest,
-    MemberIdentity,
-    SyncRequest,
-    join_error,
-    sync_error,
-)
+from kafkatools.core.broker.coordinators.groups import requests
+from kafkatools.core.broker.coordinators.groups.requests import Fields
 from kafkatools.core.broker.coordinators.groups.service import answered, client_of, told
 from kafkatools.core.broker.metadata.controller.acls import GROUP, READ
 from kafkatools.core.broker.server.requests import Request, Response
@@ -43,7 +36,7 @@ def handle_join_group(node: GroupContext, request: Request) -> Response:
     version = request.version
     instance_id = entity.group_instance_id if version >= FIRST_JOIN_GROUP_VERSION_OF_INSTANCE_ID else None
     session_timeout_ms = entity.session_timeout
-    wanted = JoinRequest(
+    wanted = requests.JoinRequest(
         group_id=entity.group_id,
         member_id=entity.member_id,
         instance_id=instance_id,
@@ -59,9 +52,9 @@ def handle_join_group(node: GroupContext, request: Request) -> Response:
     )
 
     if not node.authorize(request, READ, GROUP, wanted.group_id):
-        return request.respond(join_error("", GroupAuthorizationFailed.code))
+        return request.respond(requests.join_error("", GroupAuthorizationFailed.code))
 
-    def ask(answer: Answer) -> None:
+    def ask(answer: requests.Answer) -> None:
         def answer_this_version(fields: Fields) -> None:
             if version < FIRST_VERSION_OF_NULL_PROTOCOL and fields["protocol_name"] is None:
                 fields = {**fields, "protocol_name": ""}
@@ -69,7 +62,9 @@ def handle_join_group(node: GroupContext, request: Request) -> Response:
 
         node.groups.join(wanted, answer_this_version)
 
-    return answered(node.coordination, request, wanted.group_id, ask, lambda code: join_error(wanted.member_id, code))
+    return answered(
+        node.coordination, request, wanted.group_id, ask, lambda code: requests.join_error(wanted.member_id, code)
+    )
 
 
 def handle_sync_group(node: GroupContext, request: Request) -> Response:
@@ -81,8 +76,8 @@ def handle_sync_group(node: GroupContext, request: Request) -> Response:
     protocol_type = entity.protocol_type if names_protocol else None
     protocol_name = entity.protocol_name if names_protocol else None
     if names_protocol and (protocol_type is None or protocol_name is None):
-        return request.respond(sync_error(InconsistentGroupProtocol.code))
-    wanted = SyncRequest(
+        return request.respond(requests.sync_error(InconsistentGroupProtocol.code))
+    wanted = requests.SyncRequest(
         entity.group_id,
         entity.generation_id,
         entity.member_id,
@@ -92,9 +87,13 @@ def handle_sync_group(node: GroupContext, request: Request) -> Response:
         [(each.member_id, bytes(each.assignment)) for each in entity.assignments],
     )
     if not node.authorize(request, READ, GROUP, wanted.group_id):
-        return request.respond(sync_error(GroupAuthorizationFailed.code))
+        return request.respond(requests.sync_error(GroupAuthorizationFailed.code))
     return answered(
-        node.coordination, request, wanted.group_id, lambda answer: node.groups.sync(wanted, answer), sync_error
+        node.coordination,
+        request,
+        wanted.group_id,
+        lambda answer: node.groups.sync(wanted, answer),
+        requests.sync_error,
     )
 
 
@@ -112,9 +111,9 @@ def handle_leave_group(node: GroupContext, request: Request) -> Response:
     """LeaveGroup: one member, from version 3 on several, static ones by their instance id."""
     entity = request.decode()
     if request.version >= FIRST_VERSION_OF_BATCHES:
-        members = [MemberIdentity(each.member_id, each.group_instance_id) for each in entity.members]
+        members = [requests.MemberIdentity(each.member_id, each.group_instance_id) for each in entity.members]
     else:
-        members = [MemberIdentity(entity.member_id)]
+        members = [requests.MemberIdentity(entity.member_id)]
     if node.authorize(request, READ, GROUP, entity.group_id):
         code, codes = node.groups.leave(entity.group_id, members)
     else:

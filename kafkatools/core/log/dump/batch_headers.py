@@ -14,20 +14,9 @@ from typing import ClassVar
 from kafkatools.core.errors import CorruptRecord
 from kafkatools.core.log.dump.damage import Damage
 from kafkatools.core.log.dump.segment_file import SegmentFile
+from kafkatools.core.records import layout
 from kafkatools.core.records.crc import crc32c
 from kafkatools.core.records.header import BatchHeader, file_batch_size
-from kafkatools.core.records.layout import (
-    ATTRIBUTES_OFFSET,
-    CRC_OFFSET,
-    HEADER_SIZE,
-    HEADER_SIZE_UP_TO_MAGIC,
-    LEGACY_CRC_START,
-    LOG_OVERHEAD,
-    MAGIC_OFFSET,
-    SMALLEST_OVERHEAD,
-    TIMESTAMP_TYPE_BIT,
-    V2_HEADER,
-)
 
 HEADER_UP_TO_CRC_END = 21
 LEGACY_HEADER_V0 = 18
@@ -47,8 +36,8 @@ class V2Header(BatchHeader):
     It may be damaged: the batch may claim to be shorter than its header, and its last offset overflows as in Java.
     """
 
-    crc_position: ClassVar[int] = CRC_OFFSET
-    least_bytes: ClassVar[int] = HEADER_SIZE
+    crc_position: ClassVar[int] = layout.CRC_OFFSET
+    least_bytes: ClassVar[int] = layout.HEADER_SIZE
     view: memoryview
     position: int
     is_valid: bool
@@ -56,11 +45,11 @@ class V2Header(BatchHeader):
     @classmethod
     def read(cls, view: memoryview, position: int, size_bytes: int, crc: int | None = None) -> V2Header:
         """The header at the start of a view that holds a whole one; `crc`: the computed checksum, when it is known."""
-        header = cls._make(V2_HEADER.unpack_from(view))
+        header = cls._make(layout.V2_HEADER.unpack_from(view))
         header.view = view[:size_bytes]
         header.position = position
-        computed = crc32c(view[ATTRIBUTES_OFFSET:size_bytes]) if crc is None else crc
-        header.is_valid = size_bytes >= HEADER_SIZE and computed == header.crc
+        computed = crc32c(view[layout.ATTRIBUTES_OFFSET : size_bytes]) if crc is None else crc
+        header.is_valid = size_bytes >= layout.HEADER_SIZE and computed == header.crc
         return header
 
     @property
@@ -69,14 +58,14 @@ class V2Header(BatchHeader):
 
     @property
     def timestamp_type(self) -> str:
-        return "LogAppendTime" if self.attributes & TIMESTAMP_TYPE_BIT else "CreateTime"
+        return "LogAppendTime" if self.attributes & layout.TIMESTAMP_TYPE_BIT else "CreateTime"
 
 
 class LegacyHeader:
     """A message of magic 0 or 1 (or, compressed, the wrapper of several) at `position` of its file."""
 
     __slots__ = ("attributes", "crc", "is_valid", "magic", "max_timestamp", "offset", "position", "size_bytes", "view")
-    crc_position: ClassVar[int] = LOG_OVERHEAD
+    crc_position: ClassVar[int] = layout.LOG_OVERHEAD
     least_bytes: ClassVar[int] = LEGACY_HEADER_V0
     offset: int
     crc: int
@@ -91,8 +80,8 @@ class LegacyHeader:
         header = bytes(view[:LEGACY_HEADER_V1]).ljust(LEGACY_HEADER_V1, b"\0")
         self.offset, _, self.crc, self.magic, self.attributes = _LEGACY_V0.unpack_from(header)
         self.max_timestamp = _LEGACY_V1.unpack_from(header)[5] if self.magic == 1 else -1
-        computed = zlib.crc32(view[LEGACY_CRC_START:size_bytes]) if crc is None else crc
-        self.is_valid = size_bytes - LOG_OVERHEAD >= SMALLEST_OVERHEAD and computed == self.crc
+        computed = zlib.crc32(view[layout.LEGACY_CRC_START : size_bytes]) if crc is None else crc
+        self.is_valid = size_bytes - layout.LOG_OVERHEAD >= layout.SMALLEST_OVERHEAD and computed == self.crc
 
     @property
     def last_offset(self) -> int:
@@ -133,10 +122,10 @@ def next_batch(file: SegmentFile, position: int, end: int, shown_name: str) -> H
 
     `shown_name` is the file's name in Kafka's message.
     """
-    if position >= end - HEADER_SIZE_UP_TO_MAGIC:
+    if position >= end - layout.HEADER_SIZE_UP_TO_MAGIC:
         return None
-    prefix = file.view(position, HEADER_SIZE_UP_TO_MAGIC)
-    if len(prefix) < HEADER_SIZE_UP_TO_MAGIC:
+    prefix = file.view(position, layout.HEADER_SIZE_UP_TO_MAGIC)
+    if len(prefix) < layout.HEADER_SIZE_UP_TO_MAGIC:
         return None
     try:
         size = file_batch_size(prefix, 0, end - position, shown_name)
@@ -144,7 +133,7 @@ def next_batch(file: SegmentFile, position: int, end: int, shown_name: str) -> H
         raise Damage(str(error), position) from None
     if size is None:
         return None
-    kind: type[Header] = V2Header if 2 <= prefix[MAGIC_OFFSET] < 0x80 else LegacyHeader
+    kind: type[Header] = V2Header if 2 <= prefix[layout.MAGIC_OFFSET] < 0x80 else LegacyHeader
     crc = None
     in_memory = size
     if size > LARGEST_IN_MEMORY:
@@ -159,5 +148,5 @@ def next_batch(file: SegmentFile, position: int, end: int, shown_name: str) -> H
 
 
 def _checksum(file: SegmentFile, position: int, size: int, kind: type[Header]) -> int:
-    first, function = (ATTRIBUTES_OFFSET, crc32c) if kind is V2Header else (LEGACY_CRC_START, zlib.crc32)
+    first, function = (layout.ATTRIBUTES_OFFSET, crc32c) if kind is V2Header else (layout.LEGACY_CRC_START, zlib.crc32)
     return file.checksum(position + first, size - first, function)

@@ -15,22 +15,10 @@ from typing import TYPE_CHECKING, NamedTuple
 from kafkatools.core.errors import KafkaError
 from kafkatools.core.log.dump.resync import next_valid_batch
 from kafkatools.core.log.dump.segment_file import SegmentFile
-from kafkatools.core.records import kernel
+from kafkatools.core.records import kernel, layout
 from kafkatools.core.records.batch import RecordBatch
 from kafkatools.core.records.control import MARKER_BATCH_SIZE, ControlRecordType, EndTransactionMarker
 from kafkatools.core.records.crc import crc32c
-from kafkatools.core.records.layout import (
-    ATTRIBUTES_OFFSET,
-    CONTROL_BIT,
-    CRC_OFFSET,
-    HEADER_SIZE,
-    HEADER_SIZE_UP_TO_MAGIC,
-    LEGACY_CRC_START,
-    LOG_OVERHEAD,
-    MAGIC_OFFSET,
-    SMALLEST_OVERHEAD,
-    TRANSACTIONAL_BIT,
-)
 
 if TYPE_CHECKING:
     import numpy as np
@@ -44,9 +32,9 @@ _SIZE_AT = 8
 _CRC_BYTES = 4
 _LEGACY_CRC_AT = 12
 # of a marker's batch: the length of its key (4, as a varint) and the type in it
-_KEY_LENGTH_AT = HEADER_SIZE + 4
+_KEY_LENGTH_AT = layout.HEADER_SIZE + 4
 _KEY_LENGTH = 8
-_TYPE_AT = HEADER_SIZE + 7
+_TYPE_AT = layout.HEADER_SIZE + 7
 
 _FARTHEST = 1 << 31  # offsets of a segment lie closer together
 _KNOWN = 0x7F  # every attribute that has a meaning
@@ -166,8 +154,8 @@ class TransactionScan:
         left = self._file.size - self._position
         if left <= 0:
             return None
-        window = self._file.window(self._position, min(HEADER_SIZE, left))
-        size = int.from_bytes(window[_SIZE_AT:LOG_OVERHEAD], "big", signed=True) + LOG_OVERHEAD
+        window = self._file.window(self._position, min(layout.HEADER_SIZE, left))
+        size = int.from_bytes(window[_SIZE_AT : layout.LOG_OVERHEAD], "big", signed=True) + layout.LOG_OVERHEAD
         if len(window) < size <= min(left, _LARGEST_BATCH):
             window = self._file.window(self._position, size)
         return window
@@ -229,11 +217,11 @@ class TransactionScan:
         self._last_position = self._last_offset = self._last_magic = -1
 
     def _transactional(self, window: memoryview, headers: Headers) -> list[TransactionBatch]:
-        mask = (headers[:, _MAGIC] == 2) & (headers[:, _ATTRIBUTES] & TRANSACTIONAL_BIT != 0)
+        mask = (headers[:, _MAGIC] == 2) & (headers[:, _ATTRIBUTES] & layout.TRANSACTIONAL_BIT != 0)
         found = []
         for row in headers[mask].tolist():
             is_abort = None
-            if row[_ATTRIBUTES] & CONTROL_BIT:
+            if row[_ATTRIBUTES] & layout.CONTROL_BIT:
                 start = row[_POSITION] - self._position
                 is_abort = _marker(window[start : start + row[_BYTES]], row[_CRC])
                 if is_abort is None:
@@ -249,7 +237,7 @@ class TransactionScan:
 
 def _marker(batch: memoryview, crc: int) -> bool | None:
     """Whether a control batch aborts a transaction; None when it is damaged or ends none."""
-    if crc32c(batch[ATTRIBUTES_OFFSET:]) != crc:
+    if crc32c(batch[layout.ATTRIBUTES_OFFSET :]) != crc:
         return None
     if len(batch) == MARKER_BATCH_SIZE and batch[_KEY_LENGTH_AT] == _KEY_LENGTH:
         kind = int.from_bytes(batch[_TYPE_AT : _TYPE_AT + 2], "big")
@@ -263,19 +251,24 @@ def _marker(batch: memoryview, crc: int) -> bool | None:
 
 def is_sound(file: SegmentFile, position: int) -> bool:
     """Whether the checksum of the batch at a position is right."""
-    header = file.view(position, HEADER_SIZE_UP_TO_MAGIC + _CRC_BYTES)
-    if len(header) < HEADER_SIZE_UP_TO_MAGIC + _CRC_BYTES:
+    header = file.view(position, layout.HEADER_SIZE_UP_TO_MAGIC + _CRC_BYTES)
+    if len(header) < layout.HEADER_SIZE_UP_TO_MAGIC + _CRC_BYTES:
         return False
-    size = int.from_bytes(header[_SIZE_AT:LOG_OVERHEAD], "big", signed=True) + LOG_OVERHEAD
-    if header[MAGIC_OFFSET] < 2:
+    size = int.from_bytes(header[_SIZE_AT : layout.LOG_OVERHEAD], "big", signed=True) + layout.LOG_OVERHEAD
+    if header[layout.MAGIC_OFFSET] < 2:
         stored, start, function, least = (
-            header[_LEGACY_CRC_AT:MAGIC_OFFSET],
-            LEGACY_CRC_START,
+            header[_LEGACY_CRC_AT : layout.MAGIC_OFFSET],
+            layout.LEGACY_CRC_START,
             zlib.crc32,
-            SMALLEST_OVERHEAD,
+            layout.SMALLEST_OVERHEAD,
         )
     else:
-        stored, start, function, least = header[CRC_OFFSET:], ATTRIBUTES_OFFSET, crc32c, HEADER_SIZE
+        stored, start, function, least = (
+            header[layout.CRC_OFFSET :],
+            layout.ATTRIBUTES_OFFSET,
+            crc32c,
+            layout.HEADER_SIZE,
+        )
     if not least <= size <= file.size - position:
         return False
     expected = int.from_bytes(stored, "big")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from kafkatools.core.broker.coordinators.groups import offset_records
+from kafkatools.core.broker.coordinators.groups import offset_records, requests
 from kafkatools.core.broker.coordinators.groups.classic import group_records
 from kafkatools.core.broker.coordinators.groups.classic.conversion import classic_group_of, consumer_group_of
 from kafkatools.core.broker.coordinators.groups.classic.group import CONSUMER_PROTOCOL_TYPE, Group
@@ -21,14 +21,7 @@ from kafkatools.core.broker.coordinators.groups.modern.consumer_group import Con
 from kafkatools.core.broker.coordinators.groups.modern.consumer_heartbeats import ConsumerHeartbeats, HeartbeatRequest
 from kafkatools.core.broker.coordinators.groups.modern.consumer_member import ConsumerMember
 from kafkatools.core.broker.coordinators.groups.modern.consumer_settings import ConsumerGroupSettings
-from kafkatools.core.broker.coordinators.groups.requests import (
-    Fields,
-    JoinRequest,
-    MemberIdentity,
-    SyncRequest,
-    join_error,
-    sync_error,
-)
+from kafkatools.core.broker.coordinators.groups.requests import Fields
 from kafkatools.core.broker.coordinators.groups.topic_regex import TopicRegexes
 from kafkatools.core.errors import GroupIdNotFound, RebalanceInProgress
 
@@ -53,11 +46,11 @@ class ConsumerGroups:
         """ConsumerGroupHeartbeat; raises a KafkaError."""
         return self._heartbeats.heartbeat(request)
 
-    def join(self, group: ConsumerGroup, request: JoinRequest) -> Fields:
+    def join(self, group: ConsumerGroup, request: requests.JoinRequest) -> Fields:
         """JoinGroup to a consumer group; raises a KafkaError."""
         return self._classic.join(group, request)
 
-    def sync(self, group: ConsumerGroup, request: SyncRequest) -> Fields:
+    def sync(self, group: ConsumerGroup, request: requests.SyncRequest) -> Fields:
         """SyncGroup to a consumer group; raises a KafkaError."""
         return self._classic.sync(group, request)
 
@@ -67,7 +60,7 @@ class ConsumerGroups:
         """Heartbeat to a consumer group; raises a KafkaError."""
         self._classic.heartbeat(group, generation_id, member_id, instance_id)
 
-    def leave(self, group: ConsumerGroup, members: Sequence[MemberIdentity]) -> list[int]:
+    def leave(self, group: ConsumerGroup, members: Sequence[requests.MemberIdentity]) -> list[int]:
         """LeaveGroup to a consumer group; raises a KafkaError."""
         return self._classic.leave(group, members)
 
@@ -107,8 +100,10 @@ class ConsumerGroups:
         def take_over() -> None:
             self._rebalancing.cancel_timers(classic)
             for classic_member in classic.members.values():
-                classic.complete_join(classic_member, join_error(classic_member.member_id, RebalanceInProgress.code))
-                classic.complete_sync(classic_member, sync_error(RebalanceInProgress.code))
+                classic.complete_join(
+                    classic_member, requests.join_error(classic_member.member_id, RebalanceInProgress.code)
+                )
+                classic.complete_sync(classic_member, requests.sync_error(RebalanceInProgress.code))
             for member in members:
                 if member.classic is not None and member.member_id in group.members:
                     self.course.watch_session(group_id, member.member_id, member.classic.session_timeout_ms)
