@@ -11,21 +11,14 @@ from typing import Protocol
 
 from kafkatools.core.broker.metadata.lifecycle import BrokerLifecycle
 from kafkatools.core.broker.metadata.quorum import failed_member
-from kafkatools.core.broker.metadata.quorum.raft import Raft
+from kafkatools.core.broker.node_parts import HasClock, HasRaft
 from kafkatools.core.broker.server.listener import Listener
-from kafkatools.core.clock import Clock
 
 FAREWELL_MS = 4000
 
 
-class Leaving(Protocol):
+class Leaving(HasClock, HasRaft, Protocol):
     """The node that ends."""
-
-    @property
-    def clock(self) -> Clock: ...
-
-    @property
-    def raft(self) -> Raft: ...
 
     @property
     def lifecycle(self) -> BrokerLifecycle | None: ...

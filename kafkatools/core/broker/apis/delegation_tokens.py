@@ -5,7 +5,7 @@ Not done: delegation tokens; there is no listener on which they are allowed.
 
 from __future__ import annotations
 
-from kafkatools.core.broker.apis.contexts import Rights
+from kafkatools.core.broker.node_parts import Rights
 from kafkatools.core.broker.server.authorizer import ANONYMOUS
 from kafkatools.core.broker.server.requests import Request, Response
 from kafkatools.core.errors import DelegationTokenRequestNotAllowed

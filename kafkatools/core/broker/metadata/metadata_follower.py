@@ -16,14 +16,11 @@ from typing import TYPE_CHECKING, Protocol
 
 from kafkatools.core.broker.metadata.image import MetadataDelta, MetadataImage
 from kafkatools.core.broker.metadata.snapshot import Snapshot
+from kafkatools.core.broker.node_parts import HasClock, HasController, HasId, HasImage, HasLink
 from kafkatools.core.errors import InconsistentClusterId, KafkaError, NotController
 
 if TYPE_CHECKING:
-    from kafkatools.core.broker.metadata.controller.controller import Controller
     from kafkatools.core.broker.metadata.quorum.raft import Raft
-    from kafkatools.core.broker.server.controller_link import ControllerLink
-    from kafkatools.core.broker.server.deferred import WaitingResponses
-    from kafkatools.core.clock import Clock
     from kafkatools.core.protocol.entities import Entity
 
 APPLY_MS = 50
@@ -31,29 +28,8 @@ SLICE_PARTITIONS = 10
 PARTS = ("acls", "client_quotas", "scram")
 
 
-class Owner(Protocol):
+class Owner(HasId, HasClock, HasImage, HasController, HasLink, Protocol):
     """The node that follows the metadata."""
-
-    @property
-    def node_id(self) -> int: ...
-
-    @property
-    def clock(self) -> Clock: ...
-
-    @property
-    def image(self) -> MetadataImage: ...
-
-    @property
-    def raft(self) -> Raft: ...
-
-    @property
-    def controller(self) -> Controller: ...
-
-    @property
-    def link(self) -> ControllerLink: ...
-
-    @property
-    def pending(self) -> WaitingResponses: ...
 
     def apply_delta(self, delta: MetadataDelta) -> None:
         """Let everybody here act on a change of the metadata."""

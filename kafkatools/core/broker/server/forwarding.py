@@ -17,10 +17,20 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from kafkatools.core.broker.metadata.controller.changes import RefusedChanges
 from kafkatools.core.broker.metadata.image import BROKER_LOGGER_RESOURCE
-from kafkatools.core.broker.server.apis import BROKER_APIS, AnsweredBy, Authorizes
+from kafkatools.core.broker.node_parts import (
+    HasBrokerSettings,
+    HasClock,
+    HasConfig,
+    HasController,
+    HasImage,
+    HasLink,
+    HasMetadataOffset,
+    Rights,
+)
+from kafkatools.core.broker.server.apis import BROKER_APIS, AnsweredBy
 from kafkatools.core.broker.server.client_presence import is_present
 from kafkatools.core.broker.server.controller_link import Fate
-from kafkatools.core.broker.server.deferred import Deferred, Waiting, WaitingResponses
+from kafkatools.core.broker.server.deferred import Deferred, Waiting
 from kafkatools.core.broker.server.requests import CloseConnection, Request, Response
 from kafkatools.core.errors import (
     KafkaError,
@@ -30,62 +40,18 @@ from kafkatools.core.errors import (
 from kafkatools.core.protocol.api_versions import ApiKey
 
 if TYPE_CHECKING:
-    from kafkatools.core.broker.metadata.broker_settings import BrokerSettings
-    from kafkatools.core.broker.metadata.controller.controller import Controller
-    from kafkatools.core.broker.metadata.image import MetadataImage
-    from kafkatools.core.broker.metadata.quorum.raft import Raft
-    from kafkatools.core.broker.server.authorizer import StandardAuthorizer
-    from kafkatools.core.broker.server.controller_link import ControllerLink
-    from kafkatools.core.clock import Clock
-    from kafkatools.core.config import Config
+    pass
 
 # DefaultPrincipalData version 0: User:ANONYMOUS, no delegation token.
 ANONYMOUS_PRINCIPAL = b"\0\0" + b"\x05User" + b"\x0aANONYMOUS" + b"\0" + b"\0"
 
 
-class ControllerMember(Protocol):
+class ControllerMember(HasController, HasMetadataOffset, Protocol):
     """A node with a controller that may be active."""
 
-    @property
-    def controller(self) -> Controller: ...
 
-    @property
-    def raft(self) -> Raft: ...
-
-    @property
-    def pending(self) -> WaitingResponses: ...
-
-    @property
-    def metadata_offset(self) -> int: ...
-
-
-class Member(ControllerMember, Authorizes, Protocol):
+class Member(ControllerMember, Rights, HasConfig, HasClock, HasImage, HasBrokerSettings, HasLink, Protocol):
     """A node of a cluster, which knows the way to the active controller."""
-
-    @property
-    def node_id(self) -> int: ...
-
-    @property
-    def config(self) -> Config: ...
-
-    @property
-    def clock(self) -> Clock: ...
-
-    @property
-    def image(self) -> MetadataImage: ...
-
-    @property
-    def broker_settings(self) -> BrokerSettings: ...
-
-    @property
-    def authorizer(self) -> StandardAuthorizer | None: ...
-
-    @property
-    def link(self) -> ControllerLink: ...
-
-    def authorize_any(self, request: Request, operation: int, resource_type: int) -> bool: ...
-
-    def authorized_operations(self, request: Request, resource_type: int, name: str) -> int: ...
 
     def why_no_controller(self) -> str: ...
 

@@ -8,6 +8,8 @@ checksum of every batch is looked at before anything is believed: a batch that i
 damage would be damage nobody sees.
 """
 
+from __future__ import annotations
+
 from array import array
 from dataclasses import KW_ONLY, dataclass, field
 

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 CONTROLLERS_SINCE = METADATA_LEVELS["3.7-IV0"]
 CORDONED_SINCE = METADATA_LEVELS["4.3-IV0"]
+_ENDPOINT = ("name", "host", "port", "security_protocol")
+_FEATURE = ("name", "min_supported_version", "max_supported_version")
 
 
 def supported_features() -> list[Fields]:
@@ -115,8 +117,8 @@ def registration_record(image: MetadataImage, entity: Entity, epoch: int) -> Any
         "broker_id": entity.broker_id,
         "incarnation_id": entity.incarnation_id,
         "broker_epoch": known.epoch if is_same and known is not None else epoch,
-        "end_points": [_endpoint(each) for each in entity.listeners],
-        "features": [_feature(each) for each in entity.features],
+        "end_points": [_picked(each, _ENDPOINT) for each in entity.listeners],
+        "features": [_picked(each, _FEATURE) for each in entity.features],
         "rack": entity.rack,
         "fenced": known.is_fenced if is_same and known is not None else True,
     }
@@ -136,21 +138,9 @@ def _register_version(level: int) -> int:
     return 2 if level >= METADATA_LEVELS["3.4-IV0"] else 1
 
 
-def _endpoint(listener: Any) -> Fields:
-    return {
-        "name": listener.name,
-        "host": listener.host,
-        "port": listener.port,
-        "security_protocol": listener.security_protocol,
-    }
-
-
-def _feature(feature: Any) -> Fields:
-    return {
-        "name": feature.name,
-        "min_supported_version": feature.min_supported_version,
-        "max_supported_version": feature.max_supported_version,
-    }
+def _picked(entity: Any, names: Sequence[str]) -> Fields:
+    """These fields of an entity."""
+    return {name: getattr(entity, name) for name in names}
 
 
 def controller_record(image: MetadataImage, entity: Entity) -> Any:
@@ -162,6 +152,6 @@ def controller_record(image: MetadataImage, entity: Entity) -> Any:
     return RegisterControllerRecord(
         controller_id=entity.controller_id,
         incarnation_id=entity.incarnation_id,
-        end_points=[_endpoint(each) for each in entity.listeners],
-        features=[_feature(each) for each in entity.features],
+        end_points=[_picked(each, _ENDPOINT) for each in entity.listeners],
+        features=[_picked(each, _FEATURE) for each in entity.features],
     )

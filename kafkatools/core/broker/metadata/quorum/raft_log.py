@@ -16,7 +16,6 @@ from kafkatools.core.broker.metadata.batches import encode_batch, encode_control
 from kafkatools.core.broker.metadata.metadata_log import CommittedBatch, MetadataLog, Transactions
 from kafkatools.core.broker.metadata.snapshot import Snapshot, SnapshotDownload, SnapshotId
 from kafkatools.core.errors import SnapshotNotFound
-from kafkatools.core.log.partition.partition_log import PartitionLog
 from kafkatools.core.records.header import read_header, whole_batches
 from kafkatools.core.records.layout import LOG_OVERHEAD
 
@@ -42,20 +41,14 @@ class RaftLog:
 
     def __init__(self, metadata_log: MetadataLog, wall_ms: Callable[[], int], *, commits_at_once: bool = False) -> None:
         self.metadata_log = metadata_log
+        self.log = metadata_log.log
+        self.snapshots = metadata_log.snapshots
         self._commits_at_once = commits_at_once
         self.wall_ms = wall_ms
         self._transactions = Transactions()
         self._applied = SnapshotId(0, 0)
         ids = self.snapshots.ids()
         self.log.update_high_watermark(ids[-1].offset if ids else 0)
-
-    @property
-    def log(self) -> PartitionLog:
-        return self.metadata_log.log
-
-    @property
-    def snapshots(self) -> Any:
-        return self.metadata_log.snapshots
 
     @property
     def start_offset(self) -> int:
