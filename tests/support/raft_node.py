@@ -71,6 +71,10 @@ class RaftNode:
             self.peers.tick(now_ms)
             self.raft.tick(now_ms)
 
+    def fetches_many(self, request: Request) -> bool:
+        """A fetch of the metadata log has one partition."""
+        return False
+
     def work(self, run: Callable[[], Result]) -> Result:
         """Run something on the node's thread and give what it gives."""
         results: list[Result] = []

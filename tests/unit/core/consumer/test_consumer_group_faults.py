@@ -528,17 +528,17 @@ def test_a_coordinator_that_is_lost_right_before_a_request_is_found_again(
         consumer.subscribe([topic])
         settle([consumer], 1)
         commits = consumer._grouped().commits
-        ask = getattr(commits._identity, question)
+        ask = getattr(commits.identity, question)
 
         def lose_once() -> object:
             monkeypatch.undo()
             commits._channel.lookup.mark_unknown()
             return ask()
 
-        monkeypatch.setattr(commits._identity, question, lose_once)
+        monkeypatch.setattr(commits.identity, question, lose_once)
         consumer.commit_sync({(topic, 0): 2})
         assert consumer.committed([(topic, 0)])[TopicPartition(topic, 0)] == OffsetAndMetadata(2)
-        assert getattr(commits._identity, question) != lose_once
+        assert getattr(commits.identity, question) != lose_once
 
 
 def test_a_connection_that_is_lost_right_before_a_fetch_is_made_again(
