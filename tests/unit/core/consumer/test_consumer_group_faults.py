@@ -532,7 +532,7 @@ def test_a_coordinator_that_is_lost_right_before_a_request_is_found_again(
 
         def lose_once() -> object:
             monkeypatch.undo()
-            commits._channel.lookup.mark_unknown()
+            commits.channel.lookup.mark_unknown()
             return ask()
 
         monkeypatch.setattr(commits.identity, question, lose_once)
