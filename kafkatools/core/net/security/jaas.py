@@ -22,7 +22,15 @@ _ESCAPES = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v
 _CLASS = re.compile(r"(?:[A-Za-z_$][\w$]*\.)+[A-Za-z_$][\w$]*|[A-Za-z]+(?:Module|Callback|Handler)")
 _WORD = re.compile(r"[A-Za-z]{1,10}")
 """Errors show class names and flags only; other text may be a whole entry in quotes with its password."""
-_END = ""
+_TOKEN = re.compile(
+    r"""[\x00- ]+ | /\*.*?(?:\*/|\Z) | /[^\r\n]*             # blanks and comments
+    | (?P<quote>["'])(?P<quoted>(?:\\.|(?!(?P=quote))[^\r\n])*)(?P=quote)?  # a text ends at the line's end too
+    | (?P<number>(?:[0-9.]|-(?=[0-9.]))[0-9.-]*)
+    | (?P<word>[A-Za-z\xa0-\U0010ffff_$][A-Za-z\xa0-\U0010ffff_$0-9.-]*)
+    | (?P<mark>.)""",
+    re.VERBOSE | re.DOTALL,
+)
+_ESCAPED = re.compile(r"\\([0-3][0-7]{0,2}|[4-7][0-7]?|.)", re.DOTALL)
 
 
 class LoginModule(NamedTuple):
@@ -95,80 +103,19 @@ def _entry(module: _Token, tokens: Iterator[_Token]) -> LoginModule:
 
 def _tokens(text: str) -> Iterator[_Token]:
     """The tokens, then without end the token of the end."""
-    position = 0
-    while True:
-        position = _skip(text, position)
-        character = text[position : position + 1]
-        if character == _END:
-            yield _Token(None, None)
-        elif character in "\"'":
-            quoted, position = _quoted(text, position)
-            yield _Token(quoted, None)
-        elif _is_number_start(text, position):
-            while _is_digit(text[position : position + 1]) or text[position : position + 1] == "-":
-                position += 1
+    for found in _TOKEN.finditer(text):
+        if found["number"] is not None:
             yield _Token(None, "number")
-        elif character != "-" and _is_letter(character):
-            end = position
-            while _is_letter(text[end : end + 1]) or _is_digit(text[end : end + 1]):
-                end += 1
-            yield _Token(text[position:end], None)
-            position = end
-        else:
-            yield _Token(None, character)
-            position += 1
+        elif found["mark"] is not None:
+            yield _Token(None, found["mark"])
+        elif found["quote"] is not None:
+            yield _Token(_ESCAPED.sub(_unescaped, found["quoted"]), None)
+        elif found["word"] is not None:
+            yield _Token(found["word"], None)
+    while True:
+        yield _Token(None, None)
 
 
-def _skip(text: str, position: int) -> int:
-    while position < len(text):
-        if text[position] <= " ":
-            position += 1
-        elif text.startswith("/*", position):
-            end = text.find("*/", position + 2)
-            position = len(text) if end < 0 else end + 2
-        elif text[position] == "/":
-            while position < len(text) and text[position] not in "\r\n":
-                position += 1
-        else:
-            break
-    return position
-
-
-def _is_letter(character: str) -> bool:
-    return character != _END and (
-        "a" <= character <= "z" or "A" <= character <= "Z" or character >= "\xa0" or character in "-_$"
-    )
-
-
-def _is_digit(character: str) -> bool:
-    return character != _END and character in "0123456789."
-
-
-def _is_number_start(text: str, position: int) -> bool:
-    character = text[position]
-    return _is_digit(character) or (character == "-" and _is_digit(text[position + 1 : position + 2]))
-
-
-def _quoted(text: str, position: int) -> tuple[str, int]:
-    """A quoted text and the position behind it; it ends at the line's end too."""
-    quote, position, out = text[position], position + 1, []
-    while position < len(text) and text[position] not in (quote, "\n", "\r"):
-        character = text[position]
-        position += 1
-        if character == "\\" and position < len(text):
-            character, position = _escaped(text, position)
-        out.append(character)
-    closed = position < len(text) and text[position] == quote
-    return "".join(out), position + 1 if closed else position
-
-
-def _escaped(text: str, position: int) -> tuple[str, int]:
-    character = text[position]
-    if not "0" <= character <= "7":
-        return _ESCAPES.get(character, character), position + 1
-    length = 3 if character <= "3" else 2
-    digits = ""
-    while len(digits) < length and "0" <= text[position : position + 1] <= "7":
-        digits += text[position]
-        position += 1
-    return chr(int(digits, 8)), position
+def _unescaped(found: re.Match[str]) -> str:
+    code = found[1]
+    return chr(int(code, 8)) if "0" <= code[0] <= "7" else _ESCAPES.get(code, code)
