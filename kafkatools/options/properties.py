@@ -8,12 +8,16 @@ Utils.loadProps does not: it takes ISO-8859-1, and bytes that are not UTF-8 are 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from kafkatools.exit_status import CommandError
 from kafkatools.options.secret_files import warn_if_others_can_read, warn_if_others_can_read_keys
 
 _BLANK = " \t\f"
+# The key ends at the first =, : or blank that no backslash stands before.
+_PAIR = re.compile(r"(?P<key>(?:\\.|\\\Z|[^=: \t\f\\])*)[ \t\f]*(?:[=:][ \t\f]*)?(?P<value>.*)", re.DOTALL)
+_ESCAPED = re.compile(r"\\(u.{0,4}|.|\Z)", re.DOTALL)
 _ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 
 
@@ -40,8 +44,9 @@ def parse_properties(text: str, path: str = "properties") -> dict[str, str]:
     """The settings of a text; a later line with the same key wins. CommandError for a malformed \\u escape."""
     settings: dict[str, str] = {}
     for line in _logical_lines(text):
-        key, value = _split(line)
-        settings[_unescape(key, path)] = _unescape(value, path)
+        found = _PAIR.fullmatch(line)
+        assert found is not None  # every part may be empty
+        settings[_unescape(found["key"], path)] = _unescape(found["value"], path)
     return settings
 
 
@@ -62,38 +67,15 @@ def _logical_lines(text: str) -> Iterator[str]:
         yield joined
 
 
-def _split(line: str) -> tuple[str, str]:
-    """Key and value, still escaped: the key ends at the first =, : or blank that no backslash stands before."""
-    end = 0
-    while end < len(line) and line[end] not in "=:" + _BLANK:
-        end += 2 if line[end] == "\\" else 1
-    value = line[end:].lstrip(_BLANK)
-    if value[:1] in ("=", ":"):
-        value = value[1:].lstrip(_BLANK)
-    return line[:end], value
-
-
 def _unescape(text: str, path: str) -> str:
-    if "\\" not in text:
-        return text
-    out: list[str] = []
-    position = 0
-    while position < len(text):
-        char = text[position]
-        position += 1
-        if char != "\\":
-            out.append(char)
-            continue
-        char = text[position : position + 1]
-        position += 1
-        if char == "u":
-            digits = text[position : position + 4]
-            try:
-                out.append(chr(int(digits, 16) if len(digits) == 4 else int("")))
-            except ValueError:
-                raise CommandError(f"{path}: malformed \\uxxxx escape '\\u{digits}'") from None
-            position += 4
-        else:
-            out.append(_ESCAPES.get(char, char))
-    joined = "".join(out)
+    def unescaped(found: re.Match[str]) -> str:
+        code = found[1]
+        if not code.startswith("u"):
+            return _ESCAPES.get(code, code)
+        try:
+            return chr(int(code[1:] if len(code) == 5 else "", 16))
+        except ValueError:
+            raise CommandError(f"{path}: malformed \\uxxxx escape '\\{code}'") from None
+
+    joined = _ESCAPED.sub(unescaped, text)
     return joined.encode("utf-16", "surrogatepass").decode("utf-16", "replace") if "\\u" in text else joined
