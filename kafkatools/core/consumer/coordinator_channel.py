@@ -6,7 +6,9 @@ heartbeat. Nothing here waits but `poll`, which is the application's thread's.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from kafkatools.core.clock import Clock
@@ -19,17 +21,21 @@ if TYPE_CHECKING:
     from kafkatools.core.protocol.entities import Entity
 
 
+@dataclass(eq=False, repr=False)
 class CoordinatorChannel:
     """Sends requests to the coordinator of one group."""
 
-    def __init__(self, client: ConsumerNetworkClient, lookup: CoordinatorLookup, clock: Clock) -> None:
-        self._client = client
-        self._clock = clock
-        self.lookup = lookup
-        self.lock = client.lock
-        self.poll_limit_ms = client.poll_limit_ms
-        self.failure: KafkaError | None = None
-        self.on_tick: Callable[[int], None] | None = None
+    client: ConsumerNetworkClient
+    lookup: CoordinatorLookup
+    clock: Clock
+    lock: threading.RLock = field(init=False)
+    poll_limit_ms: int = field(init=False)
+    failure: KafkaError | None = field(default=None, init=False)
+    on_tick: Callable[[int], None] | None = field(default=None, init=False)
+
+    def __post_init__(self) -> None:
+        self.lock = self.client.lock
+        self.poll_limit_ms = self.client.poll_limit_ms
 
     def tick(self, now_ms: int) -> None:
         """What is due in the background."""
@@ -43,21 +49,21 @@ class CoordinatorChannel:
         lookup = self.lookup
         if self.failure is not None or not lookup.should_ask(now_ms):
             return
-        node = self._client.any_node()
+        node = self.client.any_node()
         if node is None:
             return
         lookup.asked()
         outgoing = Outgoing(node, lookup.API_KEY, lookup.request_fields, is_background=True)
-        self._client.send_request(outgoing, self._found, self._not_found)
+        self.client.send_request(outgoing, self._found, self._not_found)
 
     def _found(self, entity: Entity) -> None:
-        error = self.lookup.handle_response(entity, self._clock.now_ms())
+        error = self.lookup.handle_response(entity, self.clock.now_ms())
         if isinstance(error, GroupAuthorizationFailed):
             error = GroupAuthorizationFailed(f"Not authorized to access group: {self.lookup.key}")
         self.failure = error
 
     def _not_found(self, error: KafkaError) -> None:
-        self.failure = self.lookup.handle_failure(error, self._clock.now_ms())
+        self.failure = self.lookup.handle_failure(error, self.clock.now_ms())
 
     def take_failure(self) -> KafkaError | None:
         """Why the coordinator cannot be found at all, once; the next call may try again."""
@@ -69,10 +75,10 @@ class CoordinatorChannel:
         since the caller looked."""
         endpoint = self.lookup.endpoint
         if endpoint is None:
-            request.failed(CoordinatorNotAvailable(), self._clock.now_ms())
+            request.failed(CoordinatorNotAvailable(), self.clock.now_ms())
             return
         outgoing = Outgoing(
-            self._client.coordinator_node(endpoint),
+            self.client.coordinator_node(endpoint),
             request.api_key,
             request.fields,
             request.timeout_ms,
@@ -82,14 +88,14 @@ class CoordinatorChannel:
         )
 
         def answered(entity: Entity) -> None:
-            request.answered(entity, self._clock.now_ms())
+            request.answered(entity, self.clock.now_ms())
 
         def failed(error: KafkaError) -> None:
-            request.failed(error, self._clock.now_ms())
+            request.failed(error, self.clock.now_ms())
 
-        self._client.send_request(outgoing, answered, failed)
+        self.client.send_request(outgoing, answered, failed)
 
     def poll(self, timeout_ms: int) -> None:
         """Waits for something to happen, heartbeats included."""
-        self.tick(self._clock.now_ms())
-        self._client.poll(max(0, min(timeout_ms, self.poll_limit_ms)))
+        self.tick(self.clock.now_ms())
+        self.client.poll(max(0, min(timeout_ms, self.poll_limit_ms)))

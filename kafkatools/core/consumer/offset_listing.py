@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from kafkatools.core.protocol.entities import Entity
 
 
+@dataclass(eq=False, repr=False)
 class OffsetListing:
     """The offsets of some partitions by timestamp.
 
@@ -22,38 +24,31 @@ class OffsetListing:
     `note_failure` before.
     """
 
-    def __init__(
-        self,
-        client: ConsumerNetworkClient,
-        offsets: OffsetFetcher,
-        wait: Callable[[], None],
-        note_failure: Callable[[KafkaError], None],
-    ) -> None:
-        self._client = client
-        self._offsets = offsets
-        self._wait = wait
-        self._note_failure = note_failure
-        self._found: dict[TopicPartition, OffsetAndTimestamp | None] = {}
+    client: ConsumerNetworkClient
+    offsets: OffsetFetcher
+    wait: Callable[[], None]
+    note_failure: Callable[[KafkaError], None]
+    _found: dict[TopicPartition, OffsetAndTimestamp | None] = field(default_factory=dict, init=False)
 
     def list(self, timestamps: Mapping[TopicPartition, int]) -> dict[TopicPartition, OffsetAndTimestamp | None]:
         """Return the offset of each partition, None for one without a record at or after its timestamp."""
-        self._client.set_topics({part.topic for part in timestamps})
+        self.client.set_topics({part.topic for part in timestamps})
         while len(self._found) < len(timestamps):
             self._list_once({part: timestamp for part, timestamp in timestamps.items() if part not in self._found})
             if len(self._found) < len(timestamps):
-                self._wait()
+                self.wait()
         return self._found
 
     def _list_once(self, timestamps: Mapping[TopicPartition, int]) -> None:
-        requests, _ = self._offsets.list_requests(timestamps)
+        requests, _ = self.offsets.list_requests(timestamps)
         waiting = {request.node for request in requests}
 
         def answered(node: int, entity: Entity) -> None:
             waiting.discard(node)
             try:
-                listed: ListedOffsets = self._offsets.listed(entity)
+                listed: ListedOffsets = self.offsets.listed(entity)
             except KafkaError as error:
-                self._note_failure(error)
+                self.note_failure(error)
                 return
             self._found.update(listed.found)
 
@@ -62,6 +57,6 @@ class OffsetListing:
 
         for request in requests:
             node, fields = request.node, request.fields
-            self._client.send(node, request.api_key, fields, partial(answered, node), partial(failed, node))
+            self.client.send(node, request.api_key, fields, partial(answered, node), partial(failed, node))
         while waiting:
-            self._wait()
+            self.wait()

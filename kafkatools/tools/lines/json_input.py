@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import BinaryIO
 
 from kafkatools.core.producer.producer_record import ProducerRecord
@@ -20,43 +21,37 @@ _PARTITION = re.compile(rb'(?<!\\)"partition"\s*:\s*(\d{1,10})')
 _ESCAPE = b"\\u"  # a key may be written with escapes
 
 
+@dataclass(eq=False, repr=False)
 class JsonInput:
     """The records of a reader's lines. `partitions()` returns those of the topic, none when it
     does not exist, and creates nothing; `on_bad_line(error)` is called for a
     line that is skipped because of ignore.error."""
 
-    def __init__(
-        self,
-        topic: str,
-        reader: LineReader,
-        partitions: Callable[[], Sequence[int]],
-        on_bad_line: Callable[[MalformedLine], None],
-    ) -> None:
-        self._topic = topic
-        self._reader = reader
-        self._partitions = partitions
-        self._on_bad_line = on_bad_line
-        self._partition_count: int | None = None
+    topic: str
+    reader: LineReader
+    partitions: Callable[[], Sequence[int]]
+    on_bad_line: Callable[[MalformedLine], None]
+    _partition_count: int | None = field(default=None, init=False)
 
     def records(self) -> Iterator[tuple[int, ProducerRecord]]:
         """Yield the records of all complete lines with their line numbers. Raises MalformedLine after the records
         before a bad line, or before the first record when a partition does not exist."""
-        ignores_errors = self._reader.format.ignore_error
+        ignores_errors = self.reader.format.ignore_error
         read: list[tuple[int, ProducerRecord]] = []
         malformed: MalformedLine | None = None
-        for line in self._reader.lines():
+        for line in self.reader.lines():
             if not line.strip():
                 continue
-            number = self._reader.line_number
+            number = self.reader.line_number
             try:
-                record = read_json_record(self._topic, line, number)
+                record = read_json_record(self.topic, line, number)
                 if ignores_errors:
                     self._ensure_partition(record.partition, number)
             except MalformedLine as error:
                 if not ignores_errors:
                     malformed = error
                     break
-                self._on_bad_line(error)
+                self.on_bad_line(error)
                 continue
             read.append((number, record))
         if not ignores_errors:
@@ -78,7 +73,7 @@ class JsonInput:
     def _rising_partitions(self, file: BinaryIO) -> Iterator[tuple[int, int]]:
         """Yield the lines with a higher partition than all lines before: the first line for a partition that does not
         exist is among them. Other lines are not decoded; their faults are found when they are sent."""
-        reader = LineReader(max_line_bytes=self._reader.max_line_bytes)
+        reader = LineReader(max_line_bytes=self.reader.max_line_bytes)
         highest = -1
         count = 1
         while count:
@@ -89,7 +84,7 @@ class JsonInput:
                 if max(found, default=-1) <= highest and (found or _ESCAPE not in line):
                     continue
                 try:
-                    partition = read_json_record(self._topic, line, reader.line_number).partition
+                    partition = read_json_record(self.topic, line, reader.line_number).partition
                 except MalformedLine:
                     return
                 if partition is not None and partition > highest:
@@ -100,13 +95,13 @@ class JsonInput:
         if not partition:
             return  # every topic has partition 0, also one that its first record creates
         if not self._partition_count:
-            self._partition_count = len(self._partitions())
+            self._partition_count = len(self.partitions())
         if not self._partition_count:
             raise MalformedLine(
-                f"Line {number} is for partition {partition}, but topic {self._topic} does not exist: create it first, "
-                f"with kt topics --create --topic {self._topic} --partitions {partition + 1}"
+                f"Line {number} is for partition {partition}, but topic {self.topic} does not exist: create it first, "
+                f"with kt topics --create --topic {self.topic} --partitions {partition + 1}"
             )
         if partition >= self._partition_count:
             last = self._partition_count - 1
             held = f"partitions 0 to {last}" if last else "partition 0"
-            raise MalformedLine(f"Line {number} is for partition {partition}, but topic {self._topic} has only {held}")
+            raise MalformedLine(f"Line {number} is for partition {partition}, but topic {self.topic} has only {held}")

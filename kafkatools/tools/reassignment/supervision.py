@@ -8,6 +8,7 @@ What cannot be taken away stays in the journal for the next run.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from kafkatools.core.admin.reassignments import active_reassignments
@@ -56,31 +57,23 @@ class Report(Protocol):
     def close(self) -> None: ...
 
 
+@dataclass(eq=False, repr=False)
 class Supervision:
     """One run, from its limits to their end."""
 
-    def __init__(
-        self,
-        connect: Callable[[], AdminClient],
-        clock: Clock,
-        moves: Moves,
-        journal: Journal,
-        report: Report,
-        rules: Rules,
-    ) -> None:
-        self.moves = moves
-        self.settings: tuple[Setting, ...] = ()
-        self.throttle: AdaptiveThrottle | None = None
-        self.is_timed_out = False
-        self._connect = connect
-        self._clock = clock
-        self._journal = journal
-        self._report = report
-        self._rules = rules
-        self._record = Record((), {})
-        self._stalled = 0
-        self._stall: Sample | None = None
-        self._absent: frozenset[int] = frozenset()
+    connect: Callable[[], AdminClient]
+    clock: Clock
+    moves: Moves
+    journal: Journal
+    report: Report
+    rules: Rules
+    settings: tuple[Setting, ...] = field(default=(), init=False)
+    throttle: AdaptiveThrottle | None = field(default=None, init=False)
+    is_timed_out: bool = field(default=False, init=False)
+    _record: Record = field(default_factory=lambda: Record((), {}), init=False)
+    _stalled: int = field(default=0, init=False)
+    _stall: Sample | None = field(default=None, init=False)
+    _absent: frozenset[int] = field(default_factory=frozenset, init=False)
 
     def limit(self, settings: tuple[Setting, ...], throttle: AdaptiveThrottle | None, record: Record) -> None:
         """What is to be limited, and how. `record`: what the journal holds, these settings and what is left of others;
@@ -93,37 +86,37 @@ class Supervision:
         """Limits, moves and waits until all have ended or the time is over. The limits stay: call `tidy` after it,
         whatever is raised."""
         if self.settings:
-            self._journal.write(self._record)
+            self.journal.write(self._record)
             errors = set_limits(admin, self.settings)
             if errors:
                 name, error = next(iter(errors.items()))
                 raise CommandError(f"No throttle on {name}, so nothing was moved: {error}")
-        started_ms = self._clock.now_ms()
+        started_ms = self.clock.now_ms()
         failures = 0
         while True:
             failures = self._step(admin, failures)
             if self.moves.is_over:
                 return
-            timeout_ms = self._rules.timeout_ms
-            if timeout_ms is not None and self._clock.now_ms() - started_ms >= timeout_ms:
+            timeout_ms = self.rules.timeout_ms
+            if timeout_ms is not None and self.clock.now_ms() - started_ms >= timeout_ms:
                 self.is_timed_out = True
                 return
-            self._clock.sleep_ms(self._rules.interval_ms)
+            self.clock.sleep_ms(self.rules.interval_ms)
 
     def _step(self, admin: AdminClient, failures: int) -> int:
         """One look; how many failed in a row. Raises KafkaError when that is too many."""
         try:
             self.moves.begin_more(admin)
-            sample = self.moves.look(admin, self._clock.now_ms())
+            sample = self.moves.look(admin, self.clock.now_ms())
             self._adapt(admin, sample)
             self._watch_brokers()
         except KafkaError as error:
             if not error.retriable or failures + 1 >= _FAILURES_IN_A_ROW:
                 raise
-            self._report.note(f"The cluster does not answer, trying again: {error}")
+            self.report.note(f"The cluster does not answer, trying again: {error}")
             return failures + 1
         rate = None if self.throttle is None else self.throttle.rate
-        self._report.progress(self.moves.progress(), rate)
+        self.report.progress(self.moves.progress(), rate)
         return 0
 
     def _adapt(self, admin: AdminClient, sample: Sample) -> None:
@@ -136,33 +129,33 @@ class Supervision:
         others = tuple(one for one in self._record.settings if one not in self.settings)
         self.settings = with_rate(self.settings, change.rate)
         self._record = self._record._replace(settings=self.settings + others)
-        self._journal.write(self._record)
+        self.journal.write(self._record)
         for name, error in set_limits(admin, rates_of(self.settings)).items():
-            self._report.note(f"No new throttle on {name}: {error}")
-        self._report.limit(change)
+            self.report.note(f"No new throttle on {name}: {error}")
+        self.report.limit(change)
 
     def _watch_brokers(self) -> None:
         """Says when a broker goes that should get replicas, and when it is back."""
         gone, back = self.moves.absent - self._absent, self._absent - self.moves.absent
         self._absent = self.moves.absent
         for broker in sorted(gone):
-            self._report.note(f"Broker {broker} is not there; the replicas that it should get wait for it.")
+            self.report.note(f"Broker {broker} is not there; the replicas that it should get wait for it.")
         for broker in sorted(back):
-            self._report.note(f"Broker {broker} is there again, or waited for no more.")
+            self.report.note(f"Broker {broker} is there again, or waited for no more.")
 
     def _watch_stall(self, sample: Sample) -> None:
         """Says once that the largest limit is not enough."""
         if self._stall is None or not is_stalled(self._stall, sample):
             self._stall, self._stalled = sample, 0
             return
-        window_ms = self._rules.interval_ms * WINDOW_LOOKS * _STALLED_WINDOWS
+        window_ms = self.rules.interval_ms * WINDOW_LOOKS * _STALLED_WINDOWS
         if (
             not (self._stalled or self._absent)
             and sample.now_ms - self._stall.now_ms >= window_ms
             and self._is_at_maximum()
         ):
             self._stalled = 1
-            self._report.note(
+            self.report.note(
                 "Nothing comes nearer to its end with the largest throttle: does more come in than --max-throttle lets "
                 "through?"
             )
@@ -174,23 +167,23 @@ class Supervision:
         """Cancels where that is wanted, takes the limits away, and ends the journal when nothing is left of them."""
         taken = TakenAway((), (), {})
         try:
-            with self._connect() as admin:
+            with self.connect() as admin:
                 admin.timeout_ms = _TIDY_MS
-                if interrupted and self._rules.cancel_on_interrupt:
+                if interrupted and self.rules.cancel_on_interrupt:
                     self._cancel(admin)
                 if self._record.settings:
-                    taken = take_away(admin, self._record.settings, keep_before=self._rules.keep_others)
+                    taken = take_away(admin, self._record.settings, keep_before=self.rules.keep_others)
         except KafkaError as error:
             taken = TakenAway((), (), dict.fromkeys(self._record.settings, str(error)))
-        self._journal.keep(self._record, tuple(taken.left))
+        self.journal.keep(self._record, tuple(taken.left))
         return taken
 
     def _cancel(self, admin: AdminClient) -> None:
         for (topic, partition), error in self.moves.cancel(admin).items():
-            self._report.note(f"{topic}-{partition} could not be cancelled: {error}")
-        deadline_ms = self._clock.now_ms() + _CANCEL_MS
-        while active_reassignments(admin, list(self.moves.moving)) and self._clock.now_ms() < deadline_ms:
-            self._clock.sleep_ms(100)
+            self.report.note(f"{topic}-{partition} could not be cancelled: {error}")
+        deadline_ms = self.clock.now_ms() + _CANCEL_MS
+        while active_reassignments(admin, list(self.moves.moving)) and self.clock.now_ms() < deadline_ms:
+            self.clock.sleep_ms(100)
 
 
 WINDOW_LOOKS = 5

@@ -9,6 +9,7 @@ controller refuses for good leaves the change pending, so that the larger ISR co
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from kafkatools.core.broker.replicas.partition import Partition, PendingIsr
@@ -26,23 +27,17 @@ WAIT_FOR_METADATA = (3, 6, 42, 74, 95, 100, 109)
 UNKNOWN_TOPIC_ID, NEW_LEADER_ELECTED: this broker does not know what is; asking again would not help."""
 
 
+@dataclass(eq=False, repr=False)
 class IsrChanges:
     """What this broker, as a leader, asks for."""
 
-    def __init__(
-        self,
-        node_id: int,
-        broker_epoch: Callable[[], int],
-        channel: ControllerChannel,
-        high_watermark_moved: Callable[[Partition], None],
-    ) -> None:
-        self._node_id = node_id
-        self._broker_epoch = broker_epoch
-        self._channel = channel
-        self._moved = high_watermark_moved
-        self._wanted: dict[Any, tuple[Partition, PendingIsr]] = {}
-        self._is_sent = False
-        self._not_before_ms = 0
+    node_id: int
+    broker_epoch: Callable[[], int]
+    channel: ControllerChannel
+    high_watermark_moved: Callable[[Partition], None]
+    _wanted: dict[Any, tuple[Partition, PendingIsr]] = field(default_factory=dict, init=False)
+    _is_sent: bool = field(default=False, init=False)
+    _not_before_ms: int = field(default=0, init=False)
 
     def submit(self, partition: Partition, pending: PendingIsr) -> None:
         """This change is wanted; it goes with the next `tick`."""
@@ -64,10 +59,10 @@ class IsrChanges:
         sent = dict(self._wanted)
         self._is_sent = True
         self._not_before_ms = now_ms + RETRY_MS
-        self._channel.send(ApiKey.ALTER_PARTITION, self._request(sent), lambda entity: self._answered(sent, entity))
+        self.channel.send(ApiKey.ALTER_PARTITION, self._request(sent), lambda entity: self._answered(sent, entity))
 
     def _request(self, sent: dict[Any, tuple[Partition, PendingIsr]]) -> Fields:
-        own_epoch = self._broker_epoch()
+        own_epoch = self.broker_epoch()
         topics: dict[Any, list[Fields]] = {}
         for (topic_id, index), (partition, pending) in sent.items():
             topics.setdefault(topic_id, []).append(
@@ -83,7 +78,7 @@ class IsrChanges:
                 }
             )
         return {
-            "broker_id": self._node_id,
+            "broker_id": self.node_id,
             "broker_epoch": own_epoch,
             "topics": [{"topic_id": topic_id, "partitions": items} for topic_id, items in topics.items()],
         }
@@ -114,6 +109,6 @@ class IsrChanges:
             if answer.leader_epoch != partition.leader_epoch or is_stale:
                 return
             if partition.commit_isr(tuple(answer.isr), answer.partition_epoch):
-                self._moved(partition)
+                self.high_watermark_moved(partition)
         elif code not in WAIT_FOR_METADATA:
             self.submit(partition, pending)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from functools import partial
 
 from kafkatools.core.broker.metadata.broker_settings import BrokerSettings
@@ -32,27 +33,19 @@ RATE = "replica.alter.log.dirs.io.max.bytes.per.second"
 _UUID_HEX = "0" * 32
 
 
+@dataclass(eq=False, repr=False)
 class ReplicaMoves:
     """The moves under way; `moved(partition)` is called when one is done. `is_ready` says whether the metadata is
     known, so that partitions that it does not have are gone."""
 
-    def __init__(
-        self,
-        replicas: ReplicaManager,
-        settings: BrokerSettings,
-        is_ready: Callable[[], bool],
-        note_failure: Callable[[Exception], None],
-        moved: Callable[[Partition], None],
-    ) -> None:
-        self._replicas = replicas
-        self._logs = replicas.logs
-        self._settings = settings
-        self._is_ready = is_ready
-        self._note_failure = note_failure
-        self._moved = moved
-        self._moves: dict[TopicPartition, ReplicaMove] = {}
-        self._rate: int | None = None
-        self._next_ms = 0
+    replicas: ReplicaManager
+    settings: BrokerSettings
+    is_ready: Callable[[], bool]
+    note_failure: Callable[[Exception], None]
+    moved: Callable[[Partition], None]
+    _moves: dict[TopicPartition, ReplicaMove] = field(default_factory=dict, init=False)
+    _rate: int | None = field(default=None, init=False)
+    _next_ms: int = field(default=0, init=False)
 
     @property
     def next_deadline_ms(self) -> int | None:
@@ -64,7 +57,7 @@ class ReplicaMoves:
     def alter(self, name: TopicPartition, path: str) -> None:
         """Move a replica (ReplicaManager.alterReplicaLogDirs). Raises InvalidTopic, LogDirNotFound, KafkaStorageError,
         ReplicaNotAvailable, UnknownTopicOrPartition."""
-        logs, replicas = self._logs, self._replicas
+        logs, replicas = self.replicas.logs, self.replicas
         if len(future_directory_name(name.topic, name.partition, _UUID_HEX)) > MAX_NAME_LENGTH:
             raise InvalidTopic("The topic name is too long.")
         directory = logs.find_directory(path) if os.path.isabs(path) else None
@@ -81,36 +74,36 @@ class ReplicaMoves:
         self._move(name, directory)
 
     def _move(self, name: TopicPartition, directory: LogDirectory) -> None:
-        logs = self._logs
+        logs = self.replicas.logs
         future = logs.future_logs.get(name)
         if future is not None:
             if logs.directory_of(future) is directory:
                 return
             self._moves.pop(name, None)
-            logs.cancel_future(name, self._replicas.clock.wall_ms())
+            logs.cancel_future(name, self.replicas.clock.wall_ms())
         if logs.directory_of(logs.logs[name]) is not directory:
             self._begin(name, directory)
 
     def _begin(self, name: TopicPartition, directory: LogDirectory) -> None:
-        logs = self._logs
-        future = logs.begin_future(name, directory, self._replicas.clock.wall_ms())
+        logs = self.replicas.logs
+        future = logs.begin_future(name, directory, self.replicas.clock.wall_ms())
         self._moves[name] = ReplicaMove(logs.logs[name], future)
         self.read_rate()
 
     def resume(self) -> None:
         """Go on with what a stop interrupted; what is of partitions that are gone meanwhile goes too."""
-        if self._is_ready():
+        if self.is_ready():
             self._forget_strangers()
-        for name, directory in self._logs.interrupted_futures():
+        for name, directory in self.replicas.logs.interrupted_futures():
             try:
                 self._begin(name, directory)
             except KafkaStorageError as error:
-                self._note_failure(error)
+                self.note_failure(error)
 
     def _forget_strangers(self) -> None:
-        image, node_id = self._replicas.image, self._replicas.node_id
-        for directory in self._logs.live:
-            for name in [name for name in directory.futures if name not in self._logs.logs]:
+        image, node_id = self.replicas.image, self.replicas.node_id
+        for directory in self.replicas.logs.live:
+            for name in [name for name in directory.futures if name not in self.replicas.logs.logs]:
                 topic = image.topics.get(name.topic)
                 state = None if topic is None else topic.partitions.get(name.partition)
                 if state is None or node_id not in state.replicas:
@@ -119,7 +112,7 @@ class ReplicaMoves:
     def read_rate(self) -> None:
         """Take the throttle that holds now."""
         if self._moves:
-            settings = self._settings
+            settings = self.settings
             text = settings.dynamic().get(RATE, settings.dynamic_default().get(RATE))
             rate = None if text is None or int(text) >= NO_LIMIT else int(text)
             if rate != self._rate:
@@ -129,7 +122,7 @@ class ReplicaMoves:
 
     def tick(self, now_ms: int) -> None:
         """Copy for a few milliseconds."""
-        clock = self._replicas.clock
+        clock = self.replicas.clock
         while self._moves and now_ms >= self._next_ms:
             name, move = next(iter(self._moves.items()))
             copied = self._step(name, move)
@@ -146,21 +139,21 @@ class ReplicaMoves:
     def _give_up(self, name: TopicPartition, error: Exception) -> None:
         """The replica stays where it is. A disk that failed is the keeper's affair; damage in a log is nobody's."""
         del self._moves[name]
-        self._note_failure(KafkaStorageError(f"The replica {name} cannot be moved: {error}"))
-        if not self._logs.failing:
+        self.note_failure(KafkaStorageError(f"The replica {name} cannot be moved: {error}"))
+        if not self.replicas.logs.failing:
             try:
-                self._logs.cancel_future(name, self._replicas.clock.wall_ms())
+                self.replicas.logs.cancel_future(name, self.replicas.clock.wall_ms())
             except (KafkaError, OSError) as another:
-                self._note_failure(another)
+                self.note_failure(another)
 
     def _step(self, name: TopicPartition, move: ReplicaMove) -> int | None:
         """A slice of one replica: its size, None when this one is over."""
-        logs = self._logs
-        partition = self._replicas.partitions.get(name.topic, {}).get(name.partition)
+        logs = self.replicas.logs
+        partition = self.replicas.partitions.get(name.topic, {}).get(name.partition)
         if partition is None or logs.future_logs.get(name) is not move.future:
             del self._moves[name]
             return None
-        wall_ms = self._replicas.clock.wall_ms()
+        wall_ms = self.replicas.clock.wall_ms()
         if move.future.config is not partition.log.config:
             move.future.update_config(partition.log.config)
         try:
@@ -174,5 +167,5 @@ class ReplicaMoves:
             return None
         del self._moves[name]
         partition.settle()
-        self._moved(partition)
+        self.moved(partition)
         return None
