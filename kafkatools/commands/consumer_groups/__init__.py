@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
+from kafkatools.commands.consumer_groups import shared_options
 from kafkatools.commands.consumer_groups.session import (
     FAILED,
     STATES,
@@ -48,25 +49,18 @@ _SCENARIOS_IN_MESSAGE = (
 OPTIONS = (
     Option("--list", "Print the names of groups."),
     Option("--describe", "Show offsets and lag of groups, their members, or their state."),
-    Option("--delete", "Delete groups without members, with their offsets."),
+    shared_options.DELETE,
     Option("--reset-offsets", "Move the committed offsets of groups without members."),
     Option("--delete-offsets", "Forget the committed offsets of topics."),
     Option("--validate-regex", "Check a regular expression as brokers do (RE2 syntax).", value="REGEX"),
     BOOTSTRAP_SERVER,
-    Option("--group", "The group; may be given several times.", value="GROUP", repeatable=True),
+    shared_options.GROUP,
     Option("--all-groups", "All groups of consumers."),
-    Option("--topic", "The topic, or topic:0,1 for partitions; may be repeated.", value="TOPIC", repeatable=True),
+    shared_options.TOPIC,
     Option("--all-topics", "With --reset-offsets: all topics the group has offsets of."),
-    Option("--offsets", "With --describe: offsets and lag (what it does anyway)."),
-    Option("--members", "With --describe: the members."),
-    Option(
-        "--state",
-        "With --describe: the state. With --list: show states, or only groups in these (commas between).",
-        value="STATE,...",
-        optional_value=True,
-        implied="",
-        choices=STATES,
-    ),
+    shared_options.OFFSETS,
+    shared_options.MEMBERS,
+    shared_options.state_option(STATES),
     Option(
         "--type",
         "With --list: show types, or only groups of these (classic, consumer).",
@@ -75,25 +69,21 @@ OPTIONS = (
         implied="",
         choices=("classic", "consumer"),
     ),
-    Option("--verbose", "With --describe: more columns."),
-    Option("--to-earliest", "Reset to the first offset there is."),
-    Option("--to-latest", "Reset to the end."),
+    shared_options.VERBOSE,
+    shared_options.TO_EARLIEST,
+    shared_options.TO_LATEST,
     Option("--to-current", "Reset to the committed offset (the end where there is none): to export offsets."),
-    Option("--to-offset", "Reset to this offset.", value="OFFSET", type=java_long),
+    shared_options.TO_OFFSET,
     Option(
         "--shift-by", "Reset to the committed offset plus this (it may be negative).", value="COUNT", type=java_long
     ),
     Option("--by-duration", "Reset to the first record of the last 2h, or P1DT2H3M4S.", value="DURATION"),
-    Option("--to-datetime", "Reset to the first record at or after 2026-01-31T13:45:00.000.", value="TIME"),
-    Option(
-        "--from-file",
-        "Reset to the offsets in a file: CSV (topic,partition,offset, or with the group in front) or lines of JSON.",
-        value="FILE",
-    ),
-    Option("--dry-run", "Only show what --reset-offsets, --delete or --delete-offsets would do."),
-    Option("--execute", "Do it."),
-    Option("--export", "Show it as CSV, for --from-file."),
-    Option("--timeout", "How long each request may take, in ms.", value="MS", type=java_long, default=30000),
+    shared_options.TO_DATETIME,
+    shared_options.FROM_FILE,
+    shared_options.DRY_RUN,
+    shared_options.EXECUTE,
+    shared_options.EXPORT,
+    shared_options.TIMEOUT,
     command_config(),
     Option(
         "--lag-time",

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from kafkatools.commands.consumer_groups import shared_options
 from kafkatools.commands.consumer_groups.session import (
     Session,
     available,
@@ -20,7 +21,7 @@ from kafkatools.commands.consumer_groups.session import (
     words_of,
 )
 from kafkatools.exit_status import ExitStatus
-from kafkatools.options import BOOTSTRAP_SERVER, Args, Command, Option, command_config, java_long, rules
+from kafkatools.options import BOOTSTRAP_SERVER, Args, Command, Option, command_config, rules
 
 if TYPE_CHECKING:
     from kafkatools.console import Console
@@ -35,40 +36,28 @@ _OUR_SCENARIOS = ("to-offset", "to-current", "from-file")
 OPTIONS = (
     Option("--list", "Print the names of share groups."),
     Option("--describe", "Show where groups begin to read, their members, or their state."),
-    Option("--delete", "Delete groups without members, with their offsets."),
+    shared_options.DELETE,
     Option("--reset-offsets", "Move where groups without members begin to read."),
     Option("--delete-offsets", "Forget topics."),
     BOOTSTRAP_SERVER,
-    Option("--group", "The group; may be given several times.", value="GROUP", repeatable=True),
+    shared_options.GROUP,
     Option("--all-groups", "All share groups."),
-    Option("--topic", "The topic, or topic:0,1 for partitions; may be repeated.", value="TOPIC", repeatable=True),
+    shared_options.TOPIC,
     Option("--all-topics", "With --reset-offsets: all topics that the group knows."),
-    Option("--offsets", "With --describe: offsets and lag (what it does anyway)."),
-    Option("--members", "With --describe: the members."),
-    Option(
-        "--state",
-        "With --describe: the state. With --list: show states, or only groups in these (commas between).",
-        value="STATE,...",
-        optional_value=True,
-        implied="",
-        choices=_STATES,
-    ),
-    Option("--verbose", "With --describe: more columns."),
-    Option("--to-earliest", "Reset to the first offset there is."),
-    Option("--to-latest", "Reset to the end."),
-    Option("--to-datetime", "Reset to the first record at or after 2026-01-31T13:45:00.000.", value="TIME"),
-    Option("--to-offset", "Reset to this offset.", value="OFFSET", type=java_long, ours=True),
+    shared_options.OFFSETS,
+    shared_options.MEMBERS,
+    shared_options.state_option(_STATES),
+    shared_options.VERBOSE,
+    shared_options.TO_EARLIEST,
+    shared_options.TO_LATEST,
+    shared_options.TO_DATETIME,
+    shared_options.TO_OFFSET._replace(ours=True),
     Option("--to-current", "Reset to where the group begins now (the end where that is open): to export.", ours=True),
-    Option(
-        "--from-file",
-        "Reset to the offsets in a file: CSV (topic,partition,offset, or with the group in front) or lines of JSON.",
-        value="FILE",
-        ours=True,
-    ),
-    Option("--dry-run", "Only show what --reset-offsets, --delete or --delete-offsets would do."),
-    Option("--execute", "Do it."),
-    Option("--export", "Show it as CSV, for --from-file.", ours=True),
-    Option("--timeout", "How long each request may take, in ms.", value="MS", type=java_long, default=30000),
+    shared_options.FROM_FILE._replace(ours=True),
+    shared_options.DRY_RUN,
+    shared_options.EXECUTE,
+    shared_options.EXPORT._replace(ours=True),
+    shared_options.TIMEOUT,
     command_config(),
     Option(
         "--undo-file",
