@@ -27,6 +27,7 @@ from kafkatools.core.broker.metadata.formatter import BOOTSTRAP_CHECKPOINT
 from kafkatools.core.broker.metadata.image import MetadataDelta, MetadataImage, PartitionState, TopicState
 from kafkatools.core.broker.metadata.metadata_log import MetadataLog, SnapshotRules, data_records
 from kafkatools.core.broker.metadata.producer_ids import ProducerIds
+from kafkatools.core.broker.metadata.sliced_changes import SlicedChanges
 from kafkatools.core.broker.replicas.directory_keeper import DirectoryKeeper
 from kafkatools.core.broker.replicas.fetch_session import FetchSessionCache, session_id_of
 from kafkatools.core.broker.replicas.group_commit import GroupCommit
@@ -44,7 +45,7 @@ from kafkatools.core.broker.server.node_listener import open_listener
 from kafkatools.core.broker.server.node_settings import node_settings
 from kafkatools.core.broker.server.purgatory import Purgatory
 from kafkatools.core.broker.server.quotas import Quotas
-from kafkatools.core.broker.server.requests import Request
+from kafkatools.core.broker.server.requests import Request, Response
 from kafkatools.core.broker.server.timer import Timer, TimerTask
 from kafkatools.core.broker.sole_member import SoleMember
 from kafkatools.core.clock import Clock
@@ -52,6 +53,7 @@ from kafkatools.core.config import Config
 from kafkatools.core.errors import KafkaError, KafkaStorageError
 from kafkatools.core.log.files import FileSystem, RealFileSystem
 from kafkatools.core.log.partition.log_manager import LogManager
+from kafkatools.core.protocol.api_versions import ApiKey
 
 if TYPE_CHECKING:
     from kafkatools.core.broker.apis import contexts
@@ -127,7 +129,8 @@ class Node(Authorizing):
         self.cleaner: LogCleaner | None = None
         self.keeper: DirectoryKeeper | None = None
         self.end_points: tuple[EndPoint, ...] = ()
-        self.workers: list[Worker] = []
+        self._changes = SlicedChanges(self.apply_delta, lambda: self.image)
+        self.workers: list[Worker] = [self._changes]
         self._random = random
         self._has_logs = False
         self._counted_offset = -1
@@ -198,7 +201,7 @@ class Node(Authorizing):
             self.cluster_id,
             self._bootstrap_records,
             lambda line: self.report(f"INFO {line}"),
-            self.apply_delta,
+            self._changes.take,
         )
         if self.cluster.is_alone:
             if config.log_durability == "fsync":
@@ -265,6 +268,18 @@ class Node(Authorizing):
         """Let everybody here act on a change of the metadata."""
         self.replicas.apply_delta(delta)
         self.coordination.apply_delta(delta)
+
+    def change_in_slices(self, pause: Callable[[], None], change: Callable[[], Response]) -> Response:
+        """Make a change of the metadata and apply it with pauses; returns the response when all of it is applied."""
+        with self._changes.collect():
+            response = change()
+        self._changes.work_off(pause)
+        return response
+
+    def creates_partitions(self, api_key: int) -> bool:
+        """Whether requests of an API may create many partitions on this node before they are answered. A node of a
+        cluster creates them later, between its turns (`MetadataFollower`)."""
+        return self.cluster.is_alone and api_key in (ApiKey.CREATE_TOPICS, ApiKey.CREATE_PARTITIONS)
 
     # -- its cluster -----------------------------------------------------------------------------------------------
     @property

@@ -178,7 +178,8 @@ def handle_find_coordinator(node: ClusterContext, request: Request) -> Response:
     entity = request.decode()
     kind = entity.key_type if request.version >= FIRST_VERSION_OF_TYPES else GROUP
     if request.version < FIRST_VERSION_OF_BATCHES:
-        return request.respond(_find_coordinator(node, request, kind, entity.key))
+        with pausing(None):
+            return request.respond(_find_coordinator(node, request, kind, entity.key))
     found = []
     for key in paced(entity.coordinator_keys):
         with pausing(None):  # the first one may create the topic of the coordinators

@@ -11,10 +11,10 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol
 
 from kafkatools.core.broker.metadata.image import MetadataDelta, MetadataImage
+from kafkatools.core.broker.metadata.sliced_changes import slices, still_there
 from kafkatools.core.broker.metadata.snapshot import Snapshot
 from kafkatools.core.broker.node_parts import HasClock, HasController, HasId, HasImage, HasLink
 from kafkatools.core.errors import InconsistentClusterId, KafkaError, NotController
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from kafkatools.core.broker.metadata.quorum.raft import Raft
     from kafkatools.core.protocol.entities import Entity
 
-APPLY_MS = 50
+APPLY_MS = 20
 SLICE_PARTITIONS = 10
 PARTS = ("acls", "client_quotas", "scram")
 
@@ -136,9 +136,9 @@ class MetadataFollower:
         while self._has_news or self._slices is not None:
             if self._slices is None:
                 self._has_news = False
-                self._slices = slices(node.image.take_delta())
+                self._slices = slices(node.image.take_delta(), SLICE_PARTITIONS)
             for part in self._slices:
-                node.apply_delta(_still_there(part, node.image))
+                node.apply_delta(still_there(part, node.image))
                 if node.clock.now_ms() >= ends_ms:
                     return
             self._slices = None
@@ -146,32 +146,6 @@ class MetadataFollower:
                 published, self._published = self._published, None
                 published()
         node.maybe_serve_clients()
-
-
-def slices(delta: MetadataDelta) -> Iterator[MetadataDelta]:
-    """A delta in parts of so many partitions, all that is no partition with the first."""
-    part = MetadataDelta({}, delta.removed_topics, delta.changed_configs, delta.changed_brokers)
-    room = SLICE_PARTITIONS
-    for topic in delta.changed_topics.values():
-        indexes = list(topic.partitions)
-        while indexes:
-            taken, indexes = indexes[:room], indexes[room:]
-            is_whole = len(taken) == len(topic.partitions)
-            some = topic if is_whole else replace(topic, partitions={index: topic.partitions[index] for index in taken})
-            part.changed_topics[topic.topic_id] = some
-            room -= len(taken)
-            if room <= 0:
-                yield part
-                part, room = MetadataDelta(), SLICE_PARTITIONS
-    yield part
-
-
-def _still_there(part: MetadataDelta, image: MetadataImage) -> MetadataDelta:
-    """Without topics that were removed since."""
-    gone = [topic_id for topic_id in part.changed_topics if topic_id not in image.topics_by_id]
-    for topic_id in gone:
-        del part.changed_topics[topic_id]
-    return part
 
 
 class RaftWriter:

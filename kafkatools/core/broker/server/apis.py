@@ -64,6 +64,7 @@ class Work(Enum):
 
     AT_ONCE = "at once"  # it may change the broker's state
     PAUSES = "in slices until it makes its change"  # it then repeats the checks that the change depends on
+    APPLIED = "at once; on a node alone, partitions are created in slices"  # it changes metadata, without a pause
     SLICED = "in slices"  # it only reads; a response may have all partitions or all groups
     LARGE = "always in slices"  # it only reads; a response has all members of groups, all replicas or all transactions
 
@@ -133,7 +134,7 @@ TABLE: Final = (
     Api(_K.LIST_GROUPS, "groups", work=_SLICED),
     Api(_K.API_VERSIONS, "cluster", _BY.EITHER),
     # 10,000 partitions with their replicas.
-    Api(_K.CREATE_TOPICS, "topics", _BY.FORWARDED, most_elements=50_000),
+    Api(_K.CREATE_TOPICS, "topics", _BY.FORWARDED, work=Work.APPLIED, most_elements=50_000),
     Api(_K.DELETE_TOPICS, "topics", _BY.FORWARDED),
     Api(_K.DELETE_RECORDS, "topics", most_elements=50_000),
     Api(_K.INIT_PRODUCER_ID, "producers"),
@@ -157,7 +158,7 @@ TABLE: Final = (
     Api(_K.ALTER_CONFIGS, "configs", _BY.FORWARDED),
     Api(_K.ALTER_REPLICA_LOG_DIRS, "log_dirs", needs=ALTER, most_elements=50_000),
     Api(_K.DESCRIBE_LOG_DIRS, "log_dirs", needs=DESCRIBE, work=_LARGE),
-    Api(_K.CREATE_PARTITIONS, "topics", _BY.FORWARDED, most_elements=50_000),
+    Api(_K.CREATE_PARTITIONS, "topics", _BY.FORWARDED, work=Work.APPLIED, most_elements=50_000),
     Api(_K.CREATE_DELEGATION_TOKEN, "delegation_tokens"),
     Api(_K.RENEW_DELEGATION_TOKEN, "delegation_tokens"),
     Api(_K.EXPIRE_DELEGATION_TOKEN, "delegation_tokens"),

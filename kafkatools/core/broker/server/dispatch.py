@@ -30,6 +30,9 @@ class Served(Load, Protocol):
     def note_failure(self, error: Exception) -> None:
         """Report a handler that failed."""
 
+    def change_in_slices(self, pause: Callable[[], None], change: Callable[[], Response]) -> Response:
+        """Make a change of the metadata and apply it with pauses; returns the response when all of it is applied."""
+
 
 class Dispatcher:
     """Parses the request header and calls the handler."""
@@ -71,7 +74,9 @@ class Dispatcher:
             ensure_bounded(api, request)
         except TooManyElements:
             return refused(self._node, api, request)
-        if api.work is Work.AT_ONCE:
+        if api.work is Work.APPLIED and request.pause is not None and self._node.creates_partitions(api.key):
+            return self._node.change_in_slices(request.pause, lambda: self._handle(api, handler, request))
+        if api.work in (Work.AT_ONCE, Work.APPLIED):
             return self._handle(api, handler, request)
         with pausing(request.pause):
             return self._handle(api, handler, request)

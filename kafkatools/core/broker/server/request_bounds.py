@@ -4,7 +4,8 @@ A request costs a few microseconds for each element of its arrays, so a frame of
 a larger one goes to the slow lane; the limits of each API are in `apis.py`. There its elements are counted first,
 without decoding a value: a request with more elements than its API may have is refused. A small request may have a
 large response (all topics, all groups): on a broker with many partitions, groups or offsets those APIs go to the slow
-lane too. So do the fetches of a session with many partitions.
+lane too. So do the fetches of a session with many partitions, and, on a
+node alone, requests that create partitions: each costs a millisecond or two.
 """
 
 from __future__ import annotations
@@ -31,6 +32,9 @@ class Load(Protocol):
     def has_many_offsets(self, count: int) -> bool:
         """Whether groups have committed more than `count` offsets together."""
 
+    def creates_partitions(self, api_key: int) -> bool:
+        """Whether requests of an API may create many partitions on this node before they are answered."""
+
     def fetches_many(self, request: Request) -> bool:
         """Whether a Fetch request belongs to a session with more partitions than are read at once."""
 
@@ -42,9 +46,11 @@ def may_take_long(node: Load, api: Api, request: Request) -> bool:
     """Whether a request goes to the slow lane."""
     if len(request.frame) > api.bytes_at_once or api.work is Work.LARGE:
         return True
+    if api.work is Work.APPLIED:
+        return node.creates_partitions(api.key)
     if api.work is Work.SLICED and node.has_many_entries(MANY):
         return True
-    if api.key is ApiKey.FETCH:
+    if api.key is ApiKey.FETCH and api.work is Work.PAUSES:  # not a Fetch of the quorum, which has no sessions
         return node.fetches_many(request)
     return api.key is ApiKey.OFFSET_FETCH and node.has_many_offsets(MANY)
 

@@ -144,12 +144,11 @@ class LogDirectory:
 
         if not is_new:
             log.first_dirty_offset = self._checkpoints[filenames.CLEANER_OFFSET_CHECKPOINT].get(name)
-        log.load(
-            known(filenames.LOG_START_OFFSET_CHECKPOINT),
-            known(filenames.RECOVERY_POINT_CHECKPOINT),
-            wall_ms,
-            had_clean_shutdown=self.is_clean_start or is_new,
-        )
+        if is_new:
+            log.begin(wall_ms)
+        else:
+            start, recovery = known(filenames.LOG_START_OFFSET_CHECKPOINT), known(filenames.RECOVERY_POINT_CHECKPOINT)
+            log.load(start, recovery, wall_ms, had_clean_shutdown=self.is_clean_start)
         self._has_new_names = self._has_new_names or is_new
         log.assign_topic_id(topic_id)
         log.update_high_watermark(

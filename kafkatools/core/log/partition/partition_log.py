@@ -74,6 +74,10 @@ class PartitionLog(LogState):
             "loading", lambda: recovery.load(self, log_start_offset, recovery_point, had_clean_shutdown, now_ms)
         )
 
+    def begin(self, now_ms: int) -> None:
+        """Begin an empty log in a directory that does not exist yet. `load` would list it three times."""
+        self.storage("creating", lambda: recovery.begin(self, now_ms))
+
     # what it is
 
     @property

@@ -40,6 +40,13 @@ def load(log: LogState, log_start_offset: int, recovery_point: int, had_clean_sh
     _Loader(log, log_start_offset, recovery_point, had_clean_shutdown, now_ms).load()
 
 
+def begin(log: LogState, now_ms: int) -> None:
+    """Begin an empty `PartitionLog` in a directory that does not exist yet."""
+    log.files.make_directory(log.directory)
+    log.segments.add(LogSegment.create(log.files, log.directory, 0, log.config, now_ms))
+    log.last_flush_ms = now_ms
+
+
 class _Overflow(Exception):
     """A segment has to be split before anything else can be done."""
 

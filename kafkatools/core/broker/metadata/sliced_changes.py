@@ -1,0 +1,101 @@
+"""Changes of the metadata that a broker applies a few partitions at a time, between the requests of others.
+
+Rules:
+- Changes are applied in their order. While one is under way, later ones queue up behind it, whoever makes them.
+- On a node alone a change is applied at once, but for the thread that `collect`s: a request in the slow lane, which
+  makes its change without a pause and then works it off with pauses (`work_off`). When its client disconnects, the node
+  works off the rest in its turns.
+- A partition that is not there yet is answered with a retriable error.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+
+from kafkatools.core.broker.metadata.image import MetadataDelta, MetadataImage
+
+PARTITIONS_AT_ONCE = 4
+
+
+class SlicedChanges:
+    """The changes that a node has yet to apply."""
+
+    def __init__(self, apply: Callable[[MetadataDelta], None], image: Callable[[], MetadataImage]) -> None:
+        self._apply = apply
+        self._image = image
+        self._parts: deque[Iterator[MetadataDelta]] = deque()
+        self._collectors: set[int] = set()  # the threads whose changes wait for `work_off`
+        self._workers = 0
+
+    @property
+    def next_deadline_ms(self) -> int | None:
+        """At once while something is to be applied that no request works off."""
+        return 0 if self._parts and not self._workers else None
+
+    def tick(self, now_ms: int) -> None:
+        """Apply a few partitions that no request works off."""
+        if self._parts and not self._workers:
+            self._step()
+
+    def take(self, delta: MetadataDelta) -> None:
+        """Apply a change, or queue it."""
+        if self._parts or threading.get_ident() in self._collectors:
+            self._parts.append(slices(delta, PARTITIONS_AT_ONCE))
+        else:
+            self._apply(delta)
+
+    @contextmanager
+    def collect(self) -> Iterator[None]:
+        """Queue the changes that this thread makes in the block."""
+        self._collectors.add(threading.get_ident())
+        try:
+            yield
+        finally:
+            self._collectors.discard(threading.get_ident())
+
+    def work_off(self, pause: Callable[[], None]) -> None:
+        """Apply all that is queued, with pauses."""
+        self._workers += 1
+        try:
+            while self._parts:
+                self._step()
+                pause()
+        finally:
+            self._workers -= 1
+
+    def _step(self) -> None:
+        part = next(self._parts[0], None)
+        if part is None:
+            self._parts.popleft()
+        else:
+            self._apply(still_there(part, self._image()))
+
+
+def slices(delta: MetadataDelta, partitions_at_once: int) -> Iterator[MetadataDelta]:
+    """A delta in parts of so many partitions, all that is no partition with the first."""
+    part = MetadataDelta({}, delta.removed_topics, delta.changed_configs, delta.changed_brokers)
+    room = partitions_at_once
+    for topic in delta.changed_topics.values():
+        indexes = list(topic.partitions)
+        while indexes:
+            taken, indexes = indexes[:room], indexes[room:]
+            is_whole = len(taken) == len(topic.partitions)
+            some = topic if is_whole else replace(topic, partitions={index: topic.partitions[index] for index in taken})
+            part.changed_topics[topic.topic_id] = some
+            room -= len(taken)
+            if room <= 0:
+                yield part
+                part, room = MetadataDelta(), partitions_at_once
+    yield part
+
+
+def still_there(part: MetadataDelta, image: MetadataImage) -> MetadataDelta:
+    """Without topics that were removed since."""
+    gone = [topic_id for topic_id in part.changed_topics if topic_id not in image.topics_by_id]
+    for topic_id in gone:
+        del part.changed_topics[topic_id]
+    return part
