@@ -24,7 +24,13 @@ from kafkatools.core.broker.metadata.cluster_settings import EndPoint, cluster_s
 from kafkatools.core.broker.metadata.controller.controller import Controller
 from kafkatools.core.broker.metadata.controller.topics import NewTopic
 from kafkatools.core.broker.metadata.formatter import BOOTSTRAP_CHECKPOINT
-from kafkatools.core.broker.metadata.image import MetadataDelta, MetadataImage, PartitionState, TopicState
+from kafkatools.core.broker.metadata.image import (
+    INTERNAL_TOPICS,
+    MetadataDelta,
+    MetadataImage,
+    PartitionState,
+    TopicState,
+)
 from kafkatools.core.broker.metadata.metadata_log import MetadataLog, SnapshotRules, data_records
 from kafkatools.core.broker.metadata.producer_ids import ProducerIds
 from kafkatools.core.broker.metadata.sliced_changes import SlicedChanges
@@ -277,9 +283,14 @@ class Node(Authorizing):
         return response
 
     def creates_partitions(self, api_key: int) -> bool:
-        """Whether requests of an API may create many partitions on this node before they are answered. A node of a
-        cluster creates them later, between its turns (`MetadataFollower`)."""
-        return self.cluster.is_alone and api_key in (ApiKey.CREATE_TOPICS, ApiKey.CREATE_PARTITIONS)
+        """Whether requests of an API may create many partitions on this node before they are answered; FindCoordinator
+        does until all topics of coordinators are there. A node of a cluster creates partitions later, between its
+        turns (`MetadataFollower`)."""
+        if not self.cluster.is_alone:
+            return False
+        if api_key == ApiKey.FIND_COORDINATOR:
+            return not self.image.topics.keys() >= INTERNAL_TOPICS
+        return api_key in (ApiKey.CREATE_TOPICS, ApiKey.CREATE_PARTITIONS)
 
     # -- its cluster -----------------------------------------------------------------------------------------------
     @property

@@ -176,6 +176,13 @@ def handle_find_coordinator(node: ClusterContext, request: Request) -> Response:
     key.
     """
     entity = request.decode()
+    if request.pause is not None and node.creates_partitions(ApiKey.FIND_COORDINATOR):
+        # The coordinator is not available before the partitions of its topic are there.
+        node.change_in_slices(request.pause, lambda: _coordinators(node, request, entity))
+    return _coordinators(node, request, entity)
+
+
+def _coordinators(node: ClusterContext, request: Request, entity: Entity) -> Response:
     kind = entity.key_type if request.version >= FIRST_VERSION_OF_TYPES else GROUP
     if request.version < FIRST_VERSION_OF_BATCHES:
         with pausing(None):

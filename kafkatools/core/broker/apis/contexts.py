@@ -6,7 +6,7 @@ member. The contexts exist for the type checker only; `node.py` documents the me
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Protocol
 
 from kafkatools.core.broker.node_parts import (
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from kafkatools.core.broker.server.channels import Quorum
     from kafkatools.core.broker.server.purgatory import Purgatory
     from kafkatools.core.broker.server.quotas import Quotas
+    from kafkatools.core.broker.server.requests import Response
     from kafkatools.core.errors import KafkaError
     from kafkatools.core.log.partition.log_manager import LogManager
 
@@ -103,6 +104,10 @@ class ClusterContext(_Image, HasMetadataOffset, _Endpoint, _ClusterId, _Coordina
 
     @property
     def controllers(self) -> Mapping[int, tuple[str, int]]: ...
+
+    def creates_partitions(self, api_key: int) -> bool: ...
+
+    def change_in_slices(self, pause: Callable[[], None], change: Callable[[], Response]) -> Response: ...
 
     def is_controller_listener(self, name: str) -> bool: ...
 

@@ -46,8 +46,8 @@ def may_take_long(node: Load, api: Api, request: Request) -> bool:
     """Whether a request goes to the slow lane."""
     if len(request.frame) > api.bytes_at_once or api.work is Work.LARGE:
         return True
-    if api.work is Work.APPLIED:
-        return node.creates_partitions(api.key)
+    if (api.work is Work.APPLIED or api.key is ApiKey.FIND_COORDINATOR) and node.creates_partitions(api.key):
+        return True
     if api.work is Work.SLICED and node.has_many_entries(MANY):
         return True
     if api.key is ApiKey.FETCH and api.work is Work.PAUSES:  # not a Fetch of the quorum, which has no sessions

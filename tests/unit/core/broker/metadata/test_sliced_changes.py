@@ -6,13 +6,14 @@ from __future__ import annotations
 import pathlib
 from typing import Any
 
+import pytest
 from support.broker_client import batch
 from support.broker_turns import Turns
 
 from kafkatools.core.broker.metadata.controller.topics import NewTopic
 from kafkatools.core.broker.server.slow_lane import SlowLane
 
-API_VERSIONS, CREATE_TOPICS, DELETE_TOPICS, CREATE_PARTITIONS = 18, 19, 20, 37
+FIND_COORDINATOR, API_VERSIONS, CREATE_TOPICS, DELETE_TOPICS, CREATE_PARTITIONS = 10, 18, 19, 20, 37
 OTHER = {"client_software_name": "a", "client_software_version": "1"}
 COUNT = 40
 
@@ -60,6 +61,20 @@ def test_partitions_that_are_added_are_created_in_slices(broker: Turns) -> None:
     assert [int(each.error_code) for each in broker.call(client, CREATE_PARTITIONS, 1, more).results] == [0]
     assert made(broker) == COUNT
     assert broker.longest < broker.total / 3
+
+
+@pytest.mark.parametrize(("key_type", "topic"), [(0, "__consumer_offsets"), (1, "__transaction_state")])
+@pytest.mark.parametrize("version", [3, 4])
+def test_the_first_look_up_of_a_coordinator_creates_its_topic_in_slices(
+    broker: Turns, version: int, key_type: int, topic: str
+) -> None:
+    client = broker.connect()
+    keys = {"coordinator_keys": ["a", "b"]} if version >= 4 else {"key": "a"}
+    answer = broker.call(client, FIND_COORDINATOR, version, {**keys, "key_type": key_type})
+    found = answer.coordinators if version >= 4 else [answer]
+    assert {(int(each.error_code), int(each.node_id)) for each in found} == {(0, broker.node.node_id)}
+    assert made(broker, topic) == 50
+    assert broker.longest < broker.total / 2
 
 
 def test_a_topic_that_is_deleted_while_it_is_created_leaves_nothing(broker: Turns, tmp_path: pathlib.Path) -> None:
