@@ -113,7 +113,6 @@ class _Watch:
     def __init__(self, reader: RangeReader, part: TopicPartition, end: int, topic_id: uuid.UUID | None) -> None:
         self._reader, self._part, self._end = reader, part, end
         self._topic_id = topic_id
-        self._seen_version = -1
         self._missing = 0
         self.progress_ms = reader.clock.now_ms()
 

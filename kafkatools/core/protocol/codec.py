@@ -18,17 +18,3 @@ from kafkatools.core.protocol._codec import (
     Shared,
     Writer,
 )
-
-__all__ = [
-    "ARRAY",
-    "COMPILED",
-    "KINDS",
-    "NO_LIMIT",
-    "NULLABLE",
-    "STRUCTURE",
-    "Layout",
-    "MalformedMessage",
-    "Reader",
-    "Shared",
-    "Writer",
-]

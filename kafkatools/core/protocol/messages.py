@@ -12,23 +12,11 @@ from typing import Any
 
 from kafkatools.core.errors import DecodeError, UnsupportedVersion
 from kafkatools.core.protocol.api_versions import ApiKey, versions_of
-from kafkatools.core.protocol.codec import NO_LIMIT, Reader, Shared, Writer
+from kafkatools.core.protocol.codec import NO_LIMIT, Reader, Writer
+from kafkatools.core.protocol.codec import Shared as Shared
 from kafkatools.core.protocol.definitions import NEWEST, Field
 from kafkatools.core.protocol.entities import Entity, entity_of, entity_type
 from kafkatools.core.protocol.slices import current_pause
-
-__all__ = [
-    "Shared",
-    "build",
-    "check_fields",
-    "count_elements",
-    "decode",
-    "decode_all",
-    "encode",
-    "encode_fields",
-    "request_type",
-    "response_type",
-]
 
 Buffer = bytes | bytearray | memoryview
 

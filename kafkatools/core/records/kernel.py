@@ -54,48 +54,6 @@ from kafkatools.core.records._scan_kernel import (
     scan_batches,
 )
 
-__all__ = [
-    "COMPILED",
-    "HEADER_WIDTH",
-    "SCAN_END",
-    "SCAN_FULL",
-    "SCAN_PARTIAL",
-    "SCAN_TOO_SMALL",
-    "STATE_BASE_TIMESTAMP",
-    "STATE_DEFAULT_TIMESTAMP",
-    "STATE_MAX_TIMESTAMP",
-    "STATE_NEEDED",
-    "STATE_NEXT_DELTA",
-    "STATE_ORIGIN",
-    "STATE_POSITION",
-    "STATE_ROWS",
-    "STATE_SIZE",
-    "STATE_WRITE_LIMIT",
-    "STATUS_POSITION",
-    "STATUS_REASON",
-    "STATUS_ROW",
-    "STATUS_SIZE",
-    "STATUS_START",
-    "append_record",
-    "check_records",
-    "decode_records",
-    "encode_columns",
-    "find_lines",
-    "murmur2",
-    "new_ints",
-    "new_longs",
-    "partitions_for_keys",
-    "read_varint",
-    "read_varlong",
-    "record_size",
-    "scan_batches",
-    "size_of_varint",
-    "split_keys",
-    "varint",
-    "write_keys_and_values",
-    "write_values",
-]
-
 # glibc gives freed memory back to the system at once until a block of a megabyte or more has been freed; a batch's
 # columns are just below, and taking their pages anew for every batch costs more than decoding it. So one untouched
 # block is freed here; it never takes memory.

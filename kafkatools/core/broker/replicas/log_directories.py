@@ -43,7 +43,6 @@ class NodeDirectories:
         self.metadata_path = settings.log_directory
         self._files = files
         self._node_id = settings.node_id
-        self._data_paths = settings.log_directories
         self._paths = tuple(dict.fromkeys((settings.log_directory, *settings.log_directories)))
         self._locks: dict[str, DirectoryLock] = {}
 
