@@ -266,12 +266,8 @@ def create_topics(
     by_name = {topic.name: topic for topic in topics}
 
     def once(names: list[str], deadline_ms: int) -> dict[str, CreatedTopic | KafkaError]:
-        fields: Fields = {
-            "topics": [_creatable(by_name[name]) for name in names],
-            "validate_only": validate_only,
-        }
-        fields["timeout"] = _request_timeout_ms(admin, deadline_ms)
-        response = admin.ask_controller(ApiKey.CREATE_TOPICS, fields, deadline_ms)
+        topics = [_creatable(by_name[name]) for name in names]
+        response = _ask_for(admin, ApiKey.CREATE_TOPICS, topics, deadline_ms, validate_only=validate_only)
         return {topic.name: _failure(topic, retry_on_quota_violation) or _created(topic) for topic in response.topics}
 
     results = admin.retry_items(by_name, once, timeout_ms)
@@ -279,6 +275,15 @@ def create_topics(
         name: CreatedTopic(name, result) if isinstance(result, KafkaError) else result
         for name, result in results.items()
     }
+
+
+def _ask_for(
+    admin: AdminClient, api_key: ApiKey, topics: list[Fields], deadline_ms: int, *, validate_only: bool
+) -> Entity:
+    """The controller's response to a change of topics, or with `validate_only` to the question whether it could be."""
+    timeout_ms = _request_timeout_ms(admin, deadline_ms)
+    fields = {"topics": topics, "validate_only": validate_only, "timeout": timeout_ms}
+    return admin.ask_controller(api_key, fields, deadline_ms)
 
 
 def _request_timeout_ms(admin: AdminClient, deadline_ms: int) -> int:
@@ -352,12 +357,8 @@ def create_partitions(
     by_name = {each.name: each for each in partitions}
 
     def once(names: list[str], deadline_ms: int) -> dict[str, Outcome | KafkaError]:
-        fields: Fields = {
-            "topics": [_more_partitions(by_name[name]) for name in names],
-            "validate_only": validate_only,
-        }
-        fields["timeout"] = _request_timeout_ms(admin, deadline_ms)
-        response = admin.ask_controller(ApiKey.CREATE_PARTITIONS, fields, deadline_ms)
+        topics = [_more_partitions(by_name[name]) for name in names]
+        response = _ask_for(admin, ApiKey.CREATE_PARTITIONS, topics, deadline_ms, validate_only=validate_only)
         return {result.name: _failure(result) or Outcome(None) for result in response.results}
 
     return filled(admin.retry_items(by_name, once, timeout_ms), Outcome)

@@ -252,17 +252,26 @@ class SubscriptionState:
         self, partition: TopicPartition, position: FetchPosition, strategy: AutoOffsetResetStrategy
     ) -> None:
         """Takes the answer to a reset, unless the partition was moved, seeked or given away meanwhile."""
-        state = self._assignment.get(partition)
-        if state is not None and state.state is FetchState.AWAIT_RESET and state.reset_strategy == strategy:
+        state = self._awaiting_reset(partition, strategy)
+        if state is not None:
             state.seek_unvalidated(position)
 
     def maybe_replace_reset(
         self, partition: TopicPartition, old: AutoOffsetResetStrategy, new: AutoOffsetResetStrategy
     ) -> None:
         """Asks by another policy, when the partition still waits for the answer to the old one."""
-        state = self._assignment.get(partition)
-        if state is not None and state.state is FetchState.AWAIT_RESET and state.reset_strategy == old:
+        state = self._awaiting_reset(partition, old)
+        if state is not None:
             state.reset(new)
+
+    def _awaiting_reset(
+        self, partition: TopicPartition, strategy: AutoOffsetResetStrategy
+    ) -> TopicPartitionState | None:
+        """The state of a partition that waits for the answer to a reset by this policy."""
+        state = self._assignment.get(partition)
+        if state is None or state.state is not FetchState.AWAIT_RESET or state.reset_strategy != strategy:
+            return None
+        return state
 
     # --- validation
 

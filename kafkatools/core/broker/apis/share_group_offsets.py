@@ -174,9 +174,7 @@ def handle_alter_share_group_offsets(node: ShareContext, request: Request) -> Re
     entity = request.decode()
     later = Deferred(request)
     try:
-        ensure_enabled(node)
-        node.authorize_or_raise(request, READ, GROUP, entity.group_id)
-        node.groups.ensure_active(entity.group_id)
+        _ensure_may_change(node, request, READ, entity.group_id)
         offsets, refused = _wanted(node, request, entity)
 
         def done(error: KafkaError | None) -> None:
@@ -190,6 +188,13 @@ def handle_alter_share_group_offsets(node: ShareContext, request: Request) -> Re
     except KafkaError as error:
         later.respond(failed(error))
     return later.result()
+
+
+def _ensure_may_change(node: ShareContext, request: Request, operation: int, group_id: str) -> None:
+    """Raise UnsupportedVersion, GroupAuthorizationFailed, or an error of a group that another node coordinates."""
+    ensure_enabled(node)
+    node.authorize_or_raise(request, operation, GROUP, group_id)
+    node.groups.ensure_active(group_id)
 
 
 def failed(error: KafkaError) -> Fields:
@@ -247,9 +252,7 @@ def handle_delete_share_group_offsets(node: ShareContext, request: Request) -> R
     entity = request.decode()
     later = Deferred(request)
     try:
-        ensure_enabled(node)
-        node.authorize_or_raise(request, DELETE, GROUP, entity.group_id)
-        node.groups.ensure_active(entity.group_id)
+        _ensure_may_change(node, request, DELETE, entity.group_id)
         names = [topic.topic_name for topic in entity.topics]
         refused: dict[str, KafkaError] = {
             name: TopicAuthorizationFailed() for name in names if not node.authorize(request, READ, TOPIC, name)

@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from kafkatools.core.broker.replicas.cluster import Cluster, ReplicationSettings
 from kafkatools.core.broker.replicas.partition import Partition
 from kafkatools.core.broker.replicas.replica_fetcher import ReplicaFetcher
-from kafkatools.core.broker.replicas.replica_manager import ReplicaManager
-from kafkatools.core.broker.replicas.throttles import ReplicationThrottles
 
 NO_LEADER = -1
 
 
 @dataclass(eq=False, repr=False)
 class ReplicaFetchers:
-    """All fetchers of this broker."""
+    """All fetchers of this broker. `open_fetcher` makes the one for a leader."""
 
-    replicas: ReplicaManager
-    cluster: Cluster
-    settings: ReplicationSettings
-    throttles: ReplicationThrottles
+    open_fetcher: Callable[[int], ReplicaFetcher]
     _fetchers: dict[int, ReplicaFetcher] = field(default_factory=dict, init=False)
     _leaders: dict[object, int] = field(default_factory=dict, init=False)
 
@@ -32,13 +27,7 @@ class ReplicaFetchers:
             return
         fetcher = self._fetchers.get(leader_id)
         if fetcher is None:
-            fetcher = self._fetchers[leader_id] = ReplicaFetcher(
-                leader_id,
-                self.cluster,
-                self.settings,
-                self.throttles,
-                self.replicas.note_high_watermark,
-            )
+            fetcher = self._fetchers[leader_id] = self.open_fetcher(leader_id)
         self._leaders[partition.key] = leader_id
         fetcher.add(partition)
 

@@ -16,6 +16,7 @@ from kafkatools.core.broker.replicas.follower_sessions import FollowerSessions
 from kafkatools.core.broker.replicas.isr_changes import IsrChanges
 from kafkatools.core.broker.replicas.partition import Partition
 from kafkatools.core.broker.replicas.replica import Replica
+from kafkatools.core.broker.replicas.replica_fetcher import ReplicaFetcher
 from kafkatools.core.broker.replicas.replica_selector import replica_in_rack
 from kafkatools.core.broker.replicas.throttles import ReplicationThrottles
 
@@ -42,7 +43,9 @@ class Replication:
             cluster.node_id, cluster.broker_epoch, cluster.controller, replicas.note_high_watermark
         )
         self.sessions = FollowerSessions(replicas, cluster, self.throttles, self.note_fetch)
-        self.fetchers = ReplicaFetchers(replicas, cluster, settings, self.throttles)
+        self.fetchers = ReplicaFetchers(
+            lambda leader: ReplicaFetcher(leader, cluster, settings, self.throttles, replicas.note_high_watermark)
+        )
         self._next_shrink_ms = self._next_expiry_ms = 0
 
     # -- turns -----------------------------------------------------------------------------------------------------

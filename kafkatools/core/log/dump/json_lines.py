@@ -124,7 +124,7 @@ class JsonLines:
         self._write(row | {"matches": matches})
 
     def producer(self, path: str, entry: ProducerEntry) -> None:
-        first_offset = entry.current_transaction_first_offset
+        first_offset = entry.current_txn_first_offset
         row: dict[str, object] = {
             "type": "producer",
             "file": path,

@@ -13,7 +13,7 @@ from kafkatools.core.log.dump.damage import Damage
 from kafkatools.core.log.dump.segment_file import LARGEST_FILE, SegmentFile
 from kafkatools.core.log.format.transaction_index import ENTRY as ABORTED_TRANSACTION
 from kafkatools.core.log.producers.snapshot import ENTRY as SNAPSHOT_ENTRY
-from kafkatools.core.log.producers.snapshot import SNAPSHOT_VERSION
+from kafkatools.core.log.producers.snapshot import SNAPSHOT_VERSION, SnapshotEntry
 from kafkatools.core.records.crc import crc32c
 
 _SNAPSHOT_HEAD = struct.Struct(">hII")
@@ -22,18 +22,10 @@ NO_SEQUENCE = -1
 _ENTRIES_AT_ONCE = 30000
 
 
-@dataclass(frozen=True)
-class ProducerEntry:
-    """What a snapshot remembers of one producer."""
+class ProducerEntry(SnapshotEntry):
+    """What a snapshot remembers of one producer, as Kafka's tool shows it."""
 
-    producer_id: int
-    producer_epoch: int
-    last_sequence: int
-    last_offset: int
-    offset_delta: int
-    timestamp: int
-    coordinator_epoch: int
-    current_transaction_first_offset: int
+    __slots__ = ()
 
     @property
     def has_batch(self) -> bool:

@@ -116,7 +116,7 @@ class TextLines:
         self._write(f"timestamp: {entry.first} offset: {entry.second}\n")
 
     def producer(self, path: str, entry: ProducerEntry) -> None:
-        first_offset = entry.current_transaction_first_offset
+        first_offset = entry.current_txn_first_offset
         line = (
             f"producerId: {entry.producer_id} producerEpoch: {entry.producer_epoch} "
             f"coordinatorEpoch: {entry.coordinator_epoch} "

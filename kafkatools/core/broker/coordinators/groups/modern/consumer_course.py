@@ -14,9 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 
-from kafkatools.core.broker.coordinators.groups.any_group import AnyGroup
-from kafkatools.core.broker.coordinators.groups.group_topics import GroupTopics
-from kafkatools.core.broker.coordinators.groups.keyed_timer import KeyedTimer
+from kafkatools.core.broker.coordinators.groups.group_parts import GroupParts
 from kafkatools.core.broker.coordinators.groups.modern.assignment_builder import next_target, target_changes
 from kafkatools.core.broker.coordinators.groups.modern.consumer_changes import (
     Change,
@@ -38,8 +36,6 @@ from kafkatools.core.broker.coordinators.groups.modern.consumer_member import (
 from kafkatools.core.broker.coordinators.groups.modern.consumer_settings import ConsumerGroupSettings
 from kafkatools.core.broker.coordinators.groups.modern.reconciliation import Owned, Reconciliation
 from kafkatools.core.broker.coordinators.groups.offset_records import Record
-from kafkatools.core.broker.coordinators.groups.offsets_topic import Store
-from kafkatools.core.clock import Clock
 from kafkatools.core.errors import (
     FencedInstanceId,
     FencedMemberEpoch,
@@ -68,15 +64,9 @@ class Draft:
 
 
 @dataclass(eq=False, repr=False)
-class ConsumerCourse:
+class ConsumerCourse(GroupParts[ConsumerGroupSettings]):
     """Moves consumer groups on."""
 
-    groups: dict[str, AnyGroup]
-    settings: ConsumerGroupSettings
-    topics: GroupTopics
-    store: Store
-    timer: KeyedTimer
-    clock: Clock
     downgrade: Downgrade = field(default=lambda group, leaving: False, init=False)
 
     def write(self, draft: Draft) -> None:

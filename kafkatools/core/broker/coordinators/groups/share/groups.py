@@ -11,12 +11,9 @@ from collections.abc import Callable, Collection
 from dataclasses import InitVar, dataclass, field, replace
 from typing import Any
 
-from kafkatools.core.broker.coordinators.groups.any_group import AnyGroup
-from kafkatools.core.broker.coordinators.groups.group_topics import GroupTopics
-from kafkatools.core.broker.coordinators.groups.keyed_timer import KeyedTimer
+from kafkatools.core.broker.coordinators.groups.group_parts import GroupParts
 from kafkatools.core.broker.coordinators.groups.modern.consumer_member import LEAVE_GROUP_EPOCH, Assignment
 from kafkatools.core.broker.coordinators.groups.modern.modern_changes import heartbeat_fields
-from kafkatools.core.broker.coordinators.groups.offsets_topic import Store
 from kafkatools.core.broker.coordinators.groups.requests import Client, Fields
 from kafkatools.core.broker.coordinators.groups.share.assignor import assign
 from kafkatools.core.broker.coordinators.groups.share.changes import (
@@ -35,7 +32,6 @@ from kafkatools.core.broker.coordinators.groups.share.settings import ShareGroup
 from kafkatools.core.broker.coordinators.share_state.coordinator import ShareCoordinator
 from kafkatools.core.broker.coordinators.share_state.persister import StatePersister, ask_each
 from kafkatools.core.broker.coordinators.share_state.share_state import UNINITIALIZED_START_OFFSET, ShareKey
-from kafkatools.core.clock import Clock
 from kafkatools.core.errors import (
     FencedMemberEpoch,
     GroupIdNotFound,
@@ -77,15 +73,9 @@ class ShareSurroundings:
 
 
 @dataclass(eq=False, repr=False)
-class ShareGroups:
+class ShareGroups(GroupParts[ShareGroupSettings]):
     """All share groups of this broker, in one registry with the others."""
 
-    groups: dict[str, AnyGroup]
-    settings: ShareGroupSettings
-    topics: GroupTopics
-    store: Store
-    timer: KeyedTimer
-    clock: Clock
     around: InitVar[ShareSurroundings]
     _asked: set[ShareKey] = field(default_factory=set, init=False)
 
