@@ -122,6 +122,10 @@ def test_java_values() -> None:
     assert check_java_values(told, [records(b"0.0", b"0.1")]) == []
     assert len(check_java_values(told, [records(b"0.0")])) == 1
     assert len(check_java_values(told, [records(b"0.0", b"0.1", b"0.1")])) == 2
+    told.append({"name": "producer_send_success", "value": "0.3", "partition": 0, "offset": 0})
+    assert len(check_java_values(told, [records(b"0.3", b"0.1")])) == 1, "both were acknowledged"
+    told = [{"name": "producer_send_success", "value": "0.3", "partition": 0, "offset": 0}]
+    assert check_java_values(told, [records(b"0.3", b"0.1")]) == [], "0.1 was not"
 
 
 def test_topics() -> None:

@@ -96,17 +96,25 @@ def check_copies(name: str, source: list[list[ConsumerRecord]], copied: list[lis
 
 
 def check_java_values(lines: Iterable[dict[str, Any]], found: list[list[ConsumerRecord]]) -> list[str]:
-    """Records of kafka-verifiable-producer (`run.number`): none twice, each run's in order by partition, and what was
-    acknowledged where it was told. It never tries again: what it reports as failed may be there or not."""
+    """Records of kafka-verifiable-producer (`run.number`): none twice, what was acknowledged where it was told, and in
+    order by run and partition.
+
+    It has no retries, hence no idempotence. A record that it reports as failed may be there or not, also behind later
+    ones: its request can lie in a connection that the client gave up and be read after those of the next connection.
+    """
     problems = []
+    lines = list(lines)
+    acknowledged = {line["value"].encode() for line in lines if line["name"] == "producer_send_success"}
     places: dict[bytes, tuple[int, int]] = {}
     for partition, records in enumerate(found):
         newest: dict[bytes, int] = {}
         for record in records:
             run, _, number = record.value.partition(b".")
-            if int(number) <= newest.get(run, -1) or record.value in places:
+            is_ordered = record.value in acknowledged
+            if (is_ordered and int(number) <= newest.get(run, -1)) or record.value in places:
                 problems.append(f"{record.value!r} at {partition}:{record.offset} behind {newest.get(run)}")
-            newest[run] = int(number)
+            if is_ordered:
+                newest[run] = int(number)
             places[record.value] = (partition, record.offset)
     for line in lines:
         if line["name"] == "producer_send_success":

@@ -6,9 +6,10 @@ from __future__ import annotations
 
 import random
 import sys
+from functools import partial
 from typing import Any
 
-from journal import FENCED, told_to_stop
+from journal import FENCED, after_contact, told_to_stop
 
 from kafkatools.core.config import CONSUMER, PRODUCER, Config
 from kafkatools.core.consumer.consumer import Consumer
@@ -76,14 +77,14 @@ def main() -> int:
     stopping = told_to_stop()
     source = random.Random(f"{name} {run}")
     producer = Producer(Config(PRODUCER, writing))
-    producer.init_transactions()
+    after_contact(producer.init_transactions)
     consumer = Consumer(Config(CONSUMER, reading))
     if protocol == "assign":
         consumer.assign([(source_topic, partition) for partition in range(int(partitions))])
     else:
         consumer.subscribe([source_topic])
     while not stopping:
-        records = list(consumer.poll(100))
+        records = list(after_contact(partial(consumer.poll, 100)))
         if records and not try_copy(producer, consumer, records, source.random() < 0.1):
             return FENCED
     consumer.close()

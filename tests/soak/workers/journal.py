@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import faulthandler
 import os
 import signal
 import time
+from collections.abc import Callable
+from typing import TypeVar
+
+Found = TypeVar("Found")
 
 FENCED = 75
 """The exit status of a worker that another one replaced, or whose transaction timed out: it may be started again."""
@@ -21,6 +26,16 @@ class Journal:
         """One line."""
         line = " ".join(str(word) for word in words)
         os.write(self._descriptor, f"{line} {time.monotonic_ns()}\n".encode())
+
+
+def after_contact(call: Callable[[], Found]) -> Found:
+    """What a call of ours gives, tried until a broker was reached: a client that never reached one gives up after some
+    seconds, and a run may begin with a longer outage."""
+    from kafkatools.core.errors import ConnectionFailed, Disconnected
+
+    while True:
+        with contextlib.suppress(ConnectionFailed, Disconnected):
+            return call()
 
 
 def told_to_stop() -> list[int]:

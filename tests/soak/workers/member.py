@@ -7,8 +7,9 @@ from __future__ import annotations
 import random
 import sys
 from collections.abc import Sequence
+from functools import partial
 
-from journal import Journal, told_to_stop
+from journal import Journal, after_contact, told_to_stop
 
 from kafkatools.core.config import CONSUMER, Config
 from kafkatools.core.consumer.consumer import Consumer
@@ -58,7 +59,7 @@ def main() -> None:
         consumer.subscribe([topic], Told(ends))
         while not stopping:
             read: dict[int, list[int]] = {}
-            for record in consumer.poll(100):
+            for record in after_contact(partial(consumer.poll, 100)):
                 read.setdefault(record.partition, []).append(record.offset)
             for partition, offsets in read.items():
                 assert offsets == list(range(offsets[0], offsets[0] + len(offsets))), offsets

@@ -6,14 +6,14 @@ of work when it is told to end. KT_SOAK_DEBUG: librdkafka's `debug`."""
 
 from __future__ import annotations
 
-import contextlib
 import os
 import random
 import sys
 import time
+from functools import partial
 from typing import Any
 
-from journal import Journal, told_to_stop
+from journal import Journal, after_contact, told_to_stop
 
 WRITERS_END_S = 120
 CODECS = ("none", "lz4", "zstd", "snappy", "gzip")
@@ -47,16 +47,7 @@ class OurProducer:
         from kafkatools.core.producer.producer import Producer
 
         self._producer = Producer(Config(PRODUCER, {**settings, "buffer.memory": "120000", "max.block.ms": "1800000"}))
-        self._wait_for_a_broker()
-
-    def _wait_for_a_broker(self) -> None:
-        """A producer that never reached a broker gives up after 5 s; this one begins with an outage of any length."""
-        from kafkatools.core.errors import KafkaError
-
-        while True:
-            with contextlib.suppress(KafkaError):
-                self._producer.partitions_for(topic)
-                return
+        after_contact(partial(self._producer.partitions_for, topic))
 
     def send(self, partition: int, number: int, value: bytes) -> None:
         from kafkatools.core.producer.producer_record import ProducerRecord
