@@ -131,7 +131,7 @@ class Node(Authorizing):
         held = getattr(self.files, "max_open_files", 0)
         self.limits = ConnectionLimits(descriptors, held, report)
         self._lock: NodeDirectories | None = None
-        self.logs = LogManager(self.files, *self.settings.log_directories)
+        self.logs = LogManager(self.files, *self.settings.log_directories, report=self._reports.tell)
         self.cleaner: LogCleaner | None = None
         self.keeper: DirectoryKeeper | None = None
         self.end_points: tuple[EndPoint, ...] = ()
@@ -158,7 +158,6 @@ class Node(Authorizing):
     def _start(self, directories: NodeDirectories) -> None:
         self.cluster_id = directories.cluster_id
         self.directory_id = directories.metadata_id
-        self.logs.report = self._reports.tell
         directories.tell(self.logs)
         self.image = MetadataImage()
         self.broker_settings = BrokerSettings(self.config, self.image, self.node_id)
@@ -197,9 +196,12 @@ class Node(Authorizing):
     def _open_membership(self) -> SoleMember | ClusterMember:
         """The metadata log, who changes the metadata, and the way to the other nodes."""
         config, clock = self.config, self.clock
-        self.metadata_log = MetadataLog(self.files, self.log_directory, SnapshotRules.of(config))
+        directory = self.logs.find_directory(self.log_directory)
+        on_storage_error = None if directory is None else directory.on_storage_error
+        self.metadata_log = MetadataLog(
+            self.files, self.log_directory, SnapshotRules.of(config), on_storage_error=on_storage_error
+        )
         is_new = self.metadata_log.open(clock.now_ms(), clock.wall_ms(), is_clean=self.logs.is_clean_start)
-        self.metadata_log.log.on_storage_error = self.logs.listener_of(self.log_directory)
         self.controller = Controller(
             config,
             self.node_id,

@@ -22,6 +22,7 @@ from kafkatools.core.broker.metadata.snapshot import (
 )
 from kafkatools.core.config import BROKER, Config
 from kafkatools.core.errors import CorruptRecord
+from kafkatools.core.log.delayed_tasks import DelayedTasks
 from kafkatools.core.log.files import FileSystem
 from kafkatools.core.log.format.checkpoints import write_partition_metadata
 from kafkatools.core.log.format.filenames import PARTITION_METADATA
@@ -107,11 +108,20 @@ class Transactions:
 class MetadataLog:
     """The log, open, and its snapshots; `quorum/raft_log.py` writes it."""
 
-    def __init__(self, files: FileSystem, root: str, rules: SnapshotRules | None = None) -> None:
+    def __init__(
+        self,
+        files: FileSystem,
+        root: str,
+        rules: SnapshotRules | None = None,
+        *,
+        on_storage_error: Callable[[Exception], None] | None = None,
+    ) -> None:
+        """`on_storage_error` is called with each error of the disk of one of several directories."""
         self.directory = f"{root}/{DIRECTORY}"
         self.snapshots = SnapshotStore(files, self.directory)
         self._files = files
         self._rules = rules or SnapshotRules()
+        self._on_storage_error = on_storage_error
         self._log: PartitionLog | None = None
         self._quorum_records: dict[bytes, bytes] = {}
         self._last_snapshot_offset = 0
@@ -133,7 +143,10 @@ class MetadataLog:
                 self._files, f"{self.directory}/{PARTITION_METADATA}", uuid_text(METADATA_TOPIC_ID)
             )
         self.snapshots.remove_leftovers()
-        self._log = open_log(self._files, self.directory, self._rules.log_config, wall_ms, is_clean=is_clean)
+        self._log = PartitionLog(
+            self.directory, self._rules.log_config, self._files, DelayedTasks(), self._on_storage_error
+        )
+        self._log.load(0, 0, wall_ms, had_clean_shutdown=is_clean)
         ids = self.snapshots.ids()
         end = (self._log.latest_epoch or 0, self._log.log_end_offset)
         if ids and (ids[-1].epoch, ids[-1].offset) > end:  # a crash cut the log behind a snapshot that is whole
@@ -294,8 +307,3 @@ def _records_of(batch: Any, from_offset: int) -> Iterator[Entity]:
     for record in batch.records():
         if record.offset >= from_offset and record.value is not None:
             yield decode_record(record.value)
-
-
-def open_log(files: FileSystem, directory: str, config: LogConfig, wall_ms: int, *, is_clean: bool) -> PartitionLog:
-    """A partition log with recovery of everything when the last stop was not clean."""
-    return PartitionLog.open(directory, config, files, wall_ms, had_clean_shutdown=is_clean)

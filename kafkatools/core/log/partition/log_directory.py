@@ -33,7 +33,14 @@ _Offsets = dict[TopicPartition, int]
 class LogDirectory:
     """The directory `path` and its open logs, those of future replicas among them."""
 
-    def __init__(self, files: FileSystem, path: str, tasks: DelayedTasks) -> None:
+    def __init__(
+        self,
+        files: FileSystem,
+        path: str,
+        tasks: DelayedTasks,
+        note_failure: "Callable[[LogDirectory, Exception], None] | None" = None,
+    ) -> None:
+        """`note_failure` is called with the directory and each error of its disk, when it is one of several."""
         self.files = files
         self.path = path
         self.directory_id: uuid.UUID | None = None
@@ -41,7 +48,7 @@ class LogDirectory:
         self.last_broker_epoch = -1
         self.is_cordoned = False
         self.failure: KafkaStorageError | None = None
-        self.on_storage_error: Callable[[Exception], None] | None = None
+        self.on_storage_error = None if note_failure is None else partial(note_failure, self)
         self.logs: dict[TopicPartition, PartitionLog] = {}
         self.futures: dict[TopicPartition, str] = {}
         self.residents: set[TopicPartition] = set()
@@ -136,8 +143,7 @@ class LogDirectory:
         is_new: bool,
         is_replicated: bool = True,
     ) -> PartitionLog:
-        log = PartitionLog(path, config, self.files, self._tasks)
-        log.on_storage_error = self.on_storage_error
+        log = PartitionLog(path, config, self.files, self._tasks, self.on_storage_error)
 
         def known(checkpoint: str) -> int:
             return 0 if is_new else self._checkpoints[checkpoint].get(name, 0)

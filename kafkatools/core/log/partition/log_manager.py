@@ -28,19 +28,17 @@ UNASSIGNED = uuid.UUID(int=1)
 class LogManager:
     """All partition logs of the directories `paths`."""
 
-    def __init__(self, files: FileSystem, *paths: str) -> None:
+    def __init__(self, files: FileSystem, *paths: str, report: Callable[[str], None] = lambda line: None) -> None:
         self.files = files
         self.tasks = DelayedTasks()
-        self.directories = [LogDirectory(files, path, self.tasks) for path in paths]
         self.has_several = len(paths) > 1
+        note_failure = self.note_failure if self.has_several else None
+        self.directories = [LogDirectory(files, path, self.tasks, note_failure) for path in paths]
         self.logs: dict[TopicPartition, PartitionLog] = {}
         self.future_logs: dict[TopicPartition, PartitionLog] = {}
         self.failing: dict[LogDirectory, Exception] = {}
-        self.report: Callable[[str], None] = lambda line: None
+        self._report = report
         self._preferred: dict[TopicPartition, LogDirectory] = {}
-        if self.has_several:
-            for directory in self.directories:
-                directory.on_storage_error = self.listener_of(directory.path)
 
     # directories
 
@@ -76,13 +74,6 @@ class LogManager:
         name = log.topic_partition
         return next((each for each in self.directories if each.logs.get(name) is log), self.directories[0])
 
-    def listener_of(self, path: str) -> Callable[[Exception], None] | None:
-        """Who is to hear of errors of a directory's disk; nobody when it is the only one."""
-        directory = self.find_directory(path)
-        if not self.has_several or directory is None:
-            return None
-        return lambda error: self.note_failure(directory, error)
-
     def note_failure(self, directory: LogDirectory, error: Exception) -> None:
         """Note that a directory's disk failed; the owner sees it in `failing`. Until the owner takes the directory
         offline its logs refuse all appends and reads: the sequences of batches in flight must not be checked."""
@@ -107,7 +98,7 @@ class LogManager:
     def _report_lost(
         self, directory: LogDirectory, lost: list[TopicPartition], futures: list[TopicPartition], error: Exception
     ) -> None:
-        self.report(
+        self._report(
             f"WARN Logs for partitions {_shown(lost)} are offline and logs for future partitions {_shown(futures)} are "
             f"offline due to failure on log directory {directory.path}: {error}"
         )
@@ -140,7 +131,7 @@ class LogManager:
 
     def _give_up_failing(self) -> None:
         for directory, error in list(self.failing.items()):
-            self.report(f"WARN Failed to create or validate data directory {directory.path}: {error}")
+            self._report(f"WARN Failed to create or validate data directory {directory.path}: {error}")
             self.take_offline(directory)
 
     def _put_duplicates_aside(self, directory: LogDirectory) -> None:
@@ -152,7 +143,7 @@ class LogManager:
                 loses = other if keeps is directory else directory
                 loses.put_aside(loses.path_of(filenames.partition_directory_name(*name)))
                 loses.residents.discard(name)
-                self.report(f"WARN {name} lies in {keeps.path} and in {loses.path}: the latter is put aside")
+                self._report(f"WARN {name} lies in {keeps.path} and in {loses.path}: the latter is put aside")
 
     def _reach(self, directory: LogDirectory, name: TopicPartition) -> tuple[int, int]:
         """Where the last segment of a log begins, and its size."""

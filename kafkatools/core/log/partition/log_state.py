@@ -37,13 +37,21 @@ _Result = TypeVar("_Result")
 class LogState:
     """The segments of one partition, their ends, and the state of epochs and producers. One thread at a time."""
 
-    def __init__(self, directory: str, config: LogConfig, files: FileSystem, tasks: DelayedTasks) -> None:
+    def __init__(
+        self,
+        directory: str,
+        config: LogConfig,
+        files: FileSystem,
+        tasks: DelayedTasks,
+        on_storage_error: Callable[[Exception], None] | None = None,
+    ) -> None:
+        """`on_storage_error` is called with each error of the disk: one of several directories failed."""
         self.directory = directory
         self.config = config
         self.files = files
         self.tasks = tasks
         self.topic_partition = partition_of_directory(os.path.basename(directory))
-        self.on_storage_error: Callable[[Exception], None] | None = None
+        self.on_storage_error = on_storage_error
         self.segments = LogSegments()
         self.epochs = LeaderEpochCache(files, os.path.join(directory, LEADER_EPOCH_CHECKPOINT))
         self.producer_state = ProducerStateManager(

@@ -150,9 +150,8 @@ def test_a_directory_that_is_bad_at_the_start_is_offline_and_one_is_enough() -> 
     append(get(manager, NAMES[1]))
     manager.close(broker_epoch=1)
     files.broken_directory = A
-    again = LogManager(files, A, B)
     reports: list[str] = []
-    again.report = reports.append
+    again = LogManager(files, A, B, report=reports.append)
     again.start()
     assert [each.path for each in again.live] == [B]
     assert again.is_clean_start
