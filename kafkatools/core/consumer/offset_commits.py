@@ -131,7 +131,7 @@ class OffsetCommits:
             return
         request = GroupRequest(
             ApiKey.OFFSET_COMMIT,
-            partial(_commit_fields, member, offsets),
+            partial(offset_requests.commit_fields, member, offsets),
             partial(self._committed, member, offsets, on_done),
             partial(self._not_committed, on_done),
             min_version=2,
@@ -384,10 +384,6 @@ class OffsetCommits:
                 return None
             self._turn(deadline)
         return found[0]
-
-
-def _commit_fields(member: ConsumerGroupMetadata, offsets: Offsets, version: int) -> dict[str, object]:
-    return offset_requests.commit_fields(member, offsets, version)
 
 
 def _call(callback: CommitCallback | None, offsets: Offsets, error: KafkaError | None) -> None:

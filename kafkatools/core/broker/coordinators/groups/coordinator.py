@@ -153,7 +153,7 @@ class GroupCoordinator:
 
     def _join_consumer(self, group: ConsumerGroup, request: JoinRequest, answer: Answer) -> None:
         try:
-            answer(self.consumer.join(group, request))
+            answer(self.consumer.classic_members.join(group, request))
         except KafkaError as error:
             answer(join_error("", coordinator_error_code(error)))
 
@@ -231,7 +231,7 @@ class GroupCoordinator:
         try:
             self._ensure_mine(request.group_id)
             if isinstance(known, ConsumerGroup):
-                answer(self.consumer.sync(known, request))
+                answer(self.consumer.classic_members.sync(known, request))
                 return
             group, member = self._member(request.group_id, request.member_id, request.instance_id)
             group.ensure_generation(request.generation_id)
@@ -260,7 +260,7 @@ class GroupCoordinator:
         try:
             self._ensure_mine(group_id)
             if isinstance(known, ConsumerGroup):
-                self.consumer.classic_heartbeat(known, generation_id, member_id, instance_id)
+                self.consumer.classic_members.heartbeat(known, generation_id, member_id, instance_id)
                 return 0
             group, member = self._member(group_id, member_id, instance_id)
             group.ensure_generation(generation_id)
@@ -278,7 +278,7 @@ class GroupCoordinator:
         group = self.groups.get(group_id)
         if isinstance(group, ConsumerGroup):
             try:
-                return 0, self.consumer.leave(group, members)
+                return 0, self.consumer.classic_members.leave(group, members)
             except KafkaError as error:
                 return coordinator_error_code(error), []
         if not isinstance(group, Group):
@@ -317,7 +317,7 @@ class GroupCoordinator:
     def consumer_heartbeat(self, request: HeartbeatRequest) -> Fields:
         """ConsumerGroupHeartbeat; raises a KafkaError."""
         self.ensure_active(request.group_id)
-        return self.consumer.heartbeat(request)
+        return self.consumer.heartbeats.heartbeat(request)
 
     def share_heartbeat(self, request: ShareHeartbeat) -> Fields:
         """ShareGroupHeartbeat; raises a KafkaError."""

@@ -6,7 +6,7 @@ classic one, `topic_regex` resolves patterns, `group_conversion` turns one kind 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 
 from kafkatools.core.broker.coordinators.groups import offset_records, requests
 from kafkatools.core.broker.coordinators.groups.classic import group_records
@@ -18,16 +18,18 @@ from kafkatools.core.broker.coordinators.groups.classic.states import GroupState
 from kafkatools.core.broker.coordinators.groups.group_topics import GroupTopics
 from kafkatools.core.broker.coordinators.groups.modern.consumer_course import ConsumerCourse, Draft
 from kafkatools.core.broker.coordinators.groups.modern.consumer_group import ConsumerGroup
-from kafkatools.core.broker.coordinators.groups.modern.consumer_heartbeats import ConsumerHeartbeats, HeartbeatRequest
+from kafkatools.core.broker.coordinators.groups.modern.consumer_heartbeats import ConsumerHeartbeats
 from kafkatools.core.broker.coordinators.groups.modern.consumer_member import ConsumerMember
 from kafkatools.core.broker.coordinators.groups.modern.consumer_settings import ConsumerGroupSettings
-from kafkatools.core.broker.coordinators.groups.requests import Fields
 from kafkatools.core.broker.coordinators.groups.topic_regex import TopicRegexes
 from kafkatools.core.errors import GroupIdNotFound, RebalanceInProgress
 
 
 class ConsumerGroups:
-    """Consumer groups, beside the classic ones of `rebalancing` in one registry."""
+    """Consumer groups, beside the classic ones of `rebalancing` in one registry.
+
+    `heartbeats` answers ConsumerGroupHeartbeat, `classic_members` the requests of the classic protocol.
+    """
 
     def __init__(self, rebalancing: Rebalancing, settings: ConsumerGroupSettings, topics: GroupTopics) -> None:
         self._rebalancing = rebalancing
@@ -38,31 +40,9 @@ class ConsumerGroups:
         )
         self.course.downgrade = self._downgrade_without
         regexes = TopicRegexes(self.course)
-        self._heartbeats = ConsumerHeartbeats(self.course, regexes, self._upgrade)
-        self._classic = ClassicMembers(self.course, regexes, self._may_downgrade_replaced, self._downgrade_replaced)
-
-    # -- requests ----------------------------------------------------------------------------------------------------
-    def heartbeat(self, request: HeartbeatRequest) -> Fields:
-        """ConsumerGroupHeartbeat; raises a KafkaError."""
-        return self._heartbeats.heartbeat(request)
-
-    def join(self, group: ConsumerGroup, request: requests.JoinRequest) -> Fields:
-        """JoinGroup to a consumer group; raises a KafkaError."""
-        return self._classic.join(group, request)
-
-    def sync(self, group: ConsumerGroup, request: requests.SyncRequest) -> Fields:
-        """SyncGroup to a consumer group; raises a KafkaError."""
-        return self._classic.sync(group, request)
-
-    def classic_heartbeat(
-        self, group: ConsumerGroup, generation_id: int, member_id: str, instance_id: str | None
-    ) -> None:
-        """Heartbeat to a consumer group; raises a KafkaError."""
-        self._classic.heartbeat(group, generation_id, member_id, instance_id)
-
-    def leave(self, group: ConsumerGroup, members: Sequence[requests.MemberIdentity]) -> list[int]:
-        """LeaveGroup to a consumer group; raises a KafkaError."""
-        return self._classic.leave(group, members)
+        self.heartbeats = ConsumerHeartbeats(self.course, regexes, self._upgrade)
+        may, downgrade = self._may_downgrade_replaced, self._downgrade_replaced
+        self.classic_members = ClassicMembers(self.course, regexes, may, downgrade)
 
     def give_way(self, group: ConsumerGroup) -> None:
         """An empty consumer group makes room for a classic one of its name. Raises a KafkaError."""
