@@ -115,28 +115,30 @@ class LineReport:
     def partition(self, key: TopicPartition, error: str | None) -> None:
         """Failures only."""
         if error is not None:
-            self._console.error(f"{key[0]}-{key[1]}: {error}")
+            self._say(f"{key[0]}-{key[1]}: {error}")
 
     def limit(self, change: Change) -> None:
         """The limit and why it changed."""
-        self._console.error(limit_text(change))
+        self._say(limit_text(change))
 
     def note(self, message: str) -> None:
-        self._console.error(message)
+        self._say(message)
+
+    def _say(self, line: str) -> None:
+        self._console.error(line)
 
     def close(self) -> None:
         """Nothing to do."""
 
 
-class BarReport:
+class BarReport(LineReport):
     """A bar of rich's on the terminal; what happens is printed above it."""
 
     def __init__(self, console: Console) -> None:
         from rich.console import Console as RichConsole
         from rich.progress import BarColumn, Progress, TextColumn
 
-        self._console = console
-        self._speed = Speed()
+        super().__init__(console)
         self._file = cast(IO[str], DrawnText(console.stderr))
         drawn = RichConsole(file=self._file, force_terminal=True, width=console.width)
         columns = (BarColumn(bar_width=_BAR_WIDTH), TextColumn("{task.description}", markup=False))
@@ -155,18 +157,8 @@ class BarReport:
         )
         self._bar.refresh()
 
-    def partition(self, key: TopicPartition, error: str | None) -> None:
-        """Failures only."""
-        if error is not None:
-            self._bar.console.print(visible(f"{key[0]}-{key[1]}: {error}"), markup=False, highlight=False)
-
-    def limit(self, change: Change) -> None:
-        """The limit and why it changed."""
-        self._bar.console.print(visible(limit_text(change)), markup=False, highlight=False)
-
-    def note(self, message: str) -> None:
-        """Above the bar."""
-        self._bar.console.print(visible(message), markup=False, highlight=False)
+    def _say(self, line: str) -> None:
+        self._bar.console.print(visible(line), markup=False, highlight=False)
 
     def close(self) -> None:
         """The bar stays as it is."""

@@ -18,6 +18,7 @@ from kafkatools.tools.monitor.view import (
     GroupView,
     PartitionView,
     TopicView,
+    total,
 )
 
 _OFFSETS_TOPIC = "__consumer_offsets"
@@ -79,8 +80,8 @@ def _growth(old: PartitionView, part: PartitionView, before: int | None, after: 
 
 def _rate(growths: list[int | None], seconds: float) -> float | None:
     """The sum per second; None when one growth is not known, since the sum would be too small."""
-    known = [growth for growth in growths if growth is not None]
-    return sum(known) / seconds if known and len(known) == len(growths) else None
+    growth = total(growths)
+    return None if growth is None else growth / seconds
 
 
 def _group_with_rates(before: GroupView | None, group: GroupView, seconds: float) -> GroupView:

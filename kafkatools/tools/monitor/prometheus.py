@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from kafkatools.tools.monitor.conditions import active_controllers
+from kafkatools.tools.monitor.view import total
 
 if TYPE_CHECKING:
     from kafkatools.core.admin.quorum import MetadataQuorum
@@ -128,10 +129,9 @@ def _log_sizes(view: ClusterView) -> Samples:
 def _messages_in(view: ClusterView) -> Samples:
     """The ends of a topic's logs together grow by every record, as the count of records that came in does."""
     for topic in view.topics:
-        ends = [part.end_offset for part in topic.partitions]
-        known = [end for end in ends if end is not None]
-        if known and len(known) == len(ends):
-            yield (topic.name,), sum(known)
+        records = total(part.end_offset for part in topic.partitions)
+        if records is not None:
+            yield (topic.name,), records
 
 
 def _group_partitions(field: str) -> Callable[[ClusterView], Samples]:
@@ -150,9 +150,8 @@ def _group_topics(field: str) -> Callable[[ClusterView], Samples]:
             for part in group.partitions or ():
                 numbers.setdefault(part.topic, []).append(getattr(part, field))
             for topic, found in numbers.items():
-                known = [number for number in found if number is not None]
-                if len(known) == len(found):
-                    yield (group.group_id, topic), sum(known)
+                if (number := total(found)) is not None:
+                    yield (group.group_id, topic), number
 
     return samples
 

@@ -118,7 +118,7 @@ class TopicView(NamedTuple):
     @property
     def size_bytes(self) -> int | None:
         """The size of the leaders' logs; None when one of them is not known."""
-        return _sum(part.size_bytes for part in self.partitions)
+        return total(part.size_bytes for part in self.partitions)
 
     @property
     def has_unknown_ends(self) -> bool:
@@ -159,7 +159,7 @@ class GroupView(NamedTuple):
     @property
     def lag(self) -> int | None:
         """The sum over its partitions; None when a partition's lag is not known, or when it has no partitions."""
-        return _sum(part.lag for part in self.partitions or ())
+        return total(part.lag for part in self.partitions or ())
 
     @property
     def least_lag(self) -> int:
@@ -171,7 +171,7 @@ class GroupView(NamedTuple):
         by_topic: dict[str, list[int | None]] = {}
         for part in self.partitions or ():
             by_topic.setdefault(part.topic, []).append(part.lag)
-        return {topic: _sum(lags) for topic, lags in by_topic.items()}
+        return {topic: total(lags) for topic, lags in by_topic.items()}
 
 
 class Problem(NamedTuple):
@@ -272,12 +272,12 @@ class ClusterView(_Found):
             groups=len(self.groups),
             lag=None if self.unlisted or not all(group.is_lag_known for group in self.groups) else least_lag,
             least_lag=least_lag,
-            messages_in=_sum(topic.messages_in for topic in self.topics),
-            bytes_in=_sum(topic.bytes_in for topic in self.topics),
+            messages_in=total(topic.messages_in for topic in self.topics),
+            bytes_in=total(topic.bytes_in for topic in self.topics),
         )
 
 
-def _sum(numbers: Iterable[N | None]) -> N | None:
+def total(numbers: Iterable[N | None]) -> N | None:
     """The sum; None when a number is not known, or when there are none."""
     found = list(numbers)
     known = [number for number in found if number is not None]
