@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from kafkatools.core.broker.server.purgatory import DelayedOperation, Purgatory
 from kafkatools.core.errors import KafkaError
-from kafkatools.core.protocol.slices import paced
+from kafkatools.core.protocol.slices import current_pause, paced
 
 if TYPE_CHECKING:
     from kafkatools.core.broker.replicas.fetch_reads import FetchReads
@@ -50,9 +50,9 @@ class DelayedFetch(DelayedOperation):
     def watch(self, purgatory: Purgatory) -> None:
         """Wait for events on every partition; the operation may be complete by then.
 
-        Partitions may change between their read and their watch, since there are pauses: each is checked after it is
-        watched.
+        In slices, partitions may change between their read and their watch: each is checked after it is watched.
         """
+        is_sliced = current_pause() is not None
         for number, (wanted, result) in enumerate(paced(zip(self._reads.wanted, self._reads.results, strict=True))):
             if self.is_completed:
                 return
@@ -60,6 +60,8 @@ class DelayedFetch(DelayedOperation):
             if partition is not None:
                 self._numbers[partition.key] = number
                 purgatory.watch(self, partition.key)
+                if not is_sliced and result.records is None:
+                    continue  # nothing has happened since it was read
                 offsets = (partition.log.high_watermark, partition.log.last_stable_offset)
                 # Records that were read may be gone when the response is sent.
                 if result.size_bytes or offsets != (result.high_watermark, result.last_stable_offset):
