@@ -168,10 +168,11 @@ def test_one_topic_a_filter_and_the_loop_guard(spark: SparkSession) -> None:
 def test_a_rate_is_held(monkeypatch: pytest.MonkeyPatch) -> None:
     import pyarrow
 
-    from kafkatools.core import clock
+    from kafkatools.core.clock import ManualClock
+    from kafkatools.pipeline.jobs import replay
 
-    manual = clock.ManualClock()
-    monkeypatch.setattr(clock, "SystemClock", lambda: manual)
+    manual = ManualClock()
+    monkeypatch.setattr(replay, "SystemClock", lambda: manual)
     start, passed = manual.now_ms(), []
     batches = iter([pyarrow.RecordBatch.from_pydict({"n": list(range(number))}) for number in (70, 5, 25)])
     for part in Throttle(50)(batches):
