@@ -24,3 +24,8 @@ class OffsetAndMetadata(NamedTuple):
     offset: int
     leader_epoch: int = NO_EPOCH
     metadata: str = ""
+
+
+def committed(offset: OffsetAndMetadata | int) -> OffsetAndMetadata:
+    """What is committed for an offset that may be a bare number."""
+    return OffsetAndMetadata(offset) if isinstance(offset, int) else offset

@@ -19,6 +19,7 @@ from kafkatools.core import config as tables
 from kafkatools.core.clock import Clock, SystemClock
 from kafkatools.core.config.given import Settings, config_of, take_objects
 from kafkatools.core.errors import IllegalState, KafkaError, RecordTooLarge, Timeout
+from kafkatools.core.group.metadata import ConsumerGroupMetadata, OffsetAndMetadata, committed
 from kafkatools.core.producer.assembly import ProducerParts, assemble
 from kafkatools.core.producer.first_contact import await_update
 from kafkatools.core.producer.futures import (
@@ -50,7 +51,6 @@ from kafkatools.core.producer.transactional import as_transactional
 from kafkatools.core.records.columns import RowColumns
 
 if TYPE_CHECKING:
-    from kafkatools.core.group.metadata import ConsumerGroupMetadata, OffsetAndMetadata
     from kafkatools.core.prepared_transaction import PreparedTransaction
     from kafkatools.core.producer.partitioners import Partitioner
     from kafkatools.core.producer.producer_metadata import ClusterSnapshot
@@ -514,7 +514,7 @@ class Producer:
         if group.generation_id > 0 and not group.member_id:
             raise IllegalState(f"Passed in group metadata {group} has generationId > 0 but the member.id is unknown")
         if offsets:
-            places = {TopicPartition(*place): _as_commit(offset) for place, offset in offsets.items()}
+            places = {TopicPartition(*place): committed(offset) for place, offset in offsets.items()}
             self._await(manager.send_offsets(places, group), None)
 
     def commit_transaction(self, timeout_ms: int | None = None) -> None:
@@ -597,9 +597,3 @@ class Producer:
         except Exception:  # noqa: BLE001 - the top of the thread: whatever happens, records that wait must still get their fate
             _log.error("Uncaught error in kafka producer I/O thread: ", exc_info=True)
             self.clock.sleep_ms(_PAUSE_AFTER_FAILURE_MS)
-
-
-def _as_commit(offset: OffsetAndMetadata | int) -> OffsetAndMetadata:
-    from kafkatools.core.group.metadata import OffsetAndMetadata
-
-    return OffsetAndMetadata(offset) if isinstance(offset, int) else offset

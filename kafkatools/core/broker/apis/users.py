@@ -1,4 +1,8 @@
-"""Users and clients: their SCRAM credentials and quotas. Which quotas are enforced is said in `server/quotas.py`."""
+"""Users and clients: SCRAM credentials, quotas and delegation tokens.
+
+Which quotas are enforced is said in `server/quotas.py`. Every request about delegation tokens is refused, as Apache
+Kafka refuses it on a PLAINTEXT listener; there is no listener on which they are allowed.
+"""
 
 from __future__ import annotations
 
@@ -10,9 +14,11 @@ from kafkatools.core.broker.metadata.controller.client_quotas import describe as
 from kafkatools.core.broker.metadata.controller.configs import error_fields, outcome_fields
 from kafkatools.core.broker.metadata.controller.scram import Upsertion
 from kafkatools.core.broker.metadata.controller.scram import describe as describe_scram
+from kafkatools.core.broker.node_parts import Rights
 from kafkatools.core.broker.server.apis import ensure_permitted, is_permitted
+from kafkatools.core.broker.server.authorizer import ANONYMOUS
 from kafkatools.core.broker.server.requests import Request, Response
-from kafkatools.core.errors import ClusterAuthorizationFailed, KafkaError
+from kafkatools.core.errors import ClusterAuthorizationFailed, DelegationTokenRequestNotAllowed, KafkaError
 
 if TYPE_CHECKING:
     from kafkatools.core.protocol.entities import Fields
@@ -96,3 +102,41 @@ def handle_alter_client_quotas(node: ChangeContext, request: Request) -> Respons
         outcomes = {each.entity: error for each in alterations}
     entries = [{**outcome_fields(problem), "entity": entity_fields(each)} for each, problem in outcomes.items()]
     return request.respond({"entries": entries})
+
+
+def handle_create_delegation_token(node: Rights, request: Request) -> Response:
+    """CreateDelegationToken: refused."""
+    request.decode()
+    kind, _, name = ANONYMOUS.partition(":")
+    return request.respond(
+        {
+            "error_code": DelegationTokenRequestNotAllowed.code,
+            "principal_type": kind,
+            "principal_name": name,
+            "token_requester_principal_type": kind,
+            "token_requester_principal_name": name,
+            "issue_timestamp": -1,
+            "expiry_timestamp": -1,
+            "max_timestamp": -1,
+            "token_id": "",
+            "hmac": b"",
+        }
+    )
+
+
+def handle_renew_delegation_token(node: Rights, request: Request) -> Response:
+    """RenewDelegationToken: refused."""
+    request.decode()
+    return request.respond({"error_code": DelegationTokenRequestNotAllowed.code, "expiry_timestamp": -1})
+
+
+def handle_expire_delegation_token(node: Rights, request: Request) -> Response:
+    """ExpireDelegationToken: refused."""
+    request.decode()
+    return request.respond({"error_code": DelegationTokenRequestNotAllowed.code, "expiry_timestamp": -1})
+
+
+def handle_describe_delegation_token(node: Rights, request: Request) -> Response:
+    """DescribeDelegationToken: refused."""
+    request.decode()
+    return request.respond({"error_code": DelegationTokenRequestNotAllowed.code, "tokens": []})
