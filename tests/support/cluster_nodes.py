@@ -102,6 +102,8 @@ class ClusterNodes:
                 "listeners": f"PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller_port}",
                 "controller.listener.names": "CONTROLLER",
                 "controller.quorum.voters": voters,
+                # without it a combined node that is the only voter would be a node alone
+                "controller.quorum.bootstrap.servers": f"127.0.0.1:{controller_port}",
                 "log.dirs": str(self.root / f"node-{node_id}"),
                 **self.settings,
                 **(overrides or {}),

@@ -85,10 +85,11 @@ _get_bytes = uuid.UUID.bytes.fget  # type: ignore[attr-defined]
 
 
 class MalformedMessage(DecodeError):
-    """The bytes do not form a message of the expected type. `java_message` is the text of Kafka's exception."""
+    """The bytes do not form a message of the expected type. `java_message` is the text of Kafka's exception;
+    `position` is None when an error of this type repeats the message of another."""
 
-    def __init__(self, message: str, position: int, java_message: str | None = None) -> None:
-        super().__init__(f"{message} (at byte {position})")
+    def __init__(self, message: str, position: int | None = None, java_message: str | None = None) -> None:
+        super().__init__(message if position is None else f"{message} (at byte {position})")
         self.position = position
         self.java_message = message if java_message is None else java_message
 

@@ -288,6 +288,17 @@ def test_a_lost_connection_is_tried_again() -> None:
     assert future.get(0).offset == 10
 
 
+@pytest.mark.parametrize("size", [0, 1, 10, 30])
+def test_a_response_that_is_cut_off_fails_the_records(size: int) -> None:
+    bench = Bench().start()
+    future = bench.send(b"v")
+    bench.turn()
+    bench.client.answer(bench.client.take(), raw=produce_response([(0, 0, 5)])[:size])
+    bench.turn()
+    with pytest.raises(DecodeError, match=r"\(at byte \d+\)$"):
+        future.get(0)
+
+
 def test_retries_end_with_the_error() -> None:
     bench = Bench(retries=1).start()
     future = bench.send(b"v")
