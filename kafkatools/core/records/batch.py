@@ -14,9 +14,8 @@ from __future__ import annotations
 
 import struct
 from array import array
-from collections.abc import Callable, Iterator
-from operator import attrgetter
-from typing import TYPE_CHECKING, Generic, TypeVar
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from kafkatools.core.errors import CorruptRecord
 from kafkatools.core.records import kernel
@@ -55,7 +54,6 @@ MINIMUM_RECORD_SIZE = 7
 CURRENT_MAGIC = 2
 
 _SIZE = struct.Struct(">qi")
-_Value = TypeVar("_Value")
 
 
 class _Field:
@@ -67,16 +65,6 @@ class _Field:
     def __get__(self, batch: RecordBatch, owner: type[RecordBatch]) -> int:
         value: int = batch.header[self._index]
         return value
-
-
-class _OfHeader(Generic[_Value]):
-    """A property of a batch's header."""
-
-    def __init__(self, name: str) -> None:
-        self._read: Callable[[BatchHeader], _Value] = attrgetter(name)
-
-    def __get__(self, batch: RecordBatch, owner: type[RecordBatch]) -> _Value:
-        return self._read(batch.header)
 
 
 class RecordBatch:
@@ -121,11 +109,6 @@ class RecordBatch:
     producer_epoch = _Field(10)
     base_sequence = _Field(11)
     record_count = _Field(12)
-    last_sequence = _OfHeader[int]("last_sequence")
-    is_transactional = _OfHeader[bool]("is_transactional")
-    is_control = _OfHeader[bool]("is_control")
-    delete_horizon_ms = _OfHeader[int | None]("delete_horizon_ms")
-    """When the cleaner may drop the tombstones and markers of this batch (KIP-534)."""
 
     @property
     def last_offset(self) -> int:
@@ -136,6 +119,10 @@ class RecordBatch:
         return self.base_offset + self.header[6] + 1
 
     @property
+    def last_sequence(self) -> int:
+        return self.header.last_sequence
+
+    @property
     def compression_type(self) -> CompressionType:
         """The codec; raises UnsupportedCompressionType for a number that means none."""
         return CompressionType.for_id(self.header[5] & CODEC_MASK)
@@ -143,6 +130,19 @@ class RecordBatch:
     @property
     def timestamp_type(self) -> TimestampType:
         return TimestampType.LOG_APPEND_TIME if self.header[5] & TIMESTAMP_TYPE_BIT else TimestampType.CREATE_TIME
+
+    @property
+    def is_transactional(self) -> bool:
+        return self.header.is_transactional
+
+    @property
+    def is_control(self) -> bool:
+        return self.header.is_control
+
+    @property
+    def delete_horizon_ms(self) -> int | None:
+        """When the cleaner may drop the tombstones and markers of this batch (KIP-534)."""
+        return self.header.delete_horizon_ms
 
     @property
     def has_producer_id(self) -> bool:

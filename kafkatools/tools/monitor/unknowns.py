@@ -69,23 +69,18 @@ class Coordinators:
 
     def complete(self, groups: Iterable[GroupView]) -> list[GroupView]:
         """The listed groups; while coordinators change, one that lacks offsets it had is without offsets."""
-        found = [self._completed(group) for group in groups]
-        self._committed = {
-            group.group_id: self._committed.get(group.group_id, frozenset())
-            if group.partitions is None
-            else frozenset((part.topic, part.partition) for part in group.partitions)
-            for group in found
-        }
+        before, self._committed = self._committed, {}
+        is_changing = self._is_settling or bool(self.reasons)
+        found = []
+        for group in groups:
+            had = before.get(group.group_id, frozenset())
+            told = frozenset((part.topic, part.partition) for part in group.partitions or ())
+            if group.partitions is not None and is_changing and not had <= told:
+                why = f"broker {group.coordinator} does not tell all of its offsets yet"
+                group = group._replace(partitions=None, unknown=why)
+            self._committed[group.group_id] = had if group.partitions is None else told
+            found.append(group)
         return found
-
-    def _completed(self, group: GroupView) -> GroupView:
-        if group.partitions is None or not (self.reasons or self._is_settling):
-            return group
-        told = {(part.topic, part.partition) for part in group.partitions}
-        if self._committed.get(group.group_id, frozenset()) <= told:
-            return group
-        why = f"broker {group.coordinator} does not tell all of its offsets yet"
-        return group._replace(partitions=None, unknown=why)
 
     def _why(self, group: GroupView, alive: Collection[int]) -> str:
         if group.coordinator not in alive:

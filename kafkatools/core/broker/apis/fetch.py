@@ -29,7 +29,7 @@ from kafkatools.core.broker.replicas.fetch_partition import (
 )
 from kafkatools.core.broker.replicas.fetch_reads import FetchReads
 from kafkatools.core.broker.replicas.fetch_session import FetchContext
-from kafkatools.core.broker.server.deferred import DeferredOutcome
+from kafkatools.core.broker.server.deferred import Deferred
 from kafkatools.core.broker.server.node_endpoints import encode_endpoints
 from kafkatools.core.broker.server.requests import CloseConnection, FileRegion, Part, Request, Response
 from kafkatools.core.errors import DecodeError, NotLeaderOrFollower, TopicAuthorizationFailed
@@ -84,8 +84,12 @@ def _fetch(node: ReadContext, request: Request, data: FetchRequest, context: Fet
         reads.read_again(changed)
         return _answer(node, request, context, reads)
 
-    response = DeferredOutcome(request, answer)
-    operation = DelayedFetch(data.max_wait_ms, node.replicas, reads, data.min_bytes, response.complete)
+    response = Deferred(request)
+
+    def complete(changed: Sequence[int]) -> None:
+        response.complete_with(partial(answer, changed))
+
+    operation = DelayedFetch(data.max_wait_ms, node.replicas, reads, data.min_bytes, complete)
     node.fetch_purgatory.begin_timeout(operation, now_ms)
     operation.watch(node.fetch_purgatory)
     return response.result()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from kafkatools.core.broker.apis.contexts import TransactionContext
@@ -15,7 +16,7 @@ from kafkatools.core.broker.coordinators.groups.requests import MemberIdentity
 from kafkatools.core.broker.coordinators.transactions.coordinator import ProducerIdentity
 from kafkatools.core.broker.coordinators.transactions.verification import Operation, ensure_in_transaction
 from kafkatools.core.broker.metadata.controller.acls import GROUP, READ, TOPIC, TRANSACTIONAL_ID, WRITE
-from kafkatools.core.broker.server.deferred import Deferred, DeferredOutcome
+from kafkatools.core.broker.server.deferred import Deferred
 from kafkatools.core.broker.server.requests import Request, Response
 from kafkatools.core.errors import (
     CoordinatorLoadInProgress,
@@ -85,7 +86,11 @@ def handle_txn_offset_commit(node: TransactionContext, request: Request) -> Resp
             code = CoordinatorNotAvailable.code
         return request.respond({"topics": _topics(entity, codes, code)})
 
-    response = DeferredOutcome(request, respond)
+    response = Deferred(request)
+
+    def answer(code: int) -> None:
+        response.complete_with(partial(respond, code))
+
     try:
         node.authorize_or_raise(request, WRITE, TRANSACTIONAL_ID, entity.transactional_id)
         node.authorize_or_raise(request, READ, GROUP, entity.group_id)
@@ -95,11 +100,11 @@ def handle_txn_offset_commit(node: TransactionContext, request: Request) -> Resp
         records = committed_offsets(entity.group_id, offsets)
         with pausing(None):
             if offsets:
-                _commit(node, request.version, entity, offsets, records, response.complete)
+                _commit(node, request.version, entity, offsets, records, answer)
             else:
-                response.complete(0)
+                answer(0)
     except KafkaError as error:
-        response.complete(coordinator_error_code(error))
+        answer(coordinator_error_code(error))
     return response.result()
 
 

@@ -65,18 +65,13 @@ class FetchReads:
 
     def read(self) -> int:
         """Read every partition; gives the size of all records in bytes."""
-        total, is_sliced, limit = 0, current_pause() is not None, self._max_bytes
-        read_one, results, reader = self._replicas.read_one, self.results, self.reader
-        may_read = self._may_read if self._may_read is None else _remembered(self._may_read)
+        total, is_sliced, results = 0, current_pause() is not None, self.results
+        read_one = self._read_one()
         for number, each in enumerate(paced(self.wanted)):
-            if may_read is not None and not self._is_readable(each, may_read):
-                result = _denied()
-            else:
-                result = read_one(each, min(limit, each.max_bytes), reader, not total)
+            result = read_one(each, total)
             size = result.size_bytes
             if size:
                 total += size
-                limit = max(0, self._max_bytes - total)
                 if is_sliced:
                     result = self._protected(number, result)
             if result.error_code or result.diverging is not None or result.preferred_read_replica >= 0:
@@ -88,20 +83,31 @@ class FetchReads:
         """Read some partitions again, within the limits that the others leave; `copies`: copy their records."""
         is_sliced = current_pause() is not None
         total = sum(result.size_bytes for result in paced(self.results))
-        may_read = self._may_read if self._may_read is None else _remembered(self._may_read)
+        read_one = self._read_one()
         for number in paced(sorted(numbers)):
-            each = self.wanted[number]
             total -= self.results[number].size_bytes
             self._regions.pop(number, None)
-            if may_read is not None and not self._is_readable(each, may_read):
-                result = _denied()
-            else:
-                limit = min(max(0, self._max_bytes - total), each.max_bytes)
-                result = self._replicas.read_one(each, limit, self.reader, not total)
+            result = read_one(self.wanted[number], total)
             if is_sliced and result.size_bytes:
                 result = self._protected(number, result, copies=copies)
             total += result.size_bytes
             self.results[number] = result
+
+    def _read_one(self) -> Callable[[FetchPartition, int], FetchedPartition]:
+        """The read of a partition beside so many bytes of others. The client's rights are asked once for each topic."""
+        read_one, reader, max_bytes = self._replicas.read_one, self.reader, self._max_bytes
+
+        def read(wanted: FetchPartition, others: int) -> FetchedPartition:
+            return read_one(wanted, min(max(0, max_bytes - others), wanted.max_bytes), reader, not others)
+
+        if self._may_read is None:
+            return read
+        may_read = _remembered(self._may_read)
+
+        def read_if_allowed(wanted: FetchPartition, others: int) -> FetchedPartition:
+            return read(wanted, others) if self._is_readable(wanted, may_read) else _denied()
+
+        return read_if_allowed
 
     def stale(self) -> list[int]:
         """The partitions whose region is not what it was when it was read."""

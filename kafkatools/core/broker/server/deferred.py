@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Generic, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from kafkatools.core.broker.server.requests import DELAYED, CloseConnection, Request, Response
 from kafkatools.core.errors import RequestTimedOut
@@ -17,15 +17,13 @@ from kafkatools.core.errors import RequestTimedOut
 if TYPE_CHECKING:
     from kafkatools.core.protocol.entities import Fields
 
-Outcome = TypeVar("Outcome")
-
 
 class Deferred:
     """The response to one request. The handler returns `result()`: the response itself, or DELAYED."""
 
     def __init__(self, request: Request) -> None:
         self._request = request
-        self._response: Response | None = None
+        self._make: Callable[[], Response] | None = None
         self._is_complete = False
         self.is_delayed = False  # whether the handler has returned without the response
 
@@ -38,7 +36,18 @@ class Deferred:
         if self.is_delayed:
             self._request.complete(response)
         else:
-            self._response = response
+            self._make = lambda: response
+
+    def complete_with(self, make: Callable[[], Response]) -> None:
+        """Give a large response, which `make` makes: in slices if the request is in the slow lane, at the end of the
+        handler or in the lane again. Raises RuntimeError as `complete` does."""
+        self._end()
+        if not self.is_delayed:
+            self._make = make
+        elif self._request.resume is None:
+            self._request.complete(make())
+        else:
+            self._request.resume(make)
 
     def close_connection(self, reason: CloseConnection) -> None:
         """Close the client's connection instead of a response: raises `reason` while the handler runs, and RuntimeError
@@ -59,8 +68,8 @@ class Deferred:
 
     def result(self) -> Response:
         """The response, or DELAYED while there is none. The handler calls this last and returns its result."""
-        if self._response is not None:
-            return self._response
+        if self._make is not None:
+            return self._make()
         self.is_delayed = True
         return DELAYED
 
@@ -108,37 +117,3 @@ class WaitingResponses(deque[Waiting]):
                 queued[connection] = None
         for connection in queued:
             connection.settle()
-
-
-class DeferredOutcome(Generic[Outcome]):
-    """A large response that is made of an outcome that comes now or later: `make(outcome)`.
-
-    Rules: as for `Deferred`. The response is made in slices if the request is in the slow lane: in the handler, or in
-    the lane again after the handler has returned.
-    """
-
-    def __init__(self, request: Request, make: Callable[[Outcome], Response]) -> None:
-        self._request = request
-        self._make = make
-        self._outcomes: list[Outcome] = []
-        self._is_delayed = False
-
-    def complete(self, outcome: Outcome) -> None:
-        """Respond. Raises RuntimeError for a second outcome."""
-        request, make = self._request, self._make
-        if self._outcomes:
-            raise RuntimeError(f"api key {request.api_key}: a second response to one request")
-        self._outcomes.append(outcome)
-        if not self._is_delayed:
-            return
-        if request.resume is None:
-            request.complete(make(outcome))
-        else:
-            request.resume(lambda: make(outcome))
-
-    def result(self) -> Response:
-        """The response, or DELAYED while there is no outcome. The handler calls this last and returns its result."""
-        if self._outcomes:
-            return self._make(self._outcomes[0])
-        self._is_delayed = True
-        return DELAYED

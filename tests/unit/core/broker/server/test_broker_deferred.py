@@ -63,6 +63,37 @@ def test_connection_is_closed_instead_of_a_response() -> None:
     assert (client.responses, client.is_closed) == ([], True)
 
 
+def test_large_response_within_the_handler_is_made_at_its_end() -> None:
+    made: list[str] = []
+
+    def make() -> list[bytes]:
+        made.append("a")
+        return [b"a"]
+
+    later, client = deferred()
+    later.complete_with(make)
+    assert made == []
+    with pytest.raises(RuntimeError):
+        later.complete([b"b"])
+    assert later.result() == [b"a"]
+    assert (made, client.responses) == (["a"], [])
+
+
+@pytest.mark.parametrize("is_in_slow_lane", [False, True])
+def test_large_response_that_comes_later_is_made_where_the_request_is(is_in_slow_lane: bool) -> None:
+    later, client = deferred()
+    resumed: list[Any] = []
+    if is_in_slow_lane:
+        later._request.resume = resumed.append
+    assert later.result() is DELAYED
+    later.complete_with(lambda: [b"a"])
+    if is_in_slow_lane:
+        assert client.responses == []
+        assert [make() for make in resumed] == [[b"a"]]
+    else:
+        assert client.responses == [[b"a"]]
+
+
 class Log:
     """A log with a committed offset, and the responses that wait for it."""
 
