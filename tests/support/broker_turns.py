@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import select
 import socket
 import struct
 import time
@@ -13,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from support.broker_client import BrokerClient
+from support.readiness import readable
 
 from kafkatools.core.broker.node import Node, single_node_config
 from kafkatools.core.clock import SystemClock
@@ -66,9 +66,9 @@ class Turns:
 
     def turn_until_readable(self, *clients: BrokerClient) -> list[socket.socket]:
         """Turn until one of them has an answer or is closed; gives who."""
-        while not (found := select.select([client.socket for client in clients], [], [], 0)[0]):
+        while not (found := readable([client.socket for client in clients], 0)):
             self.turn()
-        return list(found)
+        return found
 
     def call(self, client: BrokerClient, api_key: int, version: int, fields: Mapping[str, Any]) -> Any:
         """Send a request and turn until its answer is there."""

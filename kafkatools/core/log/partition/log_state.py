@@ -185,7 +185,9 @@ class LogState:
         return len(doomed)
 
     def remove_later(self, segment: LogSegment, snapshot: str | None, now_ms: int) -> None:
-        """Remove the files of a segment that is out of the log after file.delete.delay.ms."""
+        """Remove the files of a segment that is out of the log after file.delete.delay.ms. Lets its descriptors go at
+        once: the log may be closed before."""
+        segment.release()
 
         def remove() -> None:
             segment.delete_files()

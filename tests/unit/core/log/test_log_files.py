@@ -1,6 +1,7 @@
 """The door to the disk: appends are whole or not at all, replacements are atomic, descriptors are few."""
 
 import errno
+import gc
 import os
 from pathlib import Path
 from typing import Any
@@ -56,6 +57,21 @@ def test_a_file_whose_descriptor_was_taken_opens_again(tmp_path: Path) -> None:
     for file in opened:
         file.close()
     assert files.open_file_count == 0
+
+
+def test_a_file_system_that_is_dropped_lets_its_descriptors_go(tmp_path: Path) -> None:
+    def held() -> list[str]:
+        links = (f"/proc/self/fd/{each}" for each in os.listdir("/proc/self/fd"))
+        return [path for path in map(os.path.realpath, links) if path.startswith(str(tmp_path))]
+
+    files = RealFileSystem()
+    opened = [files.open(str(tmp_path / str(number)), create=True) for number in range(3)]
+    for file in opened:
+        file.append(b"a")
+    assert len(held()) == 3
+    del files, opened, file
+    gc.collect()
+    assert held() == []
 
 
 @pytest.mark.parametrize("operation", range(6))

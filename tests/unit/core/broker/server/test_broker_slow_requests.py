@@ -4,7 +4,6 @@ decoded. What is counted is processor time, with wide margins."""
 from __future__ import annotations
 
 import gc
-import select
 import struct
 import time
 from types import SimpleNamespace
@@ -12,6 +11,7 @@ from typing import Any
 
 import pytest
 from support.broker_turns import LONGEST_TURN_SECONDS, Turns
+from support.readiness import readable
 
 from kafkatools.core.broker.coordinators.groups.offset_records import CommittedOffset
 from kafkatools.core.broker.server.requests import CloseConnection
@@ -182,7 +182,7 @@ def test_a_connection_that_pipelines_costly_requests_takes_turns_with_others(bro
     answered = 0
     while broker.turn_until_readable(greedy, other) != [other.socket]:
         answered += len(greedy.socket.recv(1 << 20)) > 0
-        if select.select([other.socket], [], [], 0)[0]:
+        if readable([other.socket], 0):
             break
     for _ in range(30):
         broker.turn()

@@ -412,6 +412,16 @@ def test_few_descriptors_serve_many_logs(tmp_path: Path) -> None:
     assert files.open_file_count == 0
 
 
+def test_what_waits_for_its_removal_holds_no_descriptor(tmp_path: Path) -> None:
+    files = RealFileSystem()
+    log = PartitionLog.open(str(tmp_path / "t-0"), LogConfig(segment_bytes=500), files, NOW_MS)
+    fill(log, 9)
+    log.truncate_to(1, NOW_MS)
+    assert list(tmp_path.glob("t-0/*.log.deleted"))
+    log.close()
+    assert files.open_file_count == 0
+
+
 def test_segments_of_magic_one_are_searched_and_found_whole_after_an_unclean_stop(
     golden: Callable[[str], Path],
 ) -> None:

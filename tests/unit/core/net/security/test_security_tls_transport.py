@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import select
 import socket
 import ssl
 from collections.abc import Callable, Iterator
@@ -12,6 +11,7 @@ from typing import Any
 
 import pytest
 from support.certificates import Authority
+from support.readiness import readable
 
 from kafkatools.core import config as tables
 from kafkatools.core.clock import ManualClock
@@ -200,7 +200,7 @@ def test_close_says_so(connect: Connect) -> None:
     channel, peer = connect()
     shake_hands(channel, peer)
     channel.close()
-    select.select([peer.raw], [], [], 5)
+    readable([peer.raw], 5)
     peer.turn()
     assert peer.tls.read(1) == b""  # without close_notify it would ask for more
     channel.close()
@@ -215,7 +215,7 @@ def test_end_that_comes_with_data_is_not_slept_over(connect: Connect) -> None:
     peer.flush()
     sock = channel.transport.socket
     assert next_frames(channel) == [b"last"]
-    assert select.select([sock], [], [], 5)[0] == [sock]
+    assert readable([sock], 5) == [sock]
     with pytest.raises(EndOfStream):
         channel.read()
 
@@ -224,7 +224,7 @@ def test_end_without_notice_is_an_end(connect: Connect) -> None:
     channel, peer = connect()
     shake_hands(channel, peer)
     peer.close()
-    select.select([channel.transport.socket], [], [], 5)
+    readable([channel.transport.socket], 5)
     with pytest.raises(EndOfStream):
         channel.read()
 
@@ -232,7 +232,7 @@ def test_end_without_notice_is_an_end(connect: Connect) -> None:
 def next_frames(channel: Channel) -> list[bytes]:
     """What the first read gives that gives anything; tickets of TLS 1.3 come by themselves."""
     for _ in range(100):
-        select.select([channel.transport.socket], [], [], 5)
+        readable([channel.transport.socket], 5)
         frames = channel.read()
         if frames:
             return [bytes(each) for each in frames]
@@ -332,7 +332,7 @@ def test_server_without_tls(connect: Connect, answer: bytes, kind: type[KafkaErr
     raw.recv(4096)
     raw.sendall(answer)
     raw.close()
-    select.select([channel.transport.socket], [], [], 5)
+    readable([channel.transport.socket], 5)
     with pytest.raises(kind, match=message.replace("?", r"\?")):
         channel.transport.handshake()
 
