@@ -13,7 +13,7 @@ import os
 from array import array
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -23,6 +23,7 @@ from kafkatools.core.log.dump.batch_headers import Header, LegacyHeader, V2Heade
 from kafkatools.core.log.dump.damage import Damage, Finding
 from kafkatools.core.log.dump.file_dump import FileDump
 from kafkatools.core.log.dump.gaps import GapFinder
+from kafkatools.core.log.dump.index_files import read_index
 from kafkatools.core.log.dump.options import DumpOptions
 from kafkatools.core.log.dump.records import records_of
 from kafkatools.core.log.dump.segment_file import SegmentFile, open_regular_file
@@ -44,6 +45,9 @@ _TRANSACTIONAL = 0x10
 _CONTROL = 0x20
 _UNKNOWN_TIME = -(1 << 63)
 _LARGE_SEGMENT = 1 << 20
+_OFFSET_ENTRY = np.dtype([("offset", ">i4"), ("position", ">i4")])
+_TIME_ENTRY = np.dtype([("timestamp", ">i8"), ("offset", ">i4")])
+_ENTRIES = {file_kinds.OFFSET_INDEX: _OFFSET_ENTRY, file_kinds.TIME_INDEX: _TIME_ENTRY}
 DATA, COMMIT, ABORT = "data", "commit", "abort"
 
 
@@ -82,15 +86,15 @@ class SegmentFacts:
 def check_segment(path: str, *, deep: bool = False) -> tuple[list[Problem], SegmentFacts]:
     """Every batch of a segment (with `deep` every record too), and the two indexes beside it. Raises OSError."""
     findings: list[Finding] = []
-    indexes = {suffix: _read_index(path, suffix) for suffix in (file_kinds.OFFSET_INDEX, file_kinds.TIME_INDEX)}
     facts = SegmentFacts(_base_offset(path), os.path.getsize(path))
+    indexes = {suffix: _read_index(path, suffix, entry, facts.size_bytes) for suffix, entry in _ENTRIES.items()}
     watch = _Watch(facts, deep=deep, named=_named_by(indexes, facts.base_offset))
     dump = FileDump(DumpOptions(deep=deep), watch, findings.append)
     dump.dump(path)
     problems = [_problem(finding, "log") for finding in findings]
     problems += [Problem(path, "log", position, text) for position, text in watch.miscounts]
-    for suffix, data in indexes.items():
-        problems += _check_index(path, suffix, data, watch)
+    for suffix, index in indexes.items():
+        problems += _check_index(path, suffix, index, watch)
     return problems, watch.facts
 
 
@@ -295,40 +299,53 @@ def _marker_kind(batch: memoryview) -> str | None:
 # -- indexes --
 
 
-def _read_index(log_path: str, suffix: str) -> bytes | None:
+class _Index(NamedTuple):
+    """The bytes of an index without zero entries at its end, and its size; no bytes when it is damaged as a whole."""
+
+    data: bytes | None
+    size_bytes: int
+
+    def entries(self, entry: np.dtype[np.void]) -> npt.NDArray[np.void]:
+        """The whole entries, relative to the base offset of the segment."""
+        data = self.data or b""
+        return np.frombuffer(data[: len(data) // entry.itemsize * entry.itemsize], entry)
+
+
+def _read_index(log_path: str, suffix: str, entry: np.dtype[np.void], log_bytes: int) -> _Index | None:
     """An index before its log is walked: a broker that runs writes the log first, so that what the index says is there
     then. None when there is no such file.
     """
     try:
-        with open(open_regular_file(log_path.removesuffix(file_kinds.LOG) + suffix), "rb") as file:
-            return file.read()
+        return _Index(*read_index(log_path.removesuffix(file_kinds.LOG) + suffix, entry.itemsize, log_bytes))
     except FileNotFoundError:
         return None
+    except Damage:
+        return _Index(None, -1)
 
 
-def _check_index(log_path: str, suffix: str, data: bytes | None, watch: _Watch) -> list[Problem]:
+def _check_index(log_path: str, suffix: str, index: _Index | None, watch: _Watch) -> list[Problem]:
     path = log_path.removesuffix(file_kinds.LOG) + suffix
     kind = suffix.removeprefix(".")
-    if data is None:
+    if index is None:
         return [Problem(path, kind, -1, "there is no such file", "a broker would rebuild it")]
     if suffix == file_kinds.OFFSET_INDEX:
-        if _offsets_fit(data, watch):
-            return list(_emptiness(path, kind, data, watch))
-    elif _times_fit(data, watch):
+        if _offsets_fit(index, watch):
+            return list(_emptiness(path, kind, index, watch))
+    elif _times_fit(index, watch):
         return []
     return _compare_slowly(path, kind)
 
 
-def _emptiness(path: str, kind: str, data: bytes, watch: _Watch) -> Iterator[Problem]:
-    if not data and watch.facts.size_bytes > _LARGE_SEGMENT and watch.facts.batches > 1:
+def _emptiness(path: str, kind: str, index: _Index, watch: _Watch) -> Iterator[Problem]:
+    if not index.size_bytes and watch.facts.size_bytes > _LARGE_SEGMENT and watch.facts.batches > 1:
         yield Problem(path, kind, -1, "the index of a large segment is empty", "reads search all of it", WARNING)
 
 
-def _entries(data: bytes, entry: np.dtype[np.void], base_offset: int) -> npt.NDArray[np.void] | None:
-    """The entries up to the first zero one, offsets made absolute; None when the size or what follows is odd."""
-    if len(data) % entry.itemsize:
+def _entries(index: _Index, entry: np.dtype[np.void]) -> npt.NDArray[np.void] | None:
+    """The entries up to the first zero one; None when the size or what follows is odd, or the whole is damaged."""
+    if index.data is None or index.size_bytes % entry.itemsize:
         return None
-    rows = np.frombuffer(data, entry)
+    rows = index.entries(entry)
     zeros = np.flatnonzero(rows["offset"][1:] == 0)
     if len(zeros):
         end = int(zeros[0]) + 1
@@ -338,17 +355,13 @@ def _entries(data: bytes, entry: np.dtype[np.void], base_offset: int) -> npt.NDA
     return rows
 
 
-_OFFSET_ENTRY = np.dtype([("offset", ">i4"), ("position", ">i4")])
-_TIME_ENTRY = np.dtype([("timestamp", ">i8"), ("offset", ">i4")])
-
-
-def _named_by(indexes: Mapping[str, bytes | None], base_offset: int) -> tuple[Longs | None, Longs | None]:
+def _named_by(indexes: Mapping[str, _Index | None], base_offset: int) -> tuple[Longs | None, Longs | None]:
     """The positions and the offsets that the entries of the indexes name, sorted."""
-    found = []
-    for data, entry, column in zip(indexes.values(), (_OFFSET_ENTRY, _TIME_ENTRY), ("position", "offset"), strict=True):
-        whole = (data or b"")[: len(data or b"") // entry.itemsize * entry.itemsize]
-        found.append(np.unique(np.frombuffer(whole, entry)[column].astype(np.int64)))
-    return found[0], found[1] + base_offset
+    positions, offsets = (
+        np.unique((indexes[suffix] or _Index(None, 0)).entries(entry)[column].astype(np.int64))
+        for (suffix, entry), column in zip(_ENTRIES.items(), ("position", "offset"), strict=True)
+    )
+    return positions, offsets + base_offset
 
 
 def _among(named: Longs | None, values: Longs) -> npt.NDArray[np.bool_]:
@@ -359,8 +372,8 @@ def _among(named: Longs | None, values: Longs) -> npt.NDArray[np.bool_]:
     return found
 
 
-def _offsets_fit(data: bytes, watch: _Watch) -> bool:
-    rows = _entries(data, _OFFSET_ENTRY, watch.facts.base_offset)
+def _offsets_fit(index: _Index, watch: _Watch) -> bool:
+    rows = _entries(index, _OFFSET_ENTRY)
     if rows is None:
         return False
     positions, last_offsets, _ = watch.columns()
@@ -372,8 +385,8 @@ def _offsets_fit(data: bytes, watch: _Watch) -> bool:
     return bool((positions[where] == wanted).all() and (last_offsets[where] == offsets).all())
 
 
-def _times_fit(data: bytes, watch: _Watch) -> bool:
-    rows = _entries(data, _TIME_ENTRY, watch.facts.base_offset)
+def _times_fit(index: _Index, watch: _Watch) -> bool:
+    rows = _entries(index, _TIME_ENTRY)
     if rows is None:
         return False
     _, last_offsets, timestamps = watch.columns()

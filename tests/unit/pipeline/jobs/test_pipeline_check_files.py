@@ -7,8 +7,11 @@ tool printed of the source (recorded from Apache Kafka 4.3.1).
 from __future__ import annotations
 
 import json
+import os
 import pathlib
 import re
+import shutil
+import tracemalloc
 
 import pytest
 from support import recorded_segments
@@ -126,6 +129,20 @@ def test_damaged_index_or_snapshot_is_named(name: str) -> None:
             problems += check_small_file(str(path))
     kind = "index" if name.startswith("damaged-indexes") else name.split("-")[1]
     assert any(each.kind == kind and each.severity == DAMAGE for each in problems), problems
+
+
+@pytest.mark.parametrize(("size_bytes", "problems"), [((1 << 31) - 8, 0), (1 << 33, 1)], ids=["largest", "too-large"])
+def test_zeros_of_a_sparse_index_are_not_read(tmp_path: pathlib.Path, size_bytes: int, problems: int) -> None:
+    directory = shutil.copytree(recorded_segments.log_directory("plain-java"), tmp_path / "copy")
+    index = next(directory.glob("*.index"))
+    os.truncate(index, size_bytes)
+    tracemalloc.start()
+    try:
+        found = check_segment(str(index.with_suffix(".log")))[0]
+        assert tracemalloc.get_traced_memory()[1] < 64 << 20
+    finally:
+        tracemalloc.stop()
+    assert [(each.file, each.kind, each.severity) for each in found] == [(str(index), "index", DAMAGE)] * problems
 
 
 @pytest.mark.parametrize("name", ["damaged-v0-crc", "damaged-v1-gzip-crc"])
