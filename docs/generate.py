@@ -88,7 +88,7 @@ _APIS_HEAD = """\
 # APIs that an embedded broker or controller serves
 
 Every version from the first to the last is served.
-What is not done of an API is said in [status.md](status.md) and in the docstring of its handler.
+What is missing of an API is in [limits.md](limits.md#embedded-broker) and in the docstring of its handler.
 
 - **Answered by**: brokers forward requests for the active controller.
   Clients of a controller's listener may send the same requests there.
