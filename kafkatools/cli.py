@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from types import FrameType
 from typing import TYPE_CHECKING, NamedTuple
 
-from kafkatools.commands import ALIASES, COMMANDS, load
+from kafkatools.commands import ALIASES, COMMANDS, GROUPS, load
 from kafkatools.exit_status import CommandError, ExitStatus, UsageError
 from kafkatools.options.args import Args
 from kafkatools.options.parser import parse
@@ -270,18 +270,7 @@ def _application(arguments: Sequence[str], console: Console) -> ExitStatus:
         return _version(arguments[1:], console)
     if arguments and arguments[0] not in ("--help", "-h", "help"):
         return _report_unknown(arguments, console)
-    import typer
-
-    about = "Apache Kafka's bin/ without the JVM. kt COMMAND --help tells about a command."
-    app = typer.Typer(add_completion=False, rich_markup_mode=None, help=about)
-    app.callback()(_global_options_help())
-    for name in COMMANDS:
-        app.command(name, short_help=load(name).summary)(_nothing)
-    group = typer.main.get_command(app)
-    context = group.make_context("kt", [], resilient_parsing=True, terminal_width=console.width)
-    from kafkatools.options.environment import environment_help
-
-    text = f"{group.get_help(context)}\n\n{environment_help(console.width)}"
+    text = _help_of_kt(console.width)
     if not arguments:
         console.error_lines(text.rstrip("\n"))
         return ExitStatus.USAGE
@@ -331,6 +320,25 @@ def _nearest(name: str) -> str:
     return f"Did you mean kt {near[0]}?" if near else ""
 
 
+def _help_of_kt(width: int) -> str:
+    """The options in front of a command, the commands in groups, and the environment variables."""
+    import typer
+
+    from kafkatools.options.environment import environment_help
+    from kafkatools.options.usage import definitions
+
+    about = "Apache Kafka's bin/ without the JVM. Run kt COMMAND --help for the options of a command."
+    app = typer.Typer(add_completion=False, rich_markup_mode=None, help=about)
+    app.callback()(_global_options_help())
+    command = typer.main.get_command(app)
+    context = command.make_context("kt", [], resilient_parsing=True, terminal_width=width)
+    parts = [command.get_help(context)]
+    column = max(map(len, COMMANDS)) + 4
+    for heading, names in GROUPS.items():
+        parts.append(definitions(heading, {name: load(name).summary for name in names}, width, column))
+    return "\n\n".join([*parts, environment_help(width)])
+
+
 def _global_options_help() -> Callable[..., None]:
     """The options in front of the command, as Typer shows them."""
     import typer
@@ -347,7 +355,3 @@ def _global_options_help() -> Callable[..., None]:
         """Stands for `kt` itself; never called."""
 
     return options
-
-
-def _nothing() -> None:
-    """Stands for a command in the help of `kt`; commands of the table never come here."""

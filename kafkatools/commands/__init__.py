@@ -8,44 +8,65 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from kafkatools.options.table import Command
 
-COMMANDS = {
-    "topics": "topics",
-    "console-producer": "console_producer",
-    "console-consumer": "console_consumer",
-    "consumer-groups": "consumer_groups",
-    "groups": "groups",
-    "share-groups": "consumer_groups.share_groups",
-    "transactions": "transactions",
-    "get-offsets": "get_offsets",
-    "delete-records": "delete_records",
-    "reassign-partitions": "reassign_partitions",
-    "log-dirs": "log_dirs",
-    "replica-verification": "replica_verification",
-    "leader-election": "leader_election",
-    "cluster": "cluster",
-    "broker-api-versions": "broker_api_versions",
-    "metadata-quorum": "metadata_quorum",
-    "features": "features",
-    "dump-log": "dump_log",
-    "producer-perf-test": "producer_perf_test",
-    "consumer-perf-test": "consumer_perf_test",
-    "e2e-latency": "e2e_latency",
-    "verifiable-producer": "verifiable_producer",
-    "verifiable-consumer": "verifiable_consumer",
-    "configs": "configs",
-    "acls": "acls",
-    "delegation-tokens": "delegation_tokens",
-    "storage": "storage",
-    "pipeline": "pipeline",
-    "sandbox": "sandbox",
-    "server-start": "server_start",
-    "server-stop": "server_stop",
-    "doctor": "doctor",
-    "monitor": "monitor",
-    "help-json": "help_json",
-    "completion": "completion",
+GROUPS = {
+    "Records": {
+        "console-producer": "console_producer",
+        "console-consumer": "console_consumer",
+        "get-offsets": "get_offsets",
+        "delete-records": "delete_records",
+    },
+    "Topics and partitions": {
+        "topics": "topics",
+        "configs": "configs",
+        "reassign-partitions": "reassign_partitions",
+        "leader-election": "leader_election",
+        "replica-verification": "replica_verification",
+        "log-dirs": "log_dirs",
+    },
+    "Groups and transactions": {
+        "consumer-groups": "consumer_groups",
+        "share-groups": "consumer_groups.share_groups",
+        "groups": "groups",
+        "transactions": "transactions",
+    },
+    "Cluster": {
+        "cluster": "cluster",
+        "broker-api-versions": "broker_api_versions",
+        "metadata-quorum": "metadata_quorum",
+        "features": "features",
+        "acls": "acls",
+        "delegation-tokens": "delegation_tokens",
+        "doctor": "doctor",
+        "monitor": "monitor",
+    },
+    "Files": {
+        "dump-log": "dump_log",
+        "storage": "storage",
+    },
+    "Spark": {
+        "pipeline": "pipeline",
+    },
+    "Sandbox and servers": {
+        "sandbox": "sandbox",
+        "server-start": "server_start",
+        "server-stop": "server_stop",
+    },
+    "Load and verification": {
+        "producer-perf-test": "producer_perf_test",
+        "consumer-perf-test": "consumer_perf_test",
+        "e2e-latency": "e2e_latency",
+        "verifiable-producer": "verifiable_producer",
+        "verifiable-consumer": "verifiable_consumer",
+    },
+    "Shell": {
+        "completion": "completion",
+        "help-json": "help_json",
+    },
 }
-"""Name of a command -> its module in this package, in the order of `kt --help`."""
+"""Heading in `kt --help` -> the commands below it, each with its module in this package, in the order of the help."""
+
+COMMANDS = {name: module for group in GROUPS.values() for name, module in group.items()}
+"""Name of a command -> its module in this package."""
 
 ALIASES = {"dump-log-segments": "dump-log"}
 

@@ -27,6 +27,7 @@ from kafkatools.options.table import (
     Option,
     java_int,
     java_long,
+    under,
 )
 
 __all__ = [
@@ -50,6 +51,7 @@ __all__ = [
     "profile_settings",
     "properties_file",
     "property_pairs",
+    "under",
     "read_properties",
     "settings_for",
 ]

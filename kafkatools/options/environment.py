@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import textwrap
+from kafkatools.options.usage import definitions
 
 ENVIRONMENT = {
     "KT_SANDBOX": "off: require --bootstrap-server, as Kafka's scripts do. quiet: use the sandbox without naming it on "
@@ -28,11 +28,4 @@ ENVIRONMENT = {
 
 def environment_help(width: int) -> str:
     """The section of the help that lists the variables, wrapped to the width."""
-    indent = 4 + max(map(len, ENVIRONMENT))
-    lines = ["Environment variables:"]
-    for name, about in ENVIRONMENT.items():
-        start = f"  {name}".ljust(indent)
-        lines += textwrap.wrap(
-            about, max(width, 2 * indent), initial_indent=start, subsequent_indent=" " * indent, break_on_hyphens=False
-        )
-    return "\n".join(lines) + "\n"
+    return definitions("Environment variables", ENVIRONMENT, width, 4 + max(map(len, ENVIRONMENT))) + "\n"

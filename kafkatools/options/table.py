@@ -46,7 +46,8 @@ class Option(NamedTuple):
     `optional_value`: the value may be left out, then it is `implied`. `aliases`: other spellings, dashes included.
     `replacement`: the option is deprecated, and this is what to use instead. `choices` are for help and completion;
     commands check them where Kafka does. `ours`: Kafka's tool does not have it. `several`: one occurrence takes every
-    argument up to the next option (argparse4j's nargs "+"); such an option is repeatable.
+    argument up to the next option (argparse4j's nargs "+"); such an option is repeatable. `heading`: the section of the
+    help that lists it; empty for the first one.
     """
 
     name: str
@@ -63,6 +64,7 @@ class Option(NamedTuple):
     replacement: str = ""
     ours: bool = False
     several: bool = False
+    heading: str = ""
 
     @property
     def long(self) -> str:
@@ -73,6 +75,11 @@ class Option(NamedTuple):
     def key(self) -> str:
         """The attribute of Args: `bootstrap_server`."""
         return attribute_name(self.name)
+
+
+def under(heading: str, *options: Option) -> tuple[Option, ...]:
+    """Options that the help of a command with many lists in a section of their own."""
+    return tuple(option._replace(heading=heading) for option in options)
 
 
 def attribute_name(name: str) -> str:

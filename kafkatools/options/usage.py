@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import textwrap
+from collections.abc import Mapping
 
 from kafkatools.options.table import ARGPARSE4J, Command, Option, all_options, outer_options
 
@@ -26,11 +27,8 @@ def help_text(command: Command, width: int, outer: Command | None = None) -> str
         parts += ["", "subcommands:"]
         for one in command.subcommands:
             parts += _entry(one.name, one.summary, width)
-    own = [option for option in all_options(command) if not option.replacement]
     old = [option for option in command.options if option.replacement]
-    parts += ["", "options:"]
-    for option in own:
-        parts += _entry(_spelling(option, command), _about(option), width)
+    parts += _sections(command, width)
     shared = outer_options(outer) if outer is not None else ()
     if outer is not None and shared:
         parts += ["", f"options of {parent}, here or in front of {command.name}:"]
@@ -43,6 +41,30 @@ def help_text(command: Command, width: int, outer: Command | None = None) -> str
     if command.examples:
         parts += ["", "examples:", *(f"  {example}" for example in command.examples)]
     return "\n".join(parts) + "\n"
+
+
+def _sections(command: Command, width: int) -> list[str]:
+    """The options in the order of the table, below the headings they name."""
+    options = [option for option in all_options(command) if not option.replacement]
+    headings = list(dict.fromkeys(option.heading for option in options))
+    lines = []
+    for heading in headings:
+        lines += ["", f"{heading or ('options' if len(headings) == 1 else 'other options')}:"]
+        for option in options:
+            if option.heading == heading:
+                lines += _entry(_spelling(option, command), _about(option), width)
+    return lines
+
+
+def definitions(heading: str, entries: Mapping[str, str], width: int, column: int) -> str:
+    """A heading, and below it names with what they are, wrapped to the width. The texts begin at `column`."""
+    lines = [f"{heading}:"]
+    for name, about in entries.items():
+        start = f"  {name}".ljust(column)
+        lines += textwrap.wrap(
+            about, max(width, 2 * column), initial_indent=start, subsequent_indent=" " * column, break_on_hyphens=False
+        )
+    return "\n".join(lines)
 
 
 def _spelling(option: Option, command: Command) -> str:

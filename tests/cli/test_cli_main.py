@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pathlib
+import re
 import signal
 import subprocess
 import sys
@@ -19,6 +20,7 @@ from kafkatools.core.errors import KafkaError
 from kafkatools.core.net import api_version_check
 from kafkatools.exit_status import CommandError, ExitStatus, UsageError
 from kafkatools.options import Command
+from kafkatools.options.table import all_options
 
 KT = [sys.executable, "-m", "kafkatools"]
 ROOT = pathlib.Path(__file__).parents[2]
@@ -143,7 +145,23 @@ def test_the_help_of_kt_names_every_option_in_front_of_the_command() -> None:
     ran = run_kt("--help")
     assert ran.status == ExitStatus.OK
     assert [name for name in ("--profile NAME", "--confirm CLUSTER", "--version") if name not in ran.out] == []
-    assert "..." not in ran.out.partition("Commands:")[2], "summaries are shown whole"
+    assert "..." not in ran.out.partition("Records:")[2], "summaries are shown whole"
+
+
+def test_the_help_of_kt_lists_every_command_once_below_a_heading() -> None:
+    sections = run_kt("--help").out.partition("Records:")[2].partition("Environment variables:")[0]
+    listed = re.findall(r"^  ([a-z0-9-]+)  ", sections, re.M)
+    assert sorted(listed) == sorted(COMMANDS)
+
+
+def test_a_command_with_many_options_lists_each_once_in_sections() -> None:
+    """The options of the table, all of them, however they are grouped."""
+    help_text = run_kt("pipeline", "run", "--help").out
+    assert re.findall(r"^([A-Za-z].*):$", help_text, re.M)[:2] == ["source and query", "sink"]
+    command = load("pipeline").subcommand("run")
+    assert command is not None
+    for option in all_options(command):
+        assert len(re.findall(rf"^  (?:-\w, )?{option.name}(?: |$)", help_text, re.M)) == 1, option.name
 
 
 def test_help_of_a_command_is_the_same_behind_and_in_front() -> None:

@@ -22,6 +22,7 @@ from kafkatools.options import (
     client_settings,
     command_config,
     property_pairs,
+    under,
 )
 
 if TYPE_CHECKING:
@@ -44,71 +45,109 @@ _TABLES: tuple[Literal["from-option", "to-option"], ...] = ("from-option", "to-o
 _FORMATS = ("binary", "string", "json", "avro", "protobuf")
 
 OPTIONS = (
-    Option(
-        "--from",
-        "The source: topic:NAME[,NAME], log:PATH (a segment, a partition's directory, a log directory), parquet:PATH, "
-        "json:PATH, csv:PATH, delta:PATH, iceberg:TABLE. In SQL it is the table `input`.",
-        value="URI",
+    *under(
+        "source and query",
+        Option(
+            "--from",
+            "The source: topic:NAME[,NAME], log:PATH (a segment, a partition's directory, a log directory), "
+            "parquet:PATH, json:PATH, csv:PATH, delta:PATH, iceberg:TABLE. In SQL it is the table `input`.",
+            value="URI",
+        ),
+        Option("--from-option", "An option of the source, as Spark knows it.", value="KEY=VALUE", repeatable=True),
+        Option("--sql", "The query over the table `input` whose rows are written to the sink.", value="TEXT"),
+        Option("--sql-file", "The file with that query.", value="FILE"),
+        Option(
+            "--transform",
+            "Instead of SQL: a Python function from DataFrame to DataFrame. Modules of the working directory are "
+            "found.",
+            value="MODULE:FUNCTION",
+        ),
     ),
-    Option("--sql", "The query that makes the sink's rows of the table `input`.", value="TEXT"),
-    Option("--sql-file", "The same, from a file.", value="FILE"),
-    Option(
-        "--transform",
-        "Instead of SQL: a function that makes a DataFrame of a DataFrame; modules of the working directory are found.",
-        value="MODULE:FUNCTION",
+    *under(
+        "sink",
+        Option(
+            "--to",
+            "The sink: topic:NAME, parquet:PATH, json:PATH, csv:PATH, delta:PATH, iceberg:TABLE, or console: "
+            "(standard output).",
+            value="URI",
+        ),
+        Option("--to-option", "An option of the sink, as Spark knows it.", value="KEY=VALUE", repeatable=True),
+        Option(
+            "--mode",
+            "What to do when the sink already has data.",
+            value="MODE",
+            choices=("append", "overwrite", "error", "ignore"),
+        ),
+        Option(
+            "--partition-by",
+            "A column whose values become directories of a file sink.",
+            value="COLUMN",
+            repeatable=True,
+        ),
     ),
-    Option(
-        "--to",
-        "The sink: topic:NAME, parquet:PATH, json:PATH, csv:PATH, delta:PATH, iceberg:TABLE, or console: (prints).",
-        value="URI",
+    *under(
+        "formats of keys and values",
+        Option("--value", "The format of the values of records.", value="FORMAT", choices=_FORMATS),
+        Option("--key", "The format of the keys of records.", value="FORMAT", choices=_FORMATS),
+        Option(
+            "--value-schema",
+            "With --value json, avro, protobuf: a schema file (for JSON Spark's, as DDL or JSON; for Avro .avsc; for "
+            "Protobuf .proto or a descriptor set).",
+            value="FILE",
+        ),
+        Option("--key-schema", "With --key json, avro, protobuf: a schema file.", value="FILE"),
+        Option(
+            "--value-message",
+            "With --value protobuf: the message type. Default: the first of the schema file.",
+            value="NAME",
+        ),
+        Option(
+            "--key-message",
+            "With --key protobuf: the message type. Default: the first of the schema file.",
+            value="NAME",
+        ),
+        Option(
+            "--schema-registry",
+            "Address of a schema registry (Confluent's API) for Avro and Protobuf. Credentials: USER:PASSWORD@ in "
+            "front of the host, or basic.auth.user.info in the file of --command-config.",
+            value="URL",
+        ),
+        Option("--strict", "Fail on the first damaged batch and on the first value that cannot be decoded."),
     ),
-    Option(
-        "--mode",
-        "What to do with a sink that holds something.",
-        value="MODE",
-        choices=("append", "overwrite", "error", "ignore"),
+    *under(
+        "streams and repeated runs",
+        Option("--stream", "Keep reading new records. Needs --checkpoint."),
+        Option("--checkpoint", "With --stream: directory in which Spark saves its progress.", value="DIR"),
+        Option(
+            "--trigger",
+            "With --stream: available-now (process the records that exist now, then exit), or seconds between two "
+            "batches. Default: start the next batch when one ends.",
+            value="available-now|SECONDS",
+        ),
+        Option("--manifest", "File that lists what was read and written, saved at the end.", value="FILE"),
+        Option("--resume", "With --manifest: skip what it lists as done, and finish an interrupted run."),
     ),
-    Option("--value", "How to decode values of records.", value="FORMAT", choices=_FORMATS),
-    Option("--key", "How to decode keys.", value="FORMAT", choices=_FORMATS),
-    Option(
-        "--value-schema",
-        "With --value json, avro, protobuf: a schema file (for JSON Spark's, as DDL or JSON; for Avro .avsc; for "
-        "Protobuf .proto or a descriptor set).",
-        value="FILE",
+    *under(
+        "Spark",
+        *SPARK_OPTIONS,
+        Option(
+            "--report-path",
+            "Directory for counts that this machine and all executors can write. Default: a temporary directory of "
+            "this machine.",
+            value="DIR",
+        ),
     ),
-    Option("--key-schema", "The same for keys.", value="FILE"),
-    Option("--value-message", "With --value protobuf: the message. Default: the first of the file.", value="NAME"),
-    Option("--key-message", "The same for keys.", value="NAME"),
-    Option(
-        "--schema-registry",
-        "Where Avro and Protobuf schemas are (Confluent's API); USER:PASSWORD@ may stand in front of the host, or be "
-        "basic.auth.user.info in the file of --command-config.",
-        value="URL",
+    *under(
+        "clusters of topics",
+        BOOTSTRAP_SERVER,
+        command_config(),
+        Option(
+            "--to-bootstrap-server",
+            "Brokers of a topic: sink in another cluster than the source.",
+            value="HOST:PORT,...",
+        ),
+        Option("--to-command-config", "Properties file with settings of the client for that cluster.", value="FILE"),
     ),
-    Option("--stream", "Go on with what comes; needs --checkpoint."),
-    Option("--checkpoint", "With --stream: the directory where it writes how far it is.", value="DIR"),
-    Option(
-        "--trigger",
-        "With --stream: available-now (what is there now, then end), or seconds between two rounds. "
-        "Default: one round after the other.",
-        value="available-now|SECONDS",
-    ),
-    Option("--from-option", "An option of the source, as Spark knows it.", value="KEY=VALUE", repeatable=True),
-    Option("--to-option", "An option of the sink, as Spark knows it.", value="KEY=VALUE", repeatable=True),
-    Option("--partition-by", "A column for the directories of a file sink.", value="COLUMN", repeatable=True),
-    Option("--manifest", "Write here at the end what was read and written.", value="FILE"),
-    Option("--resume", "With --manifest: skip what it says is done, and finish what was interrupted."),
-    Option("--strict", "Fail on the first damaged batch and on the first value that cannot be decoded."),
-    Option(
-        "--report-path",
-        "A directory that this machine and all executors write to, for counts. Default: a temporary one here.",
-        value="DIR",
-    ),
-    *SPARK_OPTIONS,
-    BOOTSTRAP_SERVER,
-    command_config(),
-    Option("--to-bootstrap-server", "The cluster of a topic: sink when it is another.", value="HOST:PORT,..."),
-    Option("--to-command-config", "Settings for that cluster.", value="FILE"),
 )
 
 
