@@ -87,7 +87,7 @@ def _print_json(console: Console, node: Node, ranges: Iterable[ApiRange]) -> Non
 
 COMMAND = Command(
     "broker-api-versions",
-    "Show which versions of which APIs the brokers serve.",
+    "List the API versions that brokers support.",
     options=(BOOTSTRAP_SERVER, command_config()),
     run=run,
     needs_arguments=False,

@@ -100,10 +100,10 @@ _COMMON = (
     BOOTSTRAP_CONTROLLER._replace(aliases=("-C",)),
     BOOTSTRAP_SERVER._replace(aliases=("-b",)),
     command_config()._replace(aliases=("-c",)),
-    Option("--config", "Properties file with settings.", value="FILE", replacement="--command-config"),
+    Option("--config", "Properties file with settings of the client.", value="FILE", replacement="--command-config"),
 )
 
-_DRY_RUN = Option("--dry-run", "Say whether there is such a broker, and forget nothing.", ours=True)
+_DRY_RUN = Option("--dry-run", "Print whether the broker is registered, and do not unregister it.", ours=True)
 
 
 def _subcommand(
@@ -129,7 +129,7 @@ def _subcommand(
 
 COMMAND = Command(
     "cluster",
-    "Show the cluster's id and nodes, or forget a broker that is gone for good.",
+    "Show the cluster id and the nodes, or unregister a broker.",
     style=ARGPARSE4J,
     program=_PROGRAM,
     needs_arguments=False,
@@ -138,13 +138,18 @@ COMMAND = Command(
         _subcommand(
             "unregister",
             "Forget a broker.",
-            (Option("--id", "The broker.", value="ID", type=java_int, required=True, aliases=("-i",)), _DRY_RUN),
+            (
+                Option(
+                    "--id", "Id of the broker to unregister.", value="ID", type=java_int, required=True, aliases=("-i",)
+                ),
+                _DRY_RUN,
+            ),
             _with_admin(_unregister),
         ),
         _subcommand(
             "list-endpoints",
             "List the brokers or, through a controller, the controllers.",
-            (Option("--include-fenced-brokers", "Also brokers that are registered but not alive."),),
+            (Option("--include-fenced-brokers", "List fenced brokers too."),),
             _check_fenced,
         ),
     ),

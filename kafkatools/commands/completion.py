@@ -196,9 +196,9 @@ COMMAND = Command(
     "Print a completion script for bash, zsh or fish.",
     (
         Option("--shell", "The shell to print the script for.", value="SHELL", choices=SHELLS),
-        Option("--topics", "Print names of topics, for the scripts: from a cache or within 200 ms."),
-        Option("--groups", "Print names of groups likewise."),
-        Option("--profiles", "Print the names of the profiles."),
+        Option("--topics", "Print topic names for the completion scripts, from a cache or within 200 ms."),
+        Option("--groups", "Print group names for the completion scripts, from a cache or within 200 ms."),
+        Option("--profiles", "Print the names of the profiles for the completion scripts."),
         BOOTSTRAP_SERVER,
     ),
     run,

@@ -213,9 +213,9 @@ COMMAND = Command(
         BOOTSTRAP_SERVER,
         command_config("Properties file with settings of the client: brokers give tokens to authenticated users only."),
         Option("--create", "Create a token."),
-        Option("--renew", "Put off when a token expires."),
-        Option("--expire", "Say when a token expires."),
-        Option("--describe", "Show tokens: those that this user may see, or only some owners'."),
+        Option("--renew", "Extend the expiry of a token."),
+        Option("--expire", "Set when a token expires."),
+        Option("--describe", "List the tokens that this user may see, or those of the named owners."),
         _principal("--owner-principal", "The owner. With --create: another one than this user."),
         _principal("--renewer-principal", "With --create: who else may renew the token."),
         _period(
@@ -223,9 +223,16 @@ COMMAND = Command(
         ),
         _period("--renew-time-period", "With --renew: for how long, in ms; -1: as the broker says."),
         _period("--expiry-time-period", "With --expire: in how long, in ms; -1: at once."),
-        Option("--hmac", "The HMAC of the token, in base64.", value="HMAC", optional_value=True),
-        Option("--hmac-file", "A file that holds it: other users see command lines.", value="FILE", ours=True),
-        Option("--dry-run", "With --create, --renew, --expire: say what would happen, and change nothing.", ours=True),
+        Option("--hmac", "HMAC of the token, in base64.", value="HMAC", optional_value=True),
+        Option(
+            "--hmac-file",
+            "File with the HMAC. Other users of this machine can read --hmac from the process list.",
+            value="FILE",
+            ours=True,
+        ),
+        Option(
+            "--dry-run", "With --create, --renew, --expire: print what would happen, and change nothing.", ours=True
+        ),
     ),
     run=run,
     destructive=("expire",),

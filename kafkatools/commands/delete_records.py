@@ -197,12 +197,12 @@ def _offset(item: JsonValue) -> tuple[TopicPartition, int]:
 
 COMMAND = Command(
     "delete-records",
-    "Delete the records of partitions that are older than an offset.",
+    "Delete the records of partitions before an offset.",
     options=(
         Option(
             "--offset-json-file",
-            'Partitions and the first offset to keep, -1 for the end: {"partitions": [{"topic": "orders", '
-            '"partition": 0, "offset": 5}], "version": 1}.',
+            'JSON file with partitions and the first offset to keep, -1 for the high watermark: {"partitions": '
+            '[{"topic": "orders", "partition": 0, "offset": 5}], "version": 1}.',
             value="FILE",
             required=True,
         ),
@@ -210,7 +210,7 @@ COMMAND = Command(
         command_config(),
         Option(
             "--dry-run",
-            "Say where partitions begin and would begin, and what brokers would refuse; delete nothing.",
+            "Print the present and the resulting start offsets and what brokers would refuse, and delete nothing.",
             ours=True,
         ),
     ),

@@ -177,7 +177,7 @@ def _advice(broker: int, advertised: HostPort, reached: Iterable[HostPort]) -> l
 
 COMMAND = Command(
     "doctor",
-    "Find out step by step whether and why a cluster cannot be reached.",
+    "Diagnose step by step why a cluster cannot be reached.",
     (BOOTSTRAP_SERVER, command_config()),
     run,
     needs_arguments=False,

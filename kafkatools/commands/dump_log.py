@@ -35,31 +35,35 @@ _ANY_DECODER = (*_DECODER_OPTIONS, "key-decoder-class", "value-decoder-class")
 OPTIONS = (
     Option(
         "--files",
-        "Segments, indexes, snapshots or directories of them, separated by commas.",
+        "Log segments, indexes, snapshots or directories with them, separated by commas.",
         value="FILE,...",
         required=True,
     ),
-    Option("--print-data-log", "Show keys and values too; every decoder option implies it."),
-    Option("--deep-iteration", "Show every record, not only every batch; --print-data-log implies it."),
-    Option("--skip-record-metadata", "Show keys and values only."),
-    Option("--max-bytes", "Read no more than this of a log.", value="BYTES", type=java_int, default=2147483647),
-    Option("--verify-index-only", "Compare indexes with their log, do not show them."),
-    Option("--index-sanity-check", "Only the check a broker makes at its start, to know whether to rebuild an index."),
+    Option("--print-data-log", "Print keys and values. Implied by every decoder option."),
+    Option("--deep-iteration", "Print every record instead of every batch. Implied by --print-data-log."),
+    Option("--skip-record-metadata", "Print only keys and values."),
+    Option(
+        "--max-bytes", "Maximum number of bytes to read from a log.", value="BYTES", type=java_int, default=2147483647
+    ),
+    Option("--verify-index-only", "Compare indexes with their log without printing them."),
+    Option(
+        "--index-sanity-check", "Run only the check with which a broker decides at startup whether to rebuild an index."
+    ),
     Option(
         "--max-message-size",
-        "How far to look for a batch behind an index entry.",
+        "Maximum distance in bytes to search for a batch from an index entry.",
         value="BYTES",
         type=java_int,
         default=5242880,
     ),
-    Option("--offsets-decoder", "Show records of __consumer_offsets."),
-    Option("--transaction-log-decoder", "Show records of __transaction_state."),
-    Option("--cluster-metadata-decoder", "Show records of __cluster_metadata and its snapshots."),
-    Option("--remote-log-metadata-decoder", "Show records of __remote_log_metadata."),
-    Option("--share-group-state-decoder", "Show records of __share_group_state."),
+    Option("--offsets-decoder", "Decode records of __consumer_offsets."),
+    Option("--transaction-log-decoder", "Decode records of __transaction_state."),
+    Option("--cluster-metadata-decoder", "Decode records of __cluster_metadata and its snapshots."),
+    Option("--remote-log-metadata-decoder", "Decode records of __remote_log_metadata."),
+    Option("--share-group-state-decoder", "Decode records of __share_group_state."),
     Option(
         "--key-decoder-class",
-        "How to show keys: StringDecoder, IntegerDecoder, LongDecoder or DefaultDecoder (base64).",
+        "Decoder of keys: StringDecoder, IntegerDecoder, LongDecoder or DefaultDecoder (base64).",
         value="CLASS",
         optional_value=True,
         implied=_STRING_DECODER,
@@ -67,14 +71,14 @@ OPTIONS = (
     ),
     Option(
         "--value-decoder-class",
-        "How to show values, as with --key-decoder-class.",
+        "Decoder of values: StringDecoder, IntegerDecoder, LongDecoder or DefaultDecoder (base64).",
         value="CLASS",
         optional_value=True,
         implied=_STRING_DECODER,
         default=_STRING_DECODER,
     ),
-    Option("--stop-at-damage", "End where Kafka's tool would end with an exception.", ours=True),
-    Option("--salvage", "Also show batches behind what Kafka takes for the end of a damaged log.", ours=True),
+    Option("--stop-at-damage", "Stop at damage at which Kafka's tool would stop with an exception.", ours=True),
+    Option("--salvage", "Also print batches after the point where Kafka's tool stops in a damaged log.", ours=True),
 )
 
 

@@ -37,9 +37,15 @@ def _count(name: str, about: str, value: str = "BYTES") -> Option:
 
 OPTIONS = (
     BOOTSTRAP_SERVER,
-    Option("--topic", "The topic for the round trips; made when there is none.", value="TOPIC", required=True),
-    Option("--num-records", "How many round trips.", value="N", type=java_int, required=True),
-    Option("--producer-acks", "Who must have a record: 1 or all.", value="ACKS", choices=_ACKS, required=True),
+    Option("--topic", "Topic for the records. It is created if it does not exist.", value="TOPIC", required=True),
+    Option("--num-records", "Number of records to send and receive.", value="N", type=java_int, required=True),
+    Option(
+        "--producer-acks",
+        "Acknowledgements that the producer waits for: 1 or all.",
+        value="ACKS",
+        choices=_ACKS,
+        required=True,
+    ),
     Option("--record-size", "Size of the values in bytes.", value="N", type=java_int, required=True),
     Option("--command-config", "Properties file with settings of the clients.", value="FILE", optional_value=True),
     _count("--record-key-size", "Size of the keys; 0: no keys"),
@@ -195,7 +201,7 @@ def _ensure_same(sent: ProducerRecord, records: ConsumerRecords) -> None:
 
 COMMAND = Command(
     "e2e-latency",
-    "Measure how long a record takes from send to poll.",
+    "Measure the latency from send to poll.",
     OPTIONS,
     run,
     positional=("bootstrap-server", "topic", "num-records", "producer-acks", "record-size", "command-config"),

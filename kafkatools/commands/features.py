@@ -232,15 +232,19 @@ def _subcommand(
     )
 
 
-_RELEASE = Option("--release-version", "The levels of a release of Apache Kafka, such as 4.0.", value="RELEASE")
-_METADATA = Option("--metadata", "The metadata version of a release.", value="RELEASE", replacement="--release-version")
-_FEATURE = Option("--feature", "A feature and its level.", value="NAME=LEVEL", repeatable=True)
-_UNSAFE = Option("--unsafe", "Also when metadata may be lost.")
-_DRY_RUN = Option("--dry-run", "Say what would be done, and change nothing.")
+_RELEASE = Option(
+    "--release-version", "Release of Apache Kafka whose feature levels to use, such as 4.0.", value="RELEASE"
+)
+_METADATA = Option(
+    "--metadata", "Metadata version, as the name of a release.", value="RELEASE", replacement="--release-version"
+)
+_FEATURE = Option("--feature", "Feature and level, such as share.version=1.", value="NAME=LEVEL", repeatable=True)
+_UNSAFE = Option("--unsafe", "Downgrade even if metadata may be lost.")
+_DRY_RUN = Option("--dry-run", "Print what would be done, and change nothing.")
 
 COMMAND = Command(
     "features",
-    "Show or change feature levels of the cluster.",
+    "Show or change the feature levels of the cluster.",
     options=(BOOTSTRAP_SERVER, BOOTSTRAP_CONTROLLER, command_config()),
     style=ARGPARSE4J,
     usage_prefix=_USAGE_PREFIX,
@@ -250,7 +254,7 @@ COMMAND = Command(
         _subcommand(
             "describe",
             "Show the features and their levels.",
-            (Option("--node-id", "Ask this node. Default: any.", value="ID", type=java_int),),
+            (Option("--node-id", "The node to ask. Default: any.", value="ID", type=java_int),),
             _describe,
         ),
         _subcommand("upgrade", "Raise levels.", (_METADATA, _RELEASE, _FEATURE, _DRY_RUN), _upgrade),

@@ -152,26 +152,25 @@ def _partition_set(text: str | None) -> Iterable[int]:
 
 COMMAND = Command(
     "get-offsets",
-    "Print offsets of partitions, by time.",
+    "Print the offsets of partitions: earliest, latest or by timestamp.",
     options=(
         BOOTSTRAP_SERVER,
-        Option("--topic", "Topics: a regular expression for the whole name. Default: all.", value="REGEX"),
+        Option("--topic", "Regular expression for whole topic names. Default: all topics.", value="REGEX"),
         Option("--partitions", "Only these partitions, separated by commas.", value="NUMBER,..."),
         Option(
             "--topic-partitions",
-            "Topics and partitions: orders:1, orders:0-3 (3 not included), orders:2-, orders.*:0, :0; commas between.",
+            "Topics and partitions, separated by commas: orders:1, orders:0-3 (without 3), orders:2-, orders.*:0, :0.",
             value="RULE,...",
         ),
         Option(
             "--time",
-            "Which offset: of the first record not older than a time (ms since 1970), or a word or its number: "
-            "-1 latest, -2 earliest, -3 max-timestamp, -4 earliest-local, -5 latest-tiered, "
-            "-6 earliest-pending-upload.",
+            "Timestamp in ms since 1970: the offset of the first record at or after it. Or -1 latest, -2 "
+            "earliest, -3 max-timestamp, -4 earliest-local, -5 latest-tiered, -6 earliest-pending-upload.",
             value="TIME",
             default="latest",
             choices=tuple(_TIMES),
         ),
-        Option("--exclude-internal-topics", "Leave out the topics of the brokers themselves."),
+        Option("--exclude-internal-topics", "Leave out internal topics."),
         command_config(),
     ),
     run=run,

@@ -68,15 +68,15 @@ def _print_json(console: Console, groups: Sequence[GroupListing]) -> None:
 
 COMMAND = Command(
     "groups",
-    "List groups of all kinds.",
+    "List groups of all types.",
     options=(
-        Option("--list", "Print the groups with type and protocol."),
+        Option("--list", "List groups with their type and protocol."),
         BOOTSTRAP_SERVER,
         Option("--group-type", "Only groups of this type.", value="TYPE", choices=_TYPES),
         Option("--protocol", "Only groups with this protocol.", value="PROTOCOL"),
-        Option("--consumer", "Only groups of consumers, of either protocol, and those that only commit offsets."),
+        Option("--consumer", "Only consumer groups of either protocol and simple consumer groups."),
         Option("--share", "Only share groups."),
-        Option("--streams", "Only groups of Kafka Streams."),
+        Option("--streams", "Only streams groups."),
         command_config(),
     ),
     run=run,

@@ -245,12 +245,13 @@ def _broker(number: int) -> int | None:
 
 COMMAND = Command(
     "leader-election",
-    "Elect leaders of partitions: the preferred ones, or any that is alive.",
+    "Elect the leaders of partitions: preferred or unclean.",
     options=(
         BOOTSTRAP_SERVER,
         Option(
             "--election-type",
-            "preferred: the first replica, where it is in sync; unclean: any live one, records may be lost.",
+            "preferred: the preferred replica if it is in sync. unclean: any live replica if no in-sync replica"
+            " is left; records may be lost.",
             value="TYPE",
             type=_election_type,
             choices=("preferred", "unclean"),
@@ -260,12 +261,12 @@ COMMAND = Command(
         Option("--all-topic-partitions", "All partitions of all topics."),
         Option(
             "--path-to-json-file",
-            'A file with partitions: {"partitions": [{"topic": "orders", "partition": 0}]}.',
+            'JSON file with partitions: {"partitions": [{"topic": "orders", "partition": 0}]}.',
             value="FILE",
         ),
         command_config(),
-        Option("--dry-run", "Say which partitions would get which leader, and elect nobody.", ours=True),
-        Option("--admin.config", "Properties file with settings.", value="FILE", replacement="--command-config"),
+        Option("--dry-run", "Print which partitions would get which leader, and elect none.", ours=True),
+        Option("--admin.config", "Older name of --command-config.", value="FILE", replacement="--command-config"),
     ),
     run=run,
     rules=(rules.Refusal("admin.config", ("command-config",)), _Required(), _Scope()),

@@ -151,7 +151,7 @@ def _troubles(dirs: Dirs, topics: frozenset[str]) -> list[str]:
 
 COMMAND = Command(
     "log-dirs",
-    "Show what is in the log directories of brokers: sizes and lags of replicas.",
+    "Show the log directories of brokers with the sizes and lags of replicas.",
     options=(
         Option("--describe", "Show the log directories.", required=True),
         BOOTSTRAP_SERVER,

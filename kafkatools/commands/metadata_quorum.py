@@ -272,7 +272,7 @@ def _subcommand(
     return Command(name, summary, options, run, ARGPARSE4J, missing_bootstrap=f"{_PROGRAM}: error: {missing}")
 
 
-_DRY_RUN = Option("--dry-run", "Say what would be done, and do nothing.")
+_DRY_RUN = Option("--dry-run", "Print what would be done, and change nothing.")
 
 COMMAND = Command(
     "metadata-quorum",
@@ -291,8 +291,8 @@ COMMAND = Command(
             "Show the quorum's state.",
             (
                 Option("--status", "Show leader, epoch, high watermark, voters and observers."),
-                Option("--replication", "Show how far each voter and observer is."),
-                Option("--human-readable", "With --replication: times relative to now.", aliases=("-hr",)),
+                Option("--replication", "Show the log end offset and lag of each voter and observer."),
+                Option("--human-readable", "With --replication: show times relative to now.", aliases=("-hr",)),
             ),
             _describe,
         ),
@@ -301,10 +301,17 @@ COMMAND = Command(
             "remove-controller",
             "Make a voter an observer.",
             (
-                Option("--controller-id", "The controller.", value="ID", type=java_int, required=True, aliases=("-i",)),
+                Option(
+                    "--controller-id",
+                    "Node id of the controller.",
+                    value="ID",
+                    type=java_int,
+                    required=True,
+                    aliases=("-i",),
+                ),
                 Option(
                     "--controller-directory-id",
-                    "The id of its metadata directory.",
+                    "Directory id of the controller's metadata log.",
                     value="ID",
                     required=True,
                     aliases=("-d",),

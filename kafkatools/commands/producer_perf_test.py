@@ -61,17 +61,15 @@ class _OnePayload(NamedTuple):
 
 OPTIONS = (
     BOOTSTRAP_SERVER,
-    Option("--topic", "The topic that gets the records.", value="TOPIC", required=True),
-    Option("--num-records", "How many records to send.", value="COUNT", type=java_long, required=True),
+    Option("--topic", "The topic to send to.", value="TOPIC", required=True),
+    Option("--num-records", "Number of records to send.", value="COUNT", type=java_long, required=True),
     Option(
         "--payload-delimiter",
-        "What separates the values in the payload file: a regular expression.",
+        "Regular expression between the values in the payload file.",
         value="REGEX",
         default="\\n",
     ),
-    Option(
-        "--throughput", "Send at most so many records a second; -1: no limit.", "RATE", type=java_double, required=True
-    ),
+    Option("--throughput", "Maximum records per second; -1: no limit.", "RATE", type=java_double, required=True),
     Option(
         "--producer-props",
         "Older name of --command-property.",
@@ -80,11 +78,11 @@ OPTIONS = (
         several=True,
         replacement="--command-property",
     ),
-    Option("--command-property", "Settings of the producer.", value="NAME=VALUE", repeatable=True, several=True),
+    Option("--command-property", "Setting of the producer.", value="NAME=VALUE", repeatable=True, several=True),
     Option("--producer.config", "Older name of --command-config.", value="FILE", replacement="--command-config"),
     command_config("Properties file with settings of the producer."),
-    Option("--print-metrics", "Print the producer's metrics at the end."),
-    Option("--transactional-id", "Send in transactions of this id.", value="ID"),
+    Option("--print-metrics", "Print the metrics of the producer at the end."),
+    Option("--transactional-id", "Send in transactions of this transactional id.", value="ID"),
     Option(
         "--transaction-duration-ms",
         f"Send in transactions and commit each after so long (default {_TRANSACTION_MS}).",
@@ -93,14 +91,14 @@ OPTIONS = (
     ),
     Option(
         "--warmup-records",
-        "Leave so many records out of a second summary, of the steady state.",
+        "Exclude the first N records from an extra steady-state summary.",
         value="COUNT",
         type=java_long,
         default=0,
     ),
-    Option("--reporting-interval", "Time between lines of progress.", "MS", type=java_long, default=5000),
-    Option("--record-size", "Send values of so many random letters.", value="BYTES", type=java_int),
-    Option("--payload-file", "Send values drawn from this file.", value="FILE"),
+    Option("--reporting-interval", "Time in ms between lines of progress.", "MS", type=java_long, default=5000),
+    Option("--record-size", "Send random values of this size in bytes.", value="BYTES", type=java_int),
+    Option("--payload-file", "Send values chosen at random from this file.", value="FILE"),
     Option("--payload-monotonic", "Send the numbers 0, 1, 2 and so on."),
 )
 
@@ -296,7 +294,7 @@ class Report:
 
 COMMAND = Command(
     "producer-perf-test",
-    "Measure how fast records can be sent.",
+    "Measure the throughput and latency of a producer.",
     OPTIONS,
     run,
     style=ARGPARSE4J,

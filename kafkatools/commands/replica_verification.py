@@ -273,7 +273,7 @@ def _difference_json(one: Difference) -> dict[str, object]:
 
 COMMAND = Command(
     "replica-verification",
-    "Compare the replicas of partitions.",
+    "Compare the records of the replicas of partitions.",
     options=(
         Option(
             "--bootstrap-server",
@@ -281,21 +281,31 @@ COMMAND = Command(
             value="HOST:PORT,...",
             aliases=("--broker-list",),
         ),
-        Option("--topics-include", "The topics: a regular expression.", value="REGEX", default=".*"),
+        Option("--topics-include", "Regular expression for topic names.", value="REGEX", default=".*"),
         Option(
             "--time",
-            "Where to begin: -1 the end, -2 the start, or the first record at or after a timestamp in ms. With "
-            "--exit-at-end the start, unless it is given.",
+            "Where to start: -1 the latest offset, -2 the earliest, or a timestamp in ms. Default with "
+            "--exit-at-end: the earliest.",
             value="TIME",
             type=java_long,
             default=_LATEST,
         ),
         Option(
-            "--fetch-size", "How much of a partition a fetch asks for.", value="BYTES", type=java_int, default=1048576
+            "--fetch-size",
+            "Maximum bytes of a partition in one fetch response.",
+            value="BYTES",
+            type=java_int,
+            default=1048576,
         ),
-        Option("--max-wait-ms", "How long a fetch waits for records.", value="MS", type=java_int, default=1000),
-        Option("--report-interval-ms", "Time between two reports.", value="MS", type=java_long, default=30000),
-        Option("--exit-at-end", "End where the partitions ended when it began.", ours=True),
+        Option(
+            "--max-wait-ms",
+            "Longest time in ms that a fetch waits for records.",
+            value="MS",
+            type=java_int,
+            default=1000,
+        ),
+        Option("--report-interval-ms", "Time between two reports in ms.", value="MS", type=java_long, default=30000),
+        Option("--exit-at-end", "Exit at the end offsets that the partitions have at the start.", ours=True),
         command_config()._replace(ours=True),
     ),
     run=run,

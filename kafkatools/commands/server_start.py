@@ -132,9 +132,9 @@ COMMAND = Command(
     "server-start",
     "Run a broker in the foreground.",
     (
-        Option("--override", "A setting that replaces that of the file.", value="PROPERTY=VALUE", repeatable=True),
+        Option("--override", "A setting that overrides the one in the file.", value="PROPERTY=VALUE", repeatable=True),
         DURABILITY._replace(ours=True),
-        Option("--insecure", "Listen on addresses that other machines can reach, without any protection.", ours=True),
+        Option("--insecure", "Allow addresses that other machines can reach, without any protection.", ours=True),
     ),
     run,
     operand="FILE",

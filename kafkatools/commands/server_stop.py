@@ -41,8 +41,8 @@ def _running(folder: str) -> list[RunInfo]:
 
 COMMAND = Command(
     "server-stop",
-    "Stop brokers that kt server-start runs.",
-    (Option("--node-id", "Only the broker with this node id.", value="ID", type=int),),
+    "Stop brokers that were started by kt server-start.",
+    (Option("--node-id", "Stop only the broker with this node id.", value="ID", type=int),),
     run,
     needs_arguments=False,
 )

@@ -21,15 +21,19 @@ if TYPE_CHECKING:
 
 _PROGRAM = "kafka-storage"
 _DEFAULT_LOG_DIR = "/tmp/kafka-logs"
-_CONFIG = Option("--config", "Properties file of the server.", value="FILE", aliases=("-c",), required=True)
+_CONFIG = Option(
+    "--config", "Properties file of the broker or controller.", value="FILE", aliases=("-c",), required=True
+)
 _RELEASE = Option(
     "--release-version",
-    "Release of Apache Kafka whose feature levels to use.",
+    "Release of Apache Kafka whose feature levels to use, such as 4.0.",
     value="RELEASE",
     aliases=("-r",),
     default="4.3-IV0",
 )
-_FEATURE = Option("--feature", "Level of one feature.", value="NAME=LEVEL", aliases=("-f",), repeatable=True)
+_FEATURE = Option(
+    "--feature", "Feature and level, such as share.version=1.", value="NAME=LEVEL", aliases=("-f",), repeatable=True
+)
 _VOTERS_AND_DYNAMIC = (
     "You cannot specify controller.quorum.voters and format the node with --initial-controllers or --standalone. "
     "If you want to use dynamic quorum, please remove controller.quorum.voters and specify "
@@ -439,57 +443,68 @@ def _known_feature(text: str) -> tuple[str, int]:
 
 _FORMAT_OPTIONS = (
     _CONFIG,
-    Option("--cluster-id", "Id of the cluster.", value="ID", aliases=("-t",), required=True),
+    Option("--cluster-id", "Cluster id.", value="ID", aliases=("-t",), required=True),
     Option(
         "--add-scram",
-        "A SCRAM user to start with: SCRAM-SHA-256=[name=alice,password=secret].",
+        "SCRAM credential to create: SCRAM-SHA-256=[name=alice,password=secret].",
         value="CREDENTIAL",
         aliases=("-S",),
         repeatable=True,
     ),
-    Option("--ignore-formatted", "Leave directories alone that are formatted already.", aliases=("-g",)),
+    Option("--ignore-formatted", "Skip log directories that are formatted already.", aliases=("-g",)),
     _RELEASE,
     _FEATURE,
-    Option("--standalone", "A quorum of this controller alone, to which others can be added.", aliases=("-s",)),
     Option(
-        "--no-initial-controllers", "Write no controllers: this server joins a quorum that exists.", aliases=("-N",)
+        "--standalone", "Format the only controller of a new dynamic quorum. Others can join later.", aliases=("-s",)
     ),
+    Option("--no-initial-controllers", "Format a server that joins an existing dynamic quorum.", aliases=("-N",)),
     Option(
         "--initial-controllers",
-        "The controllers of the quorum, the same on each of them.",
+        "The controllers of a new dynamic quorum: the same list on each of them.",
         value="ID@HOST:PORT:DIRECTORY,...",
         aliases=("-I",),
     ),
-    Option("--dry-run", "Say which directories would be formatted, and write nothing.", ours=True),
+    Option("--dry-run", "Print which directories would be formatted, and write nothing.", ours=True),
 )
 
 COMMAND = Command(
     "storage",
-    "Format the log directories of a server, and look at formatted ones.",
+    "Format log directories, or show their format.",
     style=ARGPARSE4J,
     program=_PROGRAM,
     needs_arguments=False,
     subcommands=(
-        Command("info", "Show the log directories of a server.", (_CONFIG,), run_info, ARGPARSE4J),
+        Command(
+            "info",
+            "Show the log directories of a broker or controller and whether they are formatted.",
+            (_CONFIG,),
+            run_info,
+            ARGPARSE4J,
+        ),
         Command(
             "format",
-            "Format the log directories of a server, so that Apache Kafka or kt server-start can start on them.",
+            "Format the log directories of a broker or controller before its first start, by Apache Kafka or kt"
+            " server-start.",
             _FORMAT_OPTIONS,
             run_format,
             ARGPARSE4J,
             rules=(_OnlyOne("--standalone/-s", "--no-initial-controllers/-N", "--initial-controllers/-I"),),
         ),
         Command(
-            "version-mapping", "Show the feature levels of a release.", (_RELEASE,), run_version_mapping, ARGPARSE4J
+            "version-mapping",
+            "Show the feature levels of a release of Apache Kafka.",
+            (_RELEASE,),
+            run_version_mapping,
+            ARGPARSE4J,
         ),
         Command(
             "feature-dependencies",
-            "Show what feature levels need.",
+            "Show which other feature levels a feature level requires.",
             (_FEATURE._replace(required=True),),
             run_feature_dependencies,
             ARGPARSE4J,
         ),
-        Command("random-uuid", "Print a new id for a cluster.", (), run_random_uuid, ARGPARSE4J),
+        Command("random-uuid", "Print a random cluster id.", (), run_random_uuid, ARGPARSE4J),
     ),
     examples=(
         "kt storage format -t $(kt storage random-uuid) -c server.properties",

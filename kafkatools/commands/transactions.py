@@ -322,8 +322,8 @@ def _java_short(text: str) -> int:
 
 _TOPIC = Option("--topic", "The topic.", value="TOPIC", required=True)
 _PARTITION = Option("--partition", "The partition.", value="NUMBER", type=java_int, required=True)
-_DRY_RUN = Option("--dry-run", "Say what would be ended, and end nothing.", ours=True)
-_BROKER = Option("--broker-id", "Ask this replica in place of the leader.", value="ID", type=java_int)
+_DRY_RUN = Option("--dry-run", "Print what would be aborted, and abort nothing.", ours=True)
+_BROKER = Option("--broker-id", "Broker with the replica to ask. Default: the leader.", value="ID", type=java_int)
 
 
 def _subcommand(
@@ -335,7 +335,7 @@ def _subcommand(
 
 COMMAND = Command(
     "transactions",
-    "Show transactions and their producers, find those that hang, and end them.",
+    "List and describe transactions and producers, find hanging transactions, and abort them.",
     options=(
         BOOTSTRAP_SERVER,
         command_config(),
@@ -349,8 +349,17 @@ COMMAND = Command(
             "list",
             "List transactional ids.",
             (
-                Option("--duration-filter", "Only those running for more ms than this.", value="MS", type=java_long),
-                Option("--transactional-id-pattern", "Only ids that match this (RE2 syntax).", value="REGEX"),
+                Option(
+                    "--duration-filter",
+                    "Only transactions that have been open for more than this many ms.",
+                    value="MS",
+                    type=java_long,
+                ),
+                Option(
+                    "--transactional-id-pattern",
+                    "Only transactional ids that this regular expression matches (RE2 syntax).",
+                    value="REGEX",
+                ),
             ),
             with_admin(_list),
         ),
@@ -372,10 +381,12 @@ COMMAND = Command(
             (
                 _PARTITION,
                 _TOPIC,
-                Option("--start-offset", "The offset at which it began.", value="OFFSET", type=java_long),
-                Option("--producer-id", "Its producer (brokers before 3.0).", value="ID", type=java_long),
-                Option("--producer-epoch", "The producer's epoch.", value="EPOCH", type=_java_short),
-                Option("--coordinator-epoch", "The coordinator's epoch.", value="EPOCH", type=java_int),
+                Option("--start-offset", "First offset of the transaction.", value="OFFSET", type=java_long),
+                Option(
+                    "--producer-id", "Producer id of the transaction (brokers before 3.0).", value="ID", type=java_long
+                ),
+                Option("--producer-epoch", "Producer epoch of the transaction.", value="EPOCH", type=_java_short),
+                Option("--coordinator-epoch", "Epoch of the transaction coordinator.", value="EPOCH", type=java_int),
                 _DRY_RUN,
             ),
             _prepare_abort,
@@ -384,16 +395,16 @@ COMMAND = Command(
             "find-hanging",
             "Find transactions that no coordinator will end. Exit status 3 when there are some.",
             (
-                Option("--broker-id", "Look at the partitions of this broker.", value="ID", type=java_int),
+                Option("--broker-id", "Search the partitions of this broker.", value="ID", type=java_int),
                 Option(
                     "--max-transaction-timeout",
-                    "How many minutes a transaction may last.",
+                    "Minutes after which an open transaction counts as hanging.",
                     value="MINUTES",
                     type=java_int,
                     default=15,
                 ),
-                Option("--topic", "Look at this topic only.", value="TOPIC"),
-                Option("--partition", "Look at this partition only.", value="NUMBER", type=java_int),
+                Option("--topic", "Search only this topic.", value="TOPIC"),
+                Option("--partition", "Search only this partition of --topic.", value="NUMBER", type=java_int),
             ),
             _prepare_find_hanging,
         ),

@@ -35,18 +35,18 @@ OPTIONS = (
     BOOTSTRAP_SERVER,
     Option(
         "--group-protocol",
-        "How the group is coordinated: classic or consumer.",
+        "Group protocol: classic or consumer.",
         value="PROTOCOL",
         choices=_PROTOCOLS,
         default="classic",
     ),
-    Option("--group-remote-assignor", "The broker's assignor, with the consumer protocol.", value="NAME"),
-    Option("--group-id", "The group.", value="GROUP", required=True),
-    Option("--group-instance-id", "A lasting name of this member.", value="ID"),
-    Option("--max-messages", "Read so many records; -1: until stopped.", "COUNT", java_int, default=-1),
+    Option("--group-remote-assignor", "Server-side assignor, with the consumer protocol.", value="NAME"),
+    Option("--group-id", "The consumer group.", value="GROUP", required=True),
+    Option("--group-instance-id", "Static member id (group.instance.id).", value="ID"),
+    Option("--max-messages", "Exit after this many records; -1: run until stopped.", "COUNT", java_int, default=-1),
     Option("--session-timeout", "session.timeout.ms, with the classic protocol.", value="MS", type=java_int),
-    Option("--verbose", "Tell of each record."),
-    Option("--enable-autocommit", "Commit in the background, and not after each poll."),
+    Option("--verbose", "Print each record."),
+    Option("--enable-autocommit", "Commit automatically in the background instead of after each poll."),
     Option(
         "--reset-policy",
         "Where to start without a committed offset: earliest, latest or none.",
@@ -54,7 +54,7 @@ OPTIONS = (
         choices=("earliest", "latest", "none"),
         default="earliest",
     ),
-    Option("--assignment-strategy", "The assignor, with the classic protocol.", value="CLASS", default=_RANGE),
+    Option("--assignment-strategy", "Assignor class, with the classic protocol.", value="CLASS", default=_RANGE),
     Option("--consumer.config", "Older name of --command-config.", value="FILE", replacement="--command-config"),
     command_config("Properties file with settings of the consumer; what an option says wins."),
 )
@@ -99,7 +99,7 @@ def consumer_config(console: Console, args: Args) -> Config:
 
 COMMAND = Command(
     "verifiable-consumer",
-    "Read a topic in a group and print each event as JSON.",
+    "Read a topic in a consumer group and print each event as JSON.",
     OPTIONS,
     run,
     style=ARGPARSE4J,

@@ -29,13 +29,13 @@ if TYPE_CHECKING:
 _PROGRAM = "verifiable-producer"
 
 OPTIONS = (
-    Option("--topic", "The topic that gets the records.", value="TOPIC", required=True),
+    Option("--topic", "The topic to send to.", value="TOPIC", required=True),
     BOOTSTRAP_SERVER,
-    Option("--max-messages", "Send so many records; -1: until stopped.", "COUNT", java_int, default=-1),
-    Option("--throughput", "Send at most so many a second; -1: no limit.", "RATE", java_int, default=-1),
+    Option("--max-messages", "Number of records to send; -1: send until stopped.", "COUNT", java_int, default=-1),
+    Option("--throughput", "Maximum records per second; -1: no limit.", "RATE", java_int, default=-1),
     Option(
         "--acks",
-        "Who must have a record: 0 nobody, 1 the leader, -1 (default) all replicas in sync.",
+        "Acknowledgements to wait for: 0 none, 1 the leader, -1 (default) all in-sync replicas.",
         value="ACKS",
         type=java_int,
         choices=("0", "1", "-1"),
@@ -44,13 +44,15 @@ OPTIONS = (
     command_config("Properties file with settings of the producer; what an option says wins."),
     Option(
         "--message-create-time",
-        "Timestamp of the first record in ms; those behind it count from there.",
+        "Timestamp of the first record in ms. Later records add the time that has passed since.",
         value="MS",
         type=java_long,
         default=-1,
     ),
-    Option("--value-prefix", "A number to stand in front of each value, with a dot.", value="NUMBER", type=java_int),
-    Option("--repeating-keys", "Keys 0, 1, ... below this number, again and again.", value="COUNT", type=java_int),
+    Option("--value-prefix", "Number before each value, separated by a dot.", value="NUMBER", type=java_int),
+    Option(
+        "--repeating-keys", "Repeat the keys 0, 1, ... up to this number (exclusive).", value="COUNT", type=java_int
+    ),
 )
 
 
@@ -86,7 +88,7 @@ def producer_config(console: Console, args: Args) -> Config:
 
 COMMAND = Command(
     "verifiable-producer",
-    "Send rising numbers and print the fate of each as JSON.",
+    "Send increasing numbers and print the result of each as JSON.",
     OPTIONS,
     run,
     style=ARGPARSE4J,

@@ -15,14 +15,16 @@ if TYPE_CHECKING:
 
 BOOTSTRAP_SERVER = Option(
     "--bootstrap-server",
-    "Brokers to start from, separated by commas. Without it the sandbox on this machine is used (and started).",
+    "Brokers for the first connection, separated by commas. Default: the sandbox of this machine, which"
+    " is started if needed.",
     value="HOST:PORT,...",
 )
 
 DURABILITY = Option(
     "--durability",
-    "What an acknowledged record survives. none, as in Kafka: the end of the process, not a loss of power. "
-    "fsync: a loss of power too; it is on the disk before acks=1 or all is answered, and before it is read.",
+    "What acknowledged records survive. none, as in Kafka: a crash of the process, not a power failure."
+    " fsync: a power failure too; records are on the disk before acks=1 or all is answered and before "
+    "they can be read.",
     value="LEVEL",
     choices=("none", "fsync"),
 )

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from kafkatools.core.clock import Clock
 
 BOOTSTRAP_CONTROLLER = Option(
-    "--bootstrap-controller", "Controllers to start from, instead of brokers.", value="HOST:PORT,..."
+    "--bootstrap-controller", "Controllers for the first connection, instead of brokers.", value="HOST:PORT,..."
 )
 BOTH = "Only one of --bootstrap-server or --bootstrap-controller can be specified"
 

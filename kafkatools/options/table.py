@@ -123,9 +123,9 @@ class Command(NamedTuple):
         return next((one for one in self.subcommands if one.name == name), None)
 
 
-HELP = Option("--help", "Show this text and stop.", aliases=("-h",))
-VERSION = Option("--version", "Show the version of Apache Kafka whose tool this is, and stop.")
-JSON = Option("--json", "Write JSON, one object a line; errors too.", ours=True)
+HELP = Option("--help", "Show this text and exit.", aliases=("-h",))
+VERSION = Option("--version", "Show the version of the Apache Kafka tools that kt follows, and exit.")
+JSON = Option("--json", "Write JSON, one object per line, errors too.", ours=True)
 
 
 def all_options(command: Command) -> tuple[Option, ...]:

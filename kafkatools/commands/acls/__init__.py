@@ -98,14 +98,14 @@ def _names(name: str, about: str, value: str) -> Option:
 
 COMMAND = Command(
     "acls",
-    "Show, add and remove ACLs: who may do what.",
+    "List, add and remove ACLs.",
     options=(
-        Option("--list", "Show the ACLs of the resources named, or all."),
-        Option("--add", "Add ACLs: for the resources named, what the principals are allowed or denied."),
-        Option("--remove", "Remove ACLs of the resources named; all of them when no principal is named."),
+        Option("--list", "List the ACLs of the named resources. Without a resource: all ACLs."),
+        Option("--add", "Add ACLs that allow or deny operations on the named resources."),
+        Option("--remove", "Remove ACLs of the named resources. Without a principal: all their ACLs."),
         Option(
             "--from-file",
-            "Carry out the changes of a file, as --undo-file writes it.",
+            "Apply the changes in a file that --undo-file wrote.",
             value="FILE",
             ours=True,
         ),
@@ -113,14 +113,14 @@ COMMAND = Command(
         BOOTSTRAP_CONTROLLER,
         _names("--topic", "A topic, * for all.", "TOPIC"),
         _names("--group", "A group, * for all.", "GROUP"),
-        Option("--cluster", "The cluster itself."),
+        Option("--cluster", "The ACLs of the cluster resource."),
         _names("--transactional-id", "A transactional id, * for all.", "ID"),
         _names("--delegation-token", "A delegation token, * for all.", "ID"),
         _names("--user-principal", "A principal as a resource, as for CreateTokens.", "TYPE:NAME"),
         Option(
             "--resource-pattern-type",
-            "What the names are: literal or prefixed; to list and remove also any (either of them) and match (all that "
-            "cover a resource of this name).",
+            "How resource names match: literal or prefixed. With --list and --remove also any (literal and "
+            "prefixed) and match (every ACL that applies to a resource of this name).",
             value="TYPE",
             default="literal",
             choices=("any", "match", "literal", "prefixed"),
@@ -130,9 +130,13 @@ COMMAND = Command(
         _names("--deny-principal", "A principal that is denied, whatever else it is allowed.", "TYPE:NAME"),
         _names("--allow-host", "A host from which it is allowed; all when left out.", "HOST"),
         _names("--deny-host", "A host from which it is denied; all when left out.", "HOST"),
-        Option("--producer", "What a producer needs: Write, Describe and Create on topics, and transactional ids."),
+        Option(
+            "--producer",
+            "The ACLs that a producer needs: Write, Describe and Create on topics, Write and Describe on "
+            "transactional ids.",
+        ),
         Option("--idempotent", "With --producer: also IdempotentWrite on the cluster."),
-        Option("--consumer", "What a consumer needs: Read and Describe on topics, Read on groups."),
+        Option("--consumer", "The ACLs that a consumer needs: Read and Describe on topics, Read on groups."),
         Option(
             "--principal",
             "With --list: only ACLs of this principal.",
@@ -140,14 +144,14 @@ COMMAND = Command(
             repeatable=True,
             optional_value=True,
         ),
-        Option("--force", "Remove without asking."),
+        Option("--force", "Remove without a prompt."),
         Option(
             "--undo-file",
-            "Write what takes the changes back to this file first; --from-file reads it.",
+            "First write the reverse changes to this file, for --from-file.",
             value="FILE",
             ours=True,
         ),
-        Option("--dry-run", "Say which ACLs would be added or removed, and change nothing.", ours=True),
+        Option("--dry-run", "Print which ACLs would be added or removed, and change nothing.", ours=True),
         Option("--command-config", "Properties file with settings of the client.", value="FILE", optional_value=True),
     ),
     run=run,

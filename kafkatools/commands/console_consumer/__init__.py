@@ -43,24 +43,32 @@ OPTIONS = (
     Option("--include", "Read all topics whose whole name matches this regular expression.", value="REGEX"),
     Option("--partition", "Read only this partition of the topic.", value="NUMBER", type=java_int),
     Option("--offset", "Where to start in the partition: a number, earliest or latest (default).", value="OFFSET"),
-    Option("--from-beginning", "Start with the oldest record, not with the next to come."),
-    Option("--max-messages", "Stop after so many records.", value="COUNT", type=java_int),
-    Option("--timeout-ms", "Stop when nothing arrives for so long.", value="MS", type=java_long),
-    Option("--exit-at-end", "Stop at the end the partitions have now; exit status 1 if it is not reached.", ours=True),
+    Option(
+        "--from-beginning", "Start at the earliest offset instead of the latest if the group has no committed offset."
+    ),
+    Option("--max-messages", "Exit after this many records.", value="COUNT", type=java_int),
+    Option("--timeout-ms", "Exit after this many milliseconds without a record.", value="MS", type=java_long),
+    Option(
+        "--exit-at-end",
+        "Exit at the end offsets that the partitions have at the start; exit status 1 if they are not reached.",
+        ours=True,
+    ),
     BOOTSTRAP_SERVER,
     command_config("Properties file with settings of the consumer."),
     Option("--command-property", "Setting of the consumer.", value="NAME=VALUE", repeatable=True),
     Option(
         "--isolation-level",
-        "read_committed leaves out transactions that were aborted or are still open. Default: read_uncommitted.",
+        "read_committed skips records of aborted and open transactions. Default: read_uncommitted.",
         value="LEVEL",
         choices=("read_committed", "read_uncommitted"),
     ),
-    Option("--group", "Read as a member of this group, and commit what was printed.", value="GROUP"),
+    Option(
+        "--group", "Read as a member of this consumer group and commit the offsets of printed records.", value="GROUP"
+    ),
     Option(
         "--formatter",
-        "What prints records: a class name, or default, logging, no-op; for internal topics: offsets, group-metadata, "
-        "transaction-log, share-group, share-group-state.",
+        "How records are printed: a class name, or default, logging, no-op; for internal topics: offsets, "
+        "group-metadata, transaction-log, share-group, share-group-state.",
         value="CLASS",
         default=_DEFAULT_FORMATTER,
     ),
@@ -73,11 +81,11 @@ OPTIONS = (
         repeatable=True,
     ),
     Option("--formatter-config", "Properties file with settings of the formatter.", value="FILE"),
-    Option("--key-deserializer", "Class that turns keys into text.", value="CLASS"),
-    Option("--value-deserializer", "Class that turns values into text.", value="CLASS"),
-    Option("--skip-message-on-error", "Go on behind a record that cannot be printed; the exit status is 1 then."),
-    Option("--skip-corrupt", "Go on behind damaged batches; says which offsets, exit status 1 then.", ours=True),
-    Option("--enable-systest-events", "Also print shutdown_complete at the end."),
+    Option("--key-deserializer", "Deserializer class for keys.", value="CLASS"),
+    Option("--value-deserializer", "Deserializer class for values.", value="CLASS"),
+    Option("--skip-message-on-error", "Skip records that cannot be printed; the exit status is then 1."),
+    Option("--skip-corrupt", "Skip corrupt batches and report their offsets; the exit status is then 1.", ours=True),
+    Option("--enable-systest-events", "Print a shutdown_complete event at the end."),
     Option(
         "--property", "Setting of the formatter.", value="NAME=VALUE", repeatable=True, replacement="formatter-property"
     ),
@@ -88,7 +96,7 @@ OPTIONS = (
         repeatable=True,
         replacement="command-property",
     ),
-    Option("--consumer.config", "Properties file.", value="FILE", replacement="command-config"),
+    Option("--consumer.config", "Older name of --command-config.", value="FILE", replacement="command-config"),
 )
 
 RULES = (

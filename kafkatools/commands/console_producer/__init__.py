@@ -42,11 +42,11 @@ _LINE_READERS = (
 
 OPTIONS = (
     BOOTSTRAP_SERVER,
-    Option("--topic", "The topic that gets the records.", value="TOPIC", required=True),
-    Option("--sync", "Wait for each record before the next is sent; stop at the first that fails."),
+    Option("--topic", "The topic to send to.", value="TOPIC", required=True),
+    Option("--sync", "Send each record when the one before is acknowledged; stop at the first failure."),
     Option(
         "--compression-codec",
-        "Compression of batches; gzip when the value is left out.",
+        "Compression codec of batches; without a value gzip.",
         value="CODEC",
         optional_value=True,
         implied="gzip",
@@ -55,34 +55,58 @@ OPTIONS = (
     Option("--batch-size", f"Largest batch in bytes (default {BATCH_BYTES}).", value="BYTES", type=java_int),
     Option(
         "--message-send-max-retries",
-        "Tries after the first (default 3; in transactions as many as fit delivery.timeout.ms).",
+        "Number of retries of a batch (default 3; in transactions until delivery.timeout.ms).",
         value="COUNT",
         type=java_int,
     ),
-    Option("--retry-backoff-ms", "Pause before a retry (default 100).", value="MS", type=java_long),
-    Option("--timeout", "How long a batch may wait to fill (default 1000; 0 with --sync).", value="MS", type=java_long),
+    Option("--retry-backoff-ms", "Time before a retry in ms (default 100).", value="MS", type=java_long),
+    Option(
+        "--timeout",
+        "Time in ms that a batch waits for more records (default 1000; 0 with --sync).",
+        value="MS",
+        type=java_long,
+    ),
     Option(
         "--request-required-acks",
-        "Who must have a record before it counts as sent: 0 nobody, 1 the leader, -1 or all the replicas in sync "
-        "(default -1).",
+        "Acknowledgements to wait for: 0 none, 1 the leader, -1 or all the in-sync replicas (default -1).",
         value="ACKS",
         choices=("0", "1", "-1", "all"),
     ),
-    Option("--request-timeout-ms", "How long to wait for a broker's answer (default 1500).", value="MS", type=java_int),
     Option(
-        "--metadata-expiry-ms", "Age at which metadata is fetched again (default 300000).", value="MS", type=java_long
+        "--request-timeout-ms",
+        "Time to wait for a response of a broker in ms (default 1500).",
+        value="MS",
+        type=java_int,
     ),
-    Option("--max-block-ms", "Longest wait for metadata or memory (default 60000).", value="MS", type=java_long),
-    Option("--max-memory-bytes", "Memory for records not yet sent (default 33554432).", value="BYTES", type=java_long),
+    Option(
+        "--metadata-expiry-ms", "Age in ms at which metadata is refreshed (default 300000).", value="MS", type=java_long
+    ),
+    Option(
+        "--max-block-ms",
+        "Longest time in ms that a send waits for metadata or buffer memory (default 60000).",
+        value="MS",
+        type=java_long,
+    ),
+    Option(
+        "--max-memory-bytes",
+        "Buffer memory for records that are not sent yet (default 33554432).",
+        value="BYTES",
+        type=java_long,
+    ),
     Option(
         "--max-partition-memory-bytes",
-        "Older name for the batch size.",
+        "Older name of --batch-size.",
         value="BYTES",
         type=java_int,
         replacement="--batch-size",
     ),
-    Option("--socket-buffer-size", "TCP send buffer in bytes (default: the system's).", value="BYTES", type=java_int),
-    Option("--line-reader", "The class that reads the input; LineMessageReader is the only one here.", value="CLASS"),
+    Option(
+        "--socket-buffer-size",
+        "TCP send buffer in bytes (default: of the operating system).",
+        value="BYTES",
+        type=java_int,
+    ),
+    Option("--line-reader", "Class that reads the input. Only LineMessageReader is supported.", value="CLASS"),
     Option(
         "--reader-property",
         "Setting of the reader: parse.key, key.separator, parse.headers, headers.delimiter, headers.separator, "
@@ -110,13 +134,13 @@ OPTIONS = (
     Option("--producer.config", "Older name of --command-config.", value="FILE", replacement="--command-config"),
     Option(
         "--transactional-id",
-        "Send in transactions under this lasting name; an earlier producer of the name is fenced.",
+        "Send in transactions of this transactional id. An earlier producer with the id is fenced.",
         value="ID",
         ours=True,
     ),
     Option(
         "--transaction-records",
-        "Commit after so many records (default 0: the whole input is one transaction).",
+        "Records in each transaction (default 0: the whole input in one).",
         value="COUNT",
         type=java_int,
         ours=True,

@@ -47,23 +47,23 @@ _SCENARIOS_IN_MESSAGE = (
 )
 
 OPTIONS = (
-    Option("--list", "Print the names of groups."),
-    Option("--describe", "Show offsets and lag of groups, their members, or their state."),
+    Option("--list", "List consumer groups."),
+    Option("--describe", "Show the offsets and lag of groups, their members or their state."),
     shared_options.DELETE,
-    Option("--reset-offsets", "Move the committed offsets of groups without members."),
-    Option("--delete-offsets", "Forget the committed offsets of topics."),
+    Option("--reset-offsets", "Reset the committed offsets of groups without active members."),
+    Option("--delete-offsets", "Delete the committed offsets of a group for topics."),
     Option("--validate-regex", "Check a regular expression as brokers do (RE2 syntax).", value="REGEX"),
     BOOTSTRAP_SERVER,
     shared_options.GROUP,
-    Option("--all-groups", "All groups of consumers."),
+    Option("--all-groups", "All consumer groups."),
     shared_options.TOPIC,
-    Option("--all-topics", "With --reset-offsets: all topics the group has offsets of."),
+    Option("--all-topics", "With --reset-offsets: all topics for which the group has committed offsets."),
     shared_options.OFFSETS,
     shared_options.MEMBERS,
     shared_options.state_option(STATES),
     Option(
         "--type",
-        "With --list: show types, or only groups of these (classic, consumer).",
+        "With --list: show the type of groups, or only groups of these types (classic, consumer).",
         value="TYPE,...",
         optional_value=True,
         implied="",
@@ -72,12 +72,17 @@ OPTIONS = (
     shared_options.VERBOSE,
     shared_options.TO_EARLIEST,
     shared_options.TO_LATEST,
-    Option("--to-current", "Reset to the committed offset (the end where there is none): to export offsets."),
+    Option("--to-current", "Reset to the committed offset, or to the end if there is none. Use it to export offsets."),
     shared_options.TO_OFFSET,
     Option(
-        "--shift-by", "Reset to the committed offset plus this (it may be negative).", value="COUNT", type=java_long
+        "--shift-by",
+        "Reset to the committed offset plus this number, which may be negative.",
+        value="COUNT",
+        type=java_long,
     ),
-    Option("--by-duration", "Reset to the first record of the last 2h, or P1DT2H3M4S.", value="DURATION"),
+    Option(
+        "--by-duration", "Reset to the first record within this time before now: 2h, or P1DT2H3M4S.", value="DURATION"
+    ),
     shared_options.TO_DATETIME,
     shared_options.FROM_FILE,
     shared_options.DRY_RUN,
@@ -87,13 +92,14 @@ OPTIONS = (
     command_config(),
     Option(
         "--lag-time",
-        "With --describe: the lag in time too. LAG-TIME is now minus the timestamp of the first record that was not "
-        "consumed, BEHIND-NEWEST the newest timestamp of the partition minus that one; both 0 when all was consumed.",
+        "With --describe: also the lag in time. LAG-TIME is the age of the first record that was not "
+        "consumed. BEHIND-NEWEST is how much older it is than the newest record of the partition. Both are "
+        "0 without lag.",
         ours=True,
     ),
     Option(
         "--watch",
-        "With --describe: show it again every so many seconds (5), until Ctrl-C; without a terminal as lines of JSON.",
+        "With --describe: repeat every N seconds (default 5) until Ctrl-C. Without a terminal it prints lines of JSON.",
         value="SECONDS",
         type=positive_seconds,
         optional_value=True,
@@ -102,21 +108,23 @@ OPTIONS = (
     ),
     Option(
         "--fail-if",
-        "With --describe: exit status 3 when this holds anywhere, and say where. lag>1000 (records), lag>5m (how old "
-        "the first record is that was not consumed; ms, s, m, h, d), behind>1h (than the newest), total>100000, "
-        "members<2, state!=Stable; > >= < <= = !=. May be repeated. With --watch: ends when it holds.",
+        "With --describe: exit status 3 when a condition holds, with the place on stderr. lag>1000 "
+        "(records), lag>5m (age of the first record that was not consumed; ms, s, m, h, d), behind>1h (how "
+        "much older it is than the newest record), total>100000, members<2, state!=Stable. Operators: > >= "
+        "< <= = !=. Can be repeated. With --watch: exit when a condition holds.",
         value="CONDITION",
         repeatable=True,
         ours=True,
     ),
     Option(
         "--undo-file",
-        "Where --execute saves the previous offsets, for --from-file. Default: a new file in this directory, named "
-        "after the group and the time. With --delete and --delete-offsets: note them here first.",
+        "File for the previous offsets, for --from-file. With --execute the default is a new file in the "
+        "working directory, named after the group and the time. With --delete and --delete-offsets nothing "
+        "is saved without it.",
         value="FILE",
         ours=True,
     ),
-    Option("--no-undo-file", "With --execute: note nothing.", ours=True),
+    Option("--no-undo-file", "With --execute: do not save the previous offsets.", ours=True),
 )
 
 _NO_TOPIC_WITH_DELETE = "The consumer does not support topic-specific offset deletion from a consumer group."
@@ -231,7 +239,7 @@ def _listing_lines(listings: Sequence[GroupListing], *, with_type: bool, with_st
 
 COMMAND = Command(
     "consumer-groups",
-    "List, describe and delete consumer groups, and move their offsets.",
+    "List, describe and delete consumer groups, and reset their offsets.",
     options=OPTIONS,
     run=run,
     rules=RULES,

@@ -36,15 +36,16 @@ def run(console: Console, args: Args) -> ExitStatus:
 OPTIONS = (
     BOOTSTRAP_SERVER,
     command_config(),
-    Option("--interval", "Seconds between two looks, 2 by default.", value="SECONDS", type=seconds),
-    Option("--once", "Look once, show it, and end."),
-    Option("--topic", "Only this topic; may be given several times.", value="TOPIC", repeatable=True),
-    Option("--group", "Only this group; may be given several times.", value="GROUP", repeatable=True),
-    Option("--regex", "--topic and --group are regular expressions (Java's)."),
+    Option("--interval", "Refresh interval in seconds. Default: 2.", value="SECONDS", type=seconds),
+    Option("--once", "Print one snapshot and exit."),
+    Option("--topic", "Only this topic. Can be repeated.", value="TOPIC", repeatable=True),
+    Option("--group", "Only this group. Can be repeated.", value="GROUP", repeatable=True),
+    Option("--regex", "Treat --topic and --group as Java regular expressions."),
     Option(
         "--view",
-        "What is shown, with commas between: brokers, topics, partitions, groups, lag (of groups by topic), quorum, "
-        "log-dirs, events, all. Without it: brokers, topics, groups, events, and unhealthy partitions.",
+        "Sections to show, separated by commas: brokers, topics, partitions, groups, lag (of groups by "
+        "topic), quorum, log-dirs, events, all. Default: brokers, topics, groups, events, and unhealthy "
+        "partitions.",
         value="SECTION,...",
         choices=(*SECTIONS, "all"),
     ),
@@ -55,9 +56,9 @@ OPTIONS = (
         value="CONDITION",
         repeatable=True,
     ),
-    Option("--web", "Serve a page at this address that shows it all.", value="[HOST:]PORT"),
+    Option("--web", "Serve a web page at this address.", value="[HOST:]PORT"),
     Option("--prometheus", "Serve /metrics for Prometheus at this address.", value="[HOST:]PORT"),
-    Option("--insecure", "Serve at addresses that other machines can reach, without any protection."),
+    Option("--insecure", "Allow addresses that other machines can reach, without any protection."),
 )
 
 COMMAND = Command(

@@ -36,9 +36,9 @@ def run(console: Console, args: Args) -> ExitStatus:
 
 COMMAND = Command(
     "check",
-    "Check log directories: every batch, its indexes, snapshots, epochs and transactions. A table of what is wrong.",
+    "Check log directories: batches, indexes, snapshots, leader epochs and transactions. Prints a table of problems.",
     options=(
-        Option("--deep", "Read every record too, not only the checksums of their batches."),
+        Option("--deep", "Also read every record, not only the checksums of batches."),
         *SPARK_OPTIONS,
     ),
     run=run,

@@ -83,14 +83,14 @@ def _sums(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
 
 COMMAND = Command(
     "count",
-    "Count records. Of files exactly, from the headers of their batches; of a topic by its offsets, unless --exact.",
+    "Count records: in files exactly from batch headers, in a topic from its offsets unless --exact.",
     options=(
         Option(
             "--exact",
-            "Count records, aborted and open ones, and by their keys tombstones, distinct and live keys: all records "
-            "of a topic are read, of files the keys. `basis` says what the number of records is from.",
+            "Read the records to count them exactly, with aborted and open transactions, tombstones, and "
+            "distinct and live keys. The field `basis` names what the count comes from.",
         ),
-        Option("--no-keys", "With --exact: nothing about keys; files are then counted by their headers alone."),
+        Option("--no-keys", "With --exact: skip the counts of keys. Files are then counted from batch headers alone."),
         *job_source.SOURCE_OPTIONS,
     ),
     run=run,

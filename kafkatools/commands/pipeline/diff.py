@@ -69,27 +69,29 @@ def _right(console: Console, args: Args, reports: str) -> job_source.GivenSource
 
 COMMAND = Command(
     "diff",
-    "Compare two sources of records: topics, clusters, log directories. Exit status 3 when they differ.",
+    "Compare two sources of records: topics, clusters or log directories. Exit status 3 when they differ.",
     options=(
         Option(
             "--by",
-            "key: the latest value of each key, a tombstone is as good as none; offset: record by record; multiset: "
-            "how often each record is there, wherever it is.",
+            "key: compare the latest value of each key, a tombstone as no value. offset: compare record by "
+            "record. multiset: compare how often each record occurs anywhere.",
             value="key|offset|multiset",
             choices=("key", "offset", "multiset"),
             default="key",
         ),
         Option(
             "--compare",
-            "What of a record counts: some of key, value, timestamp, headers.",
+            "Fields to compare: some of key, value, timestamp, headers.",
             value="COLUMN,...",
             default="key,value",
         ),
-        Option("--limit", "How many differences to show; all are counted.", value="N", type=java_int, default=1000),
+        Option("--limit", "Number of differences to print. All are counted.", value="N", type=java_int, default=1000),
         Option(
-            "--right-bootstrap-server", "The cluster of the second topic when it is another.", value="HOST:PORT,..."
+            "--right-bootstrap-server",
+            "Brokers of the second topic if it is in another cluster.",
+            value="HOST:PORT,...",
         ),
-        Option("--right-command-config", "Settings for that cluster.", value="FILE"),
+        Option("--right-command-config", "Properties file with settings of the client for that cluster.", value="FILE"),
         *job_source.SOURCE_OPTIONS,
     ),
     run=run,

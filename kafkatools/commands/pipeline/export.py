@@ -79,25 +79,29 @@ def _export(console: Console, args: Args, reports: str) -> Export:
 
 COMMAND = Command(
     "export",
-    "Write records to Parquet, JSON or CSV files. Run again, it adds what came since, or goes on where it was killed.",
+    "Write records to Parquet, JSON or CSV files. The next run adds new records or resumes an interrupted run.",
     options=(
         Option(
             "--to",
-            "Where to: parquet:DIR, json:DIR or csv:DIR, a directory of this machine.",
+            "Target directory on this machine: parquet:DIR, json:DIR or csv:DIR.",
             value="URI",
             required=True,
         ),
         Option(
             "--partition-by",
-            "Directories by date (of the timestamp, UTC), by topic, by both with a comma between, or none.",
+            "Directories by date (UTC date of the timestamp), topic, both separated by a comma, or none.",
             value="LIST",
             default="date",
         ),
-        Option("--where", "Export only records for which this SQL is true.", value="SQL"),
-        Option("--text", "Keys and values as text; those that are not UTF-8 as base64 beside. CSV always does."),
-        Option("--no-headers", "Leave headers out."),
-        Option("--round", "How many offsets to write before they count as done.", value="N", type=java_long),
-        Option("--to-option", "An option of the files, as Spark knows it.", value="KEY=VALUE", repeatable=True),
+        Option("--where", "Export only records for which this SQL condition is true.", value="SQL"),
+        Option(
+            "--text",
+            "Write keys and values as text, those that are not UTF-8 as base64 in columns of their own. Always "
+            "so with CSV.",
+        ),
+        Option("--no-headers", "Leave out the headers of records."),
+        Option("--round", "Save progress every N offsets.", value="N", type=java_long),
+        Option("--to-option", "An option of the file format, as Spark knows it.", value="KEY=VALUE", repeatable=True),
         *job_source.SOURCE_OPTIONS,
     ),
     run=run,

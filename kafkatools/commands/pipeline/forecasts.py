@@ -131,11 +131,21 @@ def _number(args: Args, option: str, topic: Mapping[str, str], setting: str, def
 
 RETENTION = Command(
     "retention-forecast",
-    "Predict which retention rule deletes each segment, and when. Settings come from the options, or from the "
-    "topics of --bootstrap-server.",
+    "Predict which retention rule deletes each segment, and when. Settings come from the options or "
+    "from the topics at --bootstrap-server.",
     options=(
-        Option("--retention-ms", "As the topic's setting; -1: none.", value="MS", type=java_long),
-        Option("--retention-bytes", "As the topic's setting; -1: none.", value="BYTES", type=java_long),
+        Option(
+            "--retention-ms",
+            "Value of retention.ms; -1: no limit. Default: the topic's setting.",
+            value="MS",
+            type=java_long,
+        ),
+        Option(
+            "--retention-bytes",
+            "Value of retention.bytes; -1: no limit. Default: the topic's setting.",
+            value="BYTES",
+            type=java_long,
+        ),
         *SOURCE_OPTIONS,
     ),
     run=run_retention,
@@ -146,9 +156,23 @@ COMPACTION = Command(
     "compact-forecast",
     "Predict how much of each segment of compacted topics the cleaner would remove now.",
     options=(
-        Option("--min-cleanable-dirty-ratio", "As the topic's setting.", value="RATIO"),
-        Option("--min-compaction-lag-ms", "As the topic's setting.", value="MS", type=java_long),
-        Option("--max-compaction-lag-ms", "As the topic's setting.", value="MS", type=java_long),
+        Option(
+            "--min-cleanable-dirty-ratio",
+            "Value of min.cleanable.dirty.ratio. Default: the topic's setting.",
+            value="RATIO",
+        ),
+        Option(
+            "--min-compaction-lag-ms",
+            "Value of min.compaction.lag.ms. Default: the topic's setting.",
+            value="MS",
+            type=java_long,
+        ),
+        Option(
+            "--max-compaction-lag-ms",
+            "Value of max.compaction.lag.ms. Default: the topic's setting.",
+            value="MS",
+            type=java_long,
+        ),
         *SOURCE_OPTIONS,
     ),
     run=run_compaction,

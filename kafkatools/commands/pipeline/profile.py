@@ -101,11 +101,11 @@ def _print_figures(console: Console, profile: Profile) -> None:
 
 COMMAND = Command(
     "profile",
-    "Write a page with charts: sizes, rates over time, keys, lag of groups, compression, batches, order of timestamps.",
+    "Write an HTML page with charts of sizes, rates, keys, group lag, compression, batches and timestamp order.",
     options=(
         Option("--out", "The HTML file to write.", value="FILE", required=True),
-        Option("--top", "How many keys to show.", value="N", type=java_int, default=20),
-        Option("--no-keys", "Do not read keys: a log is then profiled from its headers alone."),
+        Option("--top", "Number of keys to show.", value="N", type=java_int, default=20),
+        Option("--no-keys", "Skip keys: log files are then profiled from batch headers alone."),
         *job_source.SOURCE_OPTIONS,
     ),
     run=run,

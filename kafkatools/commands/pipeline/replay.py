@@ -125,30 +125,32 @@ def _send(fates: DataFrame, plan: ReplayPlan, cluster: Cluster, rate: float | No
 
 COMMAND = Command(
     "replay",
-    "Send records once more: from a dead-letter topic to where they came from, or from anywhere to one topic.",
+    "Send records again: from a dead-letter topic to their original topics, or from any source to one topic.",
     options=(
-        Option("--to", "The topic to write to. Default: each record's own, as a header names it.", value="topic:NAME"),
+        Option("--to", "Target topic. Default: the original topic in a header of each record.", value="topic:NAME"),
         Option(
             "--topic-header",
-            "The header that names a record's own topic; the first one that a record has. "
-            "Default: kafka_dlt-original-topic, __connect.errors.topic.",
+            "Header with the original topic; of several the first that a record has. Default: "
+            "kafka_dlt-original-topic, __connect.errors.topic.",
             value="NAME",
             repeatable=True,
         ),
-        Option("--where", "Only records for which this SQL is true.", value="SQL"),
-        Option("--rate", "No more than so many records a second.", value="N"),
+        Option("--where", "Replay only records for which this SQL condition is true.", value="SQL"),
+        Option("--rate", "Maximum records per second.", value="N"),
         Option(
             "--max-replays",
-            "Leave records alone that were replayed so often; their header kt-replays counts.",
+            "Skip records that were replayed this often, by the count in their header kt-replays.",
             value="N",
             type=java_int,
             default=3,
         ),
-        Option("--allow-loop", "Records may go to a topic that is read."),
-        Option("--keep-timestamps", "Records keep their timestamps instead of getting new ones."),
-        Option("--dry-run", "Only say what would be sent where."),
-        Option("--to-bootstrap-server", "The cluster to write to when it is another.", value="HOST:PORT,..."),
-        Option("--to-command-config", "Settings for that cluster.", value="FILE"),
+        Option("--allow-loop", "Allow a target topic that is also a source."),
+        Option("--keep-timestamps", "Keep the timestamps of records instead of setting new ones."),
+        Option("--dry-run", "Print how many records would be sent to which topic, and send nothing."),
+        Option(
+            "--to-bootstrap-server", "Brokers of the target topic if it is in another cluster.", value="HOST:PORT,..."
+        ),
+        Option("--to-command-config", "Properties file with settings of the client for that cluster.", value="FILE"),
         *job_source.SOURCE_OPTIONS,
     ),
     run=run,

@@ -268,7 +268,7 @@ def _tell(console: Console, pipeline: Pipeline, result: RunResult) -> ExitStatus
 
 COMMAND = Command(
     "run",
-    "Read a source, make rows of it by SQL or a function, write them to a sink.",
+    "Read a source, transform it by SQL or a function, and write the rows to a sink.",
     options=OPTIONS,
     run=run,
     operand="FILE.toml",

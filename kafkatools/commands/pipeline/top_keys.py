@@ -54,12 +54,10 @@ def _by_partition(records: DataFrame) -> DataFrame:
 
 COMMAND = Command(
     "top-keys",
-    "Show the keys with most records, and measure how unevenly records are spread over keys and partitions.",
+    "Show the keys with the most records, and how unevenly records are spread over keys and partitions.",
     options=(
-        Option("--top", "How many keys to show.", value="N", type=java_int, default=20),
-        Option(
-            "--by", "What to order keys by.", value="records|bytes", choices=("records", "bytes"), default="records"
-        ),
+        Option("--top", "Number of keys to show.", value="N", type=java_int, default=20),
+        Option("--by", "Sort order of keys.", value="records|bytes", choices=("records", "bytes"), default="records"),
         *job_source.SOURCE_OPTIONS,
     ),
     run=run,

@@ -64,7 +64,7 @@ def _summary(content: ManifestContent) -> str:
 
 COMMAND = Command(
     "verify",
-    "Check that the sources and the sink of a run are still what its manifest says.",
+    "Check that the sources and the sink of a run still match its manifest.",
     options=(*SPARK_OPTIONS, BOOTSTRAP_SERVER, command_config()),
     run=run,
     operand="MANIFEST",

@@ -72,18 +72,20 @@ def run(console: Console, args: Args) -> ExitStatus:
 
 
 OPTIONS = (
-    Option("--generate", "Propose new replicas for topics and print the present ones. Nothing is changed."),
-    Option("--execute", "Begin the moves of a plan."),
-    Option("--verify", "Tell how far a plan is; take the throttles away when nothing is being moved any more."),
-    Option("--cancel", "Stop the moves of a plan that are under way."),
-    Option("--list", "Print what is being moved."),
+    Option("--generate", "Propose new replicas for topics and print the current ones. Nothing is changed."),
+    Option("--execute", "Start a reassignment."),
+    Option(
+        "--verify", "Show the progress of a reassignment. Removes the throttles when no reassignment is in progress."
+    ),
+    Option("--cancel", "Cancel the moves of a reassignment that are in progress."),
+    Option("--list", "List the reassignments in progress."),
     BOOTSTRAP_SERVER,
     BOOTSTRAP_CONTROLLER,
     command_config(),
     Option(
         "--reassignment-json-file",
-        'The plan: {"version": 1, "partitions": [{"topic": "orders", "partition": 0, "replicas": [1, 2], "log_dirs": '
-        '["any", "/data2"]}]}; "log_dirs" may be left out.',
+        'The reassignment: {"version": 1, "partitions": [{"topic": "orders", "partition": 0, "replicas": '
+        '[1, 2], "log_dirs": ["any", "/data2"]}]}; "log_dirs" is optional.',
         value="FILE",
     ),
     Option(
@@ -92,39 +94,43 @@ OPTIONS = (
         value="FILE",
     ),
     Option("--broker-list", "With --generate: the brokers that may get replicas.", value="ID,..."),
-    Option("--disable-rack-aware", "With --generate: do not spread replicas over racks."),
+    Option("--disable-rack-aware", "With --generate: ignore racks."),
     Option(
         "--throttle",
-        "With --execute: bytes per second that brokers may copy between each other for the moves. With --additional "
-        "and the same plan: changes it.",
+        "With --execute: limit of replication between brokers for the moves, in bytes per second. With "
+        "--additional and the same reassignment: changes the limit.",
         value="BYTES",
         type=java_long,
         default=_NO_THROTTLE,
     ),
     Option(
         "--replica-alter-log-dirs-throttle",
-        "With --execute: bytes per second that a broker may copy between its directories.",
+        "With --execute: limit of moves between log directories of a broker, in bytes per second.",
         value="BYTES",
         type=java_long,
         default=_NO_THROTTLE,
     ),
-    Option("--additional", "With --execute: also when other moves are under way."),
-    Option("--disallow-replication-factor-change", "With --execute: refuse to change the number of replicas."),
-    Option("--preserve-throttles", "With --verify and --cancel: leave throttles as they are."),
+    Option("--additional", "With --execute: start even if other reassignments are in progress."),
+    Option("--disallow-replication-factor-change", "With --execute: refuse to change the replication factor."),
+    Option("--preserve-throttles", "With --verify and --cancel: do not change throttles."),
     Option(
         "--timeout",
-        "With --execute and --cancel: how long moves between directories may take to begin, in ms.",
+        "With --execute and --cancel: time limit in ms for moves between log directories to start.",
         value="MS",
         type=java_long,
         default=10000,
     ),
     Option(
         "--undo-file",
-        "With --execute and --cancel: write the plan that takes it back to this file first, for --execute.",
+        "With --execute and --cancel: first write the reverse reassignment to this file, for --execute.",
         value="FILE",
         ours=True,
     ),
-    Option("--dry-run", "With --execute and --cancel: say what would move or stop, and change nothing.", ours=True),
+    Option(
+        "--dry-run",
+        "With --execute and --cancel: print what would move or be cancelled, and change nothing.",
+        ours=True,
+    ),
 )
 
 SUBCOMMANDS: tuple[Command, ...] = (PLAN, RUN)

@@ -139,20 +139,21 @@ def broker_ids(text: str) -> frozenset[int]:
 
 COMMAND = Command(
     "plan",
-    "Make a reassignment that moves as little as it can: drain empties brokers, add gives new brokers their share, "
-    "set-rf changes the replication factor, balance evens out replicas and preferred leaders. Nothing is changed.",
+    "Plan a reassignment with as few moves as possible: drain empties brokers, add gives new brokers "
+    "their share, set-rf changes the replication factor, balance evens out replicas and preferred "
+    "leaders. Nothing is changed.",
     options=(
         BOOTSTRAP_SERVER,
         Option(
             "--brokers",
-            "drain: the brokers to empty. add: the new brokers. set-rf: who may get new replicas, balance: between "
-            "whom (default: all live brokers).",
+            "drain: the brokers to empty. add: the new brokers. set-rf: brokers that may get new replicas. "
+            "balance: brokers to balance. Default of the last two: all live brokers.",
             value="ID,...",
             type=broker_ids,
         ),
-        Option("--topics", "Only topics that this regular expression matches.", value="REGEX"),
-        Option("--replication-factor", "With set-rf: how many replicas.", value="NUMBER", type=java_int),
-        Option("--disable-rack-aware", "Do not look at racks."),
+        Option("--topics", "Regular expression for topic names. Default: all topics.", value="REGEX"),
+        Option("--replication-factor", "With set-rf: the new replication factor.", value="NUMBER", type=java_int),
+        Option("--disable-rack-aware", "Ignore racks."),
         Option(
             "--out",
             "Write the reassignment to this file, and the tables to stdout. Without it the reassignment goes to stdout "
@@ -161,7 +162,7 @@ COMMAND = Command(
         ),
         Option(
             "--undo-file",
-            "Write the present replicas of what would change to this new file, to go back.",
+            "Write the current replicas of the partitions that move to this new file, to go back.",
             value="FILE",
         ),
         command_config(),

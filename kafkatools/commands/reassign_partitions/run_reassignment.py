@@ -139,62 +139,65 @@ def _show_end(console: Console, args: Args, end: End, *, has_work: bool) -> Exit
 
 COMMAND = Command(
     "run",
-    "Carry a reassignment out and stay with it: throttled, with progress, an undo file, and no throttle left behind.",
+    "Execute a reassignment and wait for it: with a throttle that adapts, progress, an undo file, and "
+    "no throttle left at the end.",
     options=(
         BOOTSTRAP_SERVER,
         Option(
             "--reassignment-json-file",
-            "The reassignment, as plan or --generate write it; - reads standard input.",
+            "The reassignment, as written by plan or --generate; - reads standard input.",
             value="FILE",
             required=True,
         ),
         Option(
             "--throttle",
-            "The limit to begin with: bytes per second of each broker (k, M, G).",
+            "Initial limit of each broker in bytes per second (k, M, G).",
             value="BYTES",
             type=byte_rate,
             default=50_000_000,
         ),
         Option(
             "--min-throttle",
-            "The limit does not fall below this.",
+            "Lower bound of the throttle.",
             value="BYTES",
             type=byte_rate,
             default=1_000_000,
         ),
         Option(
             "--max-throttle",
-            "The limit does not grow beyond this. Default: four times --throttle.",
+            "Upper bound of the throttle. Default: four times --throttle.",
             value="BYTES",
             type=byte_rate,
         ),
-        Option("--no-throttle", "No limit."),
+        Option("--no-throttle", "Move without a throttle."),
         Option(
             "--batch-size",
-            "At most so many partitions move at the same time.",
+            "Maximum number of partitions that move at the same time.",
             value="PARTITIONS",
             type=positive_count,
             default=50,
         ),
-        Option("--interval", "Seconds between two looks.", value="SECONDS", type=positive_seconds, default=2.0),
+        Option(
+            "--interval", "Seconds between two progress checks.", value="SECONDS", type=positive_seconds, default=2.0
+        ),
         Option(
             "--timeout",
-            "Stop waiting after so many seconds, exit status 1; what has begun goes on.",
+            "Stop waiting after this many seconds, with exit status 1. Moves in progress continue.",
             value="SECONDS",
             type=positive_seconds,
         ),
-        Option("--cancel-on-interrupt", "Ctrl-C and SIGTERM cancel what is moving. Default: it goes on."),
+        Option("--cancel-on-interrupt", "Cancel the moves in progress on Ctrl-C and SIGTERM. Default: they continue."),
         Option(
             "--clear-throttles",
-            "Also take away throttles that were set on the same brokers and topics before. Default: put back.",
+            "Remove also the throttles that these brokers and topics had before. Default: restore them.",
         ),
         Option(
             "--undo-file",
-            "Where to write the replicas from before. Default: a new file in this directory.",
+            "File for the previous replicas. Default: a new file in the working directory.",
             value="FILE",
         ),
         Option("--no-undo-file", "Write no undo file."),
-        Option("--dry-run", "Only show what would be moved."),
+        Option("--dry-run", "Print what would move, and change nothing."),
         command_config(),
     ),
     run=run,

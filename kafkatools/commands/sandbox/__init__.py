@@ -140,34 +140,34 @@ def run_stop(console: Console, args: Args) -> ExitStatus:
 _START_OPTIONS = (
     Option(
         "--nodes",
-        "How many nodes, 1 to 9, each a process that is broker and controller; several make a cluster with one quorum.",
+        "Number of nodes, 1 to 9. Each is a process with the roles broker and controller; several form one cluster.",
         value="N",
         type=int,
         default=1,
     ),
     Option(
         "--port",
-        "Port to listen on; without it 29092, or a free one if that is taken. Of several nodes the first one listens "
-        "there, each further one 10 ports up, and their controllers on the ports behind.",
+        "Port to listen on. Default: 29092, or a free port if it is taken. Further nodes listen 10 ports "
+        "higher each; controllers listen on the port after their broker's.",
         value="PORT",
         type=int,
     ),
-    Option("--dir", "Directory of the data; without it one below KT_HOME.", value="DIR"),
+    Option("--dir", "Data directory. Default: a directory in KT_HOME.", value="DIR"),
     Option(
         "--rack",
-        "Racks of the nodes in their order, separated by commas; fewer than nodes: again and again.",
+        "Racks of the nodes in order, separated by commas. With fewer racks than nodes they repeat.",
         value="RACK,...",
         repeatable=True,
     ),
     DURABILITY,
-    Option("--set", "A setting of the broker, or of all of them.", value="KEY=VALUE", repeatable=True),
+    Option("--set", "A broker setting, for all nodes.", value="KEY=VALUE", repeatable=True),
     Option(
-        "--idle-minutes", "Minutes without a request after which it stops; 0: never.", value="N", type=int, default=30
+        "--idle-minutes", "Stop after this many minutes without a request; 0: never.", value="N", type=int, default=30
     ),
 )
 _WIPE_OPTIONS = (
-    Option("--stop", "Stop the node cleanly first if it runs."),
-    Option("--yes", "Remove without asking."),
+    Option("--stop", "Stop the node first if it runs."),
+    Option("--yes", "Remove without a prompt."),
 )
 
 
@@ -179,14 +179,18 @@ def _on_node(
 
 COMMAND = Command(
     "sandbox",
-    "Start, look at and stop the broker that kt uses when no --bootstrap-server is given, or a cluster of several.",
+    "Start, inspect and stop the local broker or cluster that kt uses without --bootstrap-server.",
     style=ARGPARSE4J,
     program="kt sandbox",
     needs_arguments=False,
     subcommands=(
-        Command("start", "Start it in the background.", _START_OPTIONS, run_start, ARGPARSE4J),
+        Command("start", "Start the sandbox in the background.", _START_OPTIONS, run_start, ARGPARSE4J),
         Command(
-            "status", "Say whether it runs, and where; of several nodes what each one does.", (), run_status, ARGPARSE4J
+            "status",
+            "Show whether the sandbox runs and at which address, with the state of each node.",
+            (),
+            run_status,
+            ARGPARSE4J,
         ),
         _on_node("kill", "End a node at once, as kill -9 does.", nodes.run_kill),
         _on_node("pause", "Stop a node in the middle of what it does (SIGSTOP).", nodes.run_pause),

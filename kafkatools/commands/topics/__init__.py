@@ -33,50 +33,56 @@ _ALTER_CONFIG = (
 )
 
 OPTIONS = (
-    Option("--create", "Make a topic."),
-    Option("--list", "Print the names of topics."),
-    Option("--describe", "Show layout and configuration of topics."),
+    Option("--create", "Create a topic."),
+    Option("--list", "List topics."),
+    Option("--describe", "Show the partitions and settings of topics."),
     Option("--alter", "Add partitions to topics."),
     Option("--delete", "Delete topics."),
     BOOTSTRAP_SERVER,
     Option("--topic", "The topic; a regular expression except with --create.", value="TOPIC"),
     Option("--topic-id", "Describe the topic with this id.", value="ID"),
-    Option("--partitions", "How many partitions the topic is to have.", value="COUNT", type=java_int),
-    Option("--replication-factor", "How many copies of each partition.", value="COUNT", type=java_int),
+    Option("--partitions", "Number of partitions.", value="COUNT", type=java_int),
+    Option("--replication-factor", "Number of replicas of each partition.", value="COUNT", type=java_int),
     Option(
         "--replica-assignment",
-        "The brokers of each partition, the first one preferred: 1:2,2:3 is two partitions with two copies each.",
+        "Brokers of the replicas of each partition, the preferred leader first: 1:2,2:3 is two partitions "
+        "with two replicas each.",
         value="BROKER:BROKER,...",
     ),
     Option(
         "--config",
-        "Configuration of the new topic, also with units: retention.ms=7d.",
+        "Setting of the new topic, also with units: retention.ms=7d.",
         value="NAME=VALUE",
         repeatable=True,
     ),
     Option("--if-not-exists", "With --create: do nothing when the topic exists."),
     Option("--if-exists", "With --alter, --delete, --describe: do nothing when the topic does not exist."),
-    Option("--exclude-internal", "With --list and --describe: leave out the topics of the brokers themselves."),
-    Option("--topics-with-overrides", "With --describe: only topics with configuration of their own."),
-    Option("--under-replicated-partitions", "With --describe: only partitions with copies that lag."),
-    Option("--unavailable-partitions", "With --describe: only partitions without a live leader."),
-    Option("--under-min-isr-partitions", "With --describe: only partitions with too few copies in sync."),
-    Option("--at-min-isr-partitions", "With --describe: only partitions with just enough copies in sync."),
+    Option("--exclude-internal", "With --list and --describe: leave out internal topics."),
+    Option("--topics-with-overrides", "With --describe: only topics with settings of their own."),
+    Option("--under-replicated-partitions", "With --describe: only under-replicated partitions."),
+    Option("--unavailable-partitions", "With --describe: only partitions without a leader."),
+    Option(
+        "--under-min-isr-partitions",
+        "With --describe: only partitions with fewer in-sync replicas than min.insync.replicas.",
+    ),
+    Option(
+        "--at-min-isr-partitions", "With --describe: only partitions with exactly min.insync.replicas in-sync replicas."
+    ),
     Option(
         "--partition-size-limit-per-response",
-        "With --describe: how many partitions to ask for at a time.",
+        "With --describe: maximum number of partitions in one response.",
         value="COUNT",
         type=java_int,
     ),
     command_config(),
     Option(
         "--delete-config",
-        "Has no effect.",
+        "Has no effect. Use kt configs --alter --delete-config.",
         value="NAME",
         repeatable=True,
         replacement="kafka-configs --alter --delete-config",
     ),
-    Option("--dry-run", "With --create, --alter, --delete: say what would happen, and change nothing.", ours=True),
+    Option("--dry-run", "With --create, --alter, --delete: print what would happen, and change nothing.", ours=True),
 )
 
 

@@ -34,16 +34,16 @@ _SCENARIOS = ("to-datetime", "to-earliest", "to-latest")
 _OUR_SCENARIOS = ("to-offset", "to-current", "from-file")
 
 OPTIONS = (
-    Option("--list", "Print the names of share groups."),
-    Option("--describe", "Show where groups begin to read, their members, or their state."),
+    Option("--list", "List share groups."),
+    Option("--describe", "Show the start offsets of groups, their members or their state."),
     shared_options.DELETE,
-    Option("--reset-offsets", "Move where groups without members begin to read."),
-    Option("--delete-offsets", "Forget topics."),
+    Option("--reset-offsets", "Reset the start offsets of groups without members."),
+    Option("--delete-offsets", "Delete the offsets of a group for topics."),
     BOOTSTRAP_SERVER,
     shared_options.GROUP,
     Option("--all-groups", "All share groups."),
     shared_options.TOPIC,
-    Option("--all-topics", "With --reset-offsets: all topics that the group knows."),
+    Option("--all-topics", "With --reset-offsets: all topics for which the group has offsets."),
     shared_options.OFFSETS,
     shared_options.MEMBERS,
     shared_options.state_option(_STATES),
@@ -52,7 +52,11 @@ OPTIONS = (
     shared_options.TO_LATEST,
     shared_options.TO_DATETIME,
     shared_options.TO_OFFSET._replace(ours=True),
-    Option("--to-current", "Reset to where the group begins now (the end where that is open): to export.", ours=True),
+    Option(
+        "--to-current",
+        "Reset to the present start offset, or to the end if there is none. Use it to export offsets.",
+        ours=True,
+    ),
     shared_options.FROM_FILE._replace(ours=True),
     shared_options.DRY_RUN,
     shared_options.EXECUTE,
@@ -61,7 +65,7 @@ OPTIONS = (
     command_config(),
     Option(
         "--undo-file",
-        "With --execute, --delete and --delete-offsets: save the previous offsets in this file first, for "
+        "With --execute, --delete and --delete-offsets: first save the previous offsets in this file, for "
         "--reset-offsets --from-file.",
         value="FILE",
         ours=True,
