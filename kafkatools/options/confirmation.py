@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, BinaryIO, Protocol
+from typing import BinaryIO, Protocol
 
 from kafkatools.exit_status import CommandError
-
-if TYPE_CHECKING:
-    from kafkatools.options.args import Args
+from kafkatools.options.args import Args
 
 
 class _Asking(Protocol):

@@ -22,15 +22,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, BinaryIO, NotRequired, Protocol, TypedDict, cast
+from typing import BinaryIO, NotRequired, Protocol, TypedDict, cast
 
 from kafkatools.exit_status import CommandError, UsageError
+from kafkatools.options.args import Args
 from kafkatools.options.cluster_profile import Profile
 from kafkatools.options.secret_files import warn_if_others_can_read, warn_if_others_can_read_keys
-
-if TYPE_CHECKING:
-    from kafkatools.options.args import Args
-    from kafkatools.options.table import Command
+from kafkatools.options.table import Command
 
 PROJECT_FILE = ".kt.toml"
 _PROFILE_KEYS = ("bootstrap_servers", "command_config", "protected", "cluster", "settings")

@@ -7,12 +7,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
+from kafkatools.exit_status import ExitStatus
 from kafkatools.options.rules import Rule
-
-if TYPE_CHECKING:
-    from kafkatools.exit_status import ExitStatus
 
 ALWAYS = ("",)
 JOPTSIMPLE = "joptsimple"

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
+from typing import Concatenate, ParamSpec, TypeVar
 
 from kafkatools.core import config as tables
 from kafkatools.core.admin import (
@@ -24,28 +24,26 @@ from kafkatools.core.admin import (
     topics,
     transactions,
 )
+from kafkatools.core.admin.acls import Acl, AclFilter
 from kafkatools.core.admin.client import AdminClient
+from kafkatools.core.admin.cluster import ClusterDescription
+from kafkatools.core.admin.configs import ConfigChange, ConfigEntry
+from kafkatools.core.admin.groups import GroupDescription, GroupListing
+from kafkatools.core.admin.offsets import PartitionOffset
 from kafkatools.core.admin.operations import ClusterOperations
+from kafkatools.core.admin.topics import CreatedTopic, NewPartitions, NewTopic, TopicDescription, TopicListing
+from kafkatools.core.admin.transactions import (
+    OpenTransaction,
+    ProducerState,
+    TransactionDescription,
+    TransactionListing,
+)
 from kafkatools.core.clock import Clock, SystemClock
 from kafkatools.core.closing import Closing
 from kafkatools.core.config.given import Settings, config_of
 from kafkatools.core.errors import IllegalState
 from kafkatools.core.group.metadata import OffsetAndMetadata
 from kafkatools.core.topic_partition import TopicPartition
-
-if TYPE_CHECKING:
-    from kafkatools.core.admin.acls import Acl, AclFilter
-    from kafkatools.core.admin.cluster import ClusterDescription
-    from kafkatools.core.admin.configs import ConfigChange, ConfigEntry
-    from kafkatools.core.admin.groups import GroupDescription, GroupListing
-    from kafkatools.core.admin.offsets import PartitionOffset
-    from kafkatools.core.admin.topics import CreatedTopic, NewPartitions, NewTopic, TopicDescription, TopicListing
-    from kafkatools.core.admin.transactions import (
-        OpenTransaction,
-        ProducerState,
-        TransactionDescription,
-        TransactionListing,
-    )
 
 R = TypeVar("R")
 Arguments = ParamSpec("Arguments")

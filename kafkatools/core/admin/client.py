@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 from kafkatools.core import config as config_tables
 from kafkatools.core.clock import Clock
@@ -37,9 +37,7 @@ from kafkatools.core.net.network_client import NetworkClient
 from kafkatools.core.net.requests import Answer, Fields, Question, Requester
 from kafkatools.core.net.transport import TransportFactory
 from kafkatools.core.protocol.api_versions import NEVER, ApiKey
-
-if TYPE_CHECKING:
-    from kafkatools.core.protocol.entities import Entity
+from kafkatools.core.protocol.entities import Entity
 
 K = TypeVar("K")
 R = TypeVar("R")

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from kafkatools.core.admin.client import BROKERS, CONTROLLERS, AdminClient, error_of, may_help_again
 from kafkatools.core.errors import KafkaError, UnsupportedVersion
 from kafkatools.core.net.metadata import Node
 from kafkatools.core.net.requests import Question
 from kafkatools.core.protocol.api_versions import ApiKey
-
-if TYPE_CHECKING:
-    from kafkatools.core.protocol.entities import Entity, Fields
+from kafkatools.core.protocol.entities import Entity, Fields
 
 
 class ClusterDescription(NamedTuple):

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 from kafkatools.core.admin.client import AdminClient, error_of
 from kafkatools.core.errors import (
@@ -22,9 +22,7 @@ from kafkatools.core.errors import (
 )
 from kafkatools.core.net.requests import Answer, Question
 from kafkatools.core.protocol.api_versions import NEVER, ApiKey
-
-if TYPE_CHECKING:
-    from kafkatools.core.protocol.entities import Entity, Fields
+from kafkatools.core.protocol.entities import Entity, Fields
 
 R = TypeVar("R")
 Result = TypeVar("Result", covariant=True)

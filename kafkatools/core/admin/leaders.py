@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 from kafkatools.core.admin.client import AdminClient, error_of
 from kafkatools.core.errors import KafkaError, LeaderNotAvailable, UnknownTopicOrPartition
 from kafkatools.core.net.requests import Question
 from kafkatools.core.protocol.api_versions import NEVER
-
-if TYPE_CHECKING:
-    from kafkatools.core.protocol.entities import Entity, Fields
+from kafkatools.core.protocol.entities import Entity, Fields
 
 TopicPartition = tuple[str, int]
 ELECTION_MS = 5000

@@ -7,7 +7,7 @@ features.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
+from typing import Concatenate, ParamSpec, TypeVar
 
 from kafkatools.core.admin import (
     cluster,
@@ -21,18 +21,15 @@ from kafkatools.core.admin import (
     scram,
     share_groups,
 )
+from kafkatools.core.admin.client import AdminClient
 from kafkatools.core.admin.delegation_tokens import DelegationToken
-from kafkatools.core.admin.reassignments import Replica
+from kafkatools.core.admin.features import Features
+from kafkatools.core.admin.log_dirs import LogDir
+from kafkatools.core.admin.quotas import EntityQuotas
+from kafkatools.core.admin.reassignments import PartitionReassignment, Replica, ReplicaLogDir
+from kafkatools.core.admin.share_groups import ShareOffset
 from kafkatools.core.errors import ElectionNotNeeded
 from kafkatools.core.topic_partition import TopicPartition
-
-if TYPE_CHECKING:
-    from kafkatools.core.admin.client import AdminClient
-    from kafkatools.core.admin.features import Features
-    from kafkatools.core.admin.log_dirs import LogDir
-    from kafkatools.core.admin.quotas import EntityQuotas
-    from kafkatools.core.admin.reassignments import PartitionReassignment, ReplicaLogDir
-    from kafkatools.core.admin.share_groups import ShareOffset
 
 R = TypeVar("R")
 Arguments = ParamSpec("Arguments")

@@ -16,7 +16,6 @@ A transaction that was aborted by its timeout answers a commit with INVALID_TXN_
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING
 
 from kafkatools.core.admin.client import AdminClient, error_of
 from kafkatools.core.admin.coordinators import TRANSACTION, ask_coordinators, one_key_each
@@ -24,9 +23,7 @@ from kafkatools.core.errors import KafkaError
 from kafkatools.core.net.requests import Answer
 from kafkatools.core.prepared_transaction import PreparedTransaction
 from kafkatools.core.protocol.api_versions import NEVER, ApiKey
-
-if TYPE_CHECKING:
-    from kafkatools.core.protocol.entities import Fields
+from kafkatools.core.protocol.entities import Fields
 
 _LAST_END_TXN_BEFORE_V2 = 4
 

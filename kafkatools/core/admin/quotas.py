@@ -6,14 +6,12 @@ An entity is a mapping of a kind of client (USER, CLIENT_ID, IP) to its name; No
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from kafkatools.core.admin.client import AdminClient, error_of
 from kafkatools.core.errors import KafkaError
+from kafkatools.core.protocol import entities
 from kafkatools.core.protocol.api_versions import ApiKey
-
-if TYPE_CHECKING:
-    from kafkatools.core.protocol import entities
 
 USER = "user"
 CLIENT_ID = "client-id"

@@ -8,7 +8,7 @@ sync. A move between directories is the broker's own. Throttles: `replication_th
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
 from kafkatools.core.admin.client import AdminClient, error_of, may_help_again
 from kafkatools.core.admin.results import refusals
@@ -22,10 +22,8 @@ from kafkatools.core.errors import (
 )
 from kafkatools.core.net.requests import Question
 from kafkatools.core.protocol.api_versions import ApiKey
+from kafkatools.core.protocol.entities import Entity, Fields
 from kafkatools.core.topic_partition import numbers_by_topic
-
-if TYPE_CHECKING:
-    from kafkatools.core.protocol.entities import Entity, Fields
 
 TopicPartition = tuple[str, int]
 R = TypeVar("R")

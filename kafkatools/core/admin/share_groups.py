@@ -5,7 +5,7 @@ deleteShareGroupOffsets; KIP-932, KIP-1226). Describing and deleting the groups 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from kafkatools.core.admin.client import AdminClient, error_of
 from kafkatools.core.admin.coordinators import ask_coordinators, one_key_each
@@ -13,10 +13,8 @@ from kafkatools.core.admin.results import AlteredOffsets, filled
 from kafkatools.core.errors import KafkaError, UnknownServerError
 from kafkatools.core.net.requests import Answer
 from kafkatools.core.protocol.api_versions import ApiKey
+from kafkatools.core.protocol.entities import Entity, Fields
 from kafkatools.core.topic_partition import topic_fields
-
-if TYPE_CHECKING:
-    from kafkatools.core.protocol.entities import Entity, Fields
 
 TopicPartition = tuple[str, int]
 NO_START = -1

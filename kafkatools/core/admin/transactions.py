@@ -7,7 +7,7 @@ A transaction hangs when a partition holds it open for longer than any may last 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from kafkatools.core.admin.client import AdminClient, error_of, may_help_again
 from kafkatools.core.admin.coordinators import (
@@ -22,10 +22,8 @@ from kafkatools.core.admin.results import refusal
 from kafkatools.core.errors import KafkaError, TransactionalIdNotFound, UnsupportedVersion
 from kafkatools.core.net.requests import Answer, Question
 from kafkatools.core.protocol.api_versions import ApiKey
+from kafkatools.core.protocol.entities import Entity, Fields
 from kafkatools.core.topic_partition import topic_fields
-
-if TYPE_CHECKING:
-    from kafkatools.core.protocol.entities import Entity, Fields
 
 TopicPartition = tuple[str, int]
 

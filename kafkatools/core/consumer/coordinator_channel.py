@@ -9,16 +9,13 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from kafkatools.core.clock import Clock
 from kafkatools.core.consumer.network import ConsumerNetworkClient, Outgoing
 from kafkatools.core.errors import CoordinatorNotAvailable, GroupAuthorizationFailed, KafkaError
 from kafkatools.core.group.coordinator import CoordinatorLookup
 from kafkatools.core.group.requests import GroupRequest
-
-if TYPE_CHECKING:
-    from kafkatools.core.protocol.entities import Entity
+from kafkatools.core.protocol.entities import Entity
 
 
 @dataclass(eq=False, repr=False)

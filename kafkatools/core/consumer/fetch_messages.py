@@ -10,15 +10,13 @@ import uuid
 from collections.abc import Sequence
 from itertools import groupby
 from operator import attrgetter
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from kafkatools.core.net.metadata import NodeEndpoint
 from kafkatools.core.protocol.api_versions import ApiKey
+from kafkatools.core.protocol.entities import Entity, Fields
 from kafkatools.core.protocol.messages import decode, encode_fields, request_type, response_type
 from kafkatools.core.protocol.uuids import UUID_ZERO
-
-if TYPE_CHECKING:
-    from kafkatools.core.protocol.entities import Entity, Fields
 
 MIN_VERSION = 4
 MAX_VERSION = 18

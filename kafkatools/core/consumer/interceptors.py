@@ -9,15 +9,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
+from kafkatools.core.config import Config
 from kafkatools.core.consumer.consumer_records import ConsumerRecords
 from kafkatools.core.consumer.subscription import TopicPartition
 from kafkatools.core.errors import ConfigError
-
-if TYPE_CHECKING:
-    from kafkatools.core.config import Config
-    from kafkatools.core.group.metadata import OffsetAndMetadata
+from kafkatools.core.group.metadata import OffsetAndMetadata
 
 _log = logging.getLogger(__name__)
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 import threading
 import uuid
 from collections.abc import Callable, Collection
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from kafkatools.core.clock import Clock
 from kafkatools.core.config import Config
@@ -42,9 +42,7 @@ from kafkatools.core.net.metadata import ClusterView, Metadata, Node, NodeEndpoi
 from kafkatools.core.net.network_client import NetworkClient
 from kafkatools.core.net.requests import Fields, build_request
 from kafkatools.core.protocol.api_versions import ApiKey
-
-if TYPE_CHECKING:
-    from kafkatools.core.protocol.entities import Entity
+from kafkatools.core.protocol.entities import Entity
 
 _UNREACHABLE_AFTER_MS = 3000
 _POLL_MS = 100

@@ -18,7 +18,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 from kafkatools.core.clock import Clock
 from kafkatools.core.consumer import offset_requests
@@ -40,9 +40,7 @@ from kafkatools.core.group.metadata import ConsumerGroupMetadata, OffsetAndMetad
 from kafkatools.core.group.requests import GroupRequest
 from kafkatools.core.net.connection_states import ExponentialBackoff
 from kafkatools.core.protocol.api_versions import ApiKey
-
-if TYPE_CHECKING:
-    from kafkatools.core.protocol.entities import Entity
+from kafkatools.core.protocol.entities import Entity
 
 _log = logging.getLogger(__name__)
 

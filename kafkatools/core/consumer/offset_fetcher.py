@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from kafkatools.core.consumer.fetcher import Leaders
 from kafkatools.core.consumer.subscription import (
@@ -21,9 +21,7 @@ from kafkatools.core.consumer.subscription import (
     TopicPartition,
 )
 from kafkatools.core.errors import KafkaError, error_for_code
-
-if TYPE_CHECKING:
-    from kafkatools.core.protocol.entities import Entity
+from kafkatools.core.protocol.entities import Entity
 
 LIST_OFFSETS = 2
 OFFSET_FOR_LEADER_EPOCH = 23

@@ -13,16 +13,14 @@ import enum
 import logging
 from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
+from kafkatools.core.config import Config
+from kafkatools.core.consumer.completed_fetch import FetchedColumns
 from kafkatools.core.consumer.consumer_records import ConsumerRecord, records_of
 from kafkatools.core.consumer.deserializers import object_deserializer
 from kafkatools.core.consumer.subscription import TopicPartition
 from kafkatools.core.errors import ConfigError, SerializationError
-
-if TYPE_CHECKING:
-    from kafkatools.core.config import Config
-    from kafkatools.core.consumer.completed_fetch import FetchedColumns
 
 _log = logging.getLogger(__name__)
 

@@ -8,7 +8,7 @@ once; when no node could be reached since the start, or the one node that is ask
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from kafkatools.core.clock import Clock
 from kafkatools.core.errors import (
@@ -26,9 +26,7 @@ from kafkatools.core.net.bodies import build_body
 from kafkatools.core.net.client_requests import ClientRequest, ClientResponse
 from kafkatools.core.net.network_client import NetworkClient
 from kafkatools.core.protocol.api_versions import NEVER
-
-if TYPE_CHECKING:
-    from kafkatools.core.protocol.entities import Entity
+from kafkatools.core.protocol.entities import Entity
 
 UNREACHABLE_PATIENCE_MS = 3000
 _HOPELESS = (NotKafka, NameResolutionFailed, AuthenticationFailed, UnsupportedVersion)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from kafkatools.core.errors import error_for_code
 from kafkatools.core.net.metadata import NodeEndpoint
@@ -12,10 +12,8 @@ from kafkatools.core.producer.futures import TopicPartition
 from kafkatools.core.producer.produce_request import FIRST_TOPIC_ID_VERSION
 from kafkatools.core.producer.transaction_manager import ProduceOutcome
 from kafkatools.core.protocol.api_versions import ApiKey
+from kafkatools.core.protocol.entities import Entity
 from kafkatools.core.protocol.messages import decode, response_type
-
-if TYPE_CHECKING:
-    from kafkatools.core.protocol.entities import Entity
 
 _FIRST_WITH_LOG_START = 5
 _FIRST_WITH_RECORD_ERRORS = 8

@@ -17,7 +17,7 @@ import logging
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 from kafkatools.core.clock import Clock
 from kafkatools.core.errors import IllegalState
@@ -36,10 +36,8 @@ from kafkatools.core.producer.record_appends import Append, AppendResult, Record
 from kafkatools.core.producer.transaction_manager import TransactionManager, sequence_before
 from kafkatools.core.producer.transactional import as_transactional
 from kafkatools.core.records.builder import BatchBuilder
+from kafkatools.core.records.columns import RowColumns
 from kafkatools.core.records.compression import CompressionType
-
-if TYPE_CHECKING:
-    from kafkatools.core.records.columns import RowColumns
 
 _log = logging.getLogger(__name__)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from kafkatools.core.producer.futures import RecordFuture
 from kafkatools.core.producer.producer_batch import (
@@ -13,9 +13,7 @@ from kafkatools.core.producer.producer_batch import (
     batch_size_upper_bound,
     rows_size_upper_bound,
 )
-
-if TYPE_CHECKING:
-    from kafkatools.core.records.columns import RowColumns
+from kafkatools.core.records.columns import RowColumns
 
 
 class AppendResult(NamedTuple):

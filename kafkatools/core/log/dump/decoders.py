@@ -8,18 +8,15 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING
 
 from kafkatools.core.java.text import java_string
 from kafkatools.core.log.dump.damage import Damage
 from kafkatools.core.log.dump.dumped_record import DumpedRecord
+from kafkatools.core.protocol.entities import Entity
 from kafkatools.core.protocol.schemas.errors import RecordFormatError, UnknownRecordType
 from kafkatools.core.protocol.schemas.framing import CoordinatorRecords
 from kafkatools.core.protocol.schemas.json_form import json_text, to_json
 from kafkatools.core.protocol.schemas.schema import Schema
-
-if TYPE_CHECKING:
-    from kafkatools.core.protocol.entities import Entity
 
 Decoded = tuple[str | None, str | None]
 Decoder = Callable[[DumpedRecord], Decoded]
