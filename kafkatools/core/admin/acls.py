@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from kafkatools.core.admin.client import AdminClient, error_of
+from kafkatools.core.admin.client import AdminClient, error_in
 from kafkatools.core.admin.results import filled, refusals
 from kafkatools.core.errors import KafkaError
 from kafkatools.core.protocol.api_versions import ApiKey
@@ -92,7 +92,7 @@ def filter_of(acl: Acl) -> AclFilter:
 
 def describe_acls(admin: AdminClient, wanted: AclFilter = AclFilter()) -> list[Acl]:  # noqa: B008 (it cannot change)
     """The ACLs that a filter means, in the broker's order. Raises KafkaError (SecurityDisabled: no authorizer)."""
-    response = admin.ask(ApiKey.DESCRIBE_ACLS, _filter_fields(wanted), check=_error)
+    response = admin.ask(ApiKey.DESCRIBE_ACLS, _filter_fields(wanted), check=error_in)
     return [_acl(resource, acl) for resource in response.resources for acl in resource.acls]
 
 
@@ -137,7 +137,7 @@ def create_acls(admin: AdminClient, acls: Iterable[Acl]) -> dict[Acl, KafkaError
             for acl in items
         ]
         response = admin.ask_controller(ApiKey.CREATE_ACLS, {"creations": creations}, deadline_ms)
-        return {acl: _error(result) or True for acl, result in zip(items, response.results, strict=False)}
+        return {acl: error_in(result) or True for acl, result in zip(items, response.results, strict=False)}
 
     outcomes = admin.retry_items(acls, once)
     return refusals(outcomes)
@@ -150,7 +150,7 @@ def delete_acls(admin: AdminClient, filters: Iterable[AclFilter]) -> dict[AclFil
         fields = {"filters": [_filter_fields(each) for each in items]}
         response = admin.ask_controller(ApiKey.DELETE_ACLS, fields, deadline_ms)
         found = zip(items, response.filter_results, strict=False)
-        return {each: _error(result) or _deleted(result) for each, result in found}
+        return {each: error_in(result) or _deleted(result) for each, result in found}
 
     return filled(admin.retry_items(filters, once), lambda error: DeletedAcls([], {}, error))
 
@@ -160,16 +160,12 @@ def _deleted(result: Entity) -> DeletedAcls:
     errors: dict[Acl, KafkaError] = {}
     for each in result.matching_acls:
         acl = _acl(each, each)
-        error = _error(each)
+        error = error_in(each)
         if error is None:
             removed.append(acl)
         else:
             errors[acl] = error
     return DeletedAcls(removed, errors)
-
-
-def _error(result: Entity) -> KafkaError | None:
-    return error_of(result.error_code, result.error_message)
 
 
 def _number(names: tuple[str, ...], name: str) -> int:

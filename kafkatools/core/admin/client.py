@@ -141,6 +141,21 @@ class AdminClient(Closing):
             raise answer.error
         return _entity(answer)
 
+    def change(
+        self, api_key: int, fields: Fields, check: Callable[[Entity], KafkaError | None] | None = None
+    ) -> Entity:
+        """The controller's response to one change, requested again when another node became the controller. `check`
+        finds the error of the response, by default that of its error code. Raises KafkaError."""
+
+        def once(items: list[int], deadline_ms: int) -> dict[int, Entity | KafkaError]:
+            response = self.ask_controller(api_key, fields, deadline_ms)
+            return {api_key: (check or error_in)(response) or response}
+
+        outcome = self.retry_items([api_key], once)[api_key]
+        if isinstance(outcome, KafkaError):
+            raise outcome
+        return outcome
+
     def retry_items(
         self,
         items: Iterable[K],
@@ -285,6 +300,11 @@ def _is_about_controller(error: KafkaError) -> bool:
 def error_of(code: int, message: str | None = None) -> KafkaError | None:
     """An error code of an answer."""
     return error_from_code(int(code), message)
+
+
+def error_in(part: Entity) -> KafkaError | None:
+    """The error of a response or of a part of one, with the broker's message where the version has one."""
+    return error_of(part.error_code, getattr(part, "error_message", None))
 
 
 def _entity(answer: Answer) -> Entity:

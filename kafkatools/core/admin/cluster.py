@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from kafkatools.core.admin.client import BROKERS, CONTROLLERS, AdminClient, error_of, may_help_again
+from kafkatools.core.admin.client import BROKERS, CONTROLLERS, AdminClient, error_in, may_help_again
 from kafkatools.core.errors import KafkaError, UnsupportedVersion
 from kafkatools.core.net.metadata import Node
 from kafkatools.core.net.requests import Question
@@ -30,7 +30,7 @@ def describe_cluster(admin: AdminClient, *, include_fenced_brokers: bool = False
     fields = {"endpoint_type": endpoint_type, "include_fenced_brokers": include_fenced_brokers}
     oldest = 2 if include_fenced_brokers else int(admin.through_controllers)
     try:
-        response = admin.ask(ApiKey.DESCRIBE_CLUSTER, fields, min_version=oldest, check=_error)
+        response = admin.ask(ApiKey.DESCRIBE_CLUSTER, fields, min_version=oldest, check=error_in)
     except UnsupportedVersion:
         if oldest:
             raise
@@ -44,10 +44,6 @@ def describe_cluster(admin: AdminClient, *, include_fenced_brokers: bool = False
     )
 
 
-def _error(response: Entity) -> KafkaError | None:
-    return error_of(response.error_code, response.error_message)
-
-
 def _by_metadata(admin: AdminClient) -> ClusterDescription:
     response = admin.metadata_of((), admin.deadline_ms())
     brokers = sorted(response.brokers, key=lambda broker: broker.node_id)
@@ -57,14 +53,7 @@ def _by_metadata(admin: AdminClient) -> ClusterDescription:
 
 def unregister_broker(admin: AdminClient, broker_id: int) -> None:
     """Forget a broker that is gone for good (KRaft). Raises KafkaError."""
-
-    def once(items: list[int], deadline_ms: int) -> dict[int, KafkaError | bool]:
-        response = admin.ask_controller(ApiKey.UNREGISTER_BROKER, {"broker_id": items[0]}, deadline_ms)
-        return {items[0]: _error(response) or True}
-
-    outcome = admin.retry_items([broker_id], once)[broker_id]
-    if isinstance(outcome, KafkaError):
-        raise outcome
+    admin.change(ApiKey.UNREGISTER_BROKER, {"broker_id": broker_id})
 
 
 class ApiRange(NamedTuple):
@@ -93,4 +82,4 @@ def _software(version: int) -> Fields:
 
 def _ranges(response: Entity) -> tuple[ApiRange, ...] | KafkaError:
     found = sorted((int(each.api_key), each.min_version, each.max_version) for each in response.api_keys)
-    return error_of(response.error_code) or tuple(ApiRange(*each) for each in found)
+    return error_in(response) or tuple(ApiRange(*each) for each in found)

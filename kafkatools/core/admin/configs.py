@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
-from kafkatools.core.admin.client import AdminClient, error_of
+from kafkatools.core.admin.client import AdminClient, error_in
 from kafkatools.core.admin.results import filled, refusals
 from kafkatools.core.errors import KafkaError
 from kafkatools.core.net.requests import Question
@@ -173,7 +173,7 @@ def _read_described(entity: Entity) -> dict[Resource, ResourceConfig | KafkaErro
     found: dict[Resource, ResourceConfig | KafkaError] = {}
     alike: dict[int, ResourceConfig] = {}  # by identity: resources with the same settings share one tuple of them
     for result in entity.results:
-        error = error_of(result.error_code, result.error_message)
+        error = error_in(result)
         key = id(result.configs)
         if key not in alike:
             alike[key] = ResourceConfig(tuple(_entry(config) for config in result.configs))
@@ -224,10 +224,7 @@ def _alterable(resource: Resource, changes: Sequence[ConfigChange]) -> Fields:
 
 
 def _read_altered(entity: Entity) -> dict[Resource, KafkaError | bool]:
-    return {
-        (int(result.resource_type), result.resource_name): error_of(result.error_code, result.error_message) or True
-        for result in entity.responses
-    }
+    return {(int(result.resource_type), result.resource_name): error_in(result) or True for result in entity.responses}
 
 
 def list_config_resources(admin: AdminClient, kind: int) -> list[str]:
@@ -238,6 +235,6 @@ def list_config_resources(admin: AdminClient, kind: int) -> list[str]:
     fields = {"resource_types": (kind,)}
     oldest = 0 if kind == CLIENT_METRICS else 1
     response = admin.ask(
-        ApiKey.LIST_CONFIG_RESOURCES, fields, min_version=oldest, check=lambda entity: error_of(entity.error_code)
+        ApiKey.LIST_CONFIG_RESOURCES, fields, min_version=oldest, check=lambda entity: error_in(entity)
     )
     return [each.resource_name for each in response.config_resources]

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Generic, NamedTuple, TypeVar
 
-from kafkatools.core.admin.client import AdminClient, error_of
+from kafkatools.core.admin.client import AdminClient, error_in
 from kafkatools.core.errors import (
     CoordinatorNotAvailable,
     InvalidGroupId,
@@ -117,7 +117,7 @@ def ask_coordinators(
         for key in pending:
             if key in found:
                 nodes.setdefault(found[key].node, []).append(key)
-        results.update(_ask(admin, nodes, request, deadline_ms))
+        results.update(_ask(admin, list(nodes.items()), request, deadline_ms))
         for key, result in results.items():
             if isinstance(result, KafkaError):
                 found.pop(key, None)
@@ -185,62 +185,32 @@ def _single_key(key: str, kind: int, version: int) -> Fields:
 
 
 def _coordinator(found: Entity) -> Coordinator | KafkaError:
-    error = error_of(found.error_code, getattr(found, "error_message", None))
+    error = error_in(found)
     return error or Coordinator(found.node_id, found.host, found.port)
 
 
 def _ask(
-    admin: AdminClient, nodes: Mapping[int, list[str]], request: CoordinatorRequest[R], deadline_ms: int
+    admin: AdminClient, groups: Sequence[tuple[int, list[str]]], request: CoordinatorRequest[R], deadline_ms: int
 ) -> dict[str, R | KafkaError]:
     """The answers of all coordinators at the same time; those too old for many keys are asked again key by key."""
-    if request.first_batched == _NOT_BATCHED:
-        return _ask_single(admin, [(node, key) for node, keys in nodes.items() for key in keys], request, deadline_ms)
+    is_batched = request.first_batched != _NOT_BATCHED
+    oldest = max(request.min_version, request.first_batched) if is_batched else request.min_version
+    if not is_batched:
+        groups = [(node, [key]) for node, keys in groups for key in keys]
     questions = [
-        Question(
-            node,
-            request.api_key,
-            partial(request.build, keys),
-            max(request.min_version, request.first_batched),
-            request.max_version,
-            request.decode,
-        )
-        for node, keys in nodes.items()
+        Question(node, request.api_key, partial(request.build, keys), oldest, request.max_version, request.decode)
+        for node, keys in groups
     ]
     results: dict[str, R | KafkaError] = {}
-    too_old: list[tuple[int, str]] = []
-    answers = admin.ask_all(questions, deadline_ms)
-    for (node, keys), answer in zip(nodes.items(), answers, strict=True):
-        if isinstance(answer.error, UnsupportedVersion) and request.first_batched > request.min_version:
-            too_old += [(node, key) for key in keys]
+    too_old: list[tuple[int, list[str]]] = []
+    for (node, keys), answer in zip(groups, admin.ask_all(questions, deadline_ms), strict=True):
+        if isinstance(answer.error, UnsupportedVersion) and oldest > request.min_version:
+            too_old.append((node, keys))
+        elif answer.error is not None:
+            results.update(dict.fromkeys(keys, answer.error))
         else:
-            results.update(_read(request, answer, keys))
+            results.update(request.read(answer, keys))
     if too_old:
-        single = request._replace(max_version=request.first_batched - 1)
-        results.update(_ask_single(admin, too_old, single, deadline_ms))
+        single = request._replace(first_batched=_NOT_BATCHED, max_version=request.first_batched - 1)
+        results.update(_ask(admin, too_old, single, deadline_ms))
     return results
-
-
-def _ask_single(
-    admin: AdminClient, wanted: Sequence[tuple[int, str]], request: CoordinatorRequest[R], deadline_ms: int
-) -> dict[str, R | KafkaError]:
-    questions = [
-        Question(
-            node,
-            request.api_key,
-            partial(request.build, [key]),
-            request.min_version,
-            request.max_version,
-            request.decode,
-        )
-        for node, key in wanted
-    ]
-    results: dict[str, R | KafkaError] = {}
-    for (_, key), answer in zip(wanted, admin.ask_all(questions, deadline_ms), strict=True):
-        results.update(_read(request, answer, [key]))
-    return results
-
-
-def _read(request: CoordinatorRequest[R], answer: Answer, keys: list[str]) -> Mapping[str, R | KafkaError]:
-    if answer.error is not None:
-        return dict.fromkeys(keys, answer.error)
-    return request.read(answer, keys)

@@ -8,8 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from kafkatools.core.admin.client import AdminClient, error_of
-from kafkatools.core.errors import KafkaError
+from kafkatools.core.admin.client import AdminClient, error_in
 from kafkatools.core.protocol.api_versions import ApiKey
 from kafkatools.core.protocol.entities import Entity, Fields
 
@@ -48,34 +47,30 @@ def create_delegation_token(
         return {**wanted, "owner_principal_type": kind, "owner_principal_name": name}
 
     oldest = 0 if owner is None else _FIRST_WITH_OWNER
-    response = admin.ask(ApiKey.CREATE_DELEGATION_TOKEN, fields, min_version=oldest, check=_error)
+    response = admin.ask(ApiKey.CREATE_DELEGATION_TOKEN, fields, min_version=oldest, check=error_in)
     return _token(response, tuple(renewers))
 
 
 def renew_delegation_token(admin: AdminClient, hmac: bytes, period_ms: int = BROKERS_DEFAULT) -> int:
     """When the token expires now. Raises KafkaError."""
     fields = {"hmac": hmac, "renew_period": period_ms}
-    return int(admin.ask(ApiKey.RENEW_DELEGATION_TOKEN, fields, check=_error).expiry_timestamp)
+    return int(admin.ask(ApiKey.RENEW_DELEGATION_TOKEN, fields, check=error_in).expiry_timestamp)
 
 
 def expire_delegation_token(admin: AdminClient, hmac: bytes, period_ms: int = BROKERS_DEFAULT) -> int:
     """When the token expires now. Raises KafkaError."""
     fields = {"hmac": hmac, "expiry_time_period": period_ms}
-    return int(admin.ask(ApiKey.EXPIRE_DELEGATION_TOKEN, fields, check=_error).expiry_timestamp)
+    return int(admin.ask(ApiKey.EXPIRE_DELEGATION_TOKEN, fields, check=error_in).expiry_timestamp)
 
 
 def describe_delegation_tokens(admin: AdminClient, owners: Sequence[str] | None = None) -> list[DelegationToken]:
     """The tokens that this user may see, of these owners or (None) of all. Raises KafkaError."""
     wanted = None if owners is None else [_principal(each) for each in owners]
-    response = admin.ask(ApiKey.DESCRIBE_DELEGATION_TOKEN, {"owners": wanted}, check=_error)
+    response = admin.ask(ApiKey.DESCRIBE_DELEGATION_TOKEN, {"owners": wanted}, check=error_in)
     return [
         _token(each, tuple(f"{one.principal_type}:{one.principal_name}" for one in each.renewers))
         for each in response.tokens
     ]
-
-
-def _error(response: Entity) -> KafkaError | None:
-    return error_of(response.error_code)
 
 
 def _split(principal: str) -> tuple[str, str]:

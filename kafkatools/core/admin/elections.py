@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kafkatools.core.admin.client import AdminClient, error_of
+from kafkatools.core.admin.client import AdminClient, error_in, error_of
 from kafkatools.core.admin.leaders import TopicPartition
 from kafkatools.core.errors import KafkaError, UnsupportedVersion
 from kafkatools.core.protocol.api_versions import ApiKey
@@ -28,14 +28,12 @@ def elect_leaders(
             raise UnsupportedVersion("The brokers are too old for unclean elections")
         return common if version == 0 else {"election_type": election_type, **common}
 
-    def once(items: list[str], deadline_ms: int) -> Fields:
-        response = admin.ask_controller(ApiKey.ELECT_LEADERS, fields, deadline_ms)
-        return {items[0]: _refusal(response) or _results(response)}
-
-    found: dict[TopicPartition, KafkaError | None] | KafkaError = admin.retry_items(["election"], once)["election"]
-    if isinstance(found, KafkaError):
-        raise found
-    return found
+    response = admin.change(ApiKey.ELECT_LEADERS, fields, _refusal)
+    return {
+        (result.topic, part.partition_id): error_in(part)
+        for result in response.replica_election_results
+        for part in result.partition_result
+    }
 
 
 def _refusal(response: Entity) -> KafkaError | None:
@@ -43,11 +41,3 @@ def _refusal(response: Entity) -> KafkaError | None:
     code = getattr(response, "error_code", 0)
     parts = (part for result in response.replica_election_results for part in result.partition_result)
     return error_of(code, next((part.error_message for part in parts if part.error_code == code), None))
-
-
-def _results(response: Entity) -> dict[TopicPartition, KafkaError | None]:
-    return {
-        (result.topic, part.partition_id): error_of(part.error_code, part.error_message)
-        for result in response.replica_election_results
-        for part in result.partition_result
-    }

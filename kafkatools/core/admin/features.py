@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from kafkatools.core.admin.client import AdminClient, error_of
+from kafkatools.core.admin.client import AdminClient, error_in
 from kafkatools.core.admin.results import refusals
 from kafkatools.core.errors import KafkaError, UnsupportedVersion
 from kafkatools.core.protocol.api_versions import ApiKey
-from kafkatools.core.protocol.entities import Entity, Fields
+from kafkatools.core.protocol.entities import Fields
 
 UPGRADE = 1
 SAFE_DOWNGRADE = 2
@@ -36,7 +36,7 @@ def describe_features(admin: AdminClient, node: int | None = None) -> Features:
     if node is not None:
         admin.refresh_cluster()
     fields = {"client_software_name": "kafkatools", "client_software_version": "1"}
-    response = admin.ask(ApiKey.API_VERSIONS, fields, node=node, min_version=3, check=_error)
+    response = admin.ask(ApiKey.API_VERSIONS, fields, node=node, min_version=3, check=error_in)
     finalized = {each.name: each.max_version_level for each in response.finalized_features}
     levels = {
         each.name: FeatureLevels(each.min_version, each.max_version, finalized.get(each.name, 0))
@@ -44,10 +44,6 @@ def describe_features(admin: AdminClient, node: int | None = None) -> Features:
     }
     epoch = int(response.finalized_features_epoch)
     return Features(levels, epoch if epoch >= 0 else None)
-
-
-def _error(response: Entity) -> KafkaError | None:
-    return error_of(response.error_code, getattr(response, "error_message", None))
 
 
 def update_features(
@@ -68,11 +64,11 @@ def update_features(
 
     def once(names: list[str], deadline_ms: int) -> dict[str, KafkaError | bool]:
         response = admin.ask_controller(ApiKey.UPDATE_FEATURES, fields, deadline_ms)
-        error = _error(response)
+        error = error_in(response)
         outcomes: dict[str, KafkaError | bool] = dict.fromkeys(names, error or True)
         if error is None:
             for result in getattr(response, "results", ()):
-                outcomes[result.feature] = _error(result) or True
+                outcomes[result.feature] = error_in(result) or True
         return outcomes
 
     found = admin.retry_items(levels, once)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from kafkatools.core.admin.client import AdminClient, error_of
+from kafkatools.core.admin.client import AdminClient, error_in
 from kafkatools.core.admin.coordinators import CoordinatorRequest, ask_coordinators, one_key_each
-from kafkatools.core.admin.results import AlteredOffsets, filled
+from kafkatools.core.admin.results import AlteredOffsets, filled, partition_errors
 from kafkatools.core.errors import KafkaError
 from kafkatools.core.group.metadata import OffsetAndMetadata
 from kafkatools.core.net.requests import Answer
@@ -63,10 +63,8 @@ def read_offset_fetch(body: memoryview, version: int, group_id: str) -> dict[str
     """An OffsetFetch response (versions 2 to 9): offsets or the error of each group. Raises DecodeError."""
     entity, _ = decode(response_type(ApiKey.OFFSET_FETCH, version), body)
     if version >= _FIRST_FETCH_OF_MANY:
-        return {
-            group.group_id: error_of(group.error_code) or _offsets(group.topics, version) for group in entity.groups
-        }
-    return {group_id: error_of(entity.error_code) or _offsets(entity.topics, version)}
+        return {group.group_id: error_in(group) or _offsets(group.topics, version) for group in entity.groups}
+    return {group_id: error_in(entity) or _offsets(entity.topics, version)}
 
 
 def _offsets(topics: Iterable[Entity], version: int) -> GroupOffsets:
@@ -75,7 +73,7 @@ def _offsets(topics: Iterable[Entity], version: int) -> GroupOffsets:
     for topic in topics:
         name = topic.name
         for part in topic.partitions:
-            error = error_of(part.error_code) if part.error_code else None
+            error = error_in(part) if part.error_code else None
             if error is not None:
                 found.errors[name, part.partition_index] = error
             elif part.committed_offset >= 0:
@@ -113,12 +111,7 @@ def alter_offsets(
 
 def _read_commit(answer: Answer, group_id: str) -> AlteredOffsets | KafkaError:
     """Errors of the coordinator stand at every partition: then they are the group's."""
-    errors = {
-        (topic.name, part.partition_index): error
-        for topic in answer.entity.topics
-        for part in topic.partitions
-        if (error := error_of(part.error_code)) is not None
-    }
+    errors = partition_errors(answer.entity.topics)
     for error in errors.values():
         if error.name in _OF_THE_GROUP:
             return error
@@ -148,14 +141,7 @@ def delete_offsets(
     fields = {"group_id": group_id, "topics": topic_fields((key, {"partition_index": key[1]}) for key in partitions)}
 
     def read(answer: Answer, group_id: str) -> AlteredOffsets | KafkaError:
-        found = answer.entity
-        errors = {
-            (topic.name, part.partition_index): error
-            for topic in found.topics
-            for part in topic.partitions
-            if (error := error_of(part.error_code)) is not None
-        }
-        return error_of(found.error_code) or AlteredOffsets(errors)
+        return error_in(answer.entity) or AlteredOffsets(partition_errors(answer.entity.topics))
 
     request = one_key_each(ApiKey.OFFSET_DELETE, lambda key, version: fields, read)
     found = ask_coordinators(admin, [group_id], request, timeout_ms=timeout_ms)[group_id]

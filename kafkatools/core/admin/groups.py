@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import NamedTuple
 
-from kafkatools.core.admin.client import AdminClient, error_of, may_help_again
+from kafkatools.core.admin.client import AdminClient, error_in, may_help_again
 from kafkatools.core.admin.coordinators import (
     GROUP,
     Coordinator,
@@ -126,7 +126,7 @@ def list_groups(
     def once(nodes: list[int], deadline_ms: int) -> dict[int, Sequence[Entity] | KafkaError]:
         answers = admin.ask_all([Question(node, ApiKey.LIST_GROUPS, fields) for node in nodes], deadline_ms)
         return {
-            node: answer.error or error_of(answer.entity.error_code) or answer.entity.groups
+            node: answer.error or error_in(answer.entity) or answer.entity.groups
             for node, answer in zip(nodes, answers, strict=True)
         }
 
@@ -184,44 +184,42 @@ def _described(admin: AdminClient, group_id: str, found: GroupDescription | Kafk
     return description._replace(coordinator=Coordinator(node.id, node.host, node.port))
 
 
-def _reader(
-    read: Callable[[Entity, int], GroupDescription],
-) -> Callable[[Answer, list[str]], dict[str, GroupDescription | KafkaError]]:
+def _reader(kind: str) -> Callable[[Answer, list[str]], dict[str, GroupDescription | KafkaError]]:
     """Reads an answer whose groups each have an error of their own."""
 
     def read_groups(answer: Answer, _keys: list[str]) -> dict[str, GroupDescription | KafkaError]:
         return {
-            group.group_id: error_of(group.error_code, group.error_message) or read(group, answer.node)
-            for group in answer.entity.groups
+            group.group_id: error_in(group) or _modern_group(kind, group, answer.node) for group in answer.entity.groups
         }
 
     return read_groups
 
 
-def _consumer_group(group: Entity, node: int) -> GroupDescription:
+def _modern_group(kind: str, group: Entity, node: int) -> GroupDescription:
     return GroupDescription(
         group.group_id,
-        CONSUMER,
+        kind,
         group.group_state,
         group.assignor_name,
-        tuple(_consumer_member(member) for member in group.members),
+        tuple(_modern_member(member) for member in group.members),
         Coordinator(node, "", -1),
         group.group_epoch,
         group.assignment_epoch,
     )
 
 
-def _consumer_member(member: Entity) -> MemberDescription:
-    kind = getattr(member, "member_type", -1)
+def _modern_member(member: Entity) -> MemberDescription:
+    """A member of a consumer or share group. Those of share groups have no instance id, target assignment and type."""
+    target = getattr(member, "target_assignment", None)
     return MemberDescription(
         member.member_id,
-        member.instance_id,
+        getattr(member, "instance_id", None),
         member.client_id,
         member.client_host,
         _partitions(member.assignment),
-        _partitions(member.target_assignment),
+        None if target is None else _partitions(target),
         member.member_epoch,
-        {_CLASSIC_MEMBER: False, _CONSUMER_MEMBER: True}.get(kind),
+        {_CLASSIC_MEMBER: False, _CONSUMER_MEMBER: True}.get(getattr(member, "member_type", -1)),
         member.rack_id,
     )
 
@@ -239,38 +237,12 @@ def describe_share_groups(
     return {key: _described(admin, key, found[key]) for key in wanted}
 
 
-def _share_group(group: Entity, node: int) -> GroupDescription:
-    members = tuple(
-        MemberDescription(
-            member.member_id,
-            None,
-            member.client_id,
-            member.client_host,
-            _partitions(member.assignment),
-            member_epoch=member.member_epoch,
-            rack_id=member.rack_id,
-        )
-        for member in group.members
-    )
-    coordinator = Coordinator(node, "", -1)
-    return GroupDescription(
-        group.group_id,
-        SHARE,
-        group.group_state,
-        group.assignor_name,
-        members,
-        coordinator,
-        group.group_epoch,
-        group.assignment_epoch,
-    )
-
-
 def _read_classic_groups(answer: Answer, keys: list[str]) -> dict[str, GroupDescription | KafkaError]:
     return {group.group_id: _classic_group(group, answer) for group in answer.entity.groups}
 
 
 def _classic_group(group: Entity, answer: Answer) -> GroupDescription | KafkaError:
-    error = error_of(group.error_code, getattr(group, "error_message", None))
+    error = error_in(group)
     if error is not None:
         return error
     if group.group_state == DEAD and not group.members:
@@ -303,17 +275,14 @@ def _assignment(data: bytes) -> tuple[TopicPartition, ...]:
     return decode_assignment(data).partitions
 
 
-def _build_ids(keys: list[str], version: int) -> Fields:
-    return {"group_ids": tuple(keys)}
+def _build(name: str) -> Callable[[list[str], int], Fields]:
+    """Makes the fields of a request that holds group ids in one field of this name."""
+    return lambda keys, version: {name: tuple(keys)}
 
 
-def _build_names(keys: list[str], version: int) -> Fields:
-    return {"groups": tuple(keys)}
-
-
-_CONSUMER_REQUEST = CoordinatorRequest(ApiKey.CONSUMER_GROUP_DESCRIBE, _build_ids, _reader(_consumer_group))
-_SHARE_REQUEST = CoordinatorRequest(ApiKey.SHARE_GROUP_DESCRIBE, _build_ids, _reader(_share_group))
-_CLASSIC_REQUEST = CoordinatorRequest(ApiKey.DESCRIBE_GROUPS, _build_names, _read_classic_groups)
+_CONSUMER_REQUEST = CoordinatorRequest(ApiKey.CONSUMER_GROUP_DESCRIBE, _build("group_ids"), _reader(CONSUMER))
+_SHARE_REQUEST = CoordinatorRequest(ApiKey.SHARE_GROUP_DESCRIBE, _build("group_ids"), _reader(SHARE))
+_CLASSIC_REQUEST = CoordinatorRequest(ApiKey.DESCRIBE_GROUPS, _build("groups"), _read_classic_groups)
 
 
 def delete_groups(
@@ -321,13 +290,9 @@ def delete_groups(
 ) -> dict[str, KafkaError | None]:
     """Delete groups without members; None is success."""
 
-    def read(answer: Answer, keys: list[str]) -> dict[str, KafkaError | Done]:
-        return {result.group_id: error_of(result.error_code) or Done() for result in answer.entity.results}
+    def read(answer: Answer, keys: list[str]) -> dict[str, KafkaError | bool]:
+        return {result.group_id: error_in(result) or True for result in answer.entity.results}
 
-    request = CoordinatorRequest(ApiKey.DELETE_GROUPS, lambda keys, version: {"groups_names": tuple(keys)}, read)
+    request = CoordinatorRequest(ApiKey.DELETE_GROUPS, _build("groups_names"), read)
     results = ask_coordinators(admin, group_ids, request, timeout_ms=timeout_ms)
     return refusals(results)
-
-
-class Done(NamedTuple):
-    """A deletion that succeeded."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Generic, NamedTuple, TypeVar
 
-from kafkatools.core.admin.client import AdminClient, error_of
+from kafkatools.core.admin.client import AdminClient, error_in
 from kafkatools.core.errors import KafkaError, LeaderNotAvailable, UnknownTopicOrPartition
 from kafkatools.core.net.requests import Question
 from kafkatools.core.protocol.api_versions import NEVER
@@ -98,7 +98,7 @@ def _find_leaders(
 
 def _leaders(topic: Entity) -> dict[int, int] | KafkaError:
     """The leaders of a topic's partitions, -1 where there is none; or why nothing is known of it."""
-    error = error_of(topic.error_code)
+    error = error_in(topic)
     if error is not None:
         return NoSuchPartition() if isinstance(error, UnknownTopicOrPartition) else error
     return {part.partition_index: part.leader_id for part in topic.partitions}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from kafkatools.core.admin.client import AdminClient, error_of, may_help_again
+from kafkatools.core.admin.client import AdminClient, error_in, error_of, may_help_again
 from kafkatools.core.errors import KafkaError
 from kafkatools.core.net.requests import Question
 from kafkatools.core.protocol.api_versions import ApiKey
@@ -57,4 +57,4 @@ def _log_dir(result: Entity) -> LogDir:
         for part in topic.partitions
     )
     total, usable = getattr(result, "total_bytes", -1), getattr(result, "usable_bytes", -1)
-    return LogDir(result.log_dir, replicas, total, usable, error_of(result.error_code))
+    return LogDir(result.log_dir, replicas, total, usable, error_in(result))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from kafkatools.core.admin.client import AdminClient, error_of
+from kafkatools.core.admin.client import AdminClient, error_in
 from kafkatools.core.admin.leaders import LeaderRequest, TopicPartition, ask_leaders
 from kafkatools.core.admin.results import filled
 from kafkatools.core.errors import KafkaError
@@ -55,7 +55,7 @@ def list_offsets(
 
     def read(entity: Entity) -> dict[TopicPartition, PartitionOffset | KafkaError]:
         return {
-            (topic.name, part.partition_index): error_of(part.error_code)
+            (topic.name, part.partition_index): error_in(part)
             or PartitionOffset(part.offset, part.timestamp, getattr(part, "leader_epoch", -1))
             for topic in entity.topics
             for part in topic.partitions

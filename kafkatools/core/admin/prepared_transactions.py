@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from kafkatools.core.admin.client import AdminClient, error_of
+from kafkatools.core.admin.client import AdminClient, error_in
 from kafkatools.core.admin.coordinators import TRANSACTION, ask_coordinators, one_key_each
 from kafkatools.core.errors import KafkaError
 from kafkatools.core.net.requests import Answer
@@ -52,4 +52,4 @@ def end_transactions(
 
 
 def _read(answer: Answer, key: str) -> str | KafkaError:
-    return error_of(answer.entity.error_code) or "done"
+    return error_in(answer.entity) or "done"

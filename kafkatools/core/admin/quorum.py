@@ -6,10 +6,10 @@ import uuid
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from kafkatools.core.admin.client import AdminClient, error_of
+from kafkatools.core.admin.client import AdminClient, error_in
 from kafkatools.core.errors import KafkaError
 from kafkatools.core.protocol.api_versions import ApiKey
-from kafkatools.core.protocol.entities import Entity, Fields
+from kafkatools.core.protocol.entities import Entity
 
 _METADATA_TOPIC = "__cluster_metadata"
 QUORUM_FIELDS = {"topics": [{"topic_name": _METADATA_TOPIC, "partitions": [{"partition_index": 0}]}]}
@@ -54,24 +54,17 @@ def describe_metadata_quorum(admin: AdminClient) -> MetadataQuorum:
         found = read_quorum(admin.ask_controller(ApiKey.DESCRIBE_QUORUM, QUORUM_FIELDS, deadline_ms))
         return {} if found is None else {items[0]: found}
 
-    return _result(admin.retry_items([_METADATA_TOPIC], once)[_METADATA_TOPIC])
+    outcome = admin.retry_items([_METADATA_TOPIC], once)[_METADATA_TOPIC]
+    if isinstance(outcome, KafkaError):
+        raise outcome
+    return outcome
 
 
 def read_quorum(response: Entity) -> MetadataQuorum | KafkaError | None:
     """The quorum of an answer, or its error; None when it says nothing."""
     partition = response.topics[0].partitions[0] if response.topics else None
-    error = _error(response) or (None if partition is None else _error(partition))
+    error = error_in(response) or (None if partition is None else error_in(partition))
     return error or (None if partition is None else _quorum(partition, response))
-
-
-def _result(found: MetadataQuorum | KafkaError) -> MetadataQuorum:
-    if isinstance(found, KafkaError):
-        raise found
-    return found
-
-
-def _error(part: Entity) -> KafkaError | None:
-    return error_of(part.error_code, getattr(part, "error_message", None) or None)
 
 
 def _quorum(partition: Entity, response: Entity) -> MetadataQuorum:
@@ -113,19 +106,10 @@ def add_raft_voter(
         "voter_directory_id": directory_id,
         "listeners": [{"name": each.listener, "host": each.host, "port": each.port} for each in endpoints],
     }
-    _change(admin, ApiKey.ADD_RAFT_VOTER, fields)
+    admin.change(ApiKey.ADD_RAFT_VOTER, fields)
 
 
 def remove_raft_voter(admin: AdminClient, voter_id: int, directory_id: uuid.UUID, cluster_id: str | None) -> None:
     """Make a voter an observer. Raises KafkaError."""
     fields = {"cluster_id": cluster_id, "voter_id": voter_id, "voter_directory_id": directory_id}
-    _change(admin, ApiKey.REMOVE_RAFT_VOTER, fields)
-
-
-def _change(admin: AdminClient, api_key: int, fields: Fields) -> None:
-    def once(items: list[str], deadline_ms: int) -> dict[str, KafkaError | bool]:
-        return {items[0]: _error(admin.ask_controller(api_key, fields, deadline_ms)) or True}
-
-    outcome = admin.retry_items([_METADATA_TOPIC], once)[_METADATA_TOPIC]
-    if isinstance(outcome, KafkaError):
-        raise outcome
+    admin.change(ApiKey.REMOVE_RAFT_VOTER, fields)

@@ -8,8 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from kafkatools.core.admin.client import AdminClient, error_of
-from kafkatools.core.errors import KafkaError
+from kafkatools.core.admin.client import AdminClient, error_in
 from kafkatools.core.protocol import entities
 from kafkatools.core.protocol.api_versions import ApiKey
 
@@ -50,7 +49,7 @@ def describe_client_quotas(
         ],
         "strict": strict,
     }
-    response = admin.ask(ApiKey.DESCRIBE_CLIENT_QUOTAS, fields, check=_error)
+    response = admin.ask(ApiKey.DESCRIBE_CLIENT_QUOTAS, fields, check=error_in)
     return [
         EntityQuotas(_entity(entry), {value.key: float(value.value) for value in entry.values})
         for entry in response.entries or ()
@@ -61,10 +60,6 @@ def _match_type(name: str | None) -> int:
     if name is None:
         return _ANY
     return _EXACT if name else _DEFAULT
-
-
-def _error(response: entities.Entity) -> KafkaError | None:
-    return error_of(response.error_code, response.error_message)
 
 
 def _entity(entry: entities.Entity) -> Entity:
@@ -82,12 +77,8 @@ def alter_client_quotas(
             for key, value in changes.items()
         ],
     }
-
-    def once(items: list[Entity], deadline_ms: int) -> dict[Entity, KafkaError | bool]:
-        fields = {"entries": [entry], "validate_only": validate_only}
-        response = admin.ask_controller(ApiKey.ALTER_CLIENT_QUOTAS, fields, deadline_ms)
-        return {items[0]: next((problem for each in response.entries if (problem := _error(each))), True)}
-
-    outcome = admin.retry_items([entity], once)[entity]
-    if isinstance(outcome, KafkaError):
-        raise outcome
+    admin.change(
+        ApiKey.ALTER_CLIENT_QUOTAS,
+        {"entries": [entry], "validate_only": validate_only},
+        lambda response: next(filter(None, map(error_in, response.entries)), None),
+    )

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple, TypeVar
 
-from kafkatools.core.admin.client import AdminClient, error_of, may_help_again
+from kafkatools.core.admin.client import AdminClient, error_in, error_of, may_help_again
 from kafkatools.core.admin.results import refusals
 from kafkatools.core.admin.topics import PartitionDescription, describe_topics
 from kafkatools.core.errors import (
@@ -82,7 +82,7 @@ def active_reassignments(
         ]
     limit_ms = admin.timeout_ms if timeout_ms is None else timeout_ms
     fields = {"timeout": min(limit_ms, admin.config.request_timeout_ms), "topics": topics}
-    response = admin.ask(ApiKey.LIST_PARTITION_REASSIGNMENTS, fields, check=_error, timeout_ms=limit_ms)
+    response = admin.ask(ApiKey.LIST_PARTITION_REASSIGNMENTS, fields, check=error_in, timeout_ms=limit_ms)
     return {
         (topic.name, part.partition_index): PartitionReassignment(
             tuple(part.replicas), tuple(part.adding_replicas), tuple(part.removing_replicas)
@@ -90,10 +90,6 @@ def active_reassignments(
         for topic in response.topics
         for part in topic.partitions
     }
-
-
-def _error(response: Entity) -> KafkaError | None:
-    return error_of(response.error_code, response.error_message)
 
 
 def alter_reassignments(
@@ -126,7 +122,7 @@ def alter_reassignments(
             response = admin.ask_controller(ApiKey.ALTER_PARTITION_REASSIGNMENTS, fields, deadline_ms)
         except KafkaError as error:
             return dict.fromkeys(items, error)
-        refusal = _error(response)
+        refusal = error_in(response)
         return _read_altered(response) if refusal is None else dict.fromkeys(items, refusal)
 
     outcome = admin.retry_items(wanted, once, timeout_ms)
@@ -139,7 +135,7 @@ def _ids(replicas: Sequence[int] | None) -> tuple[int, ...] | None:
 
 def _read_altered(response: Entity) -> dict[TopicPartition, KafkaError | bool]:
     return {
-        (topic.name, part.partition_index): _error(part) or True
+        (topic.name, part.partition_index): error_in(part) or True
         for topic in response.responses
         for part in topic.partitions
     }
@@ -179,7 +175,7 @@ def alter_replica_log_dirs(admin: AdminClient, wanted: Mapping[Replica, str]) ->
             for topic in answer.entity.results:
                 for part in topic.partitions:
                     key = Replica(topic.topic_name, part.partition_index, broker)
-                    found[key] = error_of(part.error_code) or True
+                    found[key] = error_in(part) or True
         return found
 
     outcome = _of_live_brokers(admin, wanted, once, lambda error: False)
@@ -253,7 +249,7 @@ def _described(replicas: Iterable[Replica]) -> list[Fields]:
 
 def _read_log_dirs(broker: int, entity: Entity, found: dict[Replica, ReplicaLogDir | KafkaError]) -> None:
     for directory in entity.results:
-        if error_of(directory.error_code) is not None:
+        if error_in(directory) is not None:
             continue
         for topic in directory.topics:
             for part in topic.partitions:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Hashable, Mapping
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
 from typing import NamedTuple, TypeVar
 
+from kafkatools.core.admin.client import error_in
 from kafkatools.core.errors import KafkaError, PartialFailure
+from kafkatools.core.protocol.entities import Entity
 
 K = TypeVar("K", bound=Hashable)
 T = TypeVar("T")
@@ -17,6 +19,16 @@ class AlteredOffsets(NamedTuple):
 
     errors: dict[tuple[str, int], KafkaError]
     error: KafkaError | None = None
+
+
+def partition_errors(topics: Iterable[Entity], name: str = "name") -> dict[tuple[str, int], KafkaError]:
+    """The errors of partitions in a response's topics; `name`: the field that holds the topic's name."""
+    return {
+        (getattr(topic, name), part.partition_index): error
+        for topic in topics
+        for part in topic.partitions
+        if (error := error_in(part)) is not None
+    }
 
 
 def refusal(found: object) -> KafkaError | None:

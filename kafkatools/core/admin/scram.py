@@ -10,7 +10,7 @@ import secrets
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from kafkatools.core.admin.client import AdminClient, error_of
+from kafkatools.core.admin.client import AdminClient, error_in
 from kafkatools.core.errors import KafkaError, ResourceNotFound
 from kafkatools.core.protocol.api_versions import ApiKey
 from kafkatools.core.protocol.entities import Entity, Fields
@@ -42,19 +42,15 @@ class ScramUpsertion(NamedTuple):
 def describe_user_scram_credentials(admin: AdminClient, users: Sequence[str]) -> list[ScramCredentials]:
     """Those of the users that have any, of all users when none is named; in the broker's order. Raises KafkaError."""
     fields = {"users": [{"name": user} for user in users] or None}
-    response = admin.ask(ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, fields, check=_error)
+    response = admin.ask(ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, fields, check=error_in)
     found = [_credentials(result) for result in response.results]
     return [each for each in found if not isinstance(each.error, ResourceNotFound)]
-
-
-def _error(response: Entity) -> KafkaError | None:
-    return error_of(response.error_code, response.error_message)
 
 
 def _credentials(result: Entity) -> ScramCredentials:
     infos = sorted((int(info.mechanism), int(info.iterations)) for info in result.credential_infos)
     iterations = {_NAMES.get(mechanism, "UNKNOWN"): count for mechanism, count in infos}
-    return ScramCredentials(result.user, iterations, _error(result))
+    return ScramCredentials(result.user, iterations, error_in(result))
 
 
 def alter_user_scram_credentials(
@@ -82,7 +78,7 @@ def _salted(user: str, upsertion: ScramUpsertion) -> Fields:
 def _alter(admin: AdminClient, user: str, fields: Fields) -> None:
     def once(items: list[str], deadline_ms: int) -> dict[str, KafkaError | bool]:
         response = admin.ask_controller(ApiKey.ALTER_USER_SCRAM_CREDENTIALS, fields, deadline_ms)
-        return {each.user: _error(each) or True for each in response.results}
+        return {each.user: error_in(each) or True for each in response.results}
 
     outcome = admin.retry_items([user], once)[user]
     if isinstance(outcome, KafkaError):

@@ -7,9 +7,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from typing import NamedTuple
 
-from kafkatools.core.admin.client import AdminClient, error_of
+from kafkatools.core.admin.client import AdminClient, error_in
 from kafkatools.core.admin.coordinators import ask_coordinators, one_key_each
-from kafkatools.core.admin.results import AlteredOffsets, filled
+from kafkatools.core.admin.results import AlteredOffsets, filled, partition_errors
 from kafkatools.core.errors import KafkaError, UnknownServerError
 from kafkatools.core.net.requests import Answer
 from kafkatools.core.protocol.api_versions import ApiKey
@@ -55,7 +55,7 @@ def list_share_group_offsets(
     def read(answer: Answer, group_id: str) -> ShareOffsets | KafkaError:
         for group in answer.entity.groups:
             if group.group_id == group_id:
-                return error_of(group.error_code, group.error_message) or read_offsets(group)
+                return error_in(group) or read_offsets(group)
         return UnknownServerError(f"The answer says nothing of {group_id}")
 
     request = one_key_each(ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS, build, read)
@@ -70,7 +70,7 @@ def read_offsets(group: Entity) -> ShareOffsets:
     for topic in group.topics:
         for part in topic.partitions:
             key = (topic.topic_name, part.partition_index)
-            error = error_of(part.error_code, part.error_message)
+            error = error_in(part)
             if error is not None:
                 errors[key] = error
             elif part.start_offset < 0:
@@ -92,15 +92,7 @@ def alter_share_group_offsets(
         return {"group_id": group_id, "topics": topics}
 
     def read(answer: Answer, group_id: str) -> AlteredOffsets | KafkaError:
-        error = error_of(answer.entity.error_code, answer.entity.error_message)
-        if error is not None:
-            return error
-        told = {
-            (topic.topic_name, part.partition_index): error_of(part.error_code, part.error_message)
-            for topic in answer.entity.responses
-            for part in topic.partitions
-        }
-        return AlteredOffsets({key: problem for key, problem in told.items() if problem is not None})
+        return error_in(answer.entity) or AlteredOffsets(partition_errors(answer.entity.responses, "topic_name"))
 
     request = one_key_each(ApiKey.ALTER_SHARE_GROUP_OFFSETS, build, read)
     found = ask_coordinators(admin, [group_id], request, timeout_ms=timeout_ms)[group_id]
@@ -116,11 +108,9 @@ def delete_share_group_offsets(
         return {"group_id": group_id, "topics": tuple({"topic_name": name} for name in topics)}
 
     def read(answer: Answer, group_id: str) -> DeletedTopics | KafkaError:
-        error = error_of(answer.entity.error_code, answer.entity.error_message)
-        if error is not None:
-            return error
-        told = {topic.topic_name: error_of(topic.error_code, topic.error_message) for topic in answer.entity.responses}
-        return DeletedTopics({name: problem for name, problem in told.items() if problem is not None})
+        told = {topic.topic_name: error_in(topic) for topic in answer.entity.responses}
+        errors = {name: problem for name, problem in told.items() if problem is not None}
+        return error_in(answer.entity) or DeletedTopics(errors)
 
     request = one_key_each(ApiKey.DELETE_SHARE_GROUP_OFFSETS, build, read)
     found = ask_coordinators(admin, [group_id], request, timeout_ms=timeout_ms)[group_id]

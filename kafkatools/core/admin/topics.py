@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from operator import itemgetter
 from typing import NamedTuple
 
-from kafkatools.core.admin.client import AdminClient, error_of
+from kafkatools.core.admin.client import AdminClient, error_in
 from kafkatools.core.admin.leaders import LeaderRequest, ask_leaders
 from kafkatools.core.admin.results import filled
 from kafkatools.core.errors import (
@@ -170,7 +170,7 @@ def _describe_by_metadata(
     admin: AdminClient, names: list[str] | None, deadline_ms: int
 ) -> dict[str, TopicDescription | KafkaError]:
     response = admin.metadata_of(names, deadline_ms)
-    return {topic.name: error_of(topic.error_code) or from_metadata(topic) for topic in response.topics}
+    return {topic.name: error_in(topic) or from_metadata(topic) for topic in response.topics}
 
 
 def from_metadata(topic: Entity) -> TopicDescription:
@@ -222,7 +222,7 @@ def _unanswered(name: str) -> TopicDescription:
 
 def add_page(found: dict[str, TopicDescription], topic: Entity) -> None:
     """Takes in a topic of a DescribeTopicPartitions answer; what a page before had of it stays."""
-    error = error_of(topic.error_code)
+    error = error_in(topic)
     partitions = list(map(PartitionDescription._make, map(_DESCRIBED, topic.partitions)))
     before = found.get(topic.name)
     if before is not None:
@@ -244,7 +244,7 @@ def _describe_by_id(admin: AdminClient, ids: Sequence[str]) -> dict[str, TopicDe
     described = {}
     for text in ids:
         topic = found.get(text)
-        error = UnknownTopicId() if topic is None else error_of(topic.error_code)
+        error = UnknownTopicId() if topic is None else error_in(topic)
         if topic is None or error is not None:
             described[text] = TopicDescription("", text, False, (), error)
         else:
@@ -316,7 +316,7 @@ def _created(topic: Entity) -> CreatedTopic:
 
 def _failure(result: Entity, retry_on_quota_violation: bool = True) -> KafkaError | None:
     """The error of an item; one that is not to be tried again is wrapped up as final by its class."""
-    error = error_of(result.error_code, getattr(result, "error_message", None))
+    error = error_in(result)
     if isinstance(error, ThrottlingQuotaExceeded) and not retry_on_quota_violation:
         return QuotaExceeded(str(error))
     return error
@@ -387,7 +387,7 @@ def delete_records(
 
     def read(entity: Entity) -> dict[TopicPartition, DeletedRecords | KafkaError]:
         return {
-            (topic.name, part.partition_index): error_of(part.error_code) or DeletedRecords(part.low_watermark, None)
+            (topic.name, part.partition_index): error_in(part) or DeletedRecords(part.low_watermark, None)
             for topic in entity.topics
             for part in topic.partitions
         }

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from kafkatools.core.admin.client import AdminClient, error_of, may_help_again
+from kafkatools.core.admin.client import AdminClient, error_in, may_help_again
 from kafkatools.core.admin.coordinators import (
     TRANSACTION,
     CoordinatorRequest,
@@ -124,7 +124,7 @@ def list_transactions(
 
 
 def _listed(node: int, answer: Answer) -> list[TransactionListing] | KafkaError:
-    error = answer.error or error_of(answer.entity.error_code)
+    error = answer.error or error_in(answer.entity)
     if error is not None:
         return error
     return [
@@ -145,7 +145,7 @@ def describe_transactions(
 
 def _read_descriptions(answer: Answer, keys: list[str]) -> dict[str, TransactionDescription | KafkaError]:
     return {
-        one.transactional_id: error_of(one.error_code) or _description(one, answer.node)
+        one.transactional_id: error_in(one) or _description(one, answer.node)
         for one in answer.entity.transaction_states
     }
 
@@ -189,7 +189,7 @@ def _topics(partitions: Sequence[TopicPartition]) -> Fields:
 
 def _read_producers(entity: Entity) -> dict[TopicPartition, list[ProducerState] | KafkaError]:
     return {
-        (topic.name, part.partition_index): error_of(part.error_code, part.error_message)
+        (topic.name, part.partition_index): error_in(part)
         or [
             ProducerState(
                 one.producer_id,
@@ -221,7 +221,7 @@ def abort_transaction(
 
     def read(entity: Entity) -> dict[TopicPartition, str | KafkaError]:
         return {
-            (found.name, part.partition_index): error_of(part.error_code) or "written"
+            (found.name, part.partition_index): error_in(part) or "written"
             for one in entity.markers
             for found in one.topics
             for part in found.partitions
@@ -244,7 +244,7 @@ def force_terminate(admin: AdminClient, transactional_id: str) -> KafkaError | N
         return {"transactional_id": key, "transaction_timeout": admin.config.request_timeout_ms}
 
     def read(answer: Answer, key: str) -> str | KafkaError:
-        return error_of(answer.entity.error_code) or "fenced"
+        return error_in(answer.entity) or "fenced"
 
     request = one_key_each(ApiKey.INIT_PRODUCER_ID, build, read)
     return refusal(ask_coordinators(admin, [transactional_id], request, TRANSACTION)[transactional_id])
