@@ -7,7 +7,6 @@ C; the results are the same. KT_PURE_PYTHON=1 at run time takes the plain source
 
 from __future__ import annotations
 
-from kafkatools.core.records import _choose_kernel as _choose_kernel
 from kafkatools.core.records._kernel import (
     COMPILED,
     STATE_BASE_TIMESTAMP,

@@ -28,8 +28,7 @@ from kafkatools.core.log.dump.options import DumpOptions
 from kafkatools.core.log.dump.records import records_of
 from kafkatools.core.log.dump.segment_file import SegmentFile, open_regular_file
 from kafkatools.core.log.dump.sound_stretch import SoundStretch
-from kafkatools.core.log.dump.state_files import read_aborted_transactions
-from kafkatools.core.log.format.transaction_index import ENTRY_SIZE
+from kafkatools.core.log.format.transaction_index import ENTRY_SIZE, parse_entries
 from kafkatools.core.records import kernel
 from kafkatools.core.records.control import ControlRecordType, parse_control_type
 
@@ -112,7 +111,7 @@ def read_aborted_entries(path: str) -> list[tuple[int, int, int]]:
     with open(open_regular_file(path), "rb") as file:
         data = file.read()
     whole = data[: len(data) - len(data) % ENTRY_SIZE]
-    return [(each.producer_id, each.first_offset, each.last_offset) for each in read_aborted_transactions(whole)]
+    return [(each.producer_id, each.first_offset, each.last_offset) for each in parse_entries(whole)]
 
 
 def _base_offset(path: str) -> int:

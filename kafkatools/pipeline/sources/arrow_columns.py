@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from kafkatools.core.records import gather_kernel as kernel
+from kafkatools.core.records import _gather_kernel as kernel
 from kafkatools.pipeline.errors import PipelineError
 
 Buffer = bytes | bytearray | memoryview

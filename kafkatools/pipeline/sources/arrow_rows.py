@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from kafkatools.core.errors import KafkaError
-from kafkatools.core.records import gather_kernel as kernel
+from kafkatools.core.records import _gather_kernel as kernel
 from kafkatools.core.records.batch import RecordBatch
 from kafkatools.core.records.columns import RecordColumns
 from kafkatools.core.records.compression import decompress

@@ -9,7 +9,6 @@ import os
 from array import array
 
 from kafkatools.core.log.files import Buffer
-from kafkatools.core.records import _choose_kernel as _choose_kernel
 from kafkatools.core.records import _clean_kernel as kernel
 
 BYTES_PER_ENTRY = 8 * kernel.SLOT_WORDS

@@ -23,33 +23,17 @@ Decoder = Callable[[DumpedRecord], Decoded]
 _PACKAGE = "org.apache.kafka.tools.api."
 
 
-def _string(data: bytes | memoryview) -> str:
-    return java_string(data)
-
-
-def _base64(data: bytes | memoryview) -> str:
-    return base64.b64encode(data).decode()
-
-
-def _integer(data: bytes | memoryview) -> str:
-    return str(_number(data, 4))
-
-
-def _long(data: bytes | memoryview) -> str:
-    return str(_number(data, 8))
-
-
-def _number(data: bytes | memoryview, size: int) -> int:
+def _number(data: bytes | memoryview, size: int) -> str:
     if len(data) < size:
         raise Damage(f"{len(data)} bytes are too few for a number of {size}")
-    return int.from_bytes(data[:size], "big", signed=True)
+    return str(int.from_bytes(data[:size], "big", signed=True))
 
 
 VALUE_DECODERS: dict[str, Callable[[bytes | memoryview], str]] = {
-    "StringDecoder": _string,
-    "DefaultDecoder": _base64,
-    "IntegerDecoder": _integer,
-    "LongDecoder": _long,
+    "StringDecoder": java_string,
+    "DefaultDecoder": lambda data: base64.b64encode(data).decode(),
+    "IntegerDecoder": lambda data: _number(data, 4),
+    "LongDecoder": lambda data: _number(data, 8),
 }
 """The decoder classes of Apache Kafka by their simple names. Java prints an array's identity for DefaultDecoder; here
 it is the bytes in base64."""

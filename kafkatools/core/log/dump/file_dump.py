@@ -23,18 +23,12 @@ from kafkatools.core.log.dump.options import ALL_BYTES, DumpOptions
 from kafkatools.core.log.dump.segment_file import LARGEST_FILE, SegmentFile
 from kafkatools.core.log.dump.segment_limits import UNLIMITED, SegmentLimits, read_limits
 from kafkatools.core.log.dump.segment_neighbours import later_epoch_problem, wrongly_indexed_batch
-from kafkatools.core.log.dump.state_files import (
-    AbortedTransaction,
-    ProducerEntry,
-    aborted_transactions_in,
-    read_producer_snapshot_file,
-)
+from kafkatools.core.log.dump.state_files import ProducerEntry, aborted_transactions_in, read_producer_snapshot_file
 from kafkatools.core.log.dump.summary import Summary
+from kafkatools.core.log.format.transaction_index import CURRENT_VERSION, ENTRY_SIZE, AbortedTransaction
 from kafkatools.core.records.layout import HEADER_SIZE
 
-ABORTED_TRANSACTION_VERSION = 0
 _Index = TypeVar("_Index", OffsetIndexFile, TimeIndexFile)
-_ABORTED_TRANSACTION_SIZE = 34
 
 
 class StoppedAtDamage(Exception):
@@ -292,7 +286,7 @@ class FileDump:
         """Damage of a transaction index with more entries than its log can have markers."""
         log_bytes = os.path.getsize(log_path) if os.path.isfile(log_path) else LARGEST_FILE
         limit = min(log_bytes, LARGEST_FILE) // HEADER_SIZE + SLACK_ENTRIES
-        count = file.size // _ABORTED_TRANSACTION_SIZE
+        count = file.size // ENTRY_SIZE
         if count <= limit:
             return None
         return Damage(f"{count} aborted transactions where a log of {log_bytes} bytes can have {limit} at most", 0)
@@ -300,17 +294,17 @@ class FileDump:
     def _dump_aborted_transactions(self, path: str, file: SegmentFile) -> None:
         last_offset = -1
         is_in_order = True
-        for entry in aborted_transactions_in(file):
+        for position, entry in aborted_transactions_in(file):
             self._lines.aborted_transaction(path, entry)
-            if entry.version != ABORTED_TRANSACTION_VERSION:
-                problem = f"version {entry.version} of an aborted transaction, not {ABORTED_TRANSACTION_VERSION}"
-                self._found(path, Damage(problem, entry.position), stops=False)
+            if entry.version != CURRENT_VERSION:
+                problem = f"version {entry.version} of an aborted transaction, not {CURRENT_VERSION}"
+                self._found(path, Damage(problem, position), stops=False)
             if entry.last_offset <= last_offset and is_in_order:
                 problem = f"last offset {entry.last_offset} is not above the {last_offset} before it"
-                self._found(path, Damage(problem, entry.position), stops=False)
+                self._found(path, Damage(problem, position), stops=False)
             is_in_order = entry.last_offset > last_offset
             last_offset = entry.last_offset
-        odd = file.size % _ABORTED_TRANSACTION_SIZE
+        odd = file.size % ENTRY_SIZE
         if odd:
             self._found(path, Damage("half an entry at the end", file.size - odd), f"{odd} bytes", stops=False)
 

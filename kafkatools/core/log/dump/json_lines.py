@@ -23,7 +23,8 @@ from kafkatools.core.log.dump.options import DumpOptions
 from kafkatools.core.log.dump.records import records_of
 from kafkatools.core.log.dump.segment_file import SegmentFile
 from kafkatools.core.log.dump.segment_limits import SegmentLimits
-from kafkatools.core.log.dump.state_files import AbortedTransaction, ProducerEntry
+from kafkatools.core.log.dump.state_files import ProducerEntry
+from kafkatools.core.log.format.transaction_index import AbortedTransaction
 
 if TYPE_CHECKING:
     from kafkatools.core.json_values import JsonValue

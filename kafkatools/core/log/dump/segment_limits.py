@@ -20,7 +20,8 @@ from kafkatools.core.log.dump.damage import Finding
 from kafkatools.core.log.files import RealFileSystem
 from kafkatools.core.log.format.checkpoints import read_checkpoint
 from kafkatools.core.log.format.filenames import LEADER_EPOCH_CHECKPOINT
-from kafkatools.core.records import dump_kernel, kernel
+from kafkatools.core.records import _dump_kernel as dump_kernel
+from kafkatools.core.records import kernel
 
 NO_EPOCH = -1
 LARGEST_RELATIVE_OFFSET = (1 << 31) - 1

@@ -16,7 +16,8 @@ from kafkatools.core.log.dump.gaps import GapFinder
 from kafkatools.core.log.dump.options import DumpOptions
 from kafkatools.core.log.dump.segment_file import WINDOW_BYTES, SegmentFile
 from kafkatools.core.log.dump.segment_limits import UNLIMITED, SegmentLimits
-from kafkatools.core.records import dump_kernel, kernel
+from kafkatools.core.records import _dump_kernel as dump_kernel
+from kafkatools.core.records import kernel
 from kafkatools.core.records.crc import crc32c
 from kafkatools.core.records.layout import HEADER_SIZE, LOG_OVERHEAD
 

@@ -7,11 +7,10 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 
 from kafkatools.core.log.dump.damage import Damage
 from kafkatools.core.log.dump.segment_file import LARGEST_FILE, SegmentFile
-from kafkatools.core.log.format.transaction_index import ENTRY as ABORTED_TRANSACTION
+from kafkatools.core.log.format.transaction_index import ENTRY_SIZE, AbortedTransaction, parse_entries
 from kafkatools.core.log.producers.snapshot import ENTRY as SNAPSHOT_ENTRY
 from kafkatools.core.log.producers.snapshot import SNAPSHOT_VERSION, SnapshotEntry
 from kafkatools.core.records.crc import crc32c
@@ -77,28 +76,9 @@ def read_producer_snapshot_file(path: str) -> list[ProducerEntry]:
         return read_producer_snapshot(bytes(file.view(0, file.size)) if version == SNAPSHOT_VERSION else head)
 
 
-@dataclass(frozen=True)
-class AbortedTransaction:
-    """One entry of a `.txnindex` file, found at `position`."""
-
-    position: int
-    version: int
-    producer_id: int
-    first_offset: int
-    last_offset: int
-    last_stable_offset: int
-
-
-def read_aborted_transactions(data: bytes) -> Iterator[AbortedTransaction]:
-    """The whole entries of a `.txnindex` file, in the order of the file; a partial one at the end is not seen."""
-    size = ABORTED_TRANSACTION.size
-    for position in range(0, len(data) - size + 1, size):
-        yield AbortedTransaction(position, *ABORTED_TRANSACTION.unpack_from(data, position))
-
-
-def aborted_transactions_in(file: SegmentFile) -> Iterator[AbortedTransaction]:
-    """The whole entries of a `.txnindex` file, read piece by piece."""
-    step = _ENTRIES_AT_ONCE * ABORTED_TRANSACTION.size
+def aborted_transactions_in(file: SegmentFile) -> Iterator[tuple[int, AbortedTransaction]]:
+    """The whole entries of a `.txnindex` file with their positions, in the order of the file, read piece by piece."""
+    step = _ENTRIES_AT_ONCE * ENTRY_SIZE
     for start in range(0, file.size, step):
-        for entry in read_aborted_transactions(bytes(file.view(start, step))):
-            yield replace(entry, position=start + entry.position)
+        for number, entry in enumerate(parse_entries(bytes(file.view(start, step)))):
+            yield start + number * ENTRY_SIZE, entry

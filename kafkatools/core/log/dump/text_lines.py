@@ -13,7 +13,6 @@ from kafkatools.core.log.dump.control_text import control_text
 from kafkatools.core.log.dump.damage import Damage
 from kafkatools.core.log.dump.decoders import Decoder
 from kafkatools.core.log.dump.dumped_record import DumpedRecord
-from kafkatools.core.log.dump.file_dump import ABORTED_TRANSACTION_VERSION
 from kafkatools.core.log.dump.gaps import GapFinder
 from kafkatools.core.log.dump.index_checks import CheckedEntry
 from kafkatools.core.log.dump.options import DumpOptions
@@ -21,7 +20,8 @@ from kafkatools.core.log.dump.records import records_of
 from kafkatools.core.log.dump.segment_file import SegmentFile
 from kafkatools.core.log.dump.segment_limits import SegmentLimits
 from kafkatools.core.log.dump.sound_stretch import SoundStretch
-from kafkatools.core.log.dump.state_files import AbortedTransaction, ProducerEntry
+from kafkatools.core.log.dump.state_files import ProducerEntry
+from kafkatools.core.log.format.transaction_index import CURRENT_VERSION, AbortedTransaction
 
 
 class TextLines:
@@ -132,7 +132,7 @@ class TextLines:
 
     def aborted_transaction(self, path: str, entry: AbortedTransaction) -> None:
         self._write(
-            f"version: {ABORTED_TRANSACTION_VERSION} producerId: {entry.producer_id} "
+            f"version: {CURRENT_VERSION} producerId: {entry.producer_id} "
             f"firstOffset: {entry.first_offset} lastOffset: {entry.last_offset} "
             f"lastStableOffset: {entry.last_stable_offset}\n"
         )

@@ -38,6 +38,12 @@ class AbortedTransaction(NamedTuple):
         )
 
 
+def parse_entries(data: bytes) -> Iterator[AbortedTransaction]:
+    """The whole entries, in the order of the file; a partial one at the end is not seen."""
+    for position in range(0, len(data) - ENTRY_SIZE + 1, ENTRY_SIZE):
+        yield AbortedTransaction._make(ENTRY.unpack_from(data, position))
+
+
 class TransactionIndex(IndexFile):
     """The aborted transactions of one segment."""
 
@@ -51,8 +57,7 @@ class TransactionIndex(IndexFile):
             data = self._files.read_bytes(self.path)
         except FileNotFoundError:
             return
-        for position in range(0, len(data) - ENTRY_SIZE + 1, ENTRY_SIZE):
-            entry = AbortedTransaction._make(ENTRY.unpack_from(data, position))
+        for entry in parse_entries(data):
             if entry.version > CURRENT_VERSION or entry.version < 0:
                 raise KafkaError(
                     f"Unexpected aborted transaction version {entry.version} in transaction index "

@@ -1,9 +1,7 @@
 """Bringing producer state up to date with batches that are already in the log: after a crash, or on a follower."""
 
-from struct import Struct
 from typing import NamedTuple
 
-from kafkatools.core.errors import CorruptRecord
 from kafkatools.core.log.format.transaction_index import TransactionIndex
 from kafkatools.core.log.producers.append import (
     NO_TRANSACTION_VERSION,
@@ -13,11 +11,6 @@ from kafkatools.core.log.producers.append import (
 )
 from kafkatools.core.log.producers.state import ProducerStateManager
 from kafkatools.core.records.header import NO_PRODUCER_ID, BatchHeader
-
-ABORT = 0
-COMMIT = 1
-_CONTROL_KEY = Struct(">hh")
-_MARKER_VALUE = Struct(">hi")
 
 
 class EndMarker(NamedTuple):
@@ -32,17 +25,13 @@ def read_end_marker(batch: memoryview) -> EndMarker | None:
     """The transaction marker in a control batch; None when the batch has been emptied by the cleaner. Raises
     CorruptRecord for anything else."""
     from kafkatools.core.records.batch import RecordBatch
+    from kafkatools.core.records.control import ControlRecordType, EndTransactionMarker
 
     columns = RecordBatch(batch).columns()
     if columns.count == 0:
         return None
-    key, value = columns.key(0), columns.value(0)
-    if key is None or value is None or len(key) < _CONTROL_KEY.size or len(value) < _MARKER_VALUE.size:
-        raise CorruptRecord("Invalid value size found for end transaction marker")
-    control_type = _CONTROL_KEY.unpack_from(key)[1]
-    if control_type not in (ABORT, COMMIT):
-        raise CorruptRecord(f"Control record type {control_type} does not end a transaction")
-    return EndMarker(control_type == ABORT, _MARKER_VALUE.unpack_from(value)[1], columns.timestamps[0])
+    marker = EndTransactionMarker.parse(columns.key(0), columns.value(0))
+    return EndMarker(marker.type is ControlRecordType.ABORT, marker.coordinator_epoch, columns.timestamps[0])
 
 
 def append_batch(

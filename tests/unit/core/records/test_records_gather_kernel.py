@@ -12,7 +12,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from records_truth import plain_kernel, segments, true_records
 
-from kafkatools.core.records import gather_kernel, kernel
+from kafkatools.core.records import _gather_kernel as gather_kernel
+from kafkatools.core.records import kernel
 from kafkatools.core.records.batch import read_file_batches
 from kafkatools.core.records.builder import BatchBuilder
 

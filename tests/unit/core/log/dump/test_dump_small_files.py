@@ -19,7 +19,8 @@ from kafkatools.core.log.dump.decoders import (
 from kafkatools.core.log.dump.dumped_record import DumpedRecord
 from kafkatools.core.log.dump.file_kinds import base_offset_of, kind_of, snapshot_id_of
 from kafkatools.core.log.dump.index_files import OffsetIndexFile, TimeIndexFile
-from kafkatools.core.log.dump.state_files import read_aborted_transactions, read_producer_snapshot
+from kafkatools.core.log.dump.state_files import read_producer_snapshot
+from kafkatools.core.log.format.transaction_index import parse_entries
 
 
 def offset_index(*entries: tuple[int, int], tail: bytes = b"") -> OffsetIndexFile:
@@ -94,7 +95,7 @@ def test_bad_producer_snapshots_are_refused(data: bytes, message: str) -> None:
 
 def test_half_an_aborted_transaction_is_not_read() -> None:
     data = struct.pack(">hqqqq", 0, 1, 2, 3, 4)
-    (entry,) = read_aborted_transactions(data + data[:33])
+    (entry,) = parse_entries(data + data[:33])
     assert (entry.producer_id, entry.first_offset, entry.last_offset, entry.last_stable_offset) == (1, 2, 3, 4)
 
 

@@ -19,7 +19,7 @@ from kafkatools.core.log.dump.gaps import GapFinder
 from kafkatools.core.log.dump.options import DumpOptions
 from kafkatools.core.log.dump.segment_file import SegmentFile
 from kafkatools.core.log.dump.text_lines import TextLines
-from kafkatools.core.records import dump_kernel
+from kafkatools.core.records import _dump_kernel as dump_kernel
 from kafkatools.core.records.builder import BatchBuilder
 from kafkatools.core.records.columns import TimestampType
 from kafkatools.core.records.compression import CompressionType
