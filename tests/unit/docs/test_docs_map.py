@@ -1,16 +1,26 @@
-"""The pages for users: every link leads to a page and a heading, and sentences are short."""
+"""The pages for users: links lead to pages and headings, all pages are reached from the map, sentences are short, and
+the command lines of `kt` are ones that it takes."""
 
 from __future__ import annotations
 
+import itertools
 import pathlib
 import re
+import shlex
 
 import pytest
+
+from kafkatools.commands import COMMANDS, load
+from kafkatools.exit_status import UsageError
+from kafkatools.options.parser import parse
+from kafkatools.options.table import all_options
 
 ROOT = pathlib.Path(__file__).parents[3]
 DOCS = ROOT / "docs"
 PAGES = [*sorted(DOCS.rglob("*.md")), ROOT / "README.md", ROOT / "CONTRIBUTING.md"]
-FOR_USERS = [DOCS / f"{name}.md" for name in ("limits", "figures")]
+FOR_USERS = [
+    DOCS / f"{name}.md" for name in ("coming-from", "figures", "first-hour", "index", "limits", "troubleshooting")
+]
 MOST_WORDS = 40
 """The longest sentence of a page for users, in words."""
 
@@ -55,3 +65,80 @@ def test_sentences_are_short(page: pathlib.Path) -> None:
     pieces = [*cells, *(block for block in blocks if not block.startswith("|"))]
     sentences = [sentence for piece in pieces for sentence in re.split(r"(?<=[.?!])\s", piece)]
     assert [sentence for sentence in sentences if len(sentence.split()) > MOST_WORDS] == []
+
+
+def test_every_page_is_two_clicks_from_the_map() -> None:
+    reached = {DOCS / "index.md"}
+    for _ in range(2):
+        reached |= {target for page in reached if page.suffix == ".md" and page.exists() for target, _ in _links(page)}
+    assert sorted(_name(page) for page in set(DOCS.rglob("*.md")) - reached) == []
+
+
+def _lines_of_kt(texts: list[str]) -> list[str]:
+    found = [re.match(r"(?:\$ )?(?:\w+=\S+ )?(kt .*)", text) for text in texts]
+    return [match[1] for match in found if match]
+
+
+def _spans(page: pathlib.Path) -> list[str]:
+    """The command lines, or parts of them, in the code spans of a page."""
+    return _lines_of_kt(re.findall(r"(?<!`)`([^`\n]+)`(?!`)", _prose(page)))
+
+
+def _blocks(page: pathlib.Path) -> list[str]:
+    """The command lines in the blocks of code of a page."""
+    blocks = re.findall(r"^```(?:sh|console)?\n(.*?)^```$", page.read_text(encoding="utf-8"), re.M | re.S)
+    return _lines_of_kt([line for block in blocks for line in block.split("\n")])
+
+
+def _words(line: str) -> list[str]:
+    """The words of a command line behind `kt`, its global options and before its pipes and redirections."""
+    lexer = shlex.shlex(line.replace(" 2> ", " > "), posix=True, punctuation_chars="|&;<>")
+    lexer.whitespace_split = True
+    words = list(itertools.takewhile(lambda word: not set(word) <= set("|&;<>"), lexer))[1:]
+    while words[:1] and words[0] in ("--profile", "--confirm"):
+        words = words[2:]
+    return words
+
+
+def _complaint(line: str, *, whole: bool) -> str:
+    """Why `kt` would not take a command line; empty when it would. Of a part of one only the names are checked."""
+    words = _words(line)
+    if not words or words[0] in ("--help", "...", "COMMAND", "version") or "--help" in words:
+        return ""
+    if words[0] not in COMMANDS:
+        return f"{line}: no command {words[0]}"
+    command = load(words[0])
+    if not whole:
+        part = next((part for word in words[1:] if (part := command.subcommand(word))), command)
+        names = {
+            name for option in (*all_options(command), *all_options(part)) for name in (option.name, *option.aliases)
+        }
+        unknown = {word.partition("=")[0] for word in words if word.startswith("--")} - names
+        return f"{line}: no option {sorted(unknown)}" if unknown else ""
+    try:
+        parse(command, words[1:])
+    except UsageError as error:
+        return f"{line}: {error}"
+    return ""
+
+
+@pytest.mark.parametrize("page", FOR_USERS, ids=_name)
+def test_blocks_hold_command_lines_that_kt_takes(page: pathlib.Path) -> None:
+    assert [complaint for line in _blocks(page) if (complaint := _complaint(line, whole=True))] == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=_name)
+def test_commands_and_options_in_sentences_are_there(page: pathlib.Path) -> None:
+    assert [complaint for line in _spans(page) if (complaint := _complaint(line, whole=False))] == []
+
+
+def test_other_tools_commands_are_answered_with_whole_command_lines() -> None:
+    lines = [line for line in _spans(DOCS / "coming-from.md") if len(line.split()) > 2]
+    assert len(lines) > 100
+    assert [complaint for line in lines if (complaint := _complaint(line, whole=True))] == []
+
+
+def test_there_are_command_lines_for_each_tool() -> None:
+    tables = (DOCS / "coming-from.md").read_text(encoding="utf-8").split("\n## ")[1:]
+    assert [re.match(r"\S+", table)[0] for table in tables] == ["kafka-*.sh", "kcat", "kcl", "kafkactl", "rpk"]
+    assert [table for table in tables if len(re.findall(r"^\| .*`kt ", table, re.M)) < 20] == []
