@@ -81,6 +81,7 @@ format: $(STAMP)
 docs: $(STAMP)
 	$(BIN)/python docs/generate.py
 	$(BIN)/python docs/generate_messages.py
+	$(BIN)/python docs/generate_man.py
 
 soak: setup tools
 	KT_SOAK_KILLS=$${KT_SOAK_KILLS:-200} KT_SOAK_SECONDS=$${KT_SOAK_SECONDS:-600} $(BIN)/python -m pytest tests/soak -s $(PYTEST_ARGS)

@@ -27,33 +27,39 @@ def help_text(command: Command, width: int, outer: Command | None = None) -> str
         parts += ["", "subcommands:"]
         for one in command.subcommands:
             parts += _entry(one.name, one.summary, width)
-    old = [option for option in command.options if option.replacement]
-    parts += _sections(command, width)
+    for heading, options in option_sections(command).items():
+        parts += ["", f"{heading}:"]
+        for option in options:
+            parts += _entry(spelling(option, command), option_text(option), width)
     shared = outer_options(outer) if outer is not None else ()
     if outer is not None and shared:
         parts += ["", f"options of {parent}, here or in front of {command.name}:"]
         for option in shared:
-            parts += _entry(_spelling(option, outer), _about(option), width)
+            parts += _entry(spelling(option, outer), option_text(option), width)
+    old = deprecated_options(command)
     if old:
         parts += ["", "deprecated options:"]
-        for option in old:
-            parts += _entry(_spelling(option, command), f"{option.about} Use {option.replacement} instead.", width)
+        for option, text in old.items():
+            parts += _entry(spelling(option, command), text, width)
     if command.examples:
         parts += ["", "examples:", *(f"  {example}" for example in command.examples)]
     return "\n".join(parts) + "\n"
 
 
-def _sections(command: Command, width: int) -> list[str]:
-    """The options in the order of the table, below the headings they name."""
-    options = [option for option in all_options(command) if not option.replacement]
-    headings = list(dict.fromkeys(option.heading for option in options))
-    lines = []
-    for heading in headings:
-        lines += ["", f"{heading or ('options' if len(headings) == 1 else 'other options')}:"]
-        for option in options:
-            if option.heading == heading:
-                lines += _entry(_spelling(option, command), _about(option), width)
-    return lines
+def option_sections(command: Command) -> dict[str, list[Option]]:
+    """Heading -> the options below it, in the order of the table; without the deprecated ones."""
+    sections: dict[str, list[Option]] = {}
+    for option in all_options(command):
+        if not option.replacement:
+            sections.setdefault(option.heading, []).append(option)
+    others = "options" if len(sections) == 1 else "other options"
+    return {heading or others: options for heading, options in sections.items()}
+
+
+def deprecated_options(command: Command) -> dict[Option, str]:
+    """The deprecated options of a command, with what they are and what to use instead."""
+    old = [option for option in command.options if option.replacement]
+    return {option: f"{option.about} Use {option.replacement} instead." for option in old}
 
 
 def definitions(heading: str, entries: Mapping[str, str], width: int, column: int) -> str:
@@ -67,14 +73,16 @@ def definitions(heading: str, entries: Mapping[str, str], width: int, column: in
     return "\n".join(lines)
 
 
-def _spelling(option: Option, command: Command) -> str:
+def spelling(option: Option, command: Command) -> str:
+    """An option as it is typed, with its other spellings and the placeholder of its value."""
     short = "".join(f"{alias}, " for alias in option.aliases) if command.style == ARGPARSE4J or option.aliases else ""
     if not option.value:
         return short + option.name
     return short + option.name + (f" [{option.value}]" if option.optional_value else f" {option.value}")
 
 
-def _about(option: Option) -> str:
+def option_text(option: Option) -> str:
+    """What an option is for, with notes in brackets: required, its values, its default."""
     notes = []
     if option.required:
         notes.append("required")

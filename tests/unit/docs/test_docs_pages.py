@@ -5,18 +5,23 @@ from __future__ import annotations
 import pathlib
 import re
 import runpy
+import shutil
 import struct
+import subprocess
 
 import pytest
 
+from kafkatools.commands import COMMANDS, load
 from kafkatools.core.log.format import transaction_index
 from kafkatools.core.log.format.offset_index import OffsetIndex
 from kafkatools.core.log.format.time_index import TimeIndex
 from kafkatools.core.log.producers import snapshot as producer_snapshot
 from kafkatools.core.records.layout import V2_HEADER
+from kafkatools.options.table import all_options
 
 DOCS = pathlib.Path(__file__).parents[3] / "docs"
 GENERATED = runpy.run_path(str(DOCS / "generate.py"))
+MAN = runpy.run_path(str(DOCS / "generate_man.py"))
 
 
 @pytest.mark.parametrize("name", sorted(GENERATED["PAGES"]))
@@ -32,6 +37,32 @@ def test_no_page_of_settings_is_left_over() -> None:
 def test_the_page_of_apis_is_up_to_date() -> None:
     """When this fails: make docs"""
     assert (DOCS / "apis.md").read_text(encoding="utf-8") == GENERATED["apis_page"]()
+
+
+def test_manual_pages_are_up_to_date() -> None:
+    """When this fails: make docs"""
+    assert {path.name: path.read_text(encoding="utf-8") for path in (DOCS / "man").iterdir()} == MAN["pages"]()
+
+
+def test_every_command_has_a_manual_page_that_names_its_subcommands_and_options() -> None:
+    for name in COMMANDS:
+        text = (DOCS / "man" / f"kt-{name}.1").read_text(encoding="utf-8").replace(r"\-", "-")
+        command = load(name)
+        for part in (command, *command.subcommands):
+            assert part is command or f".SH KT {name} {part.name}".upper() in text
+            missing = [option.name for option in all_options(part) if option.name not in text]
+            assert missing == [], (name, part.name)
+
+
+@pytest.mark.skipif(shutil.which("groff") is None, reason="checked where groff is installed")
+def test_manual_pages_are_sound_roff() -> None:
+    pages = sorted(str(path) for path in (DOCS / "man").iterdir())
+    checked = subprocess.run(["groff", "-man", "-ww", "-z", *pages], capture_output=True, text=True, check=True)
+    assert checked.stderr == ""
+
+
+def test_text_is_not_taken_for_requests_of_roff() -> None:
+    assert MAN["escaped"](".so /etc/passwd\n'a-b\\c") == "\\&.so /etc/passwd\n\\&'a\\-b\\ec"
 
 
 @pytest.mark.parametrize("name", ["producer", "topic"])
