@@ -504,10 +504,13 @@ class Node(Authorizing):
 
     def fetches_many(self, request: Request) -> bool:
         """Whether a Fetch request belongs to a session with more partitions than are read at once."""
-        sessions = self.fetch_sessions
-        if not sessions.sessions:
+        sessions, replication = self.fetch_sessions, self.replicas.replication
+        if not sessions.sessions and replication is None:
             return False
-        return sessions.has_many_partitions(session_id_of(request.frame[request.body_offset :], request.version))
+        session_id = session_id_of(request.frame[request.body_offset :], request.version)
+        if replication is not None and replication.sessions.looks_at_many(session_id):
+            return True
+        return sessions.has_many_partitions(session_id)
 
     @property
     def bootstrap(self) -> str:

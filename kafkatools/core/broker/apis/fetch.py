@@ -35,7 +35,7 @@ from kafkatools.core.broker.server.requests import CloseConnection, FileRegion, 
 from kafkatools.core.errors import DecodeError, NotLeaderOrFollower, TopicAuthorizationFailed
 from kafkatools.core.net.metadata import NodeEndpoint
 from kafkatools.core.protocol.api_versions import ApiKey, is_flexible
-from kafkatools.core.protocol.slices import paced, pausing
+from kafkatools.core.protocol.slices import paced
 from kafkatools.core.protocol.varints import unsigned_varint
 
 if TYPE_CHECKING:
@@ -57,8 +57,7 @@ def handle_fetch(node: ReadContext, request: Request) -> Response:
         if not node.authorize(request, CLUSTER_ACTION, CLUSTER, CLUSTER_NAME):
             return respond(request, FetchContext(data.wanted), _refused(data.wanted, TopicAuthorizationFailed.code))
         request.connection.is_peer = True
-        with pausing(None):
-            return node.replicas.replication.sessions.fetch(request, data)
+        return node.replicas.replication.sessions.fetch(request, data)
     now_ms = node.clock.now_ms()
     context = _context(node, data, version, now_ms)
     if context.error_code:

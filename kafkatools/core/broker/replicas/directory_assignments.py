@@ -15,7 +15,8 @@ from kafkatools.core.errors import UnknownTopicId, UnknownTopicOrPartition
 if TYPE_CHECKING:
     from kafkatools.core.protocol.entities import Fields
 
-MAX_PER_REQUEST = 2250
+MAX_PER_REQUEST = 500
+"""The controller makes the changes of a request in one go; Apache Kafka's brokers send up to 2,250."""
 RETRY_MS = 1000
 NONE = 0
 _GONE = (UnknownTopicId.code, UnknownTopicOrPartition.code)

@@ -1,15 +1,17 @@
 """Asking the controller for changes of in-sync replicas (Kafka's AlterPartitionManager and what Partition does with the
 answer).
 
-Rules: one request is on its way at a time, with all changes that are wanted when it goes; a partition wants one change
-at a time. A partition whose role or ISR changed meanwhile (the metadata was faster) ignores the answer. What the
-controller refuses for good leaves the change pending, so that the larger ISR counts, until newer metadata comes.
+Rules: one request is on its way at a time, with the changes that are wanted when it goes, at most `MOST_CHANGES`. A
+partition wants one change at a time. A partition whose role or ISR changed meanwhile (the metadata was faster) ignores
+the answer. What the controller refuses for good leaves the change pending, so that the larger ISR counts, until newer
+metadata comes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from kafkatools.core.broker.replicas.partition import Partition, PendingIsr
@@ -20,6 +22,8 @@ if TYPE_CHECKING:
     from kafkatools.core.protocol.entities import Entity, Fields
 
 RETRY_MS = 50
+MOST_CHANGES = 500
+"""The most changes of a request: the controller makes them in one go."""
 NONE = 0
 OPERATION_NOT_ATTEMPTED, INELIGIBLE_REPLICA = 55, 107
 WAIT_FOR_METADATA = (3, 6, 42, 74, 95, 100, 109)
@@ -56,7 +60,7 @@ class IsrChanges:
             del self._wanted[key]
         if not self._wanted:
             return
-        sent = dict(self._wanted)
+        sent = dict(islice(self._wanted.items(), MOST_CHANGES))
         self._is_sent = True
         self._not_before_ms = now_ms + RETRY_MS
         self.channel.send(ApiKey.ALTER_PARTITION, self._request(sent), lambda entity: self._answered(sent, entity))

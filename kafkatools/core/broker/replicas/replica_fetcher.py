@@ -2,8 +2,9 @@
 ReplicaFetcherThread, AbstractFetcherThread and FetchSessionHandler). Sans I/O: requests go over a `PeerChannel`.
 
 Rules:
-- One fetch is on its way at a time. It names the partitions whose position moved since the last one; what the leader
-  answers about a partition that was given up or begun anew meanwhile is not taken.
+- One fetch is on its way at a time. It names the partitions whose position moved since the last one, at most
+  `MOST_NAMED`: the others come with the next one, and the leader answers at once while there are any. What it answers
+  about a partition that was given up or begun anew meanwhile is not taken.
 - A log is cut only where the leader's epochs say that it diverges (KIP-101, KIP-279, in fetches KIP-595), or where the
   leader has nothing of it (out of range): never at the high watermark, which says nothing about what is committed.
 - An answer's high watermark and log start count only up to what this log has. Records are appended from the receive
@@ -14,6 +15,7 @@ Rules:
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from kafkatools.core.broker.replicas.fetch_messages import (
@@ -39,6 +41,8 @@ NONE, OFFSET_OUT_OF_RANGE, FENCED_LEADER_EPOCH = 0, 1, 74
 NOT_LEADER_OR_FOLLOWER, UNKNOWN_LEADER_EPOCH = 6, 75
 SESSION_ERRORS = (70, 71, 106)
 LATEST, EARLIEST = -1, -2
+MOST_NAMED = 1000
+"""The most partitions of a request: making one costs this broker 1 us for each, and taking it the leader 10 us."""
 FIRST_RETRY_MS = 20
 THROTTLED_MS = 50
 
@@ -181,19 +185,22 @@ class ReplicaFetcher:
         if self._session[1] == 0:
             self._named.clear()
             self._changed = {key: each for key, each in self.partitions.items() if key not in self._delayed}
-        wanted = [followed.wanted(settings.fetch_max_bytes) for followed in self._changed.values()]
+        named = dict(islice(self._changed.items(), MOST_NAMED))
+        wanted = [followed.wanted(settings.fetch_max_bytes) for followed in named.values()]
         forgotten = [
             key for key in self._dropped if key in self._named and (key not in self.partitions or key in self._delayed)
         ]
         self._dropped.clear()
         for key in forgotten:
             del self._named[key]
-        self._named.update(self._changed)
-        self._changed = {}
+        self._named.update(named)
+        for key in named:
+            del self._changed[key]
+        max_wait_ms = 0 if self._changed else settings.fetch_wait_max_ms
         if len(wanted) > 1:
             wanted.sort(key=_topic_order)
         body = encode_request(
-            (settings.fetch_wait_max_ms, settings.fetch_min_bytes, settings.fetch_response_max_bytes),
+            (max_wait_ms, settings.fetch_min_bytes, settings.fetch_response_max_bytes),
             self._session,
             wanted,
             sorted(forgotten, key=lambda key: key[0].bytes),

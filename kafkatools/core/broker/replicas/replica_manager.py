@@ -80,6 +80,9 @@ class Sessions(Protocol):
     def fetch(self, request: Request, data: FetchRequest) -> Response:
         """Answer a follower now, or when there is something."""
 
+    def looks_at_many(self, session_id: int) -> bool:
+        """Whether the next request of this session looks at all of its partitions, and there are many."""
+
 
 class OtherBrokers(Followers, Protocol):
     """What ties the replicas to those of other brokers (`Replication`)."""
