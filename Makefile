@@ -78,10 +78,17 @@ format: $(STAMP)
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-docs: $(STAMP)
+docs: $(VENV)/.installed-docs
 	$(BIN)/python docs/generate.py
 	$(BIN)/python docs/generate_messages.py
 	$(BIN)/python docs/generate_man.py
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
+
+# What only the site needs is installed beside the rest, and is no part of what the tests need.
+$(VENV)/.installed-docs: $(STAMP)
+	$(BIN)/python -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["project"]["optional-dependencies"]["docs"], sep="\n")' > $@.txt
+	$(BIN)/pip install -q -r $@.txt
+	@touch $@
 
 soak: setup tools
 	KT_SOAK_KILLS=$${KT_SOAK_KILLS:-200} KT_SOAK_SECONDS=$${KT_SOAK_SECONDS:-600} $(BIN)/python -m pytest tests/soak -s $(PYTEST_ARGS)
@@ -105,5 +112,5 @@ bench: $(STAMP) tools
 	$(BIN)/python -m benchmarks $(BENCH_ARGS)
 
 clean:
-	rm -rf $(VENV) .venv-oldest .venv-newest build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .venv-oldest .venv-newest build dist site *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	rm -f kafkatools/core/*/_*.c kafkatools/core/*/_*.so
