@@ -1,4 +1,4 @@
-"""The commands of docs/first-hour.md and docs/troubleshooting.md run as they stand on the page, in their order."""
+"""The commands of README.md, docs/first-hour.md and docs/troubleshooting.md run as they stand there, in their order."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import pytest
 from support import pages
 
 FIRST_HOUR = pages.DOCS / "first-hour.md"
+README = pages.DOCS.parent / "README.md"
 TROUBLESHOOTING = pages.DOCS / "troubleshooting.md"
 
 
@@ -35,4 +36,9 @@ def test_the_steps_of_the_first_hour_are_numbered_in_order() -> None:
 
 def test_troubleshooting_prints_what_the_page_says(place: pages.Place) -> None:
     wrong = pages.differences(TROUBLESHOOTING, place.run, pages.is_each_line_there)
+    assert not wrong, "\n\n".join(wrong)
+
+
+def test_the_first_minute_goes_as_it_stands(place: pages.Place) -> None:
+    wrong = pages.differences(README, place.run, pages.is_each_line_there)
     assert not wrong, "\n\n".join(wrong)

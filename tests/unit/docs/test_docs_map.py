@@ -18,9 +18,8 @@ from kafkatools.options.table import all_options
 ROOT = pathlib.Path(__file__).parents[3]
 DOCS = ROOT / "docs"
 PAGES = [*sorted(DOCS.rglob("*.md")), ROOT / "README.md", ROOT / "CONTRIBUTING.md"]
-FOR_USERS = [
-    DOCS / f"{name}.md" for name in ("coming-from", "figures", "first-hour", "index", "limits", "troubleshooting")
-]
+NAMES = ("coming-from", "figures", "first-hour", "index", "limits", "troubleshooting")
+FOR_USERS = [ROOT / "README.md", *(DOCS / f"{name}.md" for name in NAMES)]
 MOST_WORDS = 40
 """The longest sentence of a page for users, in words."""
 
