@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import calendar
 import re
 import time
 from collections.abc import Callable
@@ -16,18 +17,14 @@ _DAYS = ["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Su
 Moment = time.struct_time
 
 
-def _hour12(at: Moment) -> int:
-    return at.tm_hour % 12
-
-
 _NUMBERS: dict[str, Callable[[Moment, int], int]] = {
     "d": lambda at, ms: at.tm_mday,
     "D": lambda at, ms: at.tm_yday,
     "F": lambda at, ms: (at.tm_mday - 1) // 7 + 1,
     "H": lambda at, ms: at.tm_hour,
     "k": lambda at, ms: at.tm_hour or 24,
-    "K": lambda at, ms: _hour12(at),
-    "h": lambda at, ms: _hour12(at) or 12,
+    "K": lambda at, ms: at.tm_hour % 12,
+    "h": lambda at, ms: at.tm_hour % 12 or 12,
     "m": lambda at, ms: at.tm_min,
     "s": lambda at, ms: at.tm_sec,
     "S": lambda at, ms: ms,
@@ -83,13 +80,9 @@ def _name(name: str, width: int) -> str:
 def _week_of_year(at: Moment) -> int:
     """Weeks begin on Sunday; the one with 1 January is the first (the English calendar's rule)."""
     from_sunday = (at.tm_wday + 1) % 7
-    if at.tm_yday + 6 - from_sunday > (366 if _is_leap(at.tm_year) else 365):
+    if at.tm_yday + 6 - from_sunday > (366 if calendar.isleap(at.tm_year) else 365):
         return 1
     return (at.tm_yday - 1 + (from_sunday - at.tm_yday + 1) % 7) // 7 + 1
-
-
-def _is_leap(year: int) -> bool:
-    return year % 4 == 0 and (year % 100 != 0 or year % 400 == 0)
 
 
 def _zone(letter: str, width: int, at: Moment) -> str:

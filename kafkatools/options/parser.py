@@ -11,7 +11,8 @@ end in `Args`; every complaint is a UsageError with Kafka's words.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections import deque
+from collections.abc import Sequence
 
 from kafkatools.exit_status import UsageError
 from kafkatools.options import rules
@@ -70,13 +71,13 @@ def _parse_joptsimple(command: Command, arguments: Sequence[str]) -> Args:
         args.is_positional = True
     table = {option.long: option for option in all_options(command)}
     table.update({alias.lstrip("-"): option for option in all_options(command) for alias in option.aliases})
-    rest = _Peekable(arguments)
-    for argument in rest:
+    rest = deque(arguments)
+    while rest:
+        argument = rest.popleft()
         if argument == "--":
-            leftover = next(rest, None)
-            if leftover is None:
+            if not rest:
                 break
-            raise _unexpected(leftover, command)
+            raise _unexpected(rest[0], command)
         if not _looks_like_option(argument):
             if not args.has_room_for_operand:
                 raise _unexpected(argument, command)
@@ -107,27 +108,6 @@ def _named(command: Command, values: Sequence[str]) -> list[str]:
     return [word for name, value in zip(command.positional, values, strict=False) for word in (f"--{name}", value)]
 
 
-class _Peekable:
-    """An iterator that can be looked at one ahead."""
-
-    def __init__(self, items: Sequence[str]) -> None:
-        self._items = items
-        self._next = 0
-
-    def __iter__(self) -> Iterator[str]:
-        return self
-
-    def __next__(self) -> str:
-        if self._next >= len(self._items):
-            raise StopIteration
-        self._next += 1
-        return self._items[self._next - 1]
-
-    def peek(self) -> str | None:
-        """The next item, or None at the end."""
-        return self._items[self._next] if self._next < len(self._items) else None
-
-
 def _looks_like_option(argument: str) -> bool:
     return argument.startswith("-") and argument != "-"
 
@@ -139,7 +119,7 @@ def _unexpected(argument: str, command: Command) -> UsageError:
     return UsageError(message, did_you_mean_subcommand(command, argument))
 
 
-def _value(command: Command, option: Option, attached: str | None, rest: _Peekable) -> str | None:
+def _value(command: Command, option: Option, attached: str | None, rest: deque[str]) -> str | None:
     """The value of one occurrence (None when left out), as joptsimple's detectOptionArgument takes it."""
     if not option.value:
         if attached is not None:
@@ -147,12 +127,12 @@ def _value(command: Command, option: Option, attached: str | None, rest: _Peekab
         return None
     if attached is not None:
         return attached
-    following = rest.peek()
+    following = rest[0] if rest else None
     if option.optional_value and (following is None or not _may_be_value(option, following)):
         return None
     if following is None:
         raise UsageError(command.usage_prefix + f"Option {option.long} requires an argument")
-    return next(rest)
+    return rest.popleft()
 
 
 def _may_be_value(option: Option, following: str) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from fractions import Fraction
 
 from kafkatools.exit_status import CommandError
@@ -46,11 +46,8 @@ def size_bytes(text: str) -> int | None:
 def plain_settings(settings: Mapping[str, str], tell: Callable[[str], None]) -> dict[str, str]:
     """Convert settings with units to plain numbers: `1h` in settings in milliseconds (`*.ms`), `512MiB` in those in
     bytes. `tell` is called with a line for each converted setting. Raises CommandError for an unknown unit."""
-    return dict(_converted(settings.items(), tell))
-
-
-def _converted(pairs: Iterable[tuple[str, str]], tell: Callable[[str], None]) -> Iterable[tuple[str, str]]:
-    for name, text in pairs:
+    plain = dict(settings)
+    for name, text in settings.items():
         number = duration_ms(text) if name.endswith(".ms") else None
         if name.endswith(_SIZE_SUFFIXES):
             number = size_bytes(text)
@@ -61,4 +58,5 @@ def _converted(pairs: Iterable[tuple[str, str]], tell: Callable[[str], None]) ->
             raise CommandError(f"Invalid value {text} for configuration {name}: {reason}", hint=f"Write {form}.")
         if number is not None:
             tell(f"{name}={text} is sent as {name}={number}")
-        yield name, text if number is None else str(number)
+            plain[name] = str(number)
+    return plain

@@ -9,7 +9,7 @@ from kafkatools.core.admin.client import AdminClient, error_in
 from kafkatools.core.admin.coordinators import CoordinatorRequest, ask_coordinators, one_key_each
 from kafkatools.core.admin.results import AlteredOffsets, filled, partition_errors
 from kafkatools.core.errors import KafkaError
-from kafkatools.core.group.metadata import OffsetAndMetadata
+from kafkatools.core.group.metadata import OffsetAndMetadata, commit_topics
 from kafkatools.core.net.requests import Answer
 from kafkatools.core.protocol.api_versions import ApiKey
 from kafkatools.core.protocol.entities import Entity, Fields
@@ -91,16 +91,11 @@ def alter_offsets(
     """Commit these offsets for groups without members (OffsetCommit as nobody: generation -1)."""
 
     def build(group_id: str, version: int) -> Fields:
-        def entry(partition: int, new: OffsetAndMetadata) -> Fields:
-            epoch = {"committed_leader_epoch": new.leader_epoch} if version >= 6 else {}
-            committed = {"committed_offset": new.offset, "committed_metadata": new.metadata}
-            return {"partition_index": partition, **committed, **epoch}
-
         return {
             "group_id": group_id,
             "generation_id_or_member_epoch": -1,
             "member_id": "",
-            "topics": topic_fields((key, entry(key[1], new)) for key, new in offsets[group_id].items()),
+            "topics": commit_topics(offsets[group_id].items(), has_epochs=version >= 6),
             **({"retention_time": -1} if version in (2, 3, 4) else {}),
         }
 

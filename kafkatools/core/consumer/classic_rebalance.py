@@ -22,7 +22,6 @@ from kafkatools.core.consumer.commit_before import CommitBeforeRebalance
 from kafkatools.core.consumer.group_subscription import SubscriptionType
 from kafkatools.core.consumer.member_heartbeats import GroupParts, MemberHeartbeats
 from kafkatools.core.consumer.offset_requests import (
-    COMMIT_FAILED,
     EXECUTING_REBALANCE,
     NOT_A_MEMBER,
     UNDERGOING_REBALANCE,
@@ -162,12 +161,12 @@ class ClassicRebalance(MemberHeartbeats):
             if is_unchanged:
                 membership.note_commit_error(membership.generation, error)
             if isinstance(error, FencedInstanceId):
-                return error if is_unchanged else CommitFailed(COMMIT_FAILED)
+                return error if is_unchanged else CommitFailed(NOT_A_MEMBER)
             if isinstance(error, RebalanceInProgress):
                 return RebalanceInProgress(EXECUTING_REBALANCE)
             if not is_unchanged and membership.state is MemberState.PREPARING_REBALANCE:
                 return RebalanceInProgress(UNDERGOING_REBALANCE)
-        return CommitFailed(COMMIT_FAILED)
+        return CommitFailed(NOT_A_MEMBER)
 
     def fetch_metadata(self) -> ConsumerGroupMetadata | None:
         """The classic protocol does not ask who reads offsets."""

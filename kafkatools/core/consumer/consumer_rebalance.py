@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from kafkatools.core.consumer.commit_before import CommitBeforeRebalance
 from kafkatools.core.consumer.errors import RetriableCommitFailed
 from kafkatools.core.consumer.member_heartbeats import GroupParts, MemberHeartbeats
-from kafkatools.core.consumer.offset_requests import COMMIT_FAILED, NOT_A_MEMBER
+from kafkatools.core.consumer.offset_requests import NOT_A_MEMBER
 from kafkatools.core.consumer.subscription import TopicPartition
 from kafkatools.core.errors import CommitFailed, KafkaError, StaleMemberEpoch
 from kafkatools.core.group.consumer_membership import ConsumerMembership, MemberState
@@ -101,7 +101,7 @@ class ConsumerRebalance(MemberHeartbeats):
         is_newer = now.member_id == sent.member_id and now.generation_id > sent.generation_id
         if isinstance(error, StaleMemberEpoch) and is_newer:
             return RetriableCommitFailed()
-        return CommitFailed(COMMIT_FAILED)
+        return CommitFailed(NOT_A_MEMBER)
 
     def fetch_metadata(self) -> ConsumerGroupMetadata | None:
         """The broker refuses readers whose epoch is old."""

@@ -404,7 +404,7 @@ class NoMembership:
     def note_commit_error(self, sent: ConsumerGroupMetadata, error: KafkaError) -> KafkaError:
         """The group has members: it is not for us to write."""
         if isinstance(error, (UnknownMemberId, IllegalGeneration)):
-            return CommitFailed(offset_requests.COMMIT_FAILED)
+            return CommitFailed(offset_requests.NOT_A_MEMBER)
         return error
 
     def fetch_metadata(self) -> ConsumerGroupMetadata | None:

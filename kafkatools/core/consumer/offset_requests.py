@@ -27,7 +27,8 @@ from kafkatools.core.errors import (
     UnstableOffsetCommit,
     error_for_code,
 )
-from kafkatools.core.group.metadata import ConsumerGroupMetadata, OffsetAndMetadata
+from kafkatools.core.group.metadata import ConsumerGroupMetadata, OffsetAndMetadata, commit_topics
+from kafkatools.core.topic_partition import topic_fields
 
 if TYPE_CHECKING:
     from kafkatools.core.protocol.entities import Entity
@@ -53,10 +54,6 @@ EXECUTING_REBALANCE = (
     "Offset commit cannot be completed since the consumer group is executing a rebalance at the moment. You can try "
     "completing the rebalance by calling poll() and then retry commit again"
 )
-COMMIT_FAILED = (
-    "Offset commit cannot be completed since the consumer is not part of an active group for auto partition assignment;"
-    " it is likely that the consumer was kicked out of the group."
-)
 
 Offsets = Mapping[TopicPartition, OffsetAndMetadata]
 
@@ -70,21 +67,11 @@ class Fetched(NamedTuple):
 
 def commit_fields(member: ConsumerGroupMetadata, offsets: Offsets, version: int) -> dict[str, object]:
     """The fields of OffsetCommit; the epoch of an offset is left out where the version has none."""
-    topics: dict[str, list[dict[str, object]]] = {}
-    for part, offset in offsets.items():
-        item: dict[str, object] = {
-            "partition_index": part.partition,
-            "committed_offset": offset.offset,
-            "committed_metadata": offset.metadata,
-        }
-        if version >= _COMMIT_WITH_EPOCH:
-            item["committed_leader_epoch"] = offset.leader_epoch
-        topics.setdefault(part.topic, []).append(item)
     fields: dict[str, object] = {
         "group_id": member.group_id,
         "generation_id_or_member_epoch": member.generation_id,
         "member_id": member.member_id,
-        "topics": [{"name": name, "partitions": items} for name, items in topics.items()],
+        "topics": commit_topics(offsets.items(), has_epochs=version >= _COMMIT_WITH_EPOCH),
     }
     if version >= _COMMIT_WITH_INSTANCE:
         fields["group_instance_id"] = member.group_instance_id
@@ -119,10 +106,7 @@ def fetch_fields(
     member: ConsumerGroupMetadata | None, group_id: str, parts: Iterable[TopicPartition]
 ) -> Callable[[int], dict[str, object]]:
     """The fields of OffsetFetch by version; `member` is given under KIP-848, where stale members are refused."""
-    topics: dict[str, list[int]] = {}
-    for part in parts:
-        topics.setdefault(part.topic, []).append(part.partition)
-    listed = [{"name": name, "partition_indexes": indexes} for name, indexes in topics.items()]
+    listed = topic_fields(((part, part.partition) for part in parts), partitions="partition_indexes")
 
     def fields(version: int) -> dict[str, object]:
         stable = {"require_stable": True} if version >= _FETCH_WITH_STABLE else {}

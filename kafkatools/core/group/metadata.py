@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import NamedTuple
+
+from kafkatools.core.topic_partition import topic_fields
 
 NO_GENERATION = -1
 NO_MEMBER_ID = ""
@@ -24,6 +27,19 @@ class OffsetAndMetadata(NamedTuple):
     offset: int
     leader_epoch: int = NO_EPOCH
     metadata: str = ""
+
+
+def commit_topics(
+    offsets: Iterable[tuple[tuple[str, int], OffsetAndMetadata]], *, has_epochs: bool
+) -> list[dict[str, object]]:
+    """The topics of a request that commits offsets. `has_epochs`: its version has leader epochs."""
+
+    def entry(partition: int, new: OffsetAndMetadata) -> dict[str, object]:
+        epoch = {"committed_leader_epoch": new.leader_epoch} if has_epochs else {}
+        committed = {"committed_offset": new.offset, "committed_metadata": new.metadata}
+        return {"partition_index": partition, **committed, **epoch}
+
+    return topic_fields((part, entry(part[1], new)) for part, new in offsets)
 
 
 def committed(offset: OffsetAndMetadata | int) -> OffsetAndMetadata:

@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 from kafkatools.core.errors import UnsupportedVersion, raise_for_code
-from kafkatools.core.protocol.api_versions import (
-    ApiKey,
-    BrokerVersions,
-    api_versions_request,
-    read_api_versions,
-    versions_of,
-)
+from kafkatools.core.net.bodies import build_body
+from kafkatools.core.protocol.api_versions import ApiKey, BrokerVersions, VersionRange, is_flexible, versions_of
+from kafkatools.core.protocol.messages import decode, response_type
 from kafkatools.version import __version__
 
 NEWEST_VERSION = versions_of(ApiKey.API_VERSIONS)[-1]
@@ -18,7 +14,24 @@ SOFTWARE_NAME = "kafkatools"
 
 def build(version: int) -> list[bytes]:
     """The body of the request."""
-    return [api_versions_request(version, SOFTWARE_NAME, __version__)]
+    software = {"client_software_name": SOFTWARE_NAME, "client_software_version": __version__}
+    return build_body(ApiKey.API_VERSIONS, version, software if is_flexible(ApiKey.API_VERSIONS, version) else {})
+
+
+def read_api_versions(body: memoryview, version: int) -> BrokerVersions:
+    """The versions in an ApiVersions response body of a version. Raises DecodeError."""
+    answer = decode(response_type(ApiKey.API_VERSIONS, version), body)[0]
+    ranges = {each.api_key: VersionRange(each.min_version, each.max_version) for each in answer.api_keys}
+    if not is_flexible(ApiKey.API_VERSIONS, version):
+        return BrokerVersions(answer.error_code, ranges, getattr(answer, "throttle_time", 0))
+    return BrokerVersions(
+        answer.error_code,
+        ranges,
+        answer.throttle_time,
+        {each.name: VersionRange(each.min_version, each.max_version) for each in answer.supported_features},
+        {each.name: VersionRange(each.min_version_level, each.max_version_level) for each in answer.finalized_features},
+        answer.finalized_features_epoch,
+    )
 
 
 def read(raw: memoryview, asked_version: int) -> BrokerVersions | int:

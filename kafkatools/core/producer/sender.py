@@ -26,6 +26,7 @@ from kafkatools.core.errors import (
     NotLeaderOrFollower,
     TopicAuthorizationFailed,
     UnsupportedVersion,
+    error_for_code,
 )
 from kafkatools.core.net.bodies import build_body
 from kafkatools.core.net.client_requests import ClientRequest, ClientResponse
@@ -114,7 +115,7 @@ class Sender:
         elif self.transactions is not None:
             poll_ms = min(poll_ms, self._prepare_producer_id(self.transactions, now_ms))
         if self.transactions is not None and self.transactions.has_fatal_error:
-            self._abort_after_fatal_error(self.transactions)
+            self.accumulator.abort_undrained(self.transactions.last_error or KafkaError("The producer failed"))
         poll_ms = min(poll_ms, self._send_producer_data(now_ms))
         if self.watch is not None:
             wait_ms = self.watch.look(now_ms, self._is_waiting)
@@ -143,10 +144,6 @@ class Sender:
         self._is_signalled = True
         if self._is_polling:
             self.client.wakeup()
-
-    def _abort_after_fatal_error(self, transactions: TransactionManager) -> None:
-        error = transactions.last_error or KafkaError("The producer failed")
-        self.accumulator.abort_undrained(error)
 
     # -- the producer id --
 
@@ -187,7 +184,7 @@ class Sender:
         if code == 0:
             transactions.handle_init_producer_id(entity.producer_id, entity.producer_epoch)
             return
-        error = NetworkException() if entity is None else _error_of(code)
+        error = NetworkException() if entity is None else error_for_code(code)()
         if error.retriable:
             self._init_producer_id_retry_ms = self._clock.now_ms() + self.settings.retry_backoff_ms
         else:
@@ -370,8 +367,8 @@ class Sender:
                 "Got error produce response on topic-partition %s, retrying (%d attempts left). Error: %s%s",
                 batch.topic_partition,
                 self.settings.retries - batch.attempts - 1,
-                _name(error),
-                _with_message(outcome.message),
+                getattr(error, "name", error.__name__),
+                f". Error Message: {outcome.message}" if outcome.message else "",
             )
             self.metrics.record_retries(batch.record_count, now_ms)
             self.accumulator.reenqueue(batch, now_ms)
@@ -436,20 +433,6 @@ class Sender:
 def _build_init_producer_id(version: int) -> list[bytes]:
     fields = {"transactional_id": None, "transaction_timeout": 0x7FFFFFFF}
     return build_body(ApiKey.INIT_PRODUCER_ID, version, fields)
-
-
-def _error_of(code: int) -> KafkaError:
-    from kafkatools.core.errors import error_for_code
-
-    return error_for_code(code)()
-
-
-def _name(error: type[Exception]) -> str:
-    return getattr(error, "name", error.__name__)
-
-
-def _with_message(message: str | None) -> str:
-    return f". Error Message: {message}" if message else ""
 
 
 def _batch_error(batch: ProducerBatch, outcome: ProduceOutcome) -> BatchError:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from kafkatools.core.clock import Clock
 from kafkatools.core.errors import Disconnected, KafkaError, TransactionAborted
 from kafkatools.core.group.coordinator import CoordinatorKind, CoordinatorLookup
+from kafkatools.core.net.bodies import build_body
 from kafkatools.core.net.client_requests import ClientRequest, ClientResponse
 from kafkatools.core.producer.transaction_reactions import Reaction, reaction_to
 from kafkatools.core.producer.transaction_requests import FIRST_INIT_PRODUCER_ID_WITH_BUMP, TxnRequest
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
     from kafkatools.core.net.network_client import NetworkClient
     from kafkatools.core.producer.producer_metadata import ProducerMetadata
     from kafkatools.core.producer.record_accumulator import RecordAccumulator
-    from kafkatools.core.protocol.entities import Entity
 
 _log = logging.getLogger(__name__)
 
@@ -114,7 +114,7 @@ class TransactionDriver:
             ClientRequest(
                 node,
                 request.api_key,
-                lambda version: _build(request.api_key, version, request.fields(version)),
+                lambda version: build_body(request.api_key, version, request.fields(version)),
                 lambda response: self._complete(request, response),
                 self.request_timeout_ms,
                 min_version=request.min_version,
@@ -154,7 +154,7 @@ class TransactionDriver:
             ClientRequest(
                 node,
                 ApiKey.FIND_COORDINATOR,
-                lambda version: _build(ApiKey.FIND_COORDINATOR, version, lookup.request_fields(version)),
+                lambda version: build_body(ApiKey.FIND_COORDINATOR, version, lookup.request_fields(version)),
                 lambda response: self._found(lookup, request, response),
                 self.request_timeout_ms,
             ),
@@ -182,9 +182,3 @@ class TransactionDriver:
                     f"unexpected error: {error}"
                 )
             self.manager.fail(error)
-
-
-def _build(api_key: int, version: int, fields: dict[str, object]) -> Entity:
-    from kafkatools.core.protocol.messages import build, request_type
-
-    return build(request_type(api_key, version), fields)

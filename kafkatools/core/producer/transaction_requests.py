@@ -31,10 +31,12 @@ from kafkatools.core.errors import (
     error_from_code,
 )
 from kafkatools.core.group.coordinator import CoordinatorKind
+from kafkatools.core.group.metadata import commit_topics
 from kafkatools.core.producer.futures import TopicPartition
 from kafkatools.core.producer.transaction_manager import ProducerIdAndEpoch, identity_from_broker
 from kafkatools.core.producer.transaction_reactions import Reaction, reaction_to
 from kafkatools.core.protocol.api_versions import ApiKey
+from kafkatools.core.topic_partition import topic_fields
 
 if TYPE_CHECKING:
     from kafkatools.core.group.coordinator import CoordinatorLookup
@@ -282,14 +284,11 @@ class AddPartitionsToTxn(TxnRequest):
         self.partitions = partitions
 
     def fields(self, version: int) -> dict[str, object]:
-        topics: dict[str, list[int]] = {}
-        for partition in sorted(self.partitions):
-            topics.setdefault(partition.topic, []).append(partition.partition)
         return {
             "v3_and_below_transactional_id": self.manager.transactional_id,
             "v3_and_below_producer_id": self.manager.identity.producer_id,
             "v3_and_below_producer_epoch": self.manager.identity.epoch,
-            "v3_and_below_topics": [{"name": name, "partitions": numbers} for name, numbers in topics.items()],
+            "v3_and_below_topics": topic_fields((part, part.partition) for part in sorted(self.partitions)),
         }
 
     def backoff_ms(self, error: KafkaError | None) -> int:
@@ -396,23 +395,13 @@ class TxnOffsetCommit(TxnRequest):
         return self.group.group_id
 
     def fields(self, version: int) -> dict[str, object]:
-        topics: dict[str, list[dict[str, object]]] = {}
-        for partition, committed in sorted(self.pending.items()):
-            offset = {
-                "partition_index": partition.partition,
-                "committed_offset": committed.offset,
-                "committed_metadata": committed.metadata,
-            }
-            if version >= 2:
-                offset["committed_leader_epoch"] = committed.leader_epoch
-            topics.setdefault(partition.topic, []).append(offset)
         return {
             "transactional_id": self.manager.transactional_id,
             "group_id": self.group.group_id,
             "producer_id": self.manager.identity.producer_id,
             "producer_epoch": self.manager.identity.epoch,
             **self._member(version),
-            "topics": [{"name": name, "partitions": offsets} for name, offsets in topics.items()],
+            "topics": commit_topics(sorted(self.pending.items()), has_epochs=version >= 2),
         }
 
     def _member(self, version: int) -> dict[str, object]:

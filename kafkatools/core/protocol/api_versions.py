@@ -1,18 +1,15 @@
 """Every API of Kafka 4.3: its key, its versions, which of them are flexible; and what a broker says it can do.
 
 `ApiKey` is the only table of keys and versions; which of them a broker serves is in `core/broker/server/apis.py`. A
-client uses the newest version that both sides have. The answer to ApiVersions is read by hand, since every connection
-begins with it.
+client uses the newest version that both sides have.
 """
 
 from __future__ import annotations
 
-import struct
 from enum import IntEnum
 from typing import NamedTuple
 
-from kafkatools.core.errors import DecodeError, UnsupportedVersion
-from kafkatools.core.protocol.varints import read_unsigned_varint, skip_tagged_fields
+from kafkatools.core.errors import UnsupportedVersion
 
 NEVER = 1 << 15
 BETWEEN_NODES = True
@@ -214,75 +211,3 @@ def choose_version(api_key: int, broker: dict[int, VersionRange], oldest: int = 
             f"The supported range is [{theirs.min_version},{theirs.max_version}]."
         )
     return highest
-
-
-_ERROR_COUNT = struct.Struct(">hi")
-_RANGE = struct.Struct(">hhh")
-_TWO_INT16 = struct.Struct(">hh")
-
-
-def read_api_versions(body: memoryview, version: int) -> BrokerVersions:
-    """Read an ApiVersions response body of a version. Raises DecodeError."""
-    try:
-        return _read_flexible(body) if is_flexible(ApiKey.API_VERSIONS, version) else _read_plain(body, version)
-    except (struct.error, IndexError, UnicodeDecodeError) as problem:
-        raise DecodeError(f"ApiVersions response v{version} cannot be read: {problem}") from problem
-
-
-def _read_plain(body: memoryview, version: int) -> BrokerVersions:
-    error_code, count = _ERROR_COUNT.unpack_from(body, 0)
-    ranges = {}
-    position = _ERROR_COUNT.size
-    for _ in range(count):
-        key, low, high = _RANGE.unpack_from(body, position)
-        ranges[key] = VersionRange(low, high)
-        position += _RANGE.size
-    throttle = struct.unpack_from(">i", body, position)[0] if version >= 1 else 0
-    return BrokerVersions(error_code, ranges, throttle)
-
-
-def _read_flexible(body: memoryview) -> BrokerVersions:
-    error_code = struct.unpack_from(">h", body, 0)[0]
-    count, position = read_unsigned_varint(body, 2)
-    ranges = {}
-    for _ in range(count - 1):
-        key, low, high = _RANGE.unpack_from(body, position)
-        ranges[key] = VersionRange(low, high)
-        position = skip_tagged_fields(body, position + _RANGE.size)
-    throttle = struct.unpack_from(">i", body, position)[0]
-    tags, position = read_unsigned_varint(body, position + 4)
-    supported: dict[str, VersionRange] = {}
-    finalized: dict[str, VersionRange] = {}
-    epoch = -1
-    for _ in range(tags):
-        tag, position = read_unsigned_varint(body, position)
-        size, position = read_unsigned_varint(body, position)
-        if tag == 0:
-            supported = _read_features(body, position)
-        elif tag == 1:
-            epoch = struct.unpack_from(">q", body, position)[0]
-        elif tag == 2:
-            finalized = {name: VersionRange(low, high) for name, (high, low) in _read_features(body, position).items()}
-        position += size
-    return BrokerVersions(error_code, ranges, throttle, supported, finalized, epoch)
-
-
-def _read_features(body: memoryview, position: int) -> dict[str, VersionRange]:
-    """Names with two INT16 each: min and max of supported features, max and min of finalized ones."""
-    count, position = read_unsigned_varint(body, position)
-    features = {}
-    for _ in range(count - 1):
-        length, position = read_unsigned_varint(body, position)
-        name = bytes(body[position : position + length - 1]).decode()
-        position += length - 1
-        features[name] = VersionRange(*_TWO_INT16.unpack_from(body, position))
-        position = skip_tagged_fields(body, position + _TWO_INT16.size)
-    return features
-
-
-def api_versions_request(version: int, software_name: str, software_version: str) -> bytes:
-    """The body of an ApiVersions request of a version."""
-    if not is_flexible(ApiKey.API_VERSIONS, version):
-        return b""
-    name, number = software_name.encode(), software_version.encode()
-    return bytes([len(name) + 1]) + name + bytes([len(number) + 1]) + number + b"\0"

@@ -5,11 +5,11 @@ from pathlib import Path
 import pytest
 
 from kafkatools.core.errors import DecodeError, NotKafka, UnsupportedVersion
+from kafkatools.core.net.api_version_check import read_api_versions
 from kafkatools.core.protocol.api_versions import (
     ApiKey,
     VersionRange,
     choose_version,
-    read_api_versions,
     request_header_version,
     response_header_version,
     versions_of,
@@ -147,7 +147,7 @@ def test_framing_copies_no_body() -> None:
 
 
 @pytest.mark.parametrize("version", range(5))
-def test_hand_written_api_versions_reader_agrees_with_the_schema(version: int) -> None:
+def test_versions_and_features_of_each_version_are_read(version: int) -> None:
     fields = {"api_keys": [{"api_key": 3, "min_version": 1, "max_version": 13}], "error_code": 0}
     if version >= 1:
         fields["throttle_time"] = 7

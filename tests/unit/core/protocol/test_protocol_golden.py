@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from kafkatools.core.protocol.api_versions import ApiKey, VersionRange, read_api_versions
+from kafkatools.core.net.api_version_check import read_api_versions
+from kafkatools.core.protocol.api_versions import ApiKey, VersionRange
 from kafkatools.core.protocol.frames import decode_request_header, encode_request_header
 from kafkatools.core.protocol.messages import build, decode_all, encode, request_type, response_type
 
