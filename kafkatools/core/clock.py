@@ -14,19 +14,15 @@ class Clock(Protocol):
 
     def now_ms(self) -> int:
         """A time that never goes back, for timers; its zero means nothing."""
-        ...
 
     def now_ns(self) -> int:
         """The same in nanoseconds, for how long something took."""
-        ...
 
     def wall_ms(self) -> int:
         """Milliseconds since 1970 in UTC, for record timestamps."""
-        ...
 
     def sleep_ms(self, duration_ms: int) -> None:
         """Wait; a duration of zero or less returns at once."""
-        ...
 
 
 class SystemClock:

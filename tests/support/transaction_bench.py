@@ -26,6 +26,7 @@ from kafkatools.core.producer.sender import Sender, SenderSettings
 from kafkatools.core.producer.transaction_requests import TransactionalResult
 from kafkatools.core.producer.transactions import TransactionalManager
 from kafkatools.core.protocol.api_versions import ApiKey, BrokerVersions, VersionRange
+from kafkatools.core.protocol.messages import decode, request_type
 from kafkatools.core.records.batch import RecordBatch
 from kafkatools.core.records.compression import CompressionType
 
@@ -128,7 +129,8 @@ class TransactionBench:
     def fields(self, request: ClientRequest) -> Any:
         """What a request says in the newest version that it allows."""
         newest = ApiKey(request.api_key).last_version
-        return request.build(newest if request.max_version is None else min(newest, request.max_version))
+        version = newest if request.max_version is None else min(newest, request.max_version)
+        return decode(request_type(request.api_key, version), b"".join(map(bytes, request.build(version))))[0]
 
     def answer(self, api_key: ApiKey, **fields: Any) -> ClientRequest:
         """Answers the oldest request of an API and turns the crank twice: it is read, and what follows is sent."""

@@ -498,7 +498,7 @@ class Consumer(RecordLoops):
     @one_at_a_time
     def list_topics(self, timeout_ms: int | None = None) -> dict[str, list[int]]:
         """All topics with their partitions; from now on metadata covers all topics."""
-        self._client.want_all_topics()
+        self._client.replace_topics(None)
         self._client.refresh_metadata(self._deadline(timeout_ms))
         return self._client.topics()
 

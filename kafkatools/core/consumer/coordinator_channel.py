@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from kafkatools.core.clock import Clock
-from kafkatools.core.consumer.network import ConsumerNetworkClient, Outgoing
+from kafkatools.core.consumer.network import ConsumerNetworkClient
 from kafkatools.core.errors import CoordinatorNotAvailable, GroupAuthorizationFailed, KafkaError
 from kafkatools.core.group.coordinator import CoordinatorLookup
 from kafkatools.core.group.requests import GroupRequest
@@ -50,17 +50,17 @@ class CoordinatorChannel:
         if node is None:
             return
         lookup.asked()
-        outgoing = Outgoing(node, lookup.API_KEY, lookup.request_fields, is_background=True)
-        self.client.send_request(outgoing, self._found, self._not_found)
+        request = GroupRequest(lookup.API_KEY, lookup.request_fields, self._found, self._not_found, is_background=True)
+        self.client.send_request(node, request)
 
-    def _found(self, entity: Entity) -> None:
-        error = self.lookup.handle_response(entity, self.clock.now_ms())
+    def _found(self, entity: Entity, now_ms: int) -> None:
+        error = self.lookup.handle_response(entity, now_ms)
         if isinstance(error, GroupAuthorizationFailed):
             error = GroupAuthorizationFailed(f"Not authorized to access group: {self.lookup.key}")
         self.failure = error
 
-    def _not_found(self, error: KafkaError) -> None:
-        self.failure = self.lookup.handle_failure(error, self.clock.now_ms())
+    def _not_found(self, error: KafkaError, now_ms: int) -> None:
+        self.failure = self.lookup.handle_failure(error, now_ms)
 
     def take_failure(self) -> KafkaError | None:
         """Why the coordinator cannot be found at all, once; the next call may try again."""
@@ -73,24 +73,8 @@ class CoordinatorChannel:
         endpoint = self.lookup.endpoint
         if endpoint is None:
             request.failed(CoordinatorNotAvailable(), self.clock.now_ms())
-            return
-        outgoing = Outgoing(
-            self.client.coordinator_node(endpoint),
-            request.api_key,
-            request.fields,
-            request.timeout_ms,
-            request.min_version,
-            request.max_version,
-            is_background=request.is_background,
-        )
-
-        def answered(entity: Entity) -> None:
-            request.answered(entity, self.clock.now_ms())
-
-        def failed(error: KafkaError) -> None:
-            request.failed(error, self.clock.now_ms())
-
-        self.client.send_request(outgoing, answered, failed)
+        else:
+            self.client.send_request(self.client.coordinator_node(endpoint), request)
 
     def poll(self, timeout_ms: int) -> None:
         """Waits for something to happen, heartbeats included."""

@@ -30,7 +30,8 @@ from kafkatools.core.consumer.fetch_session import FetchRequestData, FetchSessio
 from kafkatools.core.consumer.subscription import FetchPosition, LeaderAndEpoch, SubscriptionState, TopicPartition
 from kafkatools.core.errors import KafkaError, error_for_code
 from kafkatools.core.net.metadata import NodeEndpoint
-from kafkatools.core.records.layout import HEADER_SIZE, LOG_OVERHEAD, SMALLEST_OVERHEAD
+from kafkatools.core.records.header import whole_batches
+from kafkatools.core.records.layout import HEADER_SIZE
 
 OFFSET_OUT_OF_RANGE = 1
 CORRUPT_MESSAGE = 2
@@ -447,19 +448,15 @@ def end_offset_of(data: FetchedPartition) -> int | None:
     records = data.records
     if data.error_code or records is None:
         return None
-    position, end, result = 0, len(records), None
-    while end - position >= _HEAD.size:
-        base_offset, length, _, magic = _HEAD.unpack_from(records, position)
-        size = length + LOG_OVERHEAD
-        if length < SMALLEST_OVERHEAD or position + size > end:
-            break
+    result = None
+    for position, size in whole_batches(records):
+        base_offset, _, _, magic = _HEAD.unpack_from(records, position)
         # Before magic 2 the offset of an entry is its last one (a wrapper carries that of its last inner message).
         result = base_offset + 1
         if magic >= 2:
             if size < HEADER_SIZE:
                 return None
             result += _INT32.unpack_from(records, position + 23)[0]
-        position += size
     return result
 
 

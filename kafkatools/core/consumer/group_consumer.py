@@ -40,7 +40,7 @@ from kafkatools.core.errors import ConfigError, KafkaError, UnsupportedVersion
 from kafkatools.core.group.classic_membership import ClassicMembership
 from kafkatools.core.group.coordinator import CoordinatorKind, CoordinatorLookup
 from kafkatools.core.group.heartbeat_timers import Heartbeat
-from kafkatools.core.group.metadata import ConsumerGroupMetadata, OffsetAndMetadata
+from kafkatools.core.group.metadata import ConsumerGroupMetadata, OffsetAndMetadata, committed
 from kafkatools.core.group.requests import GroupSettings
 from kafkatools.core.net.connection_states import ExponentialBackoff
 
@@ -336,7 +336,7 @@ class GroupConsumer:
             return self.commits.all_consumed()
         found = {}
         for part, value in given.items():
-            offset = value if isinstance(value, OffsetAndMetadata) else OffsetAndMetadata(value)
+            offset = committed(value)
             if offset.offset < 0:
                 raise ValueError("Invalid negative offset")
             found[TopicPartition(*part)] = offset

@@ -35,6 +35,7 @@ from kafkatools.core.errors import (
     TopicAuthorizationFailed,
     UnknownTopicOrPartition,
 )
+from kafkatools.core.group.requests import GroupRequest
 from kafkatools.core.net.addresses import parse_bootstrap_servers
 from kafkatools.core.net.client_requests import ClientRequest, ClientResponse
 from kafkatools.core.net.connection_states import ExponentialBackoff
@@ -100,18 +101,6 @@ class MetadataLeaders:
         return is_news
 
 
-class Outgoing(NamedTuple):
-    """A request for a node. `is_background`: the heartbeat thread may take its answer in."""
-
-    node: int
-    api_key: int
-    fields: Fields
-    timeout_ms: int | None = None
-    min_version: int = 0
-    max_version: int | None = None
-    is_background: bool = False
-
-
 class _Unsent(NamedTuple):
     request: ClientRequest
     deadline_ms: int
@@ -174,10 +163,6 @@ class ConsumerNetworkClient:
     def set_topics(self, topics: Collection[str]) -> None:
         """Metadata covers these topics too (it keeps what it was asked for before)."""
         self._metadata.add_topics(topics)
-
-    def want_all_topics(self) -> None:
-        """Metadata covers every topic."""
-        self._metadata.set_topics(None)
 
     def refresh_metadata(self, deadline_ms: int) -> None:
         """Waits for a metadata answer newer than now. Raises what keeps it away."""
@@ -309,17 +294,20 @@ class ConsumerNetworkClient:
 
     def send(self, node: int, api_key: int, fields: Fields, on_entity: OnEntity, on_error: OnError) -> None:
         """Sends a request as soon as there is a connection."""
-        self.send_request(Outgoing(node, api_key, fields), on_entity, on_error)
+        request = GroupRequest(
+            api_key, fields, lambda entity, now_ms: on_entity(entity), lambda error, now_ms: on_error(error)
+        )
+        self.send_request(node, request)
 
-    def send_request(self, outgoing: Outgoing, on_entity: OnEntity, on_error: OnError) -> None:
+    def send_request(self, node: int, outgoing: GroupRequest) -> None:
         """Sends a request as soon as there is a connection, within its time."""
-        node = outgoing.node
 
         def complete(response: ClientResponse) -> None:
+            now_ms = self._clock.now_ms()
             if response.body is None:
-                on_error(response.error or Disconnected(f"Node {node} is disconnected"))
+                outgoing.failed(response.error or Disconnected(f"Node {node} is disconnected"), now_ms)
             else:
-                on_entity(response.body)
+                outgoing.answered(response.body, now_ms)
 
         request = ClientRequest(
             node,

@@ -24,7 +24,6 @@ class Sync(Protocol):
 
     def run(self) -> None:
         """Make everything written so far survive a loss of power. May be called once; raises OSError."""
-        ...
 
 
 class DirectoryEntry(NamedTuple):
@@ -43,43 +42,33 @@ class LogFile(Protocol):
 
     def append(self, data: Buffer) -> int:
         """Write at the end, whole or not at all; gives the position of the first byte."""
-        ...
 
     def write_at(self, position: int, data: Buffer) -> None:
         """Overwrite from a position on; the file grows when need be."""
-        ...
 
     def read_at(self, position: int, size: int) -> bytes:
         """Up to `size` bytes; fewer only at the end of the file."""
-        ...
 
     def truncate(self, size: int) -> None:
         """Cut to a size, or extend with zeros."""
-        ...
 
     def preallocate(self, size: int) -> None:
         """Give the file a size in advance, of zeros that do not count as content."""
-        ...
 
     def trim(self) -> None:
         """Give back what was preallocated and not written."""
-        ...
 
     def flush(self) -> None:
         """Make what was written survive a loss of power (fsync)."""
-        ...
 
     def begin_sync(self) -> Sync:
         """Return a sync that stays valid when the file is closed, renamed or removed meanwhile."""
-        ...
 
     def fileno(self) -> int:
         """The descriptor, opened if it was not; valid until the next call on this file system."""
-        ...
 
     def close(self) -> None:
         """Let the descriptor go; a later call opens it again."""
-        ...
 
 
 class FileSystem(Protocol):
@@ -87,51 +76,39 @@ class FileSystem(Protocol):
 
     def open(self, path: str, *, create: bool = False) -> LogFile:
         """A file as a `LogFile`; FileNotFoundError unless it exists or `create` is set."""
-        ...
 
     def exists(self, path: str) -> bool:
         """Whether there is a file or directory of this path."""
-        ...
 
     def list_directory(self, path: str) -> list[DirectoryEntry]:
         """Its entries sorted by name."""
-        ...
 
     def make_directory(self, path: str) -> None:
         """Create a directory and its parents; one that exists is fine."""
-        ...
 
     def remove_directory(self, path: str) -> None:
         """Remove an empty directory."""
-        ...
 
     def read_bytes(self, path: str) -> bytes:
         """A whole (small) file."""
-        ...
 
     def write_bytes(self, path: str, data: Buffer, *, sync: bool) -> None:
         """Replace the content of a file, and with `sync` make it durable (not its name: `fsync_directory`)."""
-        ...
 
     def rename(self, source: str, target: str) -> None:
         """Rename over whatever `target` was."""
-        ...
 
     def remove(self, path: str) -> bool:
         """Remove a file; False when there was none."""
-        ...
 
     def modified_ms(self, path: str) -> int:
         """When the content last changed, in ms since 1970."""
-        ...
 
     def set_modified_ms(self, path: str, time_ms: int) -> None:
         """Set that time."""
-        ...
 
     def fsync_directory(self, path: str) -> None:
         """Make creations, renames and removals in a directory durable."""
-        ...
 
 
 def named(error: OSError, path: str) -> OSError:

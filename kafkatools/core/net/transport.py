@@ -25,33 +25,26 @@ class Transport(Protocol):
 
     def connect(self) -> bool:
         """Begin to connect; True when that is done at once. Raises OSError."""
-        ...
 
     def finish_connect(self) -> None:
         """After the socket became writable. Raises OSError when the connection failed."""
-        ...
 
     def handshake(self) -> int:
         """Go on with what comes before the first frame: the events to wait for until the next call, 0 when it is over.
         Raises KafkaError without the node's name."""
-        ...
 
     def recv_into(self, buffer: memoryview) -> int | None:
         """Bytes received, 0 at the end of the stream, None when there are none now. A count below the buffer's size
         says that nothing is left to be had without the selector. Raises OSError, KafkaError."""
-        ...
 
     def sendmsg(self, buffers: Sequence[Buffer]) -> int:
         """Bytes taken of these buffers, 0 when the socket is full. Raises OSError."""
-        ...
 
     def sendfile(self, file_descriptor: int, position: int, count: int) -> int:
         """Bytes of a file sent, 0 when the socket is full. Raises OSError."""
-        ...
 
     def close(self) -> None:
         """Close; twice is no error."""
-        ...
 
 
 TransportFactory = Callable[[Address, str], Transport]

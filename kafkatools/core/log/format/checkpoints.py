@@ -6,6 +6,7 @@ does not parse is reported with the file's name, never taken for an empty file.
 """
 
 import json
+import time
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
@@ -15,8 +16,6 @@ from kafkatools.core.log.format.filenames import TopicPartition
 
 CHECKPOINT_VERSION = 0
 _META_PROPERTIES_ORDER = ("node.id", "broker.id", "directory.id", "version", "cluster.id")
-_DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
-_MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 
 
 def _text(files: FileSystem, path: str) -> str:
@@ -133,23 +132,9 @@ def write_meta_properties(files: FileSystem, path: str, values: Mapping[str, str
 
 def java_date(time_ms: int) -> str:
     """A time in UTC as Java's Date prints it: `Sat Nov 21 03:00:09 UTC 2026`."""
-    seconds = time_ms // 1000
-    days, rest = divmod(seconds, 86_400)
-    year, month, day = _civil_from_days(days)
-    clock = f"{rest // 3600:02d}:{rest // 60 % 60:02d}:{rest % 60:02d}"
-    return f"{_DAYS[(days + 3) % 7]} {_MONTHS[month - 1]} {day:02d} {clock} UTC {year}"
-
-
-def _civil_from_days(days: int) -> tuple[int, int, int]:
-    """Year, month and day of a number of days since 1970-01-01 (proleptic Gregorian)."""
-    days += 719_468
-    era, day_of_era = divmod(days, 146_097)
-    year_of_era = (day_of_era - day_of_era // 1460 + day_of_era // 36_524 - day_of_era // 146_096) // 365
-    day_of_year = day_of_era - (365 * year_of_era + year_of_era // 4 - year_of_era // 100)
-    shifted = (5 * day_of_year + 2) // 153
-    day = day_of_year - (153 * shifted + 2) // 5 + 1
-    month = shifted + 3 if shifted < 10 else shifted - 9
-    return year_of_era + era * 400 + (1 if month <= 2 else 0), month, day
+    at = time.gmtime(time_ms // 1000)
+    text = time.asctime(at)  # English whatever the locale, but with a blank in front of a day of one digit
+    return f"{text[:8]}{at.tm_mday:02d}{text[10:19]} UTC {at.tm_year}"
 
 
 class CleanShutdown(NamedTuple):

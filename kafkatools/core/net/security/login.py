@@ -36,11 +36,9 @@ class Login(Protocol):
 
     def is_ready(self) -> bool:
         """Whether credentials are here; begins to get them when not. Raises KafkaError when they are not to be had."""
-        ...
 
     def start(self) -> Mechanism:
         """A mechanism for one exchange."""
-        ...
 
 
 class StaticLogin:

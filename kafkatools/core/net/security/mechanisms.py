@@ -20,15 +20,12 @@ class Mechanism(Protocol):
     @property
     def is_complete(self) -> bool:
         """Whether the server has said all it has to say for us to believe it."""
-        ...
 
     def initial(self) -> bytes:
         """The first message."""
-        ...
 
     def respond(self, challenge: bytes) -> bytes | None:
         """The answer to a message of the server. Raises SaslAuthenticationFailed."""
-        ...
 
 
 class Plain:
