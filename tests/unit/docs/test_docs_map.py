@@ -91,7 +91,7 @@ def _blocks(page: pathlib.Path) -> list[str]:
 
 def _words(line: str) -> list[str]:
     """The words of a command line behind `kt`, its global options and before its pipes and redirections."""
-    lexer = shlex.shlex(line.replace(" 2> ", " > "), posix=True, punctuation_chars="|&;<>")
+    lexer = shlex.shlex(line.replace(" 2>", " >"), posix=True, punctuation_chars="|&;<>")
     lexer.whitespace_split = True
     words = list(itertools.takewhile(lambda word: not set(word) <= set("|&;<>"), lexer))[1:]
     while words[:1] and words[0] in ("--profile", "--confirm"):
@@ -121,7 +121,7 @@ def _complaint(line: str, *, whole: bool) -> str:
     return ""
 
 
-@pytest.mark.parametrize("page", FOR_USERS, ids=_name)
+@pytest.mark.parametrize("page", PAGES, ids=_name)
 def test_blocks_hold_command_lines_that_kt_takes(page: pathlib.Path) -> None:
     assert [complaint for line in _blocks(page) if (complaint := _complaint(line, whole=True))] == []
 
