@@ -1,10 +1,9 @@
-"""kt reassign-partitions run: carries a reassignment out and stays with it until it has ended.
+"""kt reassign-partitions run: execute a reassignment and supervise it to its end.
 
-It writes the present replicas to an undo file, limits what brokers copy (`adaptive_throttle` has the rule), hands the
-partitions over a few at a time, shows how far they are, and takes the limits away at the end, whatever the end is. A
-run that was killed leaves a journal (`journal`), by which the next run of any reassignment on this cluster cleans
-up. Ctrl-C and SIGTERM end the supervision: what has begun goes on in the cluster, without a limit, unless
---cancel-on-interrupt is given.
+The run writes the present replicas to an undo file and sets replication throttles (rule: `adaptive_throttle`). It
+starts the moves in batches, shows their progress, and removes the throttles however it ends. A run that was killed
+leaves a journal (`journal`), from which the next run on this cluster removes its throttles. Ctrl-C and SIGTERM end the
+supervision. Moves in progress then continue without a throttle, unless --cancel-on-interrupt cancels them.
 """
 
 from __future__ import annotations

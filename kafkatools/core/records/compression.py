@@ -1,11 +1,11 @@
-"""The codecs of record batches: what bytes they write and how much they may give back.
+"""The compression codecs of record batches, with bounds on their output.
 
 Rules:
 
-- What is written has the framing of Kafka's Java client (gzip member with its ten fixed header bytes, xerial's chunks
-  of 32 KiB for snappy, an lz4 frame of independent 64 KiB blocks, a zstd frame without content size), so every client
-  that reads Kafka's batches reads ours.
-- What is read may come from any client: raw snappy, several gzip members or zstd frames, lz4 frames with any options.
+- Compressed bytes have the framing of Kafka's Java client, so every client that reads its batches reads ours. gzip: one
+  member with ten fixed header bytes. snappy: xerial's chunks of 32 KiB. lz4: a frame of independent 64 KiB blocks.
+  zstd: a frame without content size.
+- Input may come from any client: raw snappy, several gzip members or zstd frames, lz4 frames with any options.
 - No output grows beyond `max_output_bytes`, and nothing is allocated for a size that the input merely claims.
 - The codec libraries are imported when a codec is first used.
 

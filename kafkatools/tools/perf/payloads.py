@@ -1,9 +1,9 @@
-"""The values that the producer performance test sends, as rows: random letters, lines of a file, rising numbers.
+"""The values that the producer performance test sends, as rows: random letters, lines of a file, increasing numbers.
 
-Rules: nothing is done for each record. Random values are cut from a pool of letters that is made once, each batch from
-another place of it, so that no two records of a batch are alike and a codec finds no more in them than in fresh ones.
-Payloads of a file are drawn once into an order that is gone through again and again. At most `CHUNK_BYTES` of values
-come at a time: records of one piece count as sent at the same moment.
+Rules: there is no work per record. Random values are cut from one pool of letters, for each batch from another place.
+So the records of a batch differ, and a codec compresses them no better than fresh random values. Payloads of a file
+are drawn once into a random order that repeats. At most `CHUNK_BYTES` of values are returned at a time, because records
+of one chunk count as sent at the same moment.
 """
 
 from __future__ import annotations

@@ -2,9 +2,9 @@
 or to balance. Pure: a state of the cluster goes in, a plan comes out, the same one for the same state.
 
 Rules:
-- A replica moves only where the goal needs it: drain takes replicas off the drained brokers and no others, add puts
-  replicas onto the new brokers only, a new replication factor adds or removes and moves nothing, balance moves as few
-  replicas as bring the brokers within one of each other. Among replicas that serve equally, of the topic that the
+- A replica moves only where the goal needs it. drain: off the drained brokers. add: onto the new brokers. A new
+  replication factor adds or removes replicas and moves none. balance: as few moves as bring the brokers within one
+  replica of each other. Among replicas that serve equally, of the topic that the
   source has most of in comparison, the smallest goes.
 - Racks come first (KIP-36): a new replica goes to the rack with the fewest of its partition, and no move makes a
   partition's spread over racks worse. So with racks of unequal size brokers can stay unequal. Balance also moves what

@@ -3,6 +3,7 @@ the command lines of `kt` are ones that it takes."""
 
 from __future__ import annotations
 
+import ast
 import itertools
 import pathlib
 import re
@@ -21,7 +22,7 @@ PAGES = [*sorted(DOCS.rglob("*.md")), ROOT / "README.md", ROOT / "CONTRIBUTING.m
 NAMES = ("coming-from", "figures", "first-hour", "index", "limits", "troubleshooting")
 FOR_USERS = [ROOT / "README.md", *(DOCS / f"{name}.md" for name in NAMES)]
 MOST_WORDS = 40
-"""The longest sentence of a page for users, in words."""
+"""The longest sentence of a page or a docstring, in words; a colon or a semicolon ends one."""
 
 
 def _prose(page: pathlib.Path) -> str:
@@ -56,14 +57,37 @@ def test_anchors_are_headings_of_the_linked_page(page: pathlib.Path) -> None:
     assert missing == []
 
 
-@pytest.mark.parametrize("page", FOR_USERS, ids=_name)
-def test_sentences_are_short(page: pathlib.Path) -> None:
-    text = re.sub(r"\]\([^)]*\)", "]", re.sub(r"`[^`]*`", "code", _prose(page)))
+def _sentences(text: str) -> list[str]:
+    """The sentences of Markdown or of a docstring; each cell of a table, and in it each item of a list, is text of its own."""
+    text = re.sub(r"\]\([^)]*\)", "]", re.sub(r"`[^`]*`", "code", text))
     blocks = re.split(r"\n\s*\n|\n(?=\s*[-#|])", text)
-    cells = [cell for block in blocks if block.startswith("|") for cell in re.split(r" \| |; ", block)]
+    cells = [cell for block in blocks if block.startswith("|") for cell in re.split(r" \| |[;,] ", block)]
     pieces = [*cells, *(block for block in blocks if not block.startswith("|"))]
-    sentences = [sentence for piece in pieces for sentence in re.split(r"(?<=[.?!])\s", piece)]
-    assert [sentence for sentence in sentences if len(sentence.split()) > MOST_WORDS] == []
+    return [sentence for piece in pieces for sentence in re.split(r"(?<=[.?!:;])\s", piece)]
+
+
+def _long(text: str) -> list[str]:
+    return [sentence for sentence in _sentences(text) if len(sentence.split()) > MOST_WORDS]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=_name)
+def test_sentences_are_short(page: pathlib.Path) -> None:
+    assert _long(_prose(page)) == []
+
+
+def _docstrings(path: pathlib.Path) -> list[str]:
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    kinds = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+    return [ast.get_docstring(node) or "" for node in ast.walk(tree) if isinstance(node, kinds)]
+
+
+def test_sentences_of_docstrings_are_short() -> None:
+    long = {
+        str(path.relative_to(ROOT)): found
+        for path in sorted((ROOT / "kafkatools").rglob("*.py"))
+        if (found := [sentence for docstring in _docstrings(path) for sentence in _long(docstring)])
+    }
+    assert long == {}
 
 
 def test_every_page_is_two_clicks_from_the_map() -> None:

@@ -1,9 +1,12 @@
-"""The append of an ordinary batch, in one go: what almost every produce request of a busy client asks for.
+"""The fast path of an append: one ordinary batch, as in almost every Produce request of a busy client.
 
-Ordinary is a client's single batch whose header, checksum and records are right, on a topic without rules of its own,
-without a producer id or from a producer that continues its sequence, inside or outside of a transaction as it was.
-Nothing is changed before all of that is known; anything else is left to `PartitionLog.append_as_leader`, which does the
-same and says what is wrong.
+A batch is ordinary when all of this holds; nothing is changed before it is established.
+
+- It is a client's only batch for the partition, with a valid header, checksum and records.
+- The topic has no settings that rewrite or restrict records.
+- It has no producer id, or continues the sequence of its producer without opening or leaving a transaction.
+
+Any other batch goes to `PartitionLog.append_as_leader`, which validates in full and names what is wrong.
 """
 
 from kafkatools.core.errors import KafkaStorageError

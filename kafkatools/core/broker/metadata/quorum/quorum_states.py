@@ -1,12 +1,12 @@
-"""What a member of the quorum may be: values with rules, no time of their own, no disk (Kafka's EpochState and its
-kinds, KIP-595, KIP-996).
+"""The states of a member of the quorum: plain values without a clock or a disk (Kafka's EpochState and its subclasses,
+KIP-595, KIP-996).
 
-    Unattached   knows the epoch, not its leader, or knows it and does not follow it; has voted or not
-    Prospective  asks whether it would be elected, in the same epoch (PreVote)
-    Candidate    asks for votes in a new epoch
-    Leader       appends, counts who has what
-    Follower     fetches from the leader
-    Resigned     was the leader of this epoch and tells the others to elect another
+- Unattached: no leader to fetch from in this epoch; it may have voted.
+- Prospective: asks in the same epoch whether it would be elected (PreVote).
+- Candidate: asks for votes in a new epoch.
+- Leader: appends, and knows the fetch offset of every voter and observer.
+- Follower: fetches from the leader.
+- Resigned: was the leader of this epoch and tells the other voters to elect another.
 """
 
 from __future__ import annotations
