@@ -58,7 +58,7 @@ def test_anchors_are_headings_of_the_linked_page(page: pathlib.Path) -> None:
 
 
 def _sentences(text: str) -> list[str]:
-    """The sentences of Markdown or of a docstring; each cell of a table, and in it each item of a list, is text of its own."""
+    """The sentences of Markdown or of a docstring. Each cell of a table and each item of a list in it stands alone."""
     text = re.sub(r"\]\([^)]*\)", "]", re.sub(r"`[^`]*`", "code", text))
     blocks = re.split(r"\n\s*\n|\n(?=\s*[-#|])", text)
     cells = [cell for block in blocks if block.startswith("|") for cell in re.split(r" \| |[;,] ", block)]
