@@ -10,14 +10,11 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
+from kafkatools.console import Console
 from kafkatools.exit_status import ExitStatus, UsageError
 from kafkatools.options import BOOTSTRAP_SERVER, Args, Command, Option, profile_settings, rules
 from kafkatools.options.profiles import profile_names
-
-if TYPE_CHECKING:
-    from kafkatools.console import Console
 
 SHELLS = ("bash", "zsh", "fish")
 _SOURCES = ("shell", "topics", "groups", "profiles")

@@ -5,13 +5,9 @@ What it prints is made from the option tables, as the help and the completions a
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from kafkatools.console import Console
 from kafkatools.exit_status import ExitStatus, UsageError
 from kafkatools.options import Args, Command, Option
-
-if TYPE_CHECKING:
-    from kafkatools.console import Console
 
 
 def run(console: Console, args: Args) -> ExitStatus:

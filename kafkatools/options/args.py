@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from kafkatools.options.cluster_profile import Profile
 from kafkatools.options.table import Command, Option, all_options, attribute_name
-
-if TYPE_CHECKING:
-    from kafkatools.options.cluster_profile import Profile
 
 
 class Args:

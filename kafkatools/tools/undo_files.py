@@ -8,13 +8,11 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 from kafkatools.core import atomic_file
+from kafkatools.core.json_values import JsonValue
 from kafkatools.exit_status import CommandError, UsageError
-
-if TYPE_CHECKING:
-    from kafkatools.core.json_values import JsonValue
 
 T = TypeVar("T")
 

@@ -8,20 +8,18 @@ is asked. What failed is named, the others are done. A file of changes is lines 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from kafkatools.commands.acls.wanted import Entry, Pattern, Wanted, entry_of, pattern_of
+from kafkatools.console import Console
 from kafkatools.core.admin.acls import Acl, AclFilter, create_acls, delete_acls, describe_acls, filter_of
+from kafkatools.core.admin.client import AdminClient
+from kafkatools.core.errors import KafkaError
+from kafkatools.core.json_values import JsonValue
 from kafkatools.exit_status import ExitStatus
 from kafkatools.options import Args
 from kafkatools.options.confirmation import agrees_to_remove
 from kafkatools.tools.undo_files import read_changes, write_undo_file
-
-if TYPE_CHECKING:
-    from kafkatools.console import Console
-    from kafkatools.core.admin.client import AdminClient
-    from kafkatools.core.errors import KafkaError
-    from kafkatools.core.json_values import JsonValue
 
 _ADD, _REMOVE = "add", "remove"
 _DONE = {_ADD: "added", _REMOVE: "removed"}

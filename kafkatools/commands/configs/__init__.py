@@ -7,15 +7,11 @@ and `alter.py`'s; what a change really does, and its way back, is `changes.py`'s
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from kafkatools.commands.configs.entities import DEFAULT_FLAGS, ENTITY_FLAGS, ENTITY_TYPES, entities_of
+from kafkatools.console import Console
 from kafkatools.exit_status import ExitStatus
 from kafkatools.options import BOOTSTRAP_SERVER, Args, Command, Option, command_config, rules
 from kafkatools.options.connection import BOOTSTRAP_CONTROLLER, connect_admin
-
-if TYPE_CHECKING:
-    from kafkatools.console import Console
 
 
 def run(console: Console, args: Args) -> ExitStatus:

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING
 
 from kafkatools.commands.configs.changes import change, report, show
 from kafkatools.commands.configs.entities import check_topic_name
+from kafkatools.console import Console
+from kafkatools.core.admin.client import AdminClient
 from kafkatools.core.admin.quotas import describe_client_quotas
 from kafkatools.core.admin.scram import (
     DEFAULT_ITERATIONS,
@@ -28,10 +29,6 @@ from kafkatools.options.properties import read_properties
 from kafkatools.options.quantities import plain_settings
 from kafkatools.tools.configs.changes import Difference, Plan, Setting, Value, Wanted
 from kafkatools.tools.configs.entities import CLIENTS, IPS, TOPICS, USERS, Entities, quota_filter
-
-if TYPE_CHECKING:
-    from kafkatools.console import Console
-    from kafkatools.core.admin.client import AdminClient
 
 _OUTSIDE_BRACKETS = r"(?=[^\]]*(?:\[|$))"
 _COMMA = re.compile("," + _OUTSIDE_BRACKETS)

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 from kafkatools.commands.configs.alter import IP_QUOTAS, USER_QUOTAS
 from kafkatools.commands.configs.entities import WITH_DEFAULTS, check_topic_name
+from kafkatools.core.json_values import JsonValue
 from kafkatools.options import java_int
 from kafkatools.tools.configs.changes import Value, Wanted
 from kafkatools.tools.configs.entities import (
@@ -25,9 +25,6 @@ from kafkatools.tools.configs.entities import (
     words_of,
 )
 from kafkatools.tools.undo_files import read_changes
-
-if TYPE_CHECKING:
-    from kafkatools.core.json_values import JsonValue
 
 _KEYS = ("entity", "set", "delete")
 

@@ -6,8 +6,9 @@ What the brokers would refuse is found by a request that only validates, before 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
+from kafkatools.console import Console
+from kafkatools.core.admin.client import AdminClient
 from kafkatools.exit_status import ExitStatus
 from kafkatools.options import Args
 from kafkatools.tools.configs.changes import (
@@ -22,10 +23,6 @@ from kafkatools.tools.configs.changes import (
 )
 from kafkatools.tools.configs.entities import Entities, row_of, singular, words_of
 from kafkatools.tools.undo_files import write_undo_file
-
-if TYPE_CHECKING:
-    from kafkatools.console import Console
-    from kafkatools.core.admin.client import AdminClient
 
 # -- one entity, from the command line --
 

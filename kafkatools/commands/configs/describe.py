@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING
 
 from kafkatools.commands.configs.entities import check_topic_name
+from kafkatools.console import Console
 from kafkatools.core.admin import configs
+from kafkatools.core.admin.client import AdminClient
 from kafkatools.core.admin.cluster import describe_cluster
 from kafkatools.core.admin.configs import ConfigEntry, describe_configs
 from kafkatools.core.admin.groups import list_groups
@@ -26,10 +27,6 @@ from kafkatools.exit_status import ExitStatus
 from kafkatools.options import Args
 from kafkatools.tools.configs import entities as kinds
 from kafkatools.tools.configs.entities import Entities, entity_words, own_source, quota_filter, resource_type, singular
-
-if TYPE_CHECKING:
-    from kafkatools.console import Console
-    from kafkatools.core.admin.client import AdminClient
 
 
 def describe(console: Console, args: Args, admin: AdminClient, entities: Entities) -> ExitStatus:

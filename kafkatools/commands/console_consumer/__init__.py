@@ -11,13 +11,9 @@ What differs from Kafka's tool is in docs/differences.md.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from kafkatools.console import Console
+from kafkatools.exit_status import ExitStatus
 from kafkatools.options import BOOTSTRAP_SERVER, Args, Command, Option, command_config, java_int, java_long, rules
-
-if TYPE_CHECKING:
-    from kafkatools.console import Console
-    from kafkatools.exit_status import ExitStatus
 
 _DEFAULT_FORMATTER = "org.apache.kafka.tools.consumer.DefaultMessageFormatter"
 _NOT_TOGETHER = "Options {option} and {other} cannot be specified together."

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping
-from typing import TYPE_CHECKING
 
+from kafkatools.console import Console
 from kafkatools.core.config import CONSUMER
 from kafkatools.core.errors import ConfigError
 from kafkatools.exit_status import UsageError
@@ -20,9 +20,6 @@ from kafkatools.options import (
 )
 from kafkatools.tools.lines.formatters import MessageFormatter, make_formatter
 from kafkatools.tools.lines.record_sources import Wanted
-
-if TYPE_CHECKING:
-    from kafkatools.console import Console
 
 _BAD_OFFSET = (
     "The provided offset value '{}' is incorrect. Valid values are 'earliest', 'latest', or a non-negative long."

@@ -8,26 +8,21 @@ the run.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
+from kafkatools.console import Console
+from kafkatools.core.config import Config
+from kafkatools.core.consumer.completed_fetch import FetchedColumns
 from kafkatools.core.consumer.consumer import Consumer
 from kafkatools.core.consumer.ends import Ends
-from kafkatools.core.consumer.errors import WakeupError
+from kafkatools.core.consumer.errors import CorruptBatch, WakeupError
 from kafkatools.core.consumer.subscription import TopicPartition
 from kafkatools.core.errors import KafkaError
 from kafkatools.exit_status import CommandError, ExitStatus
+from kafkatools.options import Args
+from kafkatools.tools.lines.formatters import MessageFormatter
 from kafkatools.tools.lines.interruption import Interruption
-from kafkatools.tools.lines.record_sources import Source, source_of
+from kafkatools.tools.lines.record_sources import Source, Wanted, source_of
 from kafkatools.tools.lines.silence import Silence
-
-if TYPE_CHECKING:
-    from kafkatools.console import Console
-    from kafkatools.core.config import Config
-    from kafkatools.core.consumer.completed_fetch import FetchedColumns
-    from kafkatools.core.consumer.errors import CorruptBatch
-    from kafkatools.options import Args
-    from kafkatools.tools.lines.formatters import MessageFormatter
-    from kafkatools.tools.lines.record_sources import Wanted
 
 _FOREVER_MS = 1 << 60
 _POLL_MS = 1000

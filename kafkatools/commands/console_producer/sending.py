@@ -3,27 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING
 
+from kafkatools.console import Console
 from kafkatools.core.config import ADMIN, Config
 from kafkatools.core.errors import IllegalState, KafkaError, RecordTooLarge
 from kafkatools.core.producer.broker_watch import BrokerWatch
 from kafkatools.core.producer.first_contact import reason_not_to_start
+from kafkatools.core.producer.futures import RecordMetadata, RowsRun
 from kafkatools.core.producer.producer import Producer
 from kafkatools.core.producer.producer_batch import value_size_upper_bound
 from kafkatools.core.producer.producer_metadata import connection_problem
 from kafkatools.core.producer.producer_record import ProducerRecord
+from kafkatools.core.records.columns import RowColumns
 from kafkatools.exit_status import ExitStatus
 from kafkatools.options import Args
 from kafkatools.tools.lines.json_input import JsonInput
 from kafkatools.tools.lines.line_reader import LineFormat, LineReader, MalformedLine
 from kafkatools.tools.lines.record_transactions import RecordTransactions
 from kafkatools.tools.lines.tally import LostLines, Tally, is_hopeless_cause
-
-if TYPE_CHECKING:
-    from kafkatools.console import Console
-    from kafkatools.core.producer.futures import RecordMetadata, RowsRun
-    from kafkatools.core.records.columns import RowColumns
 
 _INTERRUPTED_CLOSE_MS = 5_000
 _PIPE_BYTES = 1 << 20

@@ -7,7 +7,6 @@ deleted: their offsets are not noted. Members are not brought back, they come by
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import TYPE_CHECKING
 
 from kafkatools.commands.consumer_groups.session import Session, chosen_groups, say_deleted
 from kafkatools.core.admin.group_offsets import fetch_offsets
@@ -15,9 +14,6 @@ from kafkatools.core.admin.groups import delete_groups
 from kafkatools.exit_status import ExitStatus
 from kafkatools.tools.groups.deletions import committed_offsets, refusals, subscribed_topics
 from kafkatools.tools.groups.plan_file import save_undo
-
-if TYPE_CHECKING:
-    pass
 
 TopicPartition = tuple[str, int]
 _PREFIX = "Error: "

@@ -7,7 +7,6 @@ shown. A partition of a topic that is gone keeps its row without an end, and doe
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from kafkatools.commands.consumer_groups.condition_texts import parse_condition
 from kafkatools.commands.consumer_groups.session import STATES, Session, chosen_groups
@@ -15,11 +14,9 @@ from kafkatools.commands.consumer_groups.tables import members_table, state_tabl
 from kafkatools.commands.consumer_groups.views import Wanted, collect_views, judge, offsets_json, offsets_lines
 from kafkatools.core.admin.groups import GroupDescription, describe_groups
 from kafkatools.exit_status import ExitStatus
+from kafkatools.options import Args
 from kafkatools.tools.groups.conditions import needs_times
 from kafkatools.tools.groups.view import GroupView, member_json
-
-if TYPE_CHECKING:
-    from kafkatools.options import Args
 
 _REBALANCING = frozenset({"PreparingRebalance", "CompletingRebalance", "Assigning", "Reconciling"})
 

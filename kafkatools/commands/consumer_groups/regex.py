@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from kafkatools.console import Console
 from kafkatools.exit_status import ExitStatus
-
-if TYPE_CHECKING:
-    from kafkatools.console import Console
-    from kafkatools.options import Args
+from kafkatools.options import Args
 
 
 def validate(console: Console, args: Args) -> ExitStatus:

@@ -8,13 +8,16 @@ words and who they are; the other groups are done.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from kafkatools.commands.consumer_groups.deletion import foresee_offsets, note_offsets
 from kafkatools.commands.consumer_groups.session import Session, chosen_groups
 from kafkatools.commands.consumer_groups.tables import assignment_text
+from kafkatools.console import Console
 from kafkatools.core.admin.group_offsets import GroupOffsets, delete_offsets, fetch_offsets
 from kafkatools.core.admin.groups import SHARE, STREAMS, GroupDescription, describe_groups, list_groups
+from kafkatools.core.errors import KafkaError
+from kafkatools.core.group.metadata import OffsetAndMetadata
 from kafkatools.exit_status import CommandError, ExitStatus, UsageError
 from kafkatools.options import Args, java_int
 from kafkatools.options.quantities import DURATION_FORM, duration_ms
@@ -22,11 +25,6 @@ from kafkatools.tools.groups.offset_changes import GroupPlan, change_offsets, sa
 from kafkatools.tools.groups.plan_file import NO_OFFSET, csv_line, plan_json
 from kafkatools.tools.groups.targets import Goal, Reset, Targets, TopicScope, known_partitions_of, partitions_of
 from kafkatools.tools.groups.times import parse_datetime, parse_duration
-
-if TYPE_CHECKING:
-    from kafkatools.console import Console
-    from kafkatools.core.errors import KafkaError
-    from kafkatools.core.group.metadata import OffsetAndMetadata
 
 TopicPartition = tuple[str, int]
 _DRY_RUN = (

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING
 
+from kafkatools.core.admin.groups import GroupDescription, MemberDescription
 from kafkatools.core.topic_partition import numbers_by_topic
 from kafkatools.tools.groups.times import duration_text
-
-if TYPE_CHECKING:
-    from kafkatools.core.admin.groups import GroupDescription, MemberDescription
-    from kafkatools.tools.groups.view import GroupView, PartitionRow
+from kafkatools.tools.groups.view import GroupView, PartitionRow
 
 MISSING = "-"
 _COLUMN = 15

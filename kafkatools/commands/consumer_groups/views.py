@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from kafkatools.commands.consumer_groups.session import Session, chosen_groups
 from kafkatools.commands.consumer_groups.tables import offsets_table
+from kafkatools.core.errors import KafkaError
 from kafkatools.exit_status import ExitStatus
+from kafkatools.options import Args
 from kafkatools.tools.groups.conditions import Condition, findings, unknowns
 from kafkatools.tools.groups.view import GroupView, Views, collect, group_json, is_gone, partition_json
-
-if TYPE_CHECKING:
-    from kafkatools.core.errors import KafkaError
-    from kafkatools.options import Args
 
 
 class Wanted(NamedTuple):

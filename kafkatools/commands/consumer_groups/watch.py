@@ -7,16 +7,13 @@ condition of --fail-if holds (exit status 3) or is unknown (1), and by Ctrl-C.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING
 
+from kafkatools.commands.consumer_groups.session import Session
 from kafkatools.commands.consumer_groups.views import Wanted, collect_views, judge, offsets_json, offsets_lines
 from kafkatools.core.errors import KafkaError
 from kafkatools.exit_status import ExitStatus
-
-if TYPE_CHECKING:
-    from kafkatools.commands.consumer_groups.session import Session
-    from kafkatools.options import Args
-    from kafkatools.tools.groups.view import GroupView
+from kafkatools.options import Args
+from kafkatools.tools.groups.view import GroupView
 
 _CLEAR = "\x1b[H\x1b[2J"
 _NO_MEMBERS = " (no members)"

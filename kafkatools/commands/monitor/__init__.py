@@ -7,14 +7,10 @@ threads only the main one talks to the cluster: the others read the last view fr
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from kafkatools.commands.monitor.sections import SECTIONS
+from kafkatools.console import Console
 from kafkatools.exit_status import ExitStatus
 from kafkatools.options import BOOTSTRAP_SERVER, Args, Command, Option, command_config, rules
-
-if TYPE_CHECKING:
-    from kafkatools.console import Console
 
 
 def seconds(text: str) -> float:

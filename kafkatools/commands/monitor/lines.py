@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 from kafkatools.commands.monitor.tables import tables
+from kafkatools.commands.monitor.wanted import Wanted
+from kafkatools.console import Console
 from kafkatools.tools.monitor.conditions import active_controllers
 from kafkatools.tools.monitor.figures import at_least, rate, stamp
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from kafkatools.commands.monitor.wanted import Wanted
-    from kafkatools.console import Console
-    from kafkatools.tools.monitor.view import ClusterView
+from kafkatools.tools.monitor.view import ClusterView
 
 
 def summary(view: ClusterView) -> str:

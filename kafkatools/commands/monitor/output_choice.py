@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from kafkatools.commands.monitor.outputs import JsonOutput, Output, TablesOutput
-
-if TYPE_CHECKING:
-    from kafkatools.commands.monitor.wanted import Wanted
-    from kafkatools.console import Console
-    from kafkatools.tools.monitor.board import Board
+from kafkatools.commands.monitor.wanted import Wanted
+from kafkatools.console import Console
+from kafkatools.tools.monitor.board import Board
 
 
 def output(console: Console, as_json: bool, wanted: Wanted, board: Board, addresses: Sequence[str]) -> Output:

@@ -7,16 +7,13 @@ and left.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from kafkatools.commands.monitor.lines import line, once_text
+from kafkatools.commands.monitor.wanted import Wanted
+from kafkatools.console import Console
+from kafkatools.core.errors import KafkaError
 from kafkatools.tools.monitor.json_form import view_json
-
-if TYPE_CHECKING:
-    from kafkatools.commands.monitor.wanted import Wanted
-    from kafkatools.console import Console
-    from kafkatools.core.errors import KafkaError
-    from kafkatools.tools.monitor.view import ClusterView
+from kafkatools.tools.monitor.view import ClusterView
 
 
 class Output:

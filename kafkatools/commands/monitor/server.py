@@ -9,20 +9,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from http import HTTPStatus
-from typing import TYPE_CHECKING
 
 from kafkatools.commands.monitor.http_requests import TEXT, Content, Request, answer, parse_request, refusal
+from kafkatools.commands.monitor.wanted import Wanted
 from kafkatools.core.errors import KafkaError
 from kafkatools.core.net import http_server
 from kafkatools.core.net.addresses import HostPort
 from kafkatools.core.net.http_server import Refused
 from kafkatools.exit_status import CommandError
+from kafkatools.tools.monitor.board import Board
 from kafkatools.tools.monitor.page_data import page_data
 from kafkatools.tools.monitor.prometheus import CONTENT_TYPE, metrics
-
-if TYPE_CHECKING:
-    from kafkatools.commands.monitor.wanted import Wanted
-    from kafkatools.tools.monitor.board import Board
 
 Pages = dict[str, Callable[[dict[str, str]], Content]]
 """What answers each path, given the query."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from kafkatools.tools.monitor.assessment import (
     Health,
@@ -15,9 +15,7 @@ from kafkatools.tools.monitor.assessment import (
 )
 from kafkatools.tools.monitor.figures import UNKNOWN, at_least, count, ids, local_time, rate, size, span
 from kafkatools.tools.monitor.json_form import brokers_json, quorum_json
-
-if TYPE_CHECKING:
-    from kafkatools.tools.monitor.view import ClusterView, Event, GroupView, PartitionView
+from kafkatools.tools.monitor.view import ClusterView, Event, GroupView, PartitionView
 
 GOOD, WARNING, BAD = "", "yellow", "red"
 _TOPIC_MOODS = {Health.BROKEN: BAD, Health.DEGRADED: WARNING, Health.GOOD: GOOD}

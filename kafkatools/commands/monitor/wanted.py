@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from kafkatools.commands.monitor.sections import DEFAULT_INTERVAL_S, SECTIONS
 from kafkatools.core.net.addresses import HostPort
 from kafkatools.exit_status import UsageError
+from kafkatools.options import Args
 from kafkatools.options.quantities import duration_ms
 from kafkatools.tools.monitor.conditions import GROUP_MEASURES, MEASURES, UNWELL, Condition
 from kafkatools.tools.monitor.look import Scope
-
-if TYPE_CHECKING:
-    from kafkatools.options import Args
 
 OVERVIEW = ("brokers", "topics", "partitions", "groups", "events")
 _CONDITION = re.compile(r"\s*([a-z-]+)\s*(>=|<=|==|!=|>|<|=)\s*([0-9]{1,18})\s*(ms|[smhdw]?)\s*", re.ASCII)

@@ -10,22 +10,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from typing import TYPE_CHECKING
 
 from kafkatools.commands.monitor.output_choice import output
 from kafkatools.commands.monitor.outputs import Output
 from kafkatools.commands.monitor.server import serving
+from kafkatools.commands.monitor.wanted import Wanted
+from kafkatools.console import Console
 from kafkatools.core.admin.client import AdminClient
 from kafkatools.core.errors import AuthenticationFailed, KafkaError
 from kafkatools.exit_status import CommandError, ExitStatus
 from kafkatools.options import Args, client_settings
 from kafkatools.tools.monitor.board import Board
 from kafkatools.tools.monitor.collector import ClusterCollector
-
-if TYPE_CHECKING:
-    from kafkatools.commands.monitor.wanted import Wanted
-    from kafkatools.console import Console
-    from kafkatools.tools.monitor.view import ClusterView
+from kafkatools.tools.monitor.view import ClusterView
 
 _PATIENCE_MS = (2000, 10_000)
 

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from kafkatools.commands.pipeline.job_source import print_table
 from kafkatools.commands.pipeline.show import counted
 from kafkatools.commands.pipeline.spark import SPARK_OPTIONS, failures, session, spark_progress
+from kafkatools.console import Console
 from kafkatools.exit_status import ExitStatus, UsageError
 from kafkatools.options import Args, Command, Option
-
-if TYPE_CHECKING:
-    from kafkatools.console import Console
 
 
 def run(console: Console, args: Args) -> ExitStatus:

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from kafkatools.commands.pipeline import job_source
 from kafkatools.commands.pipeline.spark import other_cluster, session, spark_progress, usage
+from kafkatools.console import Console
 from kafkatools.exit_status import ExitStatus, UsageError
 from kafkatools.options import Args, Command, Option, java_int, property_pairs
-
-if TYPE_CHECKING:
-    from kafkatools.console import Console
 
 _COMPARED = ("key", "value", "timestamp", "headers")
 

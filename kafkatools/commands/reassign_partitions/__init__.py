@@ -9,16 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from importlib import import_module
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from kafkatools.commands.reassign_partitions.plan import COMMAND as PLAN
 from kafkatools.commands.reassign_partitions.run_reassignment import COMMAND as RUN
+from kafkatools.console import Console
 from kafkatools.exit_status import ExitStatus, UsageError
 from kafkatools.options import BOOTSTRAP_SERVER, Args, Command, Option, command_config, java_long, rules
 from kafkatools.options.connection import BOOTSTRAP_CONTROLLER
-
-if TYPE_CHECKING:
-    from kafkatools.console import Console
 
 _NO_THROTTLE = -1
 _COMMON = frozenset({"bootstrap-server", "command-config", "json"})

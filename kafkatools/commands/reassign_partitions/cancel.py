@@ -7,11 +7,11 @@ the brokers stay, since they are its throttle too.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 from kafkatools.commands.reassign_partitions.log_dir_moves import begin_moves
 from kafkatools.commands.reassign_partitions.session import Session, session, still_moving
 from kafkatools.commands.reassign_partitions.throttles import clear_all, clear_topics
+from kafkatools.console import Console
 from kafkatools.core.admin.reassignments import (
     PartitionReassignment,
     TopicPartition,
@@ -24,9 +24,6 @@ from kafkatools.options import Args
 from kafkatools.tools.reassignment.listings import names, plural
 from kafkatools.tools.reassignment.log_dirs import move_states
 from kafkatools.tools.reassignment.plan_file import Plan, plan_text, read_plan
-
-if TYPE_CHECKING:
-    from kafkatools.console import Console
 
 
 def run(console: Console, args: Args) -> ExitStatus:

@@ -6,15 +6,11 @@ What is there now is not looked at: every partition may move. Replicas are sprea
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from kafkatools.commands.reassign_partitions.session import session
+from kafkatools.console import Console
 from kafkatools.exit_status import CommandError, ExitStatus, UsageError
 from kafkatools.options import Args, java_int
 from kafkatools.tools.reassignment.plan_file import plan_fields, plan_text, read_topics
-
-if TYPE_CHECKING:
-    from kafkatools.console import Console
 
 
 def run(console: Console, args: Args) -> ExitStatus:

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from kafkatools.console import Console
+from kafkatools.core.admin.reassignments import PartitionReassignment
 from kafkatools.exit_status import ExitStatus
 from kafkatools.options import Args
 from kafkatools.options.connection import connect_admin
 from kafkatools.tools.reassignment.listings import ids
-
-if TYPE_CHECKING:
-    from kafkatools.console import Console
-    from kafkatools.core.admin.reassignments import PartitionReassignment
 
 
 def run(console: Console, args: Args) -> ExitStatus:

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
+from kafkatools.commands.reassign_partitions.session import Session
+from kafkatools.core.admin.reassignments import Replica
 from kafkatools.exit_status import ExitStatus
 from kafkatools.tools.reassignment.listings import plural
 from kafkatools.tools.reassignment.log_dirs import BeginningMoves, BegunMove, by_broker
-
-if TYPE_CHECKING:
-    from kafkatools.commands.reassign_partitions.session import Session
-    from kafkatools.core.admin.reassignments import Replica
 
 
 def begin_moves(opened: Session, requested: Mapping[Replica, str], timeout_ms: int) -> ExitStatus:

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
 
 from kafkatools.tools.reassignment.listings import counted
+from kafkatools.tools.reassignment.plan import BrokerLoad, Move, ReassignmentPlan
 from kafkatools.tools.reassignment.plan_file import plan_fields
-
-if TYPE_CHECKING:
-    from kafkatools.tools.reassignment.plan import BrokerLoad, Move, ReassignmentPlan
 
 _UNITS = ("B", "KB", "MB", "GB", "TB", "PB")
 _BROKER_HEADERS = ("BROKER", "RACK", "REPLICAS", "LEADERS", "BYTES", "TO RECEIVE", "TO SEND")

@@ -7,17 +7,15 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import IO, TYPE_CHECKING, cast
+from typing import IO, cast
 
 from kafkatools.commands.reassign_partitions.plan_output import bytes_text
+from kafkatools.console import Console
 from kafkatools.core.control_characters import visible
 from kafkatools.terminal import DrawnText
-
-if TYPE_CHECKING:
-    from kafkatools.console import Console
-    from kafkatools.tools.reassignment.adaptive_throttle import Change
-    from kafkatools.tools.reassignment.moves import Progress, TopicPartition
-    from kafkatools.tools.reassignment.supervision import Report
+from kafkatools.tools.reassignment.adaptive_throttle import Change
+from kafkatools.tools.reassignment.moves import Progress, TopicPartition
+from kafkatools.tools.reassignment.supervision import Report
 
 _LINE_MS = 10_000
 _RATE_MS = 30_000

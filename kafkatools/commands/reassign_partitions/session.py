@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
+from kafkatools.console import Console
+from kafkatools.core.admin.client import AdminClient
 from kafkatools.exit_status import ExitStatus
+from kafkatools.options import Args
 from kafkatools.options.connection import connect_admin
-
-if TYPE_CHECKING:
-    from kafkatools.console import Console
-    from kafkatools.core.admin.client import AdminClient
-    from kafkatools.options import Args
 
 
 class Session(NamedTuple):

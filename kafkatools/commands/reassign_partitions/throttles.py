@@ -8,9 +8,9 @@ ends at the first, and what comes behind it keeps its throttle.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import TYPE_CHECKING
 
 from kafkatools.commands.reassign_partitions.session import Session
+from kafkatools.core.admin.reassignments import TopicPartition
 from kafkatools.core.admin.replication_throttles import (
     PartitionMove,
     brokers_of,
@@ -25,9 +25,6 @@ from kafkatools.core.java.hash_order import hash_order
 from kafkatools.core.java.hashes import int_hash
 from kafkatools.exit_status import ExitStatus
 from kafkatools.tools.reassignment.listings import ids, plural
-
-if TYPE_CHECKING:
-    from kafkatools.core.admin.reassignments import TopicPartition
 
 RUN_VERIFY = (
     "Warning: You must run --verify periodically, until the reassignment completes, to ensure the throttle is removed."

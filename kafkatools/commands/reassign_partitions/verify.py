@@ -7,20 +7,17 @@ directory it says: exit 0. Else 3. Throttles are taken away when nothing at all 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 from kafkatools.commands.reassign_partitions.session import Session, session, still_moving
 from kafkatools.commands.reassign_partitions.throttles import clear_all
+from kafkatools.console import Console
+from kafkatools.core.admin.reassignments import Replica, TopicPartition
 from kafkatools.exit_status import ExitStatus
 from kafkatools.options import Args
 from kafkatools.tools.reassignment.listings import ids, names
 from kafkatools.tools.reassignment.log_dirs import MoveState, move_states
 from kafkatools.tools.reassignment.partition_states import PartitionState, partition_states
 from kafkatools.tools.reassignment.plan_file import read_plan
-
-if TYPE_CHECKING:
-    from kafkatools.console import Console
-    from kafkatools.core.admin.reassignments import Replica, TopicPartition
 
 
 def run(console: Console, args: Args) -> ExitStatus:

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
+from kafkatools.console import Console
 from kafkatools.core.admin.client import AdminClient
 from kafkatools.core.admin.quorum import describe_metadata_quorum
 from kafkatools.core.errors import KafkaError
 from kafkatools.sandbox.cluster import RUNNING, NodeState, SandboxCluster
-
-if TYPE_CHECKING:
-    from kafkatools.console import Console
 
 _BUDGET_MS = 3000
 LEADER, VOTER = "leader", "voter"

@@ -11,24 +11,22 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 from kafkatools.core import atomic_file
 from kafkatools.core.topic_partition import numbers_by_topic
 from kafkatools.pipeline.errors import PipelineError
 from kafkatools.pipeline.run.spec import ISOLATION_OPTIONS, Decoding, Pipeline, Sink, Source
+from kafkatools.pipeline.types import (
+    Journal,
+    ManifestContent,
+    PartitionContent,
+    PipelineIdentity,
+    SinkFileContent,
+    SourceContent,
+    SourceFileContent,
+)
 from kafkatools.pipeline.uris import Cluster, parse_sink, parse_source
-
-if TYPE_CHECKING:
-    from kafkatools.pipeline.types import (
-        Journal,
-        ManifestContent,
-        PartitionContent,
-        PipelineIdentity,
-        SinkFileContent,
-        SourceContent,
-        SourceFileContent,
-    )
 
 VERSION = 1
 _MASK = (1 << 64) - 1

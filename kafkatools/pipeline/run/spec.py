@@ -14,13 +14,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal, NamedTuple, cast
+from typing import Literal, NamedTuple, cast
 
 from kafkatools.pipeline.errors import PipelineError
+from kafkatools.pipeline.types import PipelineValues
 from kafkatools.pipeline.uris import LOG, MODES, TOPIC, Cluster, Uri, parse_sink, parse_source
-
-if TYPE_CHECKING:
-    from kafkatools.pipeline.types import PipelineValues
 
 INPUT = "input"
 AVAILABLE_NOW = "available-now"

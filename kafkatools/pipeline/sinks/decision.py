@@ -10,14 +10,12 @@ over what is left of decisions for other topics and for more tasks. A part is no
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from kafkatools.core.group.metadata import OffsetAndMetadata
 from kafkatools.core.prepared_transaction import PreparedTransaction
 from kafkatools.pipeline.errors import PipelineError
-
-if TYPE_CHECKING:
-    from kafkatools.pipeline.sinks.tasks import TaskPlace
+from kafkatools.pipeline.sinks.tasks import TaskPlace
 
 _FORMAT = "kt1"
 _MOST_CHARACTERS = 4096

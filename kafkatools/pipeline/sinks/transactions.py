@@ -30,7 +30,7 @@ import contextlib
 import logging
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from kafkatools.core import config
 from kafkatools.core.admin.client import AdminClient
@@ -47,13 +47,11 @@ from kafkatools.core.clock import SystemClock
 from kafkatools.core.errors import KafkaError
 from kafkatools.core.group.metadata import ConsumerGroupMetadata
 from kafkatools.core.prepared_transaction import PreparedTransaction
+from kafkatools.core.producer.producer import Producer
 from kafkatools.pipeline.errors import PipelineError
 from kafkatools.pipeline.sinks.decision import Decision, newest_decision, offsets_of
 from kafkatools.pipeline.sinks.producers import closing_producer
 from kafkatools.pipeline.sinks.tasks import PreparedTask, TaskPlace
-
-if TYPE_CHECKING:
-    from kafkatools.core.producer.producer import Producer
 
 _log = logging.getLogger(__name__)
 

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
+from kafkatools.core.admin.client import AdminClient
 from kafkatools.core.admin.cluster import describe_cluster
 from kafkatools.core.admin.configs import (
     DELETE,
@@ -37,9 +38,6 @@ from kafkatools.tools.configs.entities import (
     row_of,
     words_of,
 )
-
-if TYPE_CHECKING:
-    from kafkatools.core.admin.client import AdminClient
 
 Value = str | float
 Wanted = Sequence[tuple[str, Value | None]]

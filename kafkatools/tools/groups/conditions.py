@@ -15,13 +15,11 @@ is gone, has no lag. Where the end of a log is not known, a condition is unknown
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from kafkatools.tools.comparisons import COMPARISONS
 from kafkatools.tools.groups.times import duration_text
-
-if TYPE_CHECKING:
-    from kafkatools.tools.groups.view import GroupView, PartitionRow
+from kafkatools.tools.groups.view import GroupView, PartitionRow
 
 
 class Condition(NamedTuple):

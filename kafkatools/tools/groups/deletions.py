@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import TYPE_CHECKING
 
+from kafkatools.core.admin.client import AdminClient
 from kafkatools.core.admin.group_offsets import GroupOffsets, fetch_offsets
 from kafkatools.core.admin.groups import DEAD, EMPTY, UNKNOWN, describe_groups, list_groups
 from kafkatools.core.errors import GroupIdNotFound, GroupSubscribedToTopic, KafkaError, NonEmptyGroup
-
-if TYPE_CHECKING:
-    from kafkatools.core.admin.client import AdminClient
 
 
 def refusals(admin: AdminClient, names: Collection[str]) -> dict[str, KafkaError | None]:

@@ -8,15 +8,12 @@ record is read from the log, so both are known for groups without members too; a
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
+from kafkatools.core.admin.client import AdminClient
 from kafkatools.core.admin.offsets import MAX_TIMESTAMP, PartitionOffset, list_offsets
 from kafkatools.core.errors import KafkaError
 from kafkatools.tools.groups.record_times import record_times
-
-if TYPE_CHECKING:
-    from kafkatools.core.admin.client import AdminClient
-    from kafkatools.tools.groups.view import GroupView, PartitionRow
+from kafkatools.tools.groups.view import GroupView, PartitionRow
 
 TopicPartition = tuple[str, int]
 

@@ -8,18 +8,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
+from kafkatools.core.admin.client import AdminClient
 from kafkatools.core.admin.group_offsets import alter_offsets, delete_offsets, fetch_offsets
 from kafkatools.core.admin.results import AlteredOffsets
+from kafkatools.core.errors import KafkaError
+from kafkatools.core.group.metadata import OffsetAndMetadata
 from kafkatools.exit_status import CommandError
 from kafkatools.tools.groups.plan_file import write_undo
 from kafkatools.tools.undo_files import free_undo_path
-
-if TYPE_CHECKING:
-    from kafkatools.core.admin.client import AdminClient
-    from kafkatools.core.errors import KafkaError
-    from kafkatools.core.group.metadata import OffsetAndMetadata
 
 TopicPartition = tuple[str, int]
 _UNSAFE = re.compile(r"[^A-Za-z0-9._-]")

@@ -10,13 +10,11 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Collection, Iterator, Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
+from kafkatools.core.group.metadata import OffsetAndMetadata
 from kafkatools.exit_status import CommandError
 from kafkatools.tools.undo_files import write_new_file, write_undo_file
-
-if TYPE_CHECKING:
-    from kafkatools.core.group.metadata import OffsetAndMetadata
 
 TopicPartition = tuple[str, int]
 NO_OFFSET = "none"

@@ -8,18 +8,16 @@ partition of a request always gets one batch (KIP-74). Control records are nobod
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from kafkatools.core.admin.client import AdminClient, error_of
 from kafkatools.core.admin.leaders import LeaderRequest, TopicPartition, ask_leaders
 from kafkatools.core.admin.offsets import EARLIEST, list_offsets
 from kafkatools.core.errors import KafkaError, OffsetOutOfRange
 from kafkatools.core.protocol.api_versions import ApiKey
+from kafkatools.core.protocol.entities import Entity
 from kafkatools.core.records.batch import read_batches
 from kafkatools.core.topic_partition import topic_fields
-
-if TYPE_CHECKING:
-    from kafkatools.core.protocol.entities import Entity
 
 Place = tuple[str, int, int]
 """Topic, partition and offset."""

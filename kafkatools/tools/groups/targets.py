@@ -7,18 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from enum import Enum, auto
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
+from kafkatools.core.admin.client import AdminClient
+from kafkatools.core.admin.group_offsets import GroupOffsets
 from kafkatools.core.admin.offsets import EARLIEST, LATEST, list_offsets
 from kafkatools.core.admin.topics import describe_topics
 from kafkatools.core.errors import KafkaError, LeaderNotAvailable, UnknownTopicOrPartition
 from kafkatools.core.group.metadata import OffsetAndMetadata
 from kafkatools.exit_status import CommandError
 from kafkatools.tools.groups.plan_file import PlanFile, PlanLine, refuse
-
-if TYPE_CHECKING:
-    from kafkatools.core.admin.client import AdminClient
-    from kafkatools.core.admin.group_offsets import GroupOffsets
 
 TopicPartition = tuple[str, int]
 NewOffsets = dict[TopicPartition, "OffsetAndMetadata | None"]

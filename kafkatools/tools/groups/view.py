@@ -7,16 +7,14 @@ for each leader. A group or partition that cannot be told has its error; the oth
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
+from kafkatools.core.admin.client import AdminClient
 from kafkatools.core.admin.group_offsets import fetch_offsets
 from kafkatools.core.admin.groups import GroupDescription, MemberDescription, describe_groups
 from kafkatools.core.admin.offsets import LATEST, PartitionOffset, list_offsets
-
-if TYPE_CHECKING:
-    from kafkatools.core.admin.client import AdminClient
-    from kafkatools.core.errors import KafkaError
-    from kafkatools.core.group.metadata import OffsetAndMetadata
+from kafkatools.core.errors import KafkaError
+from kafkatools.core.group.metadata import OffsetAndMetadata
 
 TopicPartition = tuple[str, int]
 

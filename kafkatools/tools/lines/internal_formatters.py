@@ -9,15 +9,13 @@ write them one behind the other. Source: CoordinatorRecordMessageFormatter.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from kafkatools.core.consumer.completed_fetch import FetchedColumns
 from kafkatools.core.errors import ConfigError, KafkaError, SerializationError
 from kafkatools.core.protocol.schemas.errors import RecordFormatError, UnknownRecordType
+from kafkatools.core.protocol.schemas.framing import CoordinatorRecords
 from kafkatools.core.protocol.schemas.json_form import json_text, to_json
-
-if TYPE_CHECKING:
-    from kafkatools.core.consumer.completed_fetch import FetchedColumns
-    from kafkatools.core.protocol.schemas.framing import CoordinatorRecords
 
 _TOOLS = "org.apache.kafka.tools.consumer."
 _ALL_TYPES = range(1 << 15)

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING
 
+from kafkatools.core.consumer.completed_fetch import FetchedColumns
 from kafkatools.core.errors import KafkaError
 from kafkatools.tools.lines.formatters import OnError, check_properties, formatter_class, named_deserializer
 from kafkatools.tools.lines.internal_formatters import INTERNAL_FORMATTERS, InternalTopicFormatter
-
-if TYPE_CHECKING:
-    from kafkatools.core.consumer.completed_fetch import FetchedColumns
 
 
 class JsonFormatter:

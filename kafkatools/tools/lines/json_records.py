@@ -8,13 +8,11 @@ null.
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from kafkatools.core.json_values import JsonValue
 from kafkatools.core.producer.producer_record import ProducerRecord
 from kafkatools.tools.lines.line_reader import MalformedLine
-
-if TYPE_CHECKING:
-    from kafkatools.core.json_values import JsonValue
 
 _KEYS = {"topic", "partition", "offset", "timestamp", "timestamp_type", "key", "value", "headers"}
 

@@ -7,15 +7,13 @@ appeared. The consumer waits for topics that do not exist, unless it stops at th
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
+from kafkatools.core.consumer.consumer import Consumer
 from kafkatools.core.consumer.group_subscription import RebalanceListener
 from kafkatools.core.consumer.subscription import TopicPartition
 from kafkatools.exit_status import CommandError
 from kafkatools.tools.lines.topic_follower import TopicFollower
-
-if TYPE_CHECKING:
-    from kafkatools.core.consumer.consumer import Consumer
 
 
 class Wanted(NamedTuple):

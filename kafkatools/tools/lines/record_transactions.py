@@ -11,14 +11,11 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
 
 from kafkatools.core.errors import KafkaError, Timeout
+from kafkatools.core.producer.producer import Producer
 from kafkatools.core.records.columns import RowColumns
-
-if TYPE_CHECKING:
-    from kafkatools.core.producer.producer import Producer
-    from kafkatools.tools.lines.tally import Tally
+from kafkatools.tools.lines.tally import Tally
 
 _log = logging.getLogger(__name__)
 

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from enum import IntEnum
-from typing import TYPE_CHECKING
 
 from kafkatools.tools.monitor.figures import ids
-
-if TYPE_CHECKING:
-    from kafkatools.tools.monitor.view import ClusterView, GroupView, PartitionView, TopicView
+from kafkatools.tools.monitor.view import ClusterView, GroupView, PartitionView, TopicView
 
 
 class Health(IntEnum):

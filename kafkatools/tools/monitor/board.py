@@ -8,10 +8,9 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-if TYPE_CHECKING:
-    from kafkatools.tools.monitor.view import ClusterView, Event
+from kafkatools.tools.monitor.view import ClusterView, Event
 
 _EVENTS = 500
 _POINTS = 300

@@ -4,22 +4,20 @@ docs/json/monitor.md."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, TypedDict
+from typing import TypedDict
 
+from kafkatools.core.admin.log_dirs import LogDir
+from kafkatools.core.admin.quorum import MetadataQuorum
 from kafkatools.tools.monitor.conditions import what_is_wrong
-
-if TYPE_CHECKING:
-    from kafkatools.core.admin.log_dirs import LogDir
-    from kafkatools.core.admin.quorum import MetadataQuorum
-    from kafkatools.tools.monitor.view import (
-        BrokerView,
-        ClusterView,
-        Event,
-        GroupView,
-        PartitionView,
-        Problem,
-        TopicView,
-    )
+from kafkatools.tools.monitor.view import (
+    BrokerView,
+    ClusterView,
+    Event,
+    GroupView,
+    PartitionView,
+    Problem,
+    TopicView,
+)
 
 
 class LogDirRow(TypedDict):

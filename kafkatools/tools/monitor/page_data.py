@@ -6,15 +6,12 @@ The page is read by people: what could be thousands of rows is cut, and says how
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from kafkatools.tools.monitor import json_form
 from kafkatools.tools.monitor.assessment import catches_up_s, is_in_trouble, ordered_topics, partition_notes
+from kafkatools.tools.monitor.board import Board, Point
 from kafkatools.tools.monitor.json_form import group_json, partition_json
-
-if TYPE_CHECKING:
-    from kafkatools.tools.monitor.board import Board, Point
-    from kafkatools.tools.monitor.view import ClusterView, GroupView
+from kafkatools.tools.monitor.view import ClusterView, GroupView
 
 _EVENTS = 50
 _TROUBLED = 100

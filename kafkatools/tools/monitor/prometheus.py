@@ -9,15 +9,12 @@ and groups' offsets are kafka_exporter's.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
+from kafkatools.core.admin.quorum import MetadataQuorum
+from kafkatools.tools.monitor.board import Board
 from kafkatools.tools.monitor.conditions import active_controllers
-from kafkatools.tools.monitor.view import total
-
-if TYPE_CHECKING:
-    from kafkatools.core.admin.quorum import MetadataQuorum
-    from kafkatools.tools.monitor.board import Board
-    from kafkatools.tools.monitor.view import ClusterView, PartitionView
+from kafkatools.tools.monitor.view import ClusterView, PartitionView, total
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 GAUGE, COUNTER = "gauge", "counter"

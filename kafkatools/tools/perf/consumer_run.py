@@ -8,18 +8,16 @@ is measured apart from the time of fetching.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
+from kafkatools.core.clock import Clock
+from kafkatools.core.config import Config
+from kafkatools.core.consumer.completed_fetch import FetchedColumns
 from kafkatools.core.consumer.consumer import Consumer
 from kafkatools.core.consumer.group_subscription import RebalanceListener
+from kafkatools.core.consumer.subscription import TopicPartition
 from kafkatools.core.errors import KafkaError, UnknownTopicOrPartition
 from kafkatools.core.java.text import ratio
-
-if TYPE_CHECKING:
-    from kafkatools.core.clock import Clock
-    from kafkatools.core.config import Config
-    from kafkatools.core.consumer.completed_fetch import FetchedColumns
-    from kafkatools.core.consumer.subscription import TopicPartition
 
 _POLL_MS = 100
 _MIB = 1024 * 1024

@@ -8,20 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
+from kafkatools.core.clock import Clock
+from kafkatools.core.config import Config
 from kafkatools.core.errors import KafkaError
 from kafkatools.core.producer.first_contact import reason_not_to_start
+from kafkatools.core.producer.futures import RowsRun
 from kafkatools.core.producer.producer import Producer
+from kafkatools.core.records.columns import RowColumns
 from kafkatools.tools.perf.latency_stats import Figures, LatencyStats
+from kafkatools.tools.perf.payloads import Payloads
 from kafkatools.tools.perf.throughput_throttler import ThroughputThrottler
-
-if TYPE_CHECKING:
-    from kafkatools.core.clock import Clock
-    from kafkatools.core.config import Config
-    from kafkatools.core.producer.futures import RowsRun
-    from kafkatools.core.records.columns import RowColumns
-    from kafkatools.tools.perf.payloads import Payloads
 
 _CLOSE_MS = 5_000
 _TURN_MS = 100

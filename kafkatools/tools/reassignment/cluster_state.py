@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from typing import TYPE_CHECKING
 
+from kafkatools.core.admin.client import AdminClient
 from kafkatools.core.admin.cluster import describe_cluster
 from kafkatools.core.admin.log_dirs import describe_log_dirs
 from kafkatools.core.admin.reassignments import list_reassignments
@@ -13,9 +13,6 @@ from kafkatools.core.errors import KafkaError, UnknownTopicOrPartition
 from kafkatools.exit_status import CommandError
 from kafkatools.tools.reassignment.listings import WAIT_HINT, named
 from kafkatools.tools.reassignment.plan import Broker, ClusterState, Partition
-
-if TYPE_CHECKING:
-    from kafkatools.core.admin.client import AdminClient
 
 TopicPartition = tuple[str, int]
 

@@ -7,8 +7,9 @@ journal for the next run. It has no effect meanwhile, since the topics' lists of
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
+from kafkatools.core.admin.client import AdminClient
 from kafkatools.core.admin.configs import (
     BROKER,
     DELETE,
@@ -30,9 +31,6 @@ from kafkatools.core.admin.replication_throttles import (
 )
 from kafkatools.core.errors import KafkaError, UnknownTopicOrPartition
 from kafkatools.tools.reassignment.journal import Setting
-
-if TYPE_CHECKING:
-    from kafkatools.core.admin.client import AdminClient
 
 TopicPartition = tuple[str, int]
 _HEARD_MS = 10_000  # how long a broker may take to apply a change

@@ -4,8 +4,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
+from kafkatools.core.admin.client import AdminClient
 from kafkatools.core.admin.reassignments import (
     Replica,
     ReplicaLogDir,
@@ -14,9 +15,6 @@ from kafkatools.core.admin.reassignments import (
     replica_log_dirs,
 )
 from kafkatools.core.errors import KafkaError, ReplicaNotAvailable
-
-if TYPE_CHECKING:
-    from kafkatools.core.admin.client import AdminClient
 
 _PAUSE_MS = 100
 

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
+from kafkatools.core.admin.client import AdminClient
 from kafkatools.core.admin.reassignments import (
     Replica,
     ReplicaLogDir,
@@ -21,9 +22,6 @@ from kafkatools.core.admin.topics import PartitionDescription, describe_topics
 from kafkatools.core.errors import NoReassignmentInProgress
 from kafkatools.tools.reassignment.adaptive_throttle import Sample
 from kafkatools.tools.reassignment.listings import ids
-
-if TYPE_CHECKING:
-    from kafkatools.core.admin.client import AdminClient
 
 TopicPartition = tuple[str, int]
 _SIZES_MS = 3_000  # how long a broker may take to tell the sizes of its replicas

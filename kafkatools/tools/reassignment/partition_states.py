@@ -8,15 +8,13 @@ short while.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
+from kafkatools.core.admin.client import AdminClient
+from kafkatools.core.admin.reassignments import PartitionReassignment, TopicPartition
 from kafkatools.core.admin.topics import describe_topics
 from kafkatools.core.errors import UnknownTopicOrPartition
 from kafkatools.tools.reassignment.listings import ids
-
-if TYPE_CHECKING:
-    from kafkatools.core.admin.client import AdminClient
-    from kafkatools.core.admin.reassignments import PartitionReassignment, TopicPartition
 
 _BEHIND_MS = 2000
 _PAUSE_MS = 50

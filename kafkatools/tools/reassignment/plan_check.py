@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import TYPE_CHECKING
 
+from kafkatools.core.admin.client import AdminClient
 from kafkatools.core.admin.cluster import describe_cluster
 from kafkatools.core.admin.log_dirs import describe_log_dirs
 from kafkatools.core.admin.reassignments import TopicPartition, partitions_of
 from kafkatools.core.errors import KafkaError, UnknownTopicOrPartition
 from kafkatools.exit_status import CommandError
 from kafkatools.tools.reassignment.listings import ids, names, plural
-
-if TYPE_CHECKING:
-    from kafkatools.core.admin.client import AdminClient
-    from kafkatools.tools.reassignment.plan_file import Plan
+from kafkatools.tools.reassignment.plan_file import Plan
 
 
 def ensure_live(requested: Collection[int], live: Collection[int]) -> None:

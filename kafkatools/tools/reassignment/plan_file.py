@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
 from kafkatools.core.admin.reassignments import Replica
 from kafkatools.core.java.hash_order import hash_order
 from kafkatools.core.java.hashes import partition_hash
+from kafkatools.core.json_values import JsonValue
 from kafkatools.exit_status import CommandError
 from kafkatools.tools.json_files import (
     json_array,
@@ -25,9 +26,6 @@ from kafkatools.tools.json_files import (
     read_json,
 )
 from kafkatools.tools.reassignment.listings import names
-
-if TYPE_CHECKING:
-    from kafkatools.core.json_values import JsonValue
 
 TopicPartition = tuple[str, int]
 T = TypeVar("T")

@@ -4,19 +4,16 @@ ReassignPartitionsCommand), by lot (`core/replica_placement`)."""
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING
 
+from kafkatools.core.admin.client import AdminClient
 from kafkatools.core.admin.cluster import describe_cluster
+from kafkatools.core.admin.reassignments import TopicPartition
 from kafkatools.core.java.hash_order import hash_order
 from kafkatools.core.java.hashes import partition_hash
 from kafkatools.core.replica_placement import UsableBroker, place
 from kafkatools.core.topic_partition import by_topic
 from kafkatools.exit_status import CommandError
 from kafkatools.tools.reassignment.plan_check import ensure_live
-
-if TYPE_CHECKING:
-    from kafkatools.core.admin.client import AdminClient
-    from kafkatools.core.admin.reassignments import TopicPartition
 
 _NO_RACK = (
     "Not all brokers have rack information. Add --disable-rack-aware in command line to make replica assignment "

@@ -9,23 +9,21 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
+from kafkatools.core.admin.client import AdminClient
 from kafkatools.core.admin.configs import BROKER
 from kafkatools.core.admin.replication_throttles import PartitionMove, brokers_of, find_throttles
+from kafkatools.core.clock import Clock
 from kafkatools.exit_status import CommandError
 from kafkatools.tools.reassignment.adaptive_throttle import AdaptiveThrottle
 from kafkatools.tools.reassignment.journal import Journal, Record, Setting
 from kafkatools.tools.reassignment.limits import TakenAway, adopt, settings_of, take_away
 from kafkatools.tools.reassignment.listings import counted
 from kafkatools.tools.reassignment.moves import Moves
+from kafkatools.tools.reassignment.plan_file import Plan
 from kafkatools.tools.reassignment.supervision import WINDOW_LOOKS, Report, Rules, Supervision
 from kafkatools.tools.reassignment.work import Work, find_work, write_undo
-
-if TYPE_CHECKING:
-    from kafkatools.core.admin.client import AdminClient
-    from kafkatools.core.clock import Clock
-    from kafkatools.tools.reassignment.plan_file import Plan
 
 _LEFTOVER = "An interrupted run had left throttles; they were taken away from"
 

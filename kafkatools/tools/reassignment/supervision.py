@@ -9,19 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
+from kafkatools.core.admin.client import AdminClient
 from kafkatools.core.admin.reassignments import active_reassignments
+from kafkatools.core.clock import Clock
 from kafkatools.core.errors import KafkaError
 from kafkatools.exit_status import CommandError
 from kafkatools.tools.reassignment.adaptive_throttle import AdaptiveThrottle, Change, Sample, is_stalled
 from kafkatools.tools.reassignment.journal import Journal, Record, Setting
 from kafkatools.tools.reassignment.limits import TakenAway, rates_of, set_limits, take_away, with_rate
-
-if TYPE_CHECKING:
-    from kafkatools.core.admin.client import AdminClient
-    from kafkatools.core.clock import Clock
-    from kafkatools.tools.reassignment.moves import Moves, Progress, TopicPartition
+from kafkatools.tools.reassignment.moves import Moves, Progress, TopicPartition
 
 _TIDY_MS = 30_000
 _FAILURES_IN_A_ROW = 5

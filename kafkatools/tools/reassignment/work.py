@@ -6,20 +6,18 @@ Everything that cannot be done is refused here, before anything is changed.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
+from kafkatools.core.admin.client import AdminClient
 from kafkatools.core.admin.reassignments import PartitionReassignment, active_reassignments
 from kafkatools.exit_status import CommandError
 from kafkatools.tools.reassignment.cluster_state import read_cluster
+from kafkatools.tools.reassignment.journal import Record
 from kafkatools.tools.reassignment.listings import WAIT_HINT, named
 from kafkatools.tools.reassignment.moves import Job
 from kafkatools.tools.reassignment.plan import ClusterState, Move, Partition, ReassignmentPlan, broker_loads
 from kafkatools.tools.reassignment.plan_file import Plan, check_executable, plan_text, read_plan
 from kafkatools.tools.undo_files import free_undo_path, write_undo_file
-
-if TYPE_CHECKING:
-    from kafkatools.core.admin.client import AdminClient
-    from kafkatools.tools.reassignment.journal import Record
 
 TopicPartition = tuple[str, int]
 Active = Mapping[TopicPartition, "PartitionReassignment"]

@@ -11,21 +11,18 @@ the rest, and its partitions count as not compared.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
+from uuid import UUID
 
 from kafkatools.core.admin.client import AdminClient, error_of
 from kafkatools.core.errors import CorruptRecord, KafkaError, OffsetOutOfRange
 from kafkatools.core.net.requests import Question
 from kafkatools.core.protocol.api_versions import NEVER, ApiKey
+from kafkatools.core.protocol.entities import Entity
 from kafkatools.core.protocol.uuids import uuid_from_text
 from kafkatools.core.records.batch import read_batches
-
-if TYPE_CHECKING:
-    from uuid import UUID
-
-    from kafkatools.core.protocol.entities import Entity
-    from kafkatools.core.records.columns import Record
-    from kafkatools.core.records.convert import AnyBatch
+from kafkatools.core.records.columns import Record
+from kafkatools.core.records.convert import AnyBatch
 
 TopicPartition = tuple[str, int]
 

@@ -8,22 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
+from kafkatools.core.clock import Clock
+from kafkatools.core.config import Config
+from kafkatools.core.consumer.completed_fetch import FetchedColumns
 from kafkatools.core.consumer.consumer import Consumer
+from kafkatools.core.consumer.consumer_records import ConsumerRecords
 from kafkatools.core.consumer.errors import WakeupError
 from kafkatools.core.consumer.group_subscription import RebalanceListener
+from kafkatools.core.consumer.subscription import TopicPartition
 from kafkatools.core.errors import FencedInstanceId, KafkaError
 from kafkatools.exit_status import ExitStatus
 from kafkatools.stop_signals import StopSignals
 from kafkatools.tools.verifiable.events import EventSink, event
-
-if TYPE_CHECKING:
-    from kafkatools.core.clock import Clock
-    from kafkatools.core.config import Config
-    from kafkatools.core.consumer.completed_fetch import FetchedColumns
-    from kafkatools.core.consumer.consumer_records import ConsumerRecords
-    from kafkatools.core.consumer.subscription import TopicPartition
 
 _FOREVER_MS = 1 << 40
 _LOOK_MS = 500

@@ -9,20 +9,18 @@ from __future__ import annotations
 import queue
 import threading
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
+from kafkatools.core.clock import Clock
+from kafkatools.core.config import Config
 from kafkatools.core.producer.first_contact import reason_not_to_start
+from kafkatools.core.producer.futures import RowsRun
 from kafkatools.core.producer.producer import Producer
+from kafkatools.core.records.columns import RowColumns
 from kafkatools.exit_status import ExitStatus
 from kafkatools.stop_signals import StopSignals
 from kafkatools.tools.perf.throughput_throttler import ThroughputThrottler
 from kafkatools.tools.verifiable.events import EventSink, event, java_exception, json_text
-
-if TYPE_CHECKING:
-    from kafkatools.core.clock import Clock
-    from kafkatools.core.config import Config
-    from kafkatools.core.producer.futures import RowsRun
-    from kafkatools.core.records.columns import RowColumns
 
 _CHUNK = 500
 _TURN_MS = 100

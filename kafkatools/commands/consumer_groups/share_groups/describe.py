@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
+from kafkatools.commands.consumer_groups.session import Session
 from kafkatools.commands.consumer_groups.share_groups.listing import share_groups
 from kafkatools.commands.consumer_groups.tables import MISSING, assignment_text
 from kafkatools.core.admin.groups import GroupDescription, MemberDescription, describe_share_groups
 from kafkatools.core.admin.share_groups import ShareOffsets, list_share_group_offsets
 from kafkatools.exit_status import ExitStatus
-
-if TYPE_CHECKING:
-    from kafkatools.commands.consumer_groups.session import Session
 
 _COLUMN = 15
 

@@ -7,9 +7,9 @@ noted in the undo file, and only then something changes. Where an offset goes to
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import TYPE_CHECKING
 
 from kafkatools.commands.consumer_groups.reset import goal_of, topic_scope
+from kafkatools.commands.consumer_groups.session import Session
 from kafkatools.core.admin.group_offsets import GroupOffsets
 from kafkatools.core.admin.groups import describe_share_groups
 from kafkatools.core.admin.share_groups import (
@@ -22,14 +22,11 @@ from kafkatools.core.admin.share_groups import (
 from kafkatools.core.errors import NonEmptyGroup
 from kafkatools.core.group.metadata import OffsetAndMetadata
 from kafkatools.exit_status import ExitStatus, UsageError
+from kafkatools.options import Args
 from kafkatools.tools.groups.offset_changes import GroupPlan
 from kafkatools.tools.groups.plan_file import NO_OFFSET, csv_line, save_undo
 from kafkatools.tools.groups.targets import Goal, Reset, Targets, known_partitions_of
 from kafkatools.tools.groups.times import parse_datetime
-
-if TYPE_CHECKING:
-    from kafkatools.commands.consumer_groups.session import Session
-    from kafkatools.options import Args
 
 TopicPartition = tuple[str, int]
 _INACTIVE = ("Empty", "Dead")

@@ -13,11 +13,12 @@ import heapq
 from array import array
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
+from kafkatools.core.consumer.fetcher import FetchedBatches
 from kafkatools.core.errors import KafkaError
 from kafkatools.core.records import kernel
 from kafkatools.core.records.batch import RecordBatch
@@ -28,9 +29,6 @@ from kafkatools.core.records.layout import ATTRIBUTES_OFFSET, CONTROL_BIT, HEADE
 from kafkatools.core.records.legacy import LegacyBatch
 from kafkatools.pipeline.errors import PipelineError
 from kafkatools.pipeline.run.reports import CHECKSUM, MAGIC, SIZE, Damage, SplitReport
-
-if TYPE_CHECKING:
-    from kafkatools.core.consumer.fetcher import FetchedBatches
 
 OPEN, COMMITTED, ABORTED = "open", "committed", "aborted"
 _ROWS = 4096

@@ -10,21 +10,19 @@ from __future__ import annotations
 import zlib
 from array import array
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from kafkatools.core.log.dump.batch_headers import LARGEST_IN_MEMORY
 from kafkatools.core.log.dump.resync import next_valid_batch
+from kafkatools.core.log.dump.segment_file import SegmentFile
 from kafkatools.core.records import kernel
 from kafkatools.core.records.crc import crc32c
 from kafkatools.core.records.layout import HEADER_SIZE, HEADER_SIZE_UP_TO_MAGIC, LOG_OVERHEAD, SMALLEST_OVERHEAD
 from kafkatools.pipeline.run import reports
 from kafkatools.pipeline.run.reports import Damage
-
-if TYPE_CHECKING:
-    from kafkatools.core.log.dump.segment_file import SegmentFile
 
 Longs = npt.NDArray[np.int64]
 Wanted = Callable[[Longs], npt.NDArray[np.bool_]]

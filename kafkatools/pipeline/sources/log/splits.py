@@ -11,24 +11,21 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
 from kafkatools.core.log.dump.resync import next_valid_batch
+from kafkatools.core.log.dump.segment_file import SegmentFile
 from kafkatools.core.log.format.filenames import INDEX_SUFFIX, TIME_INDEX_SUFFIX
 from kafkatools.core.records import kernel
 from kafkatools.core.records.layout import HEADER_SIZE, LOG_OVERHEAD, V2_HEADER
 from kafkatools.core.topic_partition import TopicPartition
 from kafkatools.pipeline import storage
+from kafkatools.pipeline.sources.log.aborted import FileTransactions
 from kafkatools.pipeline.sources.log.files import LogFile
 from kafkatools.pipeline.sources.record_bounds import RecordBounds
 from kafkatools.pipeline.sources.spark_api import InputPartition
-
-if TYPE_CHECKING:
-    from kafkatools.core.log.dump.segment_file import SegmentFile
-    from kafkatools.pipeline.sources.log.aborted import FileTransactions
 
 SPLIT_BYTES = 128 << 20
 _ROWS = 4096
