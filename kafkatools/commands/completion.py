@@ -11,10 +11,12 @@ import hashlib
 import os
 from collections.abc import Iterable
 
+from kafkatools.commands import ALIASES, COMMANDS, load
 from kafkatools.console import Console
 from kafkatools.exit_status import ExitStatus, UsageError
 from kafkatools.options import BOOTSTRAP_SERVER, Args, Command, Option, profile_settings, rules
 from kafkatools.options.profiles import profile_names
+from kafkatools.options.table import all_options
 
 SHELLS = ("bash", "zsh", "fish")
 _SOURCES = ("shell", "topics", "groups", "profiles")
@@ -32,7 +34,6 @@ def run(console: Console, args: Args) -> ExitStatus:
         return ExitStatus.OK
     if args.shell not in SHELLS:
         raise UsageError(f"There are completions for {', '.join(SHELLS)}, not for '{args.shell}'")
-    from kafkatools.commands import ALIASES, COMMANDS, load
 
     commands = {name: load(name) for name in COMMANDS}
     text = script(args.shell, commands | {alias: commands[name] for alias, name in ALIASES.items()})
@@ -124,8 +125,6 @@ def script(shell: str, commands: dict[str, Command]) -> str:
 
 
 def _words(command: Command) -> list[str]:
-    from kafkatools.options.table import all_options
-
     parts = (command, *command.subcommands)
     own = [option.name for part in parts for option in all_options(part) if not option.replacement]
     return list(dict.fromkeys([one.name for one in command.subcommands] + own))
@@ -158,8 +157,6 @@ def _is_plain(word: str) -> bool:
 
 
 def _fish(commands: dict[str, Command]) -> list[str]:
-    from kafkatools.options.table import all_options
-
     lines = []
     for name, command in commands.items():
         lines.append(f"complete -c kt -n \"__kt_at ''\" -a {name} -d {_quoted(command.summary)}")

@@ -5,14 +5,16 @@ What it prints is made from the option tables, as the help and the completions a
 
 from __future__ import annotations
 
+from kafkatools.commands import ALIASES, COMMANDS, load
 from kafkatools.console import Console
 from kafkatools.exit_status import ExitStatus, UsageError
 from kafkatools.options import Args, Command, Option
+from kafkatools.options.table import all_options
+from kafkatools.version import KAFKA_VERSION, __version__
 
 
 def run(console: Console, args: Args) -> ExitStatus:
     """Prints the tree, or the part of one command."""
-    from kafkatools.commands import ALIASES, COMMANDS, load
 
     name = args.operand
     if name is not None:
@@ -21,7 +23,6 @@ def run(console: Console, args: Args) -> ExitStatus:
         command = load(name)
         console.print_json(described(command, _aliases_of(command.name)))
         return ExitStatus.OK
-    from kafkatools.version import KAFKA_VERSION, __version__
 
     commands = [described(load(name), _aliases_of(name)) for name in COMMANDS]
     tree = {"name": "kt", "version": __version__, "kafka_version": KAFKA_VERSION, "commands": commands}
@@ -30,14 +31,11 @@ def run(console: Console, args: Args) -> ExitStatus:
 
 
 def _aliases_of(name: str) -> list[str]:
-    from kafkatools.commands import ALIASES
-
     return [alias for alias, stands_for in ALIASES.items() if stands_for == name]
 
 
 def described(command: Command, aliases: list[str]) -> dict[str, object]:
     """One command with its options, in the order of its help, and its subcommands."""
-    from kafkatools.options.table import all_options
 
     return {
         "name": command.name,

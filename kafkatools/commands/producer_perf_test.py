@@ -7,6 +7,7 @@ told on stderr and make the exit status 1. What is printed is printed by the mai
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, NamedTuple
@@ -163,8 +164,6 @@ def _payloads(console: Console, args: Args) -> Payloads:
 
 
 def _read_payloads(console: Console, args: Args) -> list[bytes]:
-    import os
-
     from kafkatools.core.java.patterns import java_pattern
     from kafkatools.tools.perf.payloads import split_payloads
 

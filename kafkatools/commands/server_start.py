@@ -7,6 +7,10 @@ there is no TLS, no SASL and no authorizer.
 
 from __future__ import annotations
 
+import contextlib
+import gc
+import os
+import signal
 from typing import TYPE_CHECKING
 
 from kafkatools.exit_status import CommandError, ExitStatus, UsageError
@@ -37,8 +41,6 @@ def run(console: Console, args: Args) -> ExitStatus:
 
 
 def _node(console: Console, args: Args, values: dict[str, str]) -> Node:
-    import os
-
     from kafkatools.core import config as tables
     from kafkatools.core.broker.node import Node
     from kafkatools.core.broker.server.connection_limits import raise_descriptor_limit
@@ -70,8 +72,6 @@ class _StopSignals:
     """SIGTERM, SIGHUP and Ctrl-C ask the node to stop; before it has started they are kept until it has."""
 
     def __init__(self, node: Node) -> None:
-        import signal
-
         self._node = node
         self._is_started = False
         self._is_asked = False
@@ -92,10 +92,6 @@ class _StopSignals:
 
 
 def _serve(console: Console, node: Node) -> None:
-    import contextlib
-    import gc
-    import os
-
     from kafkatools.core.errors import ConfigError, KafkaStorageError
     from kafkatools.sandbox.run_files import RunFile
 

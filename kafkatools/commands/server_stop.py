@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from typing import TYPE_CHECKING
 
 from kafkatools.exit_status import CommandError, ExitStatus
@@ -14,8 +16,6 @@ if TYPE_CHECKING:
 
 def run(console: Console, args: Args) -> ExitStatus:
     """Sends SIGTERM; like Kafka's script it does not wait."""
-    import os
-    import signal
 
     servers = _running(os.path.join(console.home, "servers"))
     if args.given("node-id"):
@@ -30,8 +30,6 @@ def run(console: Console, args: Args) -> ExitStatus:
 
 
 def _running(folder: str) -> list[RunInfo]:
-    import os
-
     from kafkatools.sandbox.run_files import read_run_file
 
     names = sorted(os.listdir(folder)) if os.path.isdir(folder) else []

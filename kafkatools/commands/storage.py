@@ -122,7 +122,6 @@ def _metadata_directory(settings: Mapping[str, str]) -> list[str]:
 
 def _inspect(directories: set[str]) -> tuple[list[str], dict[str, str], list[str]]:
     """Directories found, the first meta.properties, and problems, in the order of the names."""
-    import os
 
     found: list[str] = []
     first: dict[str, str] = {}
@@ -196,7 +195,6 @@ def _private_files() -> Iterator[None]:
 def _ensure_can_be_made(path: str) -> None:
     """What the system would say if the directory were made now. Raises OSError."""
     import errno
-    import os
 
     above = os.path.abspath(path)
     while not os.path.exists(above):

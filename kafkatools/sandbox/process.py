@@ -24,6 +24,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from kafkatools.core.broker.server.connection_limits import raise_descriptor_limit
+from kafkatools.core.errors import KafkaStorageError
 from kafkatools.sandbox.run_files import RunFile, read_run_file
 from kafkatools.sandbox.spawn import DEFAULT_PORT, HOST
 
@@ -80,7 +81,6 @@ def main(request: NodeRequest, clock: Clock) -> int:
 
 def _close(node: Node) -> int:
     """Stop the node; report a disk error in one line, unless a disk error ended the node."""
-    from kafkatools.core.errors import KafkaStorageError
 
     failure = node.failure
     try:

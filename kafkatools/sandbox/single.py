@@ -9,6 +9,7 @@ home; two starts at once meet at `start.lock` and the second finds the first one
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -168,7 +169,6 @@ def spawn(home: str, options: SandboxOptions) -> tuple[subprocess.Popen[bytes], 
 def stop(home: str, sleep_ms: Callable[[int], None]) -> SandboxInfo | None:
     """Ask the sandbox to stop and wait until it has, all nodes of it; None when none runs. Raises SandboxError when it
     does not stop."""
-    import signal
 
     cluster = find_cluster(home)
     if cluster is not None:

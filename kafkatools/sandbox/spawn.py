@@ -11,6 +11,7 @@ import contextlib
 import fcntl
 import json
 import os
+import sys
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
@@ -72,7 +73,6 @@ class Child:
 
     def __init__(self, request: NodeRequest, log_path: str, name: str = "the sandbox") -> None:
         import subprocess
-        import sys
 
         layout = request.get("layout")
         settings = request.get("settings") or (layout["settings"] if layout is not None else {})

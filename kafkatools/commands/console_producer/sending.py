@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 
 from kafkatools.console import Console
 from kafkatools.core.config import ADMIN, Config
@@ -171,8 +172,6 @@ class ConsoleProducer:
         return f"Error when sending message to topic {self._topic} with {sizes}"
 
     def _send_records(self, producer: Producer) -> None:
-        from contextlib import nullcontext
-
         transactions = self._transactions
         for number, record in self._json.records() if self._is_json else self._line_records():
             with nullcontext() if transactions is None else transactions.sending():

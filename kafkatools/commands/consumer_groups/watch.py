@@ -7,6 +7,7 @@ condition of --fail-if holds (exit status 3) or is unknown (1), and by Ctrl-C.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from datetime import UTC, datetime
 
 from kafkatools.commands.consumer_groups.session import Session
 from kafkatools.commands.consumer_groups.views import Wanted, collect_views, judge, offsets_json, offsets_lines
@@ -58,8 +59,6 @@ def _show(session: Session, views: Sequence[GroupView], wanted: Wanted) -> None:
 
 
 def _frame(session: Session, views: Sequence[GroupView], wanted: Wanted) -> Iterator[str]:
-    from datetime import UTC, datetime
-
     from kafkatools.output import visible
 
     moment = datetime.fromtimestamp(session.console.clock.wall_ms() / 1000, UTC).astimezone()

@@ -6,6 +6,7 @@ ms; otherwise a table of the same columns.
 
 from __future__ import annotations
 
+import datetime
 import os
 import re
 import tempfile
@@ -13,7 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
-from kafkatools.commands.pipeline.show import counted
+from kafkatools.commands.pipeline.show import counted, plain
 from kafkatools.commands.pipeline.spark import SPARK_OPTIONS, cluster_of, usage
 from kafkatools.exit_status import ExitStatus, UsageError
 from kafkatools.options import BOOTSTRAP_SERVER, Args, Option, command_config, property_pairs
@@ -172,10 +173,6 @@ def print_rows(console: Console, kind: str, columns: Sequence[str], rows: Iterab
 
 
 def _json_value(value: object) -> object:
-    import datetime
-
-    from kafkatools.commands.pipeline.show import plain
-
     if isinstance(value, datetime.datetime):
         return round(value.timestamp() * 1000)
     if hasattr(value, "asDict"):

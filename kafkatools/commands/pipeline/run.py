@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal, cast
 
+from kafkatools.commands.pipeline.show import show_rows, tell_result
 from kafkatools.commands.pipeline.spark import (
     REGISTRY_USER,
     SPARK_OPTIONS,
@@ -174,8 +175,6 @@ def run(console: Console, args: Args) -> ExitStatus:
 
 
 def _run(console: Console, spark: SparkSession, pipeline: Pipeline, progress: Progress) -> RunResult:
-    from kafkatools.commands.pipeline.show import show_rows
-
     def show(table: DataFrame) -> int:
         return show_rows(console, table)
 
@@ -260,8 +259,6 @@ def _cluster(console: Console, args: Args, values: PipelineValues, table: Pipeli
 
 
 def _tell(console: Console, pipeline: Pipeline, result: RunResult) -> ExitStatus:
-    from kafkatools.commands.pipeline.show import tell_result
-
     tell_result(console, pipeline, result)
     return ExitStatus.FINDINGS if result.damage_count else ExitStatus.OK
 

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from kafkatools.exit_status import CommandError, ExitStatus, UsageError
-from kafkatools.options import Args, Command, Option, client_settings, property_pairs
+from kafkatools.options import Args, Command, Option, client_settings, property_pairs, read_properties
 from kafkatools.options.common import REGISTRY_PREFIXES
 
 if TYPE_CHECKING:
@@ -189,7 +189,6 @@ def cluster_of(console: Console, args: Args, *topics: str) -> Cluster:
 
 def other_cluster(console: Console, bootstrap: str, config_file: str | None, *topics: str) -> Cluster:
     """A cluster that is named beside the command line's own."""
-    from kafkatools.options import read_properties
     from kafkatools.pipeline.uris import Cluster
 
     cluster = Cluster(bootstrap, _of_kafka(read_properties(config_file)) if config_file else {})

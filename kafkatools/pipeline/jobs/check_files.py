@@ -30,6 +30,7 @@ from kafkatools.core.log.dump.segment_file import SegmentFile, open_regular_file
 from kafkatools.core.log.dump.sound_stretch import SoundStretch
 from kafkatools.core.log.format.transaction_index import ENTRY_SIZE, parse_entries
 from kafkatools.core.records import kernel
+from kafkatools.core.records.batch import RecordBatch
 from kafkatools.core.records.control import ControlRecordType, parse_control_type
 
 if TYPE_CHECKING:
@@ -286,7 +287,6 @@ class _WatchedStretch(SoundStretch):
 
 def _marker_kind(batch: memoryview) -> str | None:
     """Of the control batch of a transaction: commit or abort."""
-    from kafkatools.core.records.batch import RecordBatch
 
     try:
         kind = parse_control_type(next(RecordBatch(batch).records()).key)

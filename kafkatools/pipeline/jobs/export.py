@@ -18,6 +18,7 @@ from kafkatools.core.topic_partition import TopicPartition
 from kafkatools.pipeline.errors import PipelineError
 from kafkatools.pipeline.jobs.offsets import Ranges, offsets_of, read_ranges
 from kafkatools.pipeline.run.manifest import write_whole
+from kafkatools.pipeline.storage import local_path
 from kafkatools.pipeline.uris import Cluster, Uri, path_of
 
 if TYPE_CHECKING:
@@ -145,7 +146,6 @@ class _State:
     def opened(cls, spark: SparkSession, export: Export) -> _State:
         """The state of this export, new where the sink is empty. PipelineError when the sink holds something else."""
         from kafkatools.pipeline.sinks.files import Directory
-        from kafkatools.pipeline.storage import local_path
 
         place = path_of(export.sink)
         local = local_path(place)

@@ -9,11 +9,13 @@ the way to the sink. Errors leave as PipelineError, one line each.
 from __future__ import annotations
 
 import os
+import sys
 import tempfile
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
+from importlib import import_module
 from typing import TYPE_CHECKING, NamedTuple
 
 from kafkatools.pipeline import uris
@@ -25,7 +27,7 @@ from kafkatools.pipeline.run.spec import AVAILABLE_NOW, ISOLATION_OPTIONS, Decod
 from kafkatools.pipeline.sinks.files import Directory, SinkFile
 from kafkatools.pipeline.sources.pruning import Needs, pruned
 from kafkatools.pipeline.sources.record_bounds import RecordBounds
-from kafkatools.pipeline.sources.schema import METADATA_COLUMNS, RECORD_COLUMNS
+from kafkatools.pipeline.sources.schema import METADATA_COLUMNS, RECORD_COLUMNS, spark_schema
 from kafkatools.pipeline.storage import local_path
 
 if TYPE_CHECKING:
@@ -254,8 +256,6 @@ def columns_schema(columns: frozenset[str]) -> StructType:
     """The schema of a reader that makes only these columns; a reader makes one at least."""
     from pyspark.sql.types import StructType
 
-    from kafkatools.pipeline.sources.schema import spark_schema
-
     fields = spark_schema(True, True).fields
     wanted = columns or {"partition"}
     return StructType([field for field in fields if field.name in wanted])
@@ -463,8 +463,6 @@ def _transformed(spec: str, tables: Mapping[str, DataFrame]) -> DataFrame:
 
 def load_function(spec: str) -> Callable[..., object]:
     """`module:function`; the module may lie in the working directory. Its code goes to the executors with it."""
-    import sys
-    from importlib import import_module
 
     module_name, colon, name = spec.partition(":")
     if not (module_name and colon and name):

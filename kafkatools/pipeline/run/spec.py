@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple, cast
+from urllib.parse import unquote, urlsplit
 
 from kafkatools.pipeline.errors import PipelineError
 from kafkatools.pipeline.types import PipelineValues
@@ -240,7 +241,6 @@ def _registry(url: str | None) -> tuple[str | None, tuple[str, str] | None]:
     """URL without what stands in front of its @, and that."""
     if not url:
         return None, None
-    from urllib.parse import unquote, urlsplit
 
     try:
         parts = urlsplit(url)

@@ -17,6 +17,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from pyspark import TaskContext
+
 from kafkatools.core import config
 from kafkatools.core.config.given import config_of
 from kafkatools.core.errors import ConfigError
@@ -145,7 +147,6 @@ class BatchWriter(DataSourceArrowWriter):
         """A task: all rows of a partition, acknowledged when it returns. Raises PipelineError."""
         if not self.options.exactly_once:
             return TaskWritten(write_rows(self.options, iterator))
-        from pyspark import TaskContext
 
         context = TaskContext.get()
         assert context is not None
@@ -231,7 +232,6 @@ def prepared_tasks(messages: Iterable[WriterCommitMessage | None]) -> tuple[list
 
 def task_place() -> TaskPlace:
     """Where this task stands, as Spark tells it. Raises PipelineError outside of a stream."""
-    from pyspark import TaskContext
 
     context = TaskContext.get()
     query_id, run, epoch = (None if context is None else context.getLocalProperty(name) for name in _OF_THE_STREAM)

@@ -9,6 +9,7 @@ write them one behind the other. Source: CoordinatorRecordMessageFormatter.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from importlib import import_module
 from typing import Final
 
 from kafkatools.core.consumer.completed_fetch import FetchedColumns
@@ -82,7 +83,5 @@ class InternalTopicFormatter:
 
 
 def _records(module: str) -> CoordinatorRecords:
-    from importlib import import_module
-
     records: CoordinatorRecords = import_module(f"kafkatools.core.protocol.schemas.{module}").RECORDS
     return records

@@ -11,6 +11,7 @@ in `oversized`. Reads nothing, prints nothing.
 
 from __future__ import annotations
 
+import re
 from array import array
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
@@ -269,7 +270,6 @@ def _part(
 
 def _split_headers(line_format: LineFormat, cell: bytes, number: int) -> Iterator[tuple[str, bytes | None]]:
     """The pairs of a headers cell; headers.separator is a regular expression, as in Kafka."""
-    import re
 
     pairs = re.split(line_format.headers_separator, cell)
     while len(pairs) > 1 and not pairs[-1]:

@@ -6,6 +6,7 @@ The report is called by the thread that runs it alone.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
@@ -191,7 +192,6 @@ class ProducerRun:
 
     def _flush(self, producer: Producer) -> None:
         """Waits for every acknowledgement and shows progress meanwhile."""
-        import threading
 
         flushing = threading.Thread(target=producer.flush, name="flush", daemon=True)
         flushing.start()

@@ -10,6 +10,7 @@ from kafkatools.core.admin.cluster import describe_cluster
 from kafkatools.core.admin.reassignments import TopicPartition
 from kafkatools.core.java.hash_order import hash_order
 from kafkatools.core.java.hashes import partition_hash
+from kafkatools.core.java.random import JavaRandom
 from kafkatools.core.replica_placement import UsableBroker, place
 from kafkatools.core.topic_partition import by_topic
 from kafkatools.exit_status import CommandError
@@ -40,7 +41,6 @@ def propose(
 
     `note` is called for a topic whose partitions have different numbers of replicas.
     """
-    from kafkatools.core.java.random import JavaRandom
 
     topics = by_topic((key, current[key]) for key in hash_order(current, partition_hash))
     random = JavaRandom()

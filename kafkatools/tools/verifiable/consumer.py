@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import NamedTuple
 
 from kafkatools.core.clock import Clock
@@ -173,8 +174,6 @@ def _offset_at(items: Sequence[FetchedColumns], index: int) -> int:
 
 
 def _record_fields(part: TopicPartition, items: Sequence[FetchedColumns], count: int) -> Iterator[dict[str, object]]:
-    from itertools import islice
-
     for record in islice((record for item in items for record in item.columns.records()), count):
         yield {"key": _text(record.key), "value": _text(record.value), **_place(part), "offset": record.offset}
 

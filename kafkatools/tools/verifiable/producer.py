@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import queue
 import threading
+from array import array
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
@@ -105,10 +106,6 @@ class VerifiableProducer:
             self._tell_what_came()
 
     def _rows(self, first: int, count: int, elapsed_ms: int) -> RowColumns:
-        from array import array
-
-        from kafkatools.core.records.columns import RowColumns
-
         numbers = range(first, first + count)
         keys = None if self._keys is None else [self._key(number).encode() for number in numbers]
         rows = RowColumns.of_values([f"{self._prefix}{number}".encode() for number in numbers], keys)

@@ -11,7 +11,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from kafkatools.pipeline.sources import schema as columns
+from kafkatools.pipeline.sources.log.aborted import find_all_transactions
+from kafkatools.pipeline.sources.log.files import find_log_files
 from kafkatools.pipeline.sources.log.options import LogOptions, read_options
+from kafkatools.pipeline.sources.log.reader import read_task
+from kafkatools.pipeline.sources.log.splits import LogTask, make_tasks
 from kafkatools.pipeline.sources.record_bounds import from_filters
 from kafkatools.pipeline.sources.spark_api import DataSource, DataSourceReader, InputPartition
 
@@ -64,9 +68,6 @@ class LogReader(DataSourceReader):
         self._pushed = options.bounds
 
     def partitions(self) -> Sequence[InputPartition]:
-        from kafkatools.pipeline.sources.log.files import find_log_files
-        from kafkatools.pipeline.sources.log.splits import make_tasks
-
         options = self._options
         files = find_log_files(options.paths, options.selection)
         transactions = self._transactions(files)
@@ -76,16 +77,12 @@ class LogReader(DataSourceReader):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of a task."""
-        from kafkatools.pipeline.sources.log.reader import read_task
-        from kafkatools.pipeline.sources.log.splits import LogTask
 
         if not isinstance(partition, LogTask):  # what PySpark makes of no tasks at all
             return iter(())
         return read_task(partition, self._schema, self._options.reading)
 
     def _transactions(self, files: list[LogFile]) -> Mapping[TopicPartition, PartitionTransactions]:
-        from kafkatools.pipeline.sources.log.aborted import find_all_transactions
-
         names = {field.name.lower() for field in self._schema.fields}
         if not self._options.reading.is_committed_only and "transaction" not in names:
             return {}
