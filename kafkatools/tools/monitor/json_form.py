@@ -3,6 +3,7 @@ docs/json/monitor.md."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import TypedDict
 
@@ -10,7 +11,6 @@ from kafkatools.core.admin.log_dirs import LogDir
 from kafkatools.core.admin.quorum import MetadataQuorum
 from kafkatools.tools.monitor.conditions import what_is_wrong
 from kafkatools.tools.monitor.view import (
-    BrokerView,
     ClusterView,
     Event,
     GroupView,
@@ -18,6 +18,9 @@ from kafkatools.tools.monitor.view import (
     Problem,
     TopicView,
 )
+
+_TOTALS = {"least_lag": "lag_at_least", "messages_in": "messages_per_second", "bytes_in": "bytes_per_second"}
+"""Fields of Totals with another key in JSON."""
 
 
 class LogDirRow(TypedDict):
@@ -31,7 +34,9 @@ class LogDirRow(TypedDict):
     error: str | None
 
 
-class _BrokerHead(TypedDict):
+class BrokerRow(TypedDict):
+    """One broker; the numbers of replicas count those in view."""
+
     id: int
     host: str
     port: int
@@ -40,11 +45,6 @@ class _BrokerHead(TypedDict):
     answering: bool
     log_bytes: int | None
     log_dirs: list[LogDirRow] | None
-
-
-class BrokerRow(_BrokerHead):
-    """One broker; the numbers of replicas count those in view."""
-
     leaders: int
     replicas: int
     in_sync: int
@@ -84,68 +84,37 @@ def view_json(view: ClusterView, findings: Sequence[str], unknowns: Sequence[str
 
 def head_json(view: ClusterView) -> dict[str, object]:
     """What it is, and the totals."""
-    totals = view.totals
     return {
         "time": view.time_ms,
         "took_ms": view.took_ms,
         "cluster_id": view.cluster_id,
         "controller": view.controller if view.controller >= 0 else None,
         "wrong": what_is_wrong(view),
-        "totals": {
-            "brokers": totals.brokers,
-            "alive": totals.alive,
-            "answering": totals.answering,
-            "topics": totals.topics,
-            "partitions": totals.partitions,
-            "offline": totals.offline,
-            "under_replicated": totals.under_replicated,
-            "under_min_isr": totals.under_min_isr,
-            "at_min_isr": totals.at_min_isr,
-            "not_preferred": totals.not_preferred,
-            "moving": totals.moving,
-            "offline_log_dirs": totals.offline_log_dirs,
-            "groups": totals.groups,
-            "lag": totals.lag,
-            "lag_at_least": totals.least_lag,
-            "messages_per_second": _rate(totals.messages_in),
-            "bytes_per_second": _rate(totals.bytes_in),
-        },
+        "totals": {_TOTALS.get(name, name): _rounded(value) for name, value in view.totals._asdict().items()},
     }
 
 
 def brokers_json(view: ClusterView) -> list[BrokerRow]:
     """The brokers, with what each leads and holds of what is looked at."""
-    leaders: dict[int, int] = {}
-    replicas: dict[int, int] = {}
-    in_sync: dict[int, int] = {}
-    for part in view.partitions:
-        leaders[part.leader] = leaders.get(part.leader, 0) + 1
-        for broker in part.replicas:
-            replicas[broker] = replicas.get(broker, 0) + 1
-        for broker in part.isr:
-            in_sync[broker] = in_sync.get(broker, 0) + 1
+    leaders = Counter(part.leader for part in view.partitions)
+    replicas = Counter(broker for part in view.partitions for broker in part.replicas)
+    in_sync = Counter(broker for part in view.partitions for broker in part.isr)
     return [
         {
-            **_broker_json(broker),
-            "leaders": leaders.get(broker.id, 0),
-            "replicas": replicas.get(broker.id, 0),
-            "in_sync": in_sync.get(broker.id, 0),
+            "id": broker.id,
+            "host": broker.host,
+            "port": broker.port,
+            "rack": broker.rack,
+            "fenced": broker.is_fenced,
+            "answering": broker.is_answering,
+            "log_bytes": broker.log_bytes,
+            "log_dirs": None if broker.log_dirs is None else [_log_dir_json(path) for path in broker.log_dirs],
+            "leaders": leaders[broker.id],
+            "replicas": replicas[broker.id],
+            "in_sync": in_sync[broker.id],
         }
         for broker in view.brokers
     ]
-
-
-def _broker_json(broker: BrokerView) -> _BrokerHead:
-    return {
-        "id": broker.id,
-        "host": broker.host,
-        "port": broker.port,
-        "rack": broker.rack,
-        "fenced": broker.is_fenced,
-        "answering": broker.is_answering,
-        "log_bytes": broker.log_bytes,
-        "log_dirs": None if broker.log_dirs is None else [_log_dir_json(path) for path in broker.log_dirs],
-    }
 
 
 def _log_dir_json(path: LogDir) -> LogDirRow:
@@ -173,8 +142,8 @@ def topic_json(topic: TopicView) -> dict[str, object]:
         "under_replicated": sum(part.is_under_replicated for part in parts),
         "under_min_isr": sum(part.is_under_min_isr for part in parts),
         "bytes": topic.size_bytes,
-        "messages_per_second": _rate(topic.messages_in),
-        "bytes_per_second": _rate(topic.bytes_in),
+        "messages_per_second": _rounded(topic.messages_in),
+        "bytes_per_second": _rounded(topic.bytes_in),
     }
 
 
@@ -236,9 +205,9 @@ def group_json(group: GroupView) -> dict[str, object]:
         "lag_at_least": group.least_lag,
         "unknown": group.unknown,
         "lag_ms": group.lag_ms,
-        "consumed_per_second": _rate(group.consumed),
+        "consumed_per_second": _rounded(group.consumed),
         "topics": [
-            {"topic": topic, "lag": lag, "consumed_per_second": _rate(consumed.get(topic))}
+            {"topic": topic, "lag": lag, "consumed_per_second": _rounded(consumed.get(topic))}
             for topic, lag in group.lag_by_topic().items()
         ],
     }
@@ -265,5 +234,6 @@ def problems_json(problems: Iterable[Problem]) -> list[dict[str, object]]:
     ]
 
 
-def _rate(number: float | None) -> float | None:
+def _rounded(number: float | None) -> float | None:
+    """A rate to three digits behind the point; counts stay as they are."""
     return None if number is None else round(number, 3)

@@ -8,6 +8,7 @@ and groups' offsets are kafka_exporter's.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
@@ -68,31 +69,19 @@ def _labels(names: tuple[str, ...], values: tuple[object, ...]) -> str:
 # -- samples --
 
 
-def _of_replicas(name: str, about: str, holds: Callable[[PartitionView, int], bool]) -> Metric:
-    """By living broker, how many of the replicas that it has are so."""
+def _of_brokers(name: str, about: str, brokers: Callable[[PartitionView], Iterable[int]]) -> Metric:
+    """By living broker, how many of the partitions name it among these brokers."""
 
     def samples(view: ClusterView) -> Samples:
-        counts = {broker.id: 0 for broker in view.brokers if broker.is_alive}
-        for part in view.partitions:
-            for broker in part.replicas:
-                if broker in counts and holds(part, broker):
-                    counts[broker] += 1
-        return [((broker,), number) for broker, number in counts.items()]
+        counts = Counter(broker for part in view.partitions for broker in brokers(part))
+        return [((broker.id,), counts[broker.id]) for broker in view.brokers if broker.is_alive]
 
     return Metric(name, GAUGE, about, ("broker",), JMX, samples)
 
 
 def _of_leaders(name: str, about: str, holds: Callable[[PartitionView], bool]) -> Metric:
     """By living broker, how many of the partitions that it leads are so."""
-
-    def samples(view: ClusterView) -> Samples:
-        counts = {broker.id: 0 for broker in view.brokers if broker.is_alive}
-        for part in view.partitions:
-            if part.leader in counts and holds(part):
-                counts[part.leader] += 1
-        return [((broker,), number) for broker, number in counts.items()]
-
-    return Metric(name, GAUGE, about, ("broker",), JMX, samples)
+    return _of_brokers(name, about, lambda part: (part.leader,) if holds(part) else ())
 
 
 def _of_cluster(name: str, about: str, value: Callable[[ClusterView], int | None], source: str = JMX) -> Metric:
@@ -141,16 +130,12 @@ def _group_partitions(field: str) -> Callable[[ClusterView], Samples]:
 
 
 def _group_topics(field: str) -> Callable[[ClusterView], Samples]:
-    def samples(view: ClusterView) -> Samples:
-        for group in view.groups:
-            numbers: dict[str, list[int | None]] = {}
-            for part in group.partitions or ():
-                numbers.setdefault(part.topic, []).append(getattr(part, field))
-            for topic, found in numbers.items():
-                if (number := total(found)) is not None:
-                    yield (group.group_id, topic), number
-
-    return samples
+    return lambda view: [
+        ((group.group_id, topic), number)
+        for group in view.groups
+        for topic, number in group.total_by_topic(field).items()
+        if number is not None
+    ]
 
 
 def _members(view: ClusterView) -> Samples:
@@ -182,11 +167,11 @@ METRICS: tuple[Metric, ...] = (
         lambda part: part.is_at_min_isr,
     ),
     _of_leaders("kafka_server_replicamanager_leadercount", "Partitions that the broker leads.", lambda _: True),
-    _of_replicas("kafka_server_replicamanager_partitioncount", "Replicas that the broker has.", lambda *_: True),
-    _of_replicas(
+    _of_brokers("kafka_server_replicamanager_partitioncount", "Replicas that the broker has.", lambda p: p.replicas),
+    _of_brokers(
         "kafka_server_replicamanager_offlinereplicacount",
         "Replicas of the broker that are offline.",
-        lambda part, broker: broker in part.offline_replicas,
+        lambda part: {*part.replicas} & {*part.offline_replicas},
     ),
     _of_leaders(
         "kafka_server_replicamanager_reassigningpartitions",

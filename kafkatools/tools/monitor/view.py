@@ -168,10 +168,14 @@ class GroupView(NamedTuple):
 
     def lag_by_topic(self) -> dict[str, int | None]:
         """The lag for each topic that it committed, None where a part of it is not known."""
+        return self.total_by_topic("lag")
+
+    def total_by_topic(self, field: str) -> dict[str, int | None]:
+        """The sum of `lag` or `committed` over the partitions of each topic, None where a part of it is not known."""
         by_topic: dict[str, list[int | None]] = {}
         for part in self.partitions or ():
-            by_topic.setdefault(part.topic, []).append(part.lag)
-        return {topic: total(lags) for topic, lags in by_topic.items()}
+            by_topic.setdefault(part.topic, []).append(getattr(part, field))
+        return {topic: total(numbers) for topic, numbers in by_topic.items()}
 
 
 class Problem(NamedTuple):
