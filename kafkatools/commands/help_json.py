@@ -15,7 +15,6 @@ from kafkatools.version import KAFKA_VERSION, __version__
 
 def run(console: Console, args: Args) -> ExitStatus:
     """Prints the tree, or the part of one command."""
-
     name = args.operand
     if name is not None:
         if name not in COMMANDS and name not in ALIASES:
@@ -36,7 +35,6 @@ def _aliases_of(name: str) -> list[str]:
 
 def described(command: Command, aliases: list[str]) -> dict[str, object]:
     """One command with its options, in the order of its help, and its subcommands."""
-
     return {
         "name": command.name,
         "aliases": aliases,

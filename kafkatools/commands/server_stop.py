@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
 def run(console: Console, args: Args) -> ExitStatus:
     """Sends SIGTERM; like Kafka's script it does not wait."""
-
     servers = _running(os.path.join(console.home, "servers"))
     if args.given("node-id"):
         servers = [server for server in servers if server["node_id"] == args.node_id]

@@ -122,7 +122,6 @@ def _metadata_directory(settings: Mapping[str, str]) -> list[str]:
 
 def _inspect(directories: set[str]) -> tuple[list[str], dict[str, str], list[str]]:
     """Directories found, the first meta.properties, and problems, in the order of the names."""
-
     found: list[str] = []
     first: dict[str, str] = {}
     problems: list[str] = []

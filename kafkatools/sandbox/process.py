@@ -81,7 +81,6 @@ def main(request: NodeRequest, clock: Clock) -> int:
 
 def _close(node: Node) -> int:
     """Stop the node; report a disk error in one line, unless a disk error ended the node."""
-
     failure = node.failure
     try:
         node.close()

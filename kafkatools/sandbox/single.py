@@ -169,7 +169,6 @@ def spawn(home: str, options: SandboxOptions) -> tuple[subprocess.Popen[bytes], 
 def stop(home: str, sleep_ms: Callable[[int], None]) -> SandboxInfo | None:
     """Ask the sandbox to stop and wait until it has, all nodes of it; None when none runs. Raises SandboxError when it
     does not stop."""
-
     cluster = find_cluster(home)
     if cluster is not None:
         info = _cluster_info(cluster)

@@ -11,13 +11,13 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from pyspark.sql import types as T
+from pyspark.sql.types import DataType
 
 from kafkatools.pipeline.decoding.schema_registry import HEADER_SIZE, RegisteredSchema, SchemaRegistry, schema_id
 from kafkatools.pipeline.errors import PipelineError
-
-if TYPE_CHECKING:
-    from pyspark.sql.types import DataType
 
 _NOT_KEPT = ("time-millis", "time-micros", "duration", "timestamp-nanos", "local-timestamp-nanos")
 _TIMESTAMPS = ("timestamp-millis", "timestamp-micros")
@@ -98,8 +98,6 @@ class _Types:
         self._named = named
 
     def of(self, schema: Schema, inside: tuple[str, ...]) -> DataType:
-        from pyspark.sql import types as T
-
         if isinstance(schema, list):
             return self._union(schema, inside)
         schema = self._resolved(schema)
@@ -129,8 +127,6 @@ class _Types:
         return found
 
     def _logical(self, schema: Mapping[str, Schema]) -> DataType | None:
-        from pyspark.sql import types as T
-
         logical = schema.get("logicalType")
         if logical == "decimal":
             return T.DecimalType(int(schema["precision"]), int(schema.get("scale", 0)))
@@ -143,8 +139,6 @@ class _Types:
         return T.StringType() if logical == "uuid" else None
 
     def _plain(self, kind: str) -> DataType:
-        from pyspark.sql import types as T
-
         types: dict[str, DataType] = {
             "null": T.NullType(), "boolean": T.BooleanType(), "int": T.IntegerType(), "long": T.LongType(),
             "float": T.FloatType(), "double": T.DoubleType(), "bytes": T.BinaryType(), "fixed": T.BinaryType(),
@@ -156,8 +150,6 @@ class _Types:
         return [one for one in union if self._resolved(one)["type"] != "null"]
 
     def _union(self, union: list[Schema], inside: tuple[str, ...]) -> DataType:
-        from pyspark.sql import types as T
-
         members = self._members(union)
         if len(members) == 1:
             return self.of(members[0], inside)

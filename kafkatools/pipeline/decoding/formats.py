@@ -10,17 +10,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
+
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+from pyspark.sql.types import DataType, StructType
 
 from kafkatools.pipeline.decoding.schema_registry import RegisteredSchema, SchemaRegistry, schema_id
 from kafkatools.pipeline.errors import PipelineError
 from kafkatools.pipeline.run.session import plain_error
 from kafkatools.pipeline.run.spec import Decoding
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-    from pyspark.sql import Column, DataFrame, SparkSession
-    from pyspark.sql.types import DataType, StructType
 
 SAMPLE_RECORDS = 1000
 _SAMPLE_VALUE_BYTES = 1 << 16
@@ -75,8 +76,6 @@ def decode(table: DataFrame, plan: Plan, *, strict: bool) -> DataFrame:
 
 
 def _failing(table: DataFrame, plan: Plan) -> DataFrame:
-    from pyspark.sql import functions as F
-
     words = f"PipelineError: the {plan.part} of "
     where = [
         F.col("topic"), F.lit("-"), F.col("partition"), F.lit(" at offset "), F.col("offset"),
@@ -91,8 +90,6 @@ def _failing(table: DataFrame, plan: Plan) -> DataFrame:
 
 
 def _by_spark(table: DataFrame, plan: Plan) -> DataFrame:
-    from pyspark.sql import functions as F
-
     text = F.col(plan.part).cast("string")
     is_text = F.is_valid_utf8(text)
     if plan.type is None:
@@ -114,15 +111,11 @@ def _with(table: DataFrame, plan: Plan, column: Column, bad: Column) -> DataFram
 
 
 def _in_object(made: DataType) -> StructType:
-    from pyspark.sql import types as T
-
     return T.StructType([T.StructField(_WHOLE, made), T.StructField(_CORRUPT, T.StringType())])
 
 
 def _read_spark_schema(path: str) -> DataType:
     """A struct of Spark's, as JSON or as DDL (`a INT, b STRUCT<c: STRING>`)."""
-    from pyspark.sql import types as T
-
     try:
         with open(path, encoding="utf-8") as file:
             text = file.read().strip()
@@ -141,9 +134,6 @@ def _read_spark_schema(path: str) -> DataType:
 
 def _inferred(spark: SparkSession, part: str, sample: Sample) -> DataType:
     """The fields of a sample of JSON objects, as Spark's own inference finds them."""
-    from pyspark.sql import functions as F
-    from pyspark.sql import types as T
-
     objects = list(_objects(sample(part)))
     if not objects:
         raise PipelineError(
@@ -191,8 +181,6 @@ def _objects(values: Sequence[bytes]) -> Iterator[str]:
 
 def take_sample(table: DataFrame, part: str) -> list[bytes]:
     """The first values that are not null, none of them large."""
-    from pyspark.sql import functions as F
-
     small = table.select(part).where(F.col(part).isNotNull() & (F.octet_length(part) <= _SAMPLE_VALUE_BYTES))
     return [bytes(row[0]) for row in small.limit(SAMPLE_RECORDS).collect()]
 
@@ -201,8 +189,6 @@ def take_sample(table: DataFrame, part: str) -> list[bytes]:
 
 
 def _by_library(table: DataFrame, plan: Plan) -> DataFrame:
-    from pyspark.sql import types as T
-
     from kafkatools.pipeline.sources.spark_api import arrow_schema
 
     assert plan.decoder is not None and plan.type is not None
@@ -223,8 +209,6 @@ class _ArrowStep:
         self._schema = schema
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        import pyarrow as pa
-
         decode = self._decoder.start()
         for batch in batches:
             decoded, bad = [], []
@@ -246,8 +230,6 @@ class _ArrowStep:
 
 def _as_arrow(values: list[object], bad: list[bool], wanted: pa.DataType) -> pa.Array:
     """The column; a value that its type cannot hold is bad, too."""
-    import pyarrow as pa
-
     try:
         return pa.array(values, wanted)
     except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError, TypeError):

@@ -17,6 +17,8 @@ import tempfile
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from pyspark.sql import types as T
+
 from kafkatools.pipeline.decoding.schema_registry import HEADER_SIZE, RegisteredSchema, schema_id
 from kafkatools.pipeline.errors import PipelineError
 
@@ -211,8 +213,6 @@ def _add_known(pool: DescriptorPool, present: set[str]) -> None:
 
 
 def _message_type(descriptor: Descriptor, inside: tuple[str, ...]) -> DataType:
-    from pyspark.sql import types as T
-
     if descriptor.full_name == _TIMESTAMP:
         return T.TimestampType()
     if descriptor.full_name in _WRAPPERS:
@@ -224,8 +224,6 @@ def _message_type(descriptor: Descriptor, inside: tuple[str, ...]) -> DataType:
 
 
 def _field_type(field: FieldDescriptor, inside: tuple[str, ...]) -> DataType:
-    from pyspark.sql import types as T
-
     if (entry := _map_entry(field)) is not None:
         return T.MapType(_single_type(entry["key"], inside), _single_type(entry["value"], inside))
     single = _single_type(field, inside)
@@ -234,7 +232,6 @@ def _field_type(field: FieldDescriptor, inside: tuple[str, ...]) -> DataType:
 
 def _single_type(field: FieldDescriptor, inside: tuple[str, ...]) -> DataType:
     from google.protobuf.descriptor import FieldDescriptor as F
-    from pyspark.sql import types as T
 
     if field.message_type is not None:
         return _message_type(field.message_type, inside)

@@ -7,11 +7,16 @@ workers see), since indexes are compared with positions in their files.
 
 from __future__ import annotations
 
+import heapq
 import json
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, astuple
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import DataFrame, SparkSession
 
 from kafkatools.core.errors import KafkaError
 from kafkatools.core.log.dump.damage import Damage
@@ -26,12 +31,7 @@ from kafkatools.core.log.format.filenames import (
     offset_from_name,
 )
 from kafkatools.pipeline.errors import PipelineError
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-    from pyspark.sql import DataFrame, SparkSession
-
-    from kafkatools.pipeline.jobs.check_files import Problem, SegmentFacts
+from kafkatools.pipeline.jobs.check_files import Problem, SegmentFacts, check_segment, check_small_file
 
 FINDINGS_SCHEMA = (
     "directory string, file string, kind string, position bigint, severity string, problem string, lost string"
@@ -107,8 +107,6 @@ def check(spark: SparkSession, paths: Iterable[str], *, deep: bool = False) -> D
 
 def spread(files: Sequence[CheckedFile], groups: int) -> list[list[CheckedFile]]:
     """The files in at most so many groups of about the same size, the largest first."""
-    import heapq
-
     buckets: list[tuple[int, int, list[CheckedFile]]] = [
         (0, number, []) for number in range(max(1, min(groups, len(files))))
     ]
@@ -135,8 +133,6 @@ class _FileTask:
 
 def check_file(path: str, *, deep: bool = False) -> tuple[list[Problem], SegmentFacts | None]:
     """One file by itself; what cannot be opened is a finding."""
-    from kafkatools.pipeline.jobs.check_files import Problem, check_segment, check_small_file
-
     kind = os.path.basename(path).rpartition(".")[2]
     try:
         if kind == "log":
@@ -151,8 +147,6 @@ def check_file(path: str, *, deep: bool = False) -> tuple[list[Problem], Segment
 
 
 def _check_checkpoint(path: str) -> list[Problem]:
-    from kafkatools.pipeline.jobs.check_files import Problem
-
     try:
         read_offset_checkpoint(RealFileSystem(), path)
     except (KafkaError, ValueError) as error:
@@ -174,31 +168,26 @@ def _cells(problem: Problem) -> tuple[object, ...]:
 
 
 def _record_batch(rows: Sequence[tuple[object, ...]], schema: str) -> pa.RecordBatch:
-    import pyarrow
-
-    kinds = {"string": pyarrow.string(), "bigint": pyarrow.int64()}
+    kinds = {"string": pa.string(), "bigint": pa.int64()}
     fields = [field.split() for field in schema.split(", ")]
     columns = list(zip(*rows, strict=True)) or [()] * len(fields)
-    arrays = [pyarrow.array(column, kinds[kind]) for column, (_, kind) in zip(columns, fields, strict=True)]
-    return pyarrow.RecordBatch.from_arrays(arrays, names=[name for name, _ in fields])
+    arrays = [pa.array(column, kinds[kind]) for column, (_, kind) in zip(columns, fields, strict=True)]
+    return pa.RecordBatch.from_arrays(arrays, names=[name for name, _ in fields])
 
 
 def _whole_partition(table: pa.Table) -> pa.Table:
     """Runs once for each directory: its findings as they are, and those of all its files together."""
-    import pyarrow
-    import pyarrow.compute
 
-    from kafkatools.pipeline.jobs.check_files import SegmentFacts
     from kafkatools.pipeline.jobs.check_partition import check_partition
 
     directory = table.column("directory")[0].as_py()
     told = [json.loads(text) for text in table.column("facts").to_pylist() if text]
     segments = [SegmentFacts(**{key: _pairs(value) for key, value in each.items()}) for each in told if each]
-    found = table.filter(pyarrow.compute.is_valid(table.column("file"))).drop_columns(["facts"])
+    found = table.filter(pc.is_valid(table.column("file"))).drop_columns(["facts"])
     if not told:
         return found
     more = [(directory, *_cells(each)) for each in check_partition(directory, segments)]
-    return pyarrow.concat_tables([found, pyarrow.Table.from_batches([_record_batch(more, FINDINGS_SCHEMA)])])
+    return pa.concat_tables([found, pa.Table.from_batches([_record_batch(more, FINDINGS_SCHEMA)])])
 
 
 def _pairs(value: Any) -> Any:

@@ -13,9 +13,10 @@ import os
 from array import array
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from kafkatools.core.errors import KafkaError
 from kafkatools.core.log.dump import file_kinds
@@ -32,11 +33,7 @@ from kafkatools.core.log.format.transaction_index import ENTRY_SIZE, parse_entri
 from kafkatools.core.records import kernel
 from kafkatools.core.records.batch import RecordBatch
 from kafkatools.core.records.control import ControlRecordType, parse_control_type
-
-if TYPE_CHECKING:
-    import numpy.typing as npt
-
-    from kafkatools.pipeline.sources.arrow_columns import Longs
+from kafkatools.pipeline.sources.arrow_columns import Longs
 
 DAMAGE = "damage"
 WARNING = "warning"
@@ -287,7 +284,6 @@ class _WatchedStretch(SoundStretch):
 
 def _marker_kind(batch: memoryview) -> str | None:
     """Of the control batch of a transaction: commit or abort."""
-
     try:
         kind = parse_control_type(next(RecordBatch(batch).records()).key)
     except (KafkaError, StopIteration):

@@ -8,12 +8,11 @@ compared only where a side has several topics. One shuffle: both sides are laid 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as f
 
 from kafkatools.pipeline.errors import PipelineError
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
 
 BY_KEY, BY_OFFSET, AS_MULTISET = "key", "offset", "multiset"
 WAYS = (BY_KEY, BY_OFFSET, AS_MULTISET)
@@ -38,8 +37,6 @@ def diff(left: DataFrame, right: DataFrame, *, by: str = BY_KEY, compared: Seque
 
 def summary(differences: DataFrame) -> dict[str, int]:
     """How many there are of each side; by multiset, how many records more."""
-    from pyspark.sql import functions as f
-
     more = f.abs(f.col("leftCount") - f.col("rightCount"))
     number = f.sum(f.when(f.col("side") == CHANGED, 1).otherwise(more)).alias("number")
     counts = {row.side: int(row.number) for row in differences.groupBy("side").agg(number).collect()}
@@ -47,8 +44,6 @@ def summary(differences: DataFrame) -> dict[str, int]:
 
 
 def _prepared(side: DataFrame, by: str, compared: Sequence[str]) -> DataFrame:
-    from pyspark.sql import functions as f
-
     missing = [name for name in compared if name not in side.columns]
     if missing:
         raise PipelineError(f"there is no column {missing[0]} to compare; there are {', '.join(side.columns)}")
@@ -78,15 +73,11 @@ def _naming(sides: Sequence[DataFrame], by: str, compared: Sequence[str]) -> lis
 
 
 def _tagged(side: DataFrame, names: Sequence[str], payload: Sequence[str], is_left: bool) -> DataFrame:
-    from pyspark.sql import functions as f
-
     content = f.struct(*[f.col(name) for name in payload]) if payload else f.lit(True)
     return side.select(*[f.col(name) for name in names], content.alias("content"), f.lit(is_left).alias("isLeft"))
 
 
 def _compared(both: DataFrame, names: Sequence[str], has_payload: bool) -> DataFrame:
-    from pyspark.sql import functions as f
-
     def of(is_left: bool) -> Column:
         return f.col("isLeft") if is_left else ~f.col("isLeft")
 

@@ -14,6 +14,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from pyspark.sql import Observation
+from pyspark.sql import functions as f
+
 from kafkatools.core.topic_partition import TopicPartition
 from kafkatools.pipeline.errors import PipelineError
 from kafkatools.pipeline.jobs.offsets import Ranges, offsets_of, read_ranges
@@ -74,8 +77,6 @@ class Exported:
 
 def shaped(records: DataFrame, export: Export) -> DataFrame:
     """The rows of the files: the columns of the records, `date` if it is a directory, texts where that is wanted."""
-    from pyspark.sql import functions as f
-
     columns: list[Column] = []
     is_text = export.is_text or export.sink.kind == "csv"
     for name in records.columns:
@@ -194,9 +195,6 @@ class _State:
 
     def round(self, records: DataFrame, ranges: Ranges) -> int:
         """Writes the files of a round aside and says so in the state; how many rows."""
-        from pyspark.sql import Observation
-        from pyspark.sql import functions as f
-
         export, observation = self.export, Observation()
         self.directory.delete([_STAGE])
         rows = shaped(records, export).observe(observation, f.count(f.lit(1)).alias("rows"))

@@ -13,6 +13,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING, NamedTuple
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import functions as f
+from pyspark.sql.window import Window
+
 from kafkatools.core.errors import KafkaError
 from kafkatools.core.log.files import RealFileSystem
 from kafkatools.core.log.format.checkpoints import read_offset_checkpoint
@@ -47,8 +53,6 @@ class LogSegments(NamedTuple):
 
 def measure_segments(files: Iterable[LogFile], batches: DataFrame) -> list[LogSegments]:
     """The figures of every segment: sizes from the files, timestamps from the headers of `batches`."""
-    from pyspark.sql import functions as f
-
     times = (
         batches.groupBy("file")
         .agg(
@@ -140,9 +144,6 @@ def compact_forecast(
     `superseded`: the key has a later record in the dirty part. `aborted`: of an aborted transaction. `withoutKey`: the
     cleaner drops those. `tombstones`: all that stay; they go delete.retention.ms after the round that saw them first.
     """
-    from pyspark.sql import functions as f
-    from pyspark.sql.window import Window
-
     located = _with_segments(records, logs, ranges)
     is_aborted = f.coalesce(f.col("transaction") == "aborted", f.lit(False))
     is_mapped = ~is_aborted & (f.col("offset") >= f.col("firstDirty"))
@@ -189,8 +190,6 @@ def _with_segments(
     records: DataFrame, logs: Sequence[LogSegments], ranges: Mapping[TopicPartition, CleanableRange]
 ) -> DataFrame:
     """The cleanable records, each with its segment; values are only null or not from here on."""
-    from pyspark.sql import functions as f
-
     headers = f.aggregate(
         f.coalesce(f.col("headers"), f.array()),
         f.lit(0),
@@ -218,35 +217,29 @@ class _SegmentFinder:
         self._ranges = {tuple(partition): found for partition, found in ranges.items()}
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        import numpy as np
-        import pyarrow
-        import pyarrow.compute
-
         for batch in batches:
             for topic, partition in set(zip(batch["topic"].to_pylist(), batch["partition"].to_pylist(), strict=True)):
                 cleanable = self._ranges.get((topic, partition))
                 if cleanable is None:
                     continue
-                same = pyarrow.compute.and_(
-                    pyarrow.compute.equal(batch["topic"], topic), pyarrow.compute.equal(batch["partition"], partition)
-                )
-                below = pyarrow.compute.less(batch["offset"], cleanable.first_uncleanable_offset)
-                rows = batch.filter(pyarrow.compute.and_(same, below))
+                same = pc.and_(pc.equal(batch["topic"], topic), pc.equal(batch["partition"], partition))
+                below = pc.less(batch["offset"], cleanable.first_uncleanable_offset)
+                rows = batch.filter(pc.and_(same, below))
                 segments = self._segments[(topic, partition)]
                 bases = np.array([each.base_offset for each in segments], np.int64)
                 sizes = np.array([each.size_bytes for each in segments], np.int64)
                 places = np.searchsorted(bases, rows["offset"].to_numpy(), side="right") - 1
                 places = np.maximum(places, 0)
-                more = [pyarrow.array(bases[places]), pyarrow.array(sizes[places])]
+                more = [pa.array(bases[places]), pa.array(sizes[places])]
                 more += [
-                    pyarrow.repeat(pyarrow.scalar(value, kind), rows.num_rows)
+                    pa.repeat(pa.scalar(value, kind), rows.num_rows)
                     for value, kind in (
-                        (cleanable.first_dirty_offset, pyarrow.int64()),
-                        (cleanable.is_due, pyarrow.bool_()),
-                        (cleanable.dirty_ratio, pyarrow.float64()),
+                        (cleanable.first_dirty_offset, pa.int64()),
+                        (cleanable.is_due, pa.bool_()),
+                        (cleanable.dirty_ratio, pa.float64()),
                     )
                 ]
-                yield pyarrow.RecordBatch.from_arrays([*rows.columns, *more], names=[*rows.schema.names, *_PLACES])
+                yield pa.RecordBatch.from_arrays([*rows.columns, *more], names=[*rows.schema.names, *_PLACES])
 
 
 _PLACES = ("baseOffset", "segmentBytes", "firstDirty", "isDue", "dirtyRatio")

@@ -7,8 +7,12 @@ their size is that of keys and values, before compression, and the codec is not 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING
 
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as f
+from pyspark.sql.window import Window
+
+from kafkatools.core.admin.client import AdminClient
 from kafkatools.core.admin.group_offsets import fetch_offsets
 from kafkatools.core.admin.groups import list_groups
 from kafkatools.core.topic_partition import TopicPartition
@@ -22,12 +26,7 @@ from kafkatools.pipeline.charts.profile_data import (
     RatePoint,
     SizeBucket,
 )
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
-
-    from kafkatools.core.admin.client import AdminClient
-    from kafkatools.pipeline.jobs.offsets import Ranges
+from kafkatools.pipeline.jobs.offsets import Ranges
 
 UNKNOWN_CODEC = "unknown"
 _MOST_SPANS = 120
@@ -41,8 +40,6 @@ _PARTITION = ("topic", "partition")
 
 def batches_of_records(records: DataFrame) -> DataFrame:
     """Records (with `includeMetadata`) as a table of batches with the columns that a profile asks for."""
-    from pyspark.sql import functions as f
-
     size = f.coalesce(f.length("key"), f.lit(0)) + f.coalesce(f.length("value"), f.lit(0))
     return records.groupBy(*_PARTITION, "batchPosition").agg(
         f.sum(size).alias("size"),
@@ -65,8 +62,6 @@ def profile_of(
     damages: int = 0,
 ) -> Profile:
     """Everything that the page shows. The batches are looked at three times: they should be kept (`persist`)."""
-    from pyspark.sql import functions as f
-
     time = f.unix_millis("maxTimestamp")
     table = batches.withColumn("time", f.when(time >= 0, time))
     partitions = _partitions(table)
@@ -91,9 +86,6 @@ def key_figures(records: DataFrame, shown: int) -> KeySkew:
 
 
 def _partitions(table: DataFrame) -> list[PartitionFigures]:
-    from pyspark.sql import functions as f
-    from pyspark.sql.window import Window
-
     before = Window.partitionBy(*_PARTITION).orderBy("baseOffset").rowsBetween(Window.unboundedPreceding, -1)
     delay = f.max("time").over(before) - f.col("time")
     data = f.when(~f.col("isControl"), f.coalesce(f.col("count"), f.lit(0)))
@@ -130,8 +122,6 @@ def span_width(first_ms: int, last_ms: int) -> int:
 
 
 def _rates(table: DataFrame, partitions: Sequence[PartitionFigures]) -> tuple[int, list[RatePoint]]:
-    from pyspark.sql import functions as f
-
     oldest = [each.first_timestamp for each in partitions if each.first_timestamp is not None]
     newest = [each.last_timestamp for each in partitions if each.last_timestamp is not None]
     if not oldest:
@@ -151,7 +141,6 @@ def _rates(table: DataFrame, partitions: Sequence[PartitionFigures]) -> tuple[in
 
 def _shapes(table: DataFrame) -> tuple[list[CodecFigures], list[SizeBucket], list[SizeBucket]]:
     """Codecs, sizes and counts of batches: powers of two, so that one small table tells all three."""
-    from pyspark.sql import functions as f
 
     def power(name: str) -> Column:
         return f.when(f.col(name) > 0, f.length(f.bin(f.col(name).cast("bigint"))) - 1)

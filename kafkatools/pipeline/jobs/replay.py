@@ -10,14 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as f
 
 from kafkatools.core.clock import SystemClock
 from kafkatools.pipeline.errors import PipelineError
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-    from pyspark.sql import Column, DataFrame
 
 ORIGIN_HEADERS = ("kafka_dlt-original-topic", "__connect.errors.topic")
 """Spring for Apache Kafka's, Kafka Connect's."""
@@ -47,8 +46,6 @@ def planned(records: DataFrame, plan: ReplayPlan) -> DataFrame:
     """The records that the filter takes, with `target` (the topic to write to), `replays` (how often it was replayed
     before) and `decision`: send, no-origin (no header names its topic), too-often, or loop. Needs `headers`.
     """
-    from pyspark.sql import functions as f
-
     if plan.to_topic in plan.read_topics and not plan.allows_loop:
         raise PipelineError(f"{plan.to_topic} is read and would be written to: say --allow-loop if that is meant")
     chosen = records if plan.where is None else records.where(plan.where)
@@ -67,8 +64,6 @@ def planned(records: DataFrame, plan: ReplayPlan) -> DataFrame:
 
 def decisions(table: DataFrame) -> DataFrame:
     """How many records of `planned` go where: topic, target, decision, records."""
-    from pyspark.sql import functions as f
-
     return (
         table.groupBy("topic", "target", "decision")
         .agg(f.count("*").alias("records"))
@@ -80,8 +75,6 @@ def to_send(table: DataFrame, plan: ReplayPlan) -> DataFrame:
     """The rows of `planned` that are to be sent, as the sink takes them: key, value, topic, headers with the count of
     replays one higher; the timestamp too with `keeps_timestamps`.
     """
-    from pyspark.sql import functions as f
-
     others = f.filter(f.coalesce("headers", _no_headers()), lambda each: each["key"] != REPLAYS_HEADER)
     counted = f.struct(
         f.lit(REPLAYS_HEADER).alias("key"), (f.col("replays") + 1).cast("string").cast("binary").alias("value")
@@ -98,8 +91,6 @@ def to_send(table: DataFrame, plan: ReplayPlan) -> DataFrame:
 
 
 def _no_headers() -> Column:
-    from pyspark.sql import functions as f
-
     from kafkatools.pipeline.sources.schema import HEADERS
 
     return f.array().cast(HEADERS)
@@ -107,8 +98,6 @@ def _no_headers() -> Column:
 
 def _last_header(name: str) -> Column:
     """The value of the last header of a name as text; null when there is none."""
-    from pyspark.sql import functions as f
-
     found = f.filter("headers", lambda each: each["key"] == name)
     return f.try_element_at(found, f.lit(-1))["value"].cast("string")
 

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as f
 
 
 @dataclass(frozen=True)
@@ -65,8 +64,6 @@ def skew_of(histogram: Mapping[int, int]) -> Skew:
 
 def by_key(records: DataFrame) -> DataFrame:
     """Topic, key, records, bytes of every key; records without one are a row of a null key. Wants topic, key, value."""
-    from pyspark.sql import functions as f
-
     length = f.coalesce(f.length("key"), f.lit(0)) + f.coalesce(f.length("value"), f.lit(0))
     return (
         records.select("topic", "key", length.cast("bigint").alias("length"))
@@ -77,15 +74,11 @@ def by_key(records: DataFrame) -> DataFrame:
 
 def top_keys(keys: DataFrame, number: int, *, by: str = "records") -> DataFrame:
     """The keys of `by_key` with most records (or bytes), largest first; ties by key."""
-    from pyspark.sql import functions as f
-
     return keys.orderBy(f.desc(by), "topic", f.asc_nulls_first("key")).limit(number)
 
 
 def key_skew(keys: DataFrame) -> tuple[Skew, int]:
     """How records are spread over the keys of `by_key`, and how many records have no key."""
-    from pyspark.sql import functions as f
-
     rows = keys.groupBy("records", f.col("key").isNull().alias("isWithout")).agg(f.count("*").alias("many")).collect()
     without = sum(row.records for row in rows if row.isWithout)
     return skew_of({row.records: row.many for row in rows if not row.isWithout}), without
@@ -93,7 +86,6 @@ def key_skew(keys: DataFrame) -> tuple[Skew, int]:
 
 def partition_skew(partitions: DataFrame) -> DataFrame:
     """A row a topic from rows of topic, partition, records, bytes: how uneven its partitions are."""
-    from pyspark.sql import functions as f
 
     def measures(name: str) -> list[Column]:
         total = f.sum(name)

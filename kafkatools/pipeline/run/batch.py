@@ -18,6 +18,12 @@ from dataclasses import asdict, dataclass, field, replace
 from importlib import import_module
 from typing import TYPE_CHECKING, NamedTuple
 
+from pyspark import cloudpickle
+from pyspark.sql import DataFrame as ClassicFrame
+from pyspark.sql import Observation
+from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
+
 from kafkatools.pipeline import uris
 from kafkatools.pipeline.decoding import formats as decoding
 from kafkatools.pipeline.errors import PipelineError
@@ -254,8 +260,6 @@ def open_table(opening: Opening, source: Source) -> Table:
 
 def columns_schema(columns: frozenset[str]) -> StructType:
     """The schema of a reader that makes only these columns; a reader makes one at least."""
-    from pyspark.sql.types import StructType
-
     fields = spark_schema(True, True).fields
     wanted = columns or {"partition"}
     return StructType([field for field in fields if field.name in wanted])
@@ -266,9 +270,6 @@ _ONLY_WHERE = ("subscribe", "subscribepattern", "assign", *ISOLATION_OPTIONS)
 
 def _decoded(opening: Opening, source: Source, table: DataFrame) -> Table:
     """Keys and values decoded, the bad ones null and counted on the way."""
-    from pyspark.sql import Observation
-    from pyspark.sql import functions as F
-
     pipeline = opening.pipeline
     bad = []
     for part, how in (("key", source.key), ("value", source.value)):
@@ -428,8 +429,6 @@ def _made(spark: SparkSession, pipeline: Pipeline, tables: Mapping[str, DataFram
 
 def as_records(table: DataFrame) -> DataFrame:
     """Rows as records for a topic: keys and values as bytes or text, rows without a value as JSON."""
-    from pyspark.sql import functions as F
-
     names: list[str]
     if "value" not in table.columns:
         rest = [name for name in table.columns if name not in ("key", "headers")]
@@ -442,8 +441,6 @@ def as_records(table: DataFrame) -> DataFrame:
 
 
 def _as_bytes(name: str, kind: str) -> Column:
-    from pyspark.sql import functions as F
-
     column = F.col(name)
     if kind in ("binary", "string"):
         return column
@@ -452,8 +449,6 @@ def _as_bytes(name: str, kind: str) -> Column:
 
 def _transformed(spec: str, tables: Mapping[str, DataFrame]) -> DataFrame:
     """What the function makes of the table, or of the tables by name when there are several."""
-    from pyspark.sql import DataFrame as ClassicFrame
-
     function = load_function(spec)
     made = function(*tables.values()) if len(tables) == 1 else function(**tables)
     if not isinstance(made, ClassicFrame):
@@ -463,7 +458,6 @@ def _transformed(spec: str, tables: Mapping[str, DataFrame]) -> DataFrame:
 
 def load_function(spec: str) -> Callable[..., object]:
     """`module:function`; the module may lie in the working directory. Its code goes to the executors with it."""
-
     module_name, colon, name = spec.partition(":")
     if not (module_name and colon and name):
         raise PipelineError(f"--transform takes module:function, not '{spec}'")
@@ -477,7 +471,6 @@ def load_function(spec: str) -> Callable[..., object]:
     function = getattr(module, name, None)
     if not callable(function):
         raise PipelineError(f"--transform {spec}: the module {module_name} has no function {name}")
-    from pyspark import cloudpickle
 
     cloudpickle.register_pickle_by_value(module)  # type: ignore[no-untyped-call]
     made: Callable[..., object] = function
@@ -504,9 +497,6 @@ def write_table(
     spark: SparkSession, sink: Sink, mode: str, table: DataFrame, show: Show, path: str | None = None
 ) -> tuple[int | None, list[SinkFile] | None]:
     """Writes the rows: how many, and the files that came (None where the sink has none). `path`: another directory."""
-    from pyspark.sql import Observation
-    from pyspark.sql import functions as F
-
     if sink.uri.kind == uris.CONSOLE:
         return show(table), None
     counted = Observation()

@@ -13,9 +13,13 @@ import os
 import platform
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 from urllib.parse import unquote, urlsplit
 
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+from kafkatools.core.clock import Clock
 from kafkatools.pipeline import uris
 from kafkatools.pipeline.errors import PipelineError
 from kafkatools.pipeline.run import manifest as records
@@ -32,21 +36,16 @@ from kafkatools.pipeline.run.manifest import Difference
 from kafkatools.pipeline.run.reports import read_reports
 from kafkatools.pipeline.run.spec import ISOLATION_OPTIONS, Pipeline, Source
 from kafkatools.pipeline.sinks.files import Directory, SinkFile
+from kafkatools.pipeline.types import (
+    Journal,
+    ManifestContent,
+    PipelineIdentity,
+    SinkContent,
+    SinkFileContent,
+    SourceContent,
+    SourceFileContent,
+)
 from kafkatools.version import __version__
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
-    from kafkatools.core.clock import Clock
-    from kafkatools.pipeline.types import (
-        Journal,
-        ManifestContent,
-        PipelineIdentity,
-        SinkContent,
-        SinkFileContent,
-        SourceContent,
-        SourceFileContent,
-    )
 
 _WHOLE_LINES = ("json", "text")
 
@@ -293,8 +292,6 @@ def _file_content(file: SinkFile, rows: Mapping[str, int]) -> SinkFileContent:
 
 def file_rows(spark: SparkSession, pipeline: Pipeline, directory: str, files: list[str]) -> dict[str, int]:
     """How many rows each of these files has, counted by Spark; the paths are those below the directory."""
-    from pyspark.sql import functions as F
-
     if not files:
         return {}
     uri = pipeline.sink.uri

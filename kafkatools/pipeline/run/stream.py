@@ -10,9 +10,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, NotRequired, TypedDict
+from typing import NotRequired, TypedDict
 from urllib.parse import unquote, urlsplit
 
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.streaming.listener import StreamingQueryProgress
+from pyspark.sql.streaming.query import StreamingQuery
+from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+from kafkatools.core.json_values import JsonValue
 from kafkatools.pipeline import uris
 from kafkatools.pipeline.errors import PipelineError
 from kafkatools.pipeline.run.batch import (
@@ -31,15 +38,7 @@ from kafkatools.pipeline.run.session import is_connected, was_interrupted
 from kafkatools.pipeline.run.spec import AVAILABLE_NOW, Pipeline, Source
 from kafkatools.pipeline.sinks.files import Directory, SinkFile
 from kafkatools.pipeline.sources.live import offsets as live_offsets
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.streaming.listener import StreamingQueryProgress
-    from pyspark.sql.streaming.query import StreamingQuery
-    from pyspark.sql.streaming.readwriter import DataStreamWriter
-
-    from kafkatools.core.json_values import JsonValue
-    from kafkatools.pipeline.types import PartitionContent
+from kafkatools.pipeline.types import PartitionContent
 
 _SINK_METRICS = "kt_sink"
 _POLL_S = 0.5
@@ -130,8 +129,6 @@ def _ensure_few_tasks(spark: SparkSession) -> None:
 
 
 def _started(pipeline: Pipeline, made: DataFrame, show: Show, unread: list[BrokenPipeError]) -> StreamingQuery:
-    from pyspark.sql import functions as F
-
     assert pipeline.checkpoint is not None
     sink = pipeline.sink
     made = made.observe(_SINK_METRICS, F.count(F.lit(1)).alias(ROWS))

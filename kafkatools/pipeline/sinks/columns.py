@@ -10,14 +10,14 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict
+from typing import Any, NamedTuple, TypedDict
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql.types import StructType
 
 from kafkatools.core.records.columns import RowColumns
 from kafkatools.pipeline.errors import PipelineError
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-    from pyspark.sql.types import StructType
 
 _TEXT = ("string", "binary")
 _HEADERS = "array<struct<key:string,value:binary>>"
@@ -81,8 +81,6 @@ def _listed(names: Iterable[str]) -> str:
 def split_by_target(batch: pa.RecordBatch, topic: str | None) -> Iterator[tuple[Target, pa.RecordBatch]]:
     """The rows of a batch by where they go, rows of one target in their order. Raises PipelineError for a row without
     a topic."""
-    import pyarrow.compute as pc
-
     names = batch.schema.names
     topics: pa.Array = None  # None: all rows have one topic
     partitions: pa.Array = None  # None: no row has a partition
@@ -115,9 +113,6 @@ def split_by_target(batch: pa.RecordBatch, topic: str | None) -> Iterator[tuple[
 
 def _codes(topics: pa.Array | None, partitions: pa.Array | None) -> pa.Array:
     """Topic and partition of each row as one number: the partition is one more than its own, 0 for null."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     numbers: pa.Array = pa.scalar(0, pa.int64())
     if partitions is not None:
         lowest = pc.min(partitions).as_py()
@@ -153,9 +148,6 @@ def row_columns(batch: pa.RecordBatch, now_ms: int) -> Iterator[RowColumns]:
 
 def _cells(column: pa.Array, base: int) -> tuple[memoryview, array[int], array[int]]:
     """The bytes of a column, and where its cells begin, `base` on, and how long they are (-1 for null)."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     if pa.types.is_large_binary(column.type) or pa.types.is_large_string(column.type):
         column = column.cast(pa.binary())
     _, offsets, data = column.buffers()
@@ -181,9 +173,6 @@ def _ints(column: pa.Array) -> array[int]:
 
 def _timestamps(column: pa.Array, now_ms: int) -> array[int] | None:
     """Milliseconds; a row without a timestamp has the time of now. Raises PipelineError for one before 1970."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     if column.null_count == len(column):
         return None
     micros = column.cast(pa.timestamp("us", column.type.tz)).cast(pa.int64())
@@ -221,8 +210,6 @@ class SinkRow(NamedTuple):
 
 def rows(batch: pa.RecordBatch) -> Iterator[SinkRow]:
     """The rows one by one. Raises PipelineError for a header without a name."""
-    import pyarrow as pa
-
     names = batch.schema.names
 
     def cells(name: str) -> list[Any]:

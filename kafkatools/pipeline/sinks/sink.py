@@ -15,32 +15,29 @@ import threading
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
 
+import pyarrow as pa
 from pyspark import TaskContext
+from pyspark.sql.types import StructType
 
 from kafkatools.core import config
 from kafkatools.core.config.given import config_of
 from kafkatools.core.errors import ConfigError
+from kafkatools.core.prepared_transaction import PreparedTransaction
+from kafkatools.core.producer.futures import RecordMetadata, RowsRun
 from kafkatools.core.producer.producer import Producer
 from kafkatools.core.producer.producer_record import ProducerRecord
 from kafkatools.pipeline.errors import PipelineError
+from kafkatools.pipeline.sinks.columns import Target, check_columns, has_headers, row_columns, split_by_target
 from kafkatools.pipeline.sinks.producers import closing_producer
 from kafkatools.pipeline.sinks.tasks import PreparedTask, TaskPlace
+from kafkatools.pipeline.sinks.transactions import SinkTransactions
 from kafkatools.pipeline.sources.spark_api import (
     DataSourceArrowWriter,
     DataSourceStreamArrowWriter,
     WriterCommitMessage,
 )
 
-if TYPE_CHECKING:
-    import pyarrow as pa
-    from pyspark.sql.types import StructType
-
-    from kafkatools.core.prepared_transaction import PreparedTransaction
-    from kafkatools.core.producer.futures import RecordMetadata, RowsRun
-    from kafkatools.pipeline.sinks.columns import Target
-    from kafkatools.pipeline.sinks.transactions import SinkTransactions
 KAFKA_PREFIX = "kafka."
 _OPTIONS = {"topic", "exactlyonce", "sinkid"}
 _OF_SPARK = {"checkpointlocation", "includeheaders", "path", "queryname"}  # headers are written where there are any
@@ -127,8 +124,6 @@ class TaskWritten(WriterCommitMessage):
 
 def batch_writer(options: Mapping[str, str], schema: StructType, overwrite: bool) -> BatchWriter:
     """The writer of `df.write.format("kt")`. Raises PipelineError."""
-    from kafkatools.pipeline.sinks.columns import check_columns
-
     read = read_options(options)
     if overwrite:
         raise PipelineError("kt sink: a topic cannot be overwritten; use mode append")
@@ -165,16 +160,12 @@ class BatchWriter(DataSourceArrowWriter):
             self._transactions().abort_job(self._run, tasks, is_whole=len(places) == len(messages))
 
     def _transactions(self) -> SinkTransactions:
-        from kafkatools.pipeline.sinks.transactions import SinkTransactions
-
         return SinkTransactions(self.options.producer, f"{self.options.sink_id or 'job'}-{self._run}")
 
 
 def stream_writer(options: Mapping[str, str], schema: StructType, overwrite: bool) -> StreamWriter:
     """The writer of `df.writeStream.format("kt")`. In output mode complete every epoch writes the whole result, as with
     Spark's Kafka sink. Raises PipelineError."""
-    from kafkatools.pipeline.sinks.columns import check_columns
-
     read = read_options(options)
     if read.exactly_once is None:
         read = replace(read, exactly_once=read.producer.get("enable.idempotence", "true").lower() != "false")
@@ -210,8 +201,6 @@ class StreamWriter(DataSourceStreamArrowWriter):
             self._transactions(places).abort(places[0], tasks, is_whole=len(places) == len(messages))
 
     def _transactions(self, places: list[TaskPlace]) -> SinkTransactions:
-        from kafkatools.pipeline.sinks.transactions import SinkTransactions
-
         return SinkTransactions(self.options.producer, self.options.sink_id or places[0].query_id)
 
 
@@ -232,7 +221,6 @@ def prepared_tasks(messages: Iterable[WriterCommitMessage | None]) -> tuple[list
 
 def task_place() -> TaskPlace:
     """Where this task stands, as Spark tells it. Raises PipelineError outside of a stream."""
-
     context = TaskContext.get()
     query_id, run, epoch = (None if context is None else context.getLocalProperty(name) for name in _OF_THE_STREAM)
     if context is None or query_id is None or run is None or epoch is None:
@@ -291,8 +279,6 @@ class RowSender:
 
     def send(self, batch: pa.RecordBatch) -> None:
         """Queues a batch. Raises PipelineError when a record failed, this one's or an earlier one's."""
-        from kafkatools.pipeline.sinks.columns import has_headers, row_columns, split_by_target
-
         self._raise_failure()
         now_ms = self._producer.clock.wall_ms()
         for target, rows in split_by_target(batch, self._topic):

@@ -10,10 +10,11 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
+from pyspark.sql.types import StructType
 
 from kafkatools.core.errors import KafkaError
 from kafkatools.core.records import _gather_kernel as kernel
@@ -26,9 +27,6 @@ from kafkatools.core.records.layout import HEADER_SIZE
 from kafkatools.core.records.legacy import LegacyBatch
 from kafkatools.pipeline.sources.arrow_columns import Buffer, Chunk, Longs, new_column
 from kafkatools.pipeline.sources.record_bounds import MAX_LONG, RecordBounds
-
-if TYPE_CHECKING:
-    from pyspark.sql.types import StructType
 
 TARGET_ROWS = 32768
 TARGET_BYTES = 2 << 20

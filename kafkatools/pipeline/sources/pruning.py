@@ -17,6 +17,8 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
+from pyspark.errors import PySparkException
+
 from kafkatools.pipeline.errors import PipelineError
 from kafkatools.pipeline.sources.record_bounds import EPOCH, RecordBounds, compare
 
@@ -91,7 +93,6 @@ def pruned(everything: DataFrame, make: Callable[[Needs], DataFrame], *, with_bo
     fewer. Gives `everything` where it uses all, where that cannot be told, or where the other would not be the same.
     """
     from py4j.protocol import Py4JError
-    from pyspark.errors import PySparkException
 
     try:
         with _plain_plans(everything.sparkSession):
@@ -107,8 +108,6 @@ def pruned(everything: DataFrame, make: Callable[[Needs], DataFrame], *, with_bo
 
 def _made(make: Callable[[Needs], DataFrame], needs: Needs, names: frozenset[str]) -> DataFrame:
     """The narrowed query; a column that it names, though it does not use it, is there as well."""
-    from pyspark.errors import PySparkException
-
     while True:
         try:
             return make(needs)
@@ -135,7 +134,6 @@ def needed_columns(frame: DataFrame) -> frozenset[str] | None:
 def needs_of(frame: DataFrame) -> Needs | None:
     """What a query uses of these sources; None where that cannot be told."""
     from py4j.protocol import Py4JError
-    from pyspark.errors import PySparkException
 
     try:
         with _plain_plans(frame.sparkSession):

@@ -6,14 +6,11 @@ regard to case; a reader gives what the schema it is handed says, in its order a
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+
+from pyspark.sql.types import DataType, StructField, StructType
 
 from kafkatools.pipeline.errors import PipelineError
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from pyspark.sql.types import DataType, StructType
 
 HEADERS = "array<struct<key:string,value:binary>>"
 
@@ -80,8 +77,6 @@ def spark_schema(include_headers: bool = False, include_metadata: bool = False) 
 
 def struct_of(columns: Mapping[str, str]) -> StructType:
     """A schema of columns that may be null, from names and types."""
-    from pyspark.sql.types import StructField, StructType
-
     return StructType([StructField(name, _type_of(text)) for name, text in columns.items()])
 
 

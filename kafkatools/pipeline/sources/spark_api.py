@@ -20,6 +20,7 @@ from pyspark.sql.datasource import (
     InputPartition,
     WriterCommitMessage,
 )
+from pyspark.sql.pandas import types
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -84,8 +85,6 @@ else:
 
 def arrow_schema(schema: StructType) -> pa.Schema:
     """The pyarrow.Schema that batches of a reader must have."""
-    from pyspark.sql.pandas import types
-
     convert: Callable[..., pa.Schema] = types.to_arrow_schema
     try:
         return convert(schema, timezone="UTC")

@@ -270,7 +270,6 @@ def _part(
 
 def _split_headers(line_format: LineFormat, cell: bytes, number: int) -> Iterator[tuple[str, bytes | None]]:
     """The pairs of a headers cell; headers.separator is a regular expression, as in Kafka."""
-
     pairs = re.split(line_format.headers_separator, cell)
     while len(pairs) > 1 and not pairs[-1]:
         pairs.pop()

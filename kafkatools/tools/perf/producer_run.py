@@ -192,7 +192,6 @@ class ProducerRun:
 
     def _flush(self, producer: Producer) -> None:
         """Waits for every acknowledgement and shows progress meanwhile."""
-
         flushing = threading.Thread(target=producer.flush, name="flush", daemon=True)
         flushing.start()
         while flushing.is_alive():

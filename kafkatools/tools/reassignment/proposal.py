@@ -41,7 +41,6 @@ def propose(
 
     `note` is called for a topic whose partitions have different numbers of replicas.
     """
-
     topics = by_topic((key, current[key]) for key in hash_order(current, partition_hash))
     random = JavaRandom()
     proposed: dict[TopicPartition, list[int]] = {}

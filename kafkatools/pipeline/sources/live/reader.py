@@ -15,24 +15,23 @@ import os
 import uuid
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
+import pyarrow as pa
+from pyspark.sql.types import StructType
+
+from kafkatools.core.consumer.fetcher import FetchedBatches
+from kafkatools.core.consumer.range_reader import RangeLost, RangeReader
+from kafkatools.core.errors import KafkaError
 from kafkatools.pipeline.errors import PipelineError
 from kafkatools.pipeline.run.reports import RECORDS, SplitReport, write_report
+from kafkatools.pipeline.sources.arrow_rows import ArrowRows
+from kafkatools.pipeline.sources.live.batches import KEPT, BatchWalk, Fate, Markers, Run
+from kafkatools.pipeline.sources.live.cluster import LiveCluster
+from kafkatools.pipeline.sources.live.offsets import OffsetRange, split_ranges
+from kafkatools.pipeline.sources.live.options import SourceOptions
+from kafkatools.pipeline.sources.record_bounds import RecordBounds
 from kafkatools.pipeline.sources.spark_api import InputPartition
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-    from pyspark.sql.types import StructType
-
-    from kafkatools.core.consumer.fetcher import FetchedBatches
-    from kafkatools.core.consumer.range_reader import RangeReader
-    from kafkatools.pipeline.sources.arrow_rows import ArrowRows
-    from kafkatools.pipeline.sources.live.batches import Run
-    from kafkatools.pipeline.sources.live.cluster import LiveCluster
-    from kafkatools.pipeline.sources.live.offsets import OffsetRange
-    from kafkatools.pipeline.sources.live.options import SourceOptions
-    from kafkatools.pipeline.sources.record_bounds import RecordBounds
 
 _log = logging.getLogger(__name__)
 
@@ -61,8 +60,6 @@ def splits_of(
     ranges: Sequence[OffsetRange], options: SourceOptions, schema: StructType, cluster: LiveCluster
 ) -> list[InputPartition]:
     """Ranges as tasks, by default enough for the cores of this machine."""
-    from kafkatools.pipeline.sources.live.offsets import split_ranges
-
     ends = {one.partition: one.end for one in ranges}
     stable = cluster.stable_ends(ends) if _tells_transactions(schema, options) else {}
     parts = split_ranges(ranges, os.cpu_count() or 1, options.min_partitions, options.max_records_per_partition)
@@ -93,9 +90,6 @@ class Task(NamedTuple):
 
 def read_split(split: LiveSplit, task: Task) -> Iterator[pa.RecordBatch]:
     """The rows of a range as pyarrow.RecordBatches. Raises PipelineError."""
-    from kafkatools.core.consumer.range_reader import RangeLost
-    from kafkatools.core.errors import KafkaError
-
     report = SplitReport(
         split.topic, split.partition, "", split.start, split.end, start_offset=split.start, end_offset=split.end
     )
@@ -117,8 +111,6 @@ def read_split(split: LiveSplit, task: Task) -> Iterator[pa.RecordBatch]:
 
 
 def _read_range(split: LiveSplit, task: Task, report: SplitReport) -> Iterator[pa.RecordBatch]:
-    from kafkatools.pipeline.sources.arrow_rows import ArrowRows
-
     bounds = replace(
         task.bounds,
         start_offset=max(split.start, task.bounds.start_offset),
@@ -140,8 +132,6 @@ def _read_range(split: LiveSplit, task: Task, report: SplitReport) -> Iterator[p
 
 def _runs(split: LiveSplit, task: Task, report: SplitReport) -> Iterator[Run]:
     """The batches of a range that are for the query."""
-    from kafkatools.pipeline.sources.live.batches import KEPT, BatchWalk, Fate, Markers
-
     options = task.options
     walk = BatchWalk((split.start, split.end), report, is_strict=options.is_strict)
     is_asked = _has(task.schema, "transaction")
@@ -193,8 +183,6 @@ def close_idle() -> None:
 @contextlib.contextmanager
 def _reader_for(options: SourceOptions) -> Iterator[RangeReader]:
     """A consumer for one range; one that failed is closed."""
-    from kafkatools.core.consumer.range_reader import RangeReader
-
     key = (*sorted(options.settings.items()), options.poll_timeout_ms)
     reader = _idle.pop(key, None) or RangeReader(options.settings, patience_ms=options.poll_timeout_ms)
     is_usable = False

@@ -8,20 +8,23 @@ ends that are taken then are the ends of the batch. Rows are made by the executo
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING
 
-from kafkatools.pipeline.sources.live.options import is_set, read_options
+import pyarrow as pa
+from pyspark.sql.datasource import Filter
+from pyspark.sql.types import StructType
+
+from kafkatools.pipeline.sources.live.cluster import LiveCluster
+from kafkatools.pipeline.sources.live.options import SourceOptions, is_set, read_options
 from kafkatools.pipeline.sources.live.reader import LiveSplit, Task, read_split, splits_of
 from kafkatools.pipeline.sources.record_bounds import from_filters
-from kafkatools.pipeline.sources.spark_api import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-    from pyspark.sql.datasource import Filter
-    from pyspark.sql.types import StructType
-
-    from kafkatools.pipeline.sources.live.options import SourceOptions
-    from kafkatools.pipeline.sources.spark_api import DataSourceArrowWriter, DataSourceStreamArrowWriter
+from kafkatools.pipeline.sources.spark_api import (
+    DataSource,
+    DataSourceArrowWriter,
+    DataSourceReader,
+    DataSourceStreamArrowWriter,
+    DataSourceStreamReader,
+    InputPartition,
+)
 
 
 class KtDataSource(DataSource):
@@ -74,8 +77,6 @@ class LiveReader(DataSourceReader):
 
     def partitions(self) -> Sequence[InputPartition]:
         """The tasks; the ends of the topic are those of now."""
-        from kafkatools.pipeline.sources.live.cluster import LiveCluster
-
         cluster = LiveCluster(self._options)
         try:
             return splits_of(cluster.batch_ranges(self._bounds), self._options, self._schema, cluster)

@@ -15,12 +15,18 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql.streaming.datasource import ReadLimit
+from pyspark.sql.types import StructType
 
 from kafkatools.core.clock import Clock, SystemClock
 from kafkatools.core.topic_partition import TopicPartition
 from kafkatools.pipeline.sources.live import offsets as live_offsets
-from kafkatools.pipeline.sources.live.offsets import OffsetRange, Offsets
+from kafkatools.pipeline.sources.live.cluster import LiveCluster
+from kafkatools.pipeline.sources.live.offsets import JsonOffsets, OffsetRange, Offsets
+from kafkatools.pipeline.sources.live.options import SourceOptions
 from kafkatools.pipeline.sources.live.reader import LiveSplit, Task, read_split, splits_of
 from kafkatools.pipeline.sources.record_bounds import RecordBounds
 from kafkatools.pipeline.sources.spark_api import (
@@ -32,22 +38,11 @@ from kafkatools.pipeline.sources.spark_api import (
     SupportsTriggerAvailableNow,
 )
 
-if TYPE_CHECKING:
-    import pyarrow as pa
-    from pyspark.sql.streaming.datasource import ReadLimit
-    from pyspark.sql.types import StructType
-
-    from kafkatools.pipeline.sources.live.cluster import LiveCluster
-    from kafkatools.pipeline.sources.live.offsets import JsonOffsets
-    from kafkatools.pipeline.sources.live.options import SourceOptions
-
 
 class LiveStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """A streaming query. Its copies in executors only read."""
 
     def __init__(self, schema: StructType, options: SourceOptions, clock: Clock | None = None) -> None:
-        from kafkatools.pipeline.sources.live.cluster import LiveCluster
-
         self._schema = schema
         self._options = options
         self._clock = clock or SystemClock()

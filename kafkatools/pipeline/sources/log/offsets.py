@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -17,15 +16,13 @@ from kafkatools.core.records.batch import batch_at
 from kafkatools.core.topic_partition import TopicPartition
 from kafkatools.pipeline import storage
 from kafkatools.pipeline.errors import PipelineError
+from kafkatools.pipeline.sources.live.options import Limit
 from kafkatools.pipeline.sources.log import sections as table
+from kafkatools.pipeline.sources.log.files import LogFile
+from kafkatools.pipeline.sources.log.options import LogOptions
 from kafkatools.pipeline.sources.log.sections import Section, SectionWalk
 from kafkatools.pipeline.sources.log.splits import narrow, read_index
 from kafkatools.pipeline.sources.record_bounds import MAX_LONG, RecordBounds
-
-if TYPE_CHECKING:
-    from kafkatools.pipeline.sources.live.options import Limit
-    from kafkatools.pipeline.sources.log.files import LogFile
-    from kafkatools.pipeline.sources.log.options import LogOptions
 
 
 def partition_bounds(

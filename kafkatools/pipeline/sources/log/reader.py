@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
+from pyspark.sql.types import StructType
 
 from kafkatools.core.records.layout import CONTROL_BIT, TRANSACTIONAL_BIT
 from kafkatools.pipeline import storage
@@ -23,10 +24,6 @@ from kafkatools.pipeline.sources.log import sections as table
 from kafkatools.pipeline.sources.log.sections import Section, SectionWalk
 from kafkatools.pipeline.sources.log.splits import LogSplit, LogTask
 from kafkatools.pipeline.sources.record_bounds import MAX_LONG
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-    from pyspark.sql.types import StructType
 
 RECORDS, BATCHES, ERRORS = "records", "batches", "errors"
 TABLES = (RECORDS, BATCHES, ERRORS)
@@ -97,8 +94,6 @@ class _SplitReader:
         self.report.first_offset, self.report.last_offset = rows.first_offset, rows.last_offset
 
     def errors(self) -> Iterator[pa.RecordBatch]:
-        from pyspark.sql.types import StructType
-
         from kafkatools.pipeline.sources.log.tables import damage_rows
 
         schema, self._schema, self._needs_states = self._schema, StructType([]), False

@@ -6,31 +6,22 @@ read them (`read`). Everything in a reader can be pickled; core is imported wher
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
+import pyarrow as pa
+from pyspark.sql.datasource import Filter
+from pyspark.sql.types import StructType
+
+from kafkatools.core.topic_partition import TopicPartition
 from kafkatools.pipeline.sources import schema as columns
-from kafkatools.pipeline.sources.log.aborted import find_all_transactions
-from kafkatools.pipeline.sources.log.files import find_log_files
+from kafkatools.pipeline.sources.log.aborted import PartitionTransactions, find_all_transactions
+from kafkatools.pipeline.sources.log.files import LogFile, find_log_files
 from kafkatools.pipeline.sources.log.options import LogOptions, read_options
 from kafkatools.pipeline.sources.log.reader import read_task
 from kafkatools.pipeline.sources.log.splits import LogTask, make_tasks
-from kafkatools.pipeline.sources.record_bounds import from_filters
+from kafkatools.pipeline.sources.record_bounds import RecordBounds, from_filters
 from kafkatools.pipeline.sources.spark_api import DataSource, DataSourceReader, InputPartition
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
-    import pyarrow as pa
-    from pyspark.sql.datasource import Filter
-    from pyspark.sql.types import StructType
-
-    from kafkatools.core.topic_partition import TopicPartition
-    from kafkatools.pipeline.sources.log.aborted import PartitionTransactions
-    from kafkatools.pipeline.sources.log.files import LogFile
-    from kafkatools.pipeline.sources.log.splits import LogTask
-    from kafkatools.pipeline.sources.record_bounds import RecordBounds
 
 _KNOWN = {
     "records": columns.RECORD_COLUMNS | columns.HEADER_COLUMNS | columns.METADATA_COLUMNS,
@@ -77,7 +68,6 @@ class LogReader(DataSourceReader):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of a task."""
-
         if not isinstance(partition, LogTask):  # what PySpark makes of no tasks at all
             return iter(())
         return read_task(partition, self._schema, self._options.reading)

@@ -3,24 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+from pyspark.sql.types import StructType
 
 from kafkatools.core.records.layout import CONTROL_BIT, TRANSACTIONAL_BIT
-from kafkatools.pipeline.sources.arrow_columns import micros, timestamp_types
+from kafkatools.pipeline.run.reports import Damage
+from kafkatools.pipeline.sources.arrow_columns import Items, micros, timestamp_types
 from kafkatools.pipeline.sources.log import sections as table
+from kafkatools.pipeline.sources.log.files import LogFile
+from kafkatools.pipeline.sources.log.sections import Section
 from kafkatools.pipeline.sources.spark_api import arrow_schema
-
-if TYPE_CHECKING:
-    from pyspark.sql.types import StructType
-
-    from kafkatools.pipeline.run.reports import Damage
-    from kafkatools.pipeline.sources.arrow_columns import Items
-    from kafkatools.pipeline.sources.log.files import LogFile
-    from kafkatools.pipeline.sources.log.sections import Section
 
 Longs = npt.NDArray[np.int64]
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")

@@ -12,6 +12,8 @@ from array import array
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
+import numpy as np
+
 from kafkatools.core.errors import KafkaError
 from kafkatools.core.log.dump.resync import next_valid_batch
 from kafkatools.core.log.dump.segment_file import SegmentFile
@@ -161,8 +163,6 @@ class TransactionScan:
         return window
 
     def _headers(self, rows: int) -> Headers:
-        import numpy as np
-
         width = kernel.HEADER_WIDTH
         headers = np.frombuffer(self._table, np.int64, rows * width).reshape(rows, width).copy()
         headers[:, _POSITION] += self._position
@@ -188,8 +188,6 @@ class TransactionScan:
         return len(headers), None
 
     def _doubtful(self, headers: Headers) -> list[int]:
-        import numpy as np
-
         first, magic = headers[:, _BASE_OFFSET], headers[:, _MAGIC]
         last = first + headers[:, _LAST_DELTA]
         before = np.concatenate((np.array([self._last_offset], np.int64), last))[: len(headers)]
