@@ -10,17 +10,14 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+import subprocess
 import tempfile
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 from kafkatools.core.config.given import settings_text
 from kafkatools.core.errors import IllegalState
 from kafkatools.sandbox.single import SandboxOptions, spawn
 from kafkatools.sandbox.spawn import SandboxError
-
-if TYPE_CHECKING:
-    import subprocess
 
 _STOP_TIMEOUT_S = 30.0
 

@@ -10,13 +10,10 @@ import os
 import shutil
 import tempfile
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
 from kafkatools.core.config.given import settings_text
 from kafkatools.core.errors import IllegalState
-
-if TYPE_CHECKING:
-    from kafkatools.sandbox.cluster import SandboxCluster
+from kafkatools.sandbox.cluster import SandboxCluster
 
 
 class EmbeddedCluster:

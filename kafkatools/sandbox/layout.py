@@ -15,12 +15,10 @@ import random
 import socket
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, TypedDict, cast
+from typing import Any, TypedDict, cast
 
+from kafkatools.sandbox.messages import LayoutContent
 from kafkatools.sandbox.spawn import DEFAULT_PORT, HOST, SandboxError, write_json
-
-if TYPE_CHECKING:
-    from kafkatools.sandbox.messages import LayoutContent
 
 MOST_NODES = 9
 PORT_STEP = 10

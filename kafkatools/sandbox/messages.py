@@ -1,4 +1,4 @@
-"""Types of the JSON that the processes of a sandbox hand to each other. For annotations only."""
+"""Types of the JSON that the processes of a sandbox hand to each other."""
 
 from __future__ import annotations
 

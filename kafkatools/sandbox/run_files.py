@@ -11,10 +11,8 @@ import fcntl
 import json
 import os
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from kafkatools.sandbox.messages import RunInfo
+from kafkatools.sandbox.messages import RunInfo
 
 
 class RunFile:

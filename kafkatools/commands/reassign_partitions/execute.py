@@ -8,11 +8,11 @@ nothing else is being moved, the throttles are taken away again.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
 from kafkatools.commands.reassign_partitions.log_dir_moves import begin_moves
 from kafkatools.commands.reassign_partitions.session import Session, session
 from kafkatools.commands.reassign_partitions.throttles import RUN_VERIFY, set_log_dir_throttle, set_throttle, take_back
+from kafkatools.console import Console
 from kafkatools.core.admin.reassignments import (
     PartitionReassignment,
     TopicPartition,
@@ -34,10 +34,7 @@ from kafkatools.tools.reassignment.plan_file import (
     read_plan,
 )
 
-if TYPE_CHECKING:
-    from kafkatools.console import Console
-
-    Active = Mapping[TopicPartition, PartitionReassignment]
+Active = Mapping[TopicPartition, PartitionReassignment]
 
 _EXISTING = (
     "Cannot execute because there is an existing partition assignment.  Use --additional to override this and create a "

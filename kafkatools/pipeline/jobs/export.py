@@ -12,22 +12,17 @@ import json
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
-from pyspark.sql import Observation
+from pyspark.sql import Column, DataFrame, Observation, SparkSession
 from pyspark.sql import functions as f
 
 from kafkatools.core.topic_partition import TopicPartition
 from kafkatools.pipeline.errors import PipelineError
 from kafkatools.pipeline.jobs.offsets import Ranges, offsets_of, read_ranges
 from kafkatools.pipeline.run.manifest import write_whole
+from kafkatools.pipeline.sinks.files import Directory
 from kafkatools.pipeline.storage import local_path
 from kafkatools.pipeline.uris import Cluster, Uri, path_of
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, SparkSession
-
-    from kafkatools.pipeline.sinks.files import Directory
 
 STATE = "_kt_export.json"
 _STAGE = "_kt-export"
@@ -146,8 +141,6 @@ class _State:
     @classmethod
     def opened(cls, spark: SparkSession, export: Export) -> _State:
         """The state of this export, new where the sink is empty. PipelineError when the sink holds something else."""
-        from kafkatools.pipeline.sinks.files import Directory
-
         place = path_of(export.sink)
         local = local_path(place)
         directory = Directory(spark, place)

@@ -10,12 +10,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
 from itertools import groupby
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql.window import Window
 
@@ -23,17 +25,10 @@ from kafkatools.core.errors import KafkaError
 from kafkatools.core.log.files import RealFileSystem
 from kafkatools.core.log.format.checkpoints import read_offset_checkpoint
 from kafkatools.core.log.format.filenames import CLEANER_OFFSET_CHECKPOINT
+from kafkatools.core.topic_partition import TopicPartition
 from kafkatools.pipeline.jobs.compaction_rules import CleanableRange, Compaction, cleanable_range
 from kafkatools.pipeline.jobs.retention_rules import Retention, SegmentSize, forecast_retention
-
-if TYPE_CHECKING:
-    from datetime import datetime
-
-    import pyarrow as pa
-    from pyspark.sql import Column, DataFrame, SparkSession
-
-    from kafkatools.core.topic_partition import TopicPartition
-    from kafkatools.pipeline.sources.log.files import LogFile
+from kafkatools.pipeline.sources.log.files import LogFile
 
 RETENTION_SCHEMA = (
     "topic string, partition int, baseOffset bigint, isActive boolean, bytes bigint, largestTimestamp timestamp, "

@@ -10,9 +10,10 @@ from __future__ import annotations
 import zlib
 from array import array
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from kafkatools.core.errors import KafkaError
 from kafkatools.core.log.dump.resync import next_valid_batch
@@ -22,11 +23,7 @@ from kafkatools.core.records.batch import RecordBatch
 from kafkatools.core.records.control import MARKER_BATCH_SIZE, ControlRecordType, EndTransactionMarker
 from kafkatools.core.records.crc import crc32c
 
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    Headers = NDArray[np.int64]
+Headers = NDArray[np.int64]
 
 _ROWS = 8192
 _LARGEST_BATCH = 1 << 30
