@@ -284,10 +284,8 @@ def _version(arguments: Sequence[str], console: Console) -> ExitStatus:
     if unexpected is not None:
         _complain(console, "USAGE", f"Unexpected argument '{unexpected}'", "", ExitStatus.USAGE, "See kt --help.")
         return ExitStatus.USAGE
-    if console.is_json:
-        console.print_json({"version": __version__, "kafka_version": KAFKA_VERSION})
-    else:
-        console.print(f"kafkatools {__version__} (Apache Kafka {KAFKA_VERSION} tools)")
+    row = {"version": __version__, "kafka_version": KAFKA_VERSION}
+    console.print(f"kafkatools {__version__} (Apache Kafka {KAFKA_VERSION} tools)", row)
     return ExitStatus.OK
 
 

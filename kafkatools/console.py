@@ -13,7 +13,7 @@ from __future__ import annotations
 import io
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any, BinaryIO, overload
 
@@ -147,6 +147,25 @@ class Console:
             self.print_json(row)
         else:
             self.stdout.write(_line(line, self.stdout))
+
+    def show(self, rows: Iterable[Mapping[str, object]], lines: Iterable[str]) -> None:
+        """Print these rows with --json, else these lines; only one of the two is iterated."""
+        if self.is_json:
+            for row in rows:
+                self.print_json(row)
+        else:
+            for line in lines:
+                self.print(line)
+
+    def print_outcome(self, row: Mapping[str, object], line: str = "", error: str = "") -> None:
+        """Print what became of a thing: the row with --json, else the error to stderr, or the line to stdout; neither
+        when both are empty."""
+        if self.is_json:
+            self.print_json(row)
+        elif error:
+            self.error(error)
+        elif line:
+            self.print(line)
 
     def print_lines(self, text: str) -> None:
         """Print several lines to stdout. Names and values in them must not contain line ends."""

@@ -217,12 +217,7 @@ class Report:
         from kafkatools.tools.perf.metrics import metric_rows
 
         metrics = self._metrics(end)
-        if self._args.json:
-            for row in metric_rows(metrics):
-                self._console.print_json(row)
-        else:
-            for line in metric_lines(metrics):
-                self._console.print(line)
+        self._console.show(metric_rows(metrics), metric_lines(metrics))
 
     def _metrics(self, end: ConsumerEnd) -> list[Metric]:
         """What is known of the run, by the names of Kafka's metrics."""

@@ -144,11 +144,7 @@ def _foresee(
         row |= {"expiry_timestamp": token.expiry_timestamp, "new_expiry_timestamp": expiry_timestamp}
         told = f"Token {token.token_id} would {'be renewed' if args.renew else 'expire'}: "
         told += f"{_date(token.expiry_timestamp)} -> {when}."
-    if args.json:
-        from kafkatools.output import json_line
-
-        told = json_line(row)
-    console.print(told)
+    console.print(told, row)
 
 
 def _is_removal(args: Args) -> bool:

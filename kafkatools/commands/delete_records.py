@@ -49,16 +49,11 @@ def run(console: Console, args: Args) -> ExitStatus:
     if not args.json:
         console.print("Records delete operation completed:")
     status = ExitStatus.OK
-    for topic, partition in offsets:
-        result = results[topic, partition]
+    for key in offsets:
+        result = results[key]
         if result.error is not None:
             status = ExitStatus.FAILED
-        if args.json:
-            _print_json(console, topic, partition, result.low_watermark, result.error)
-        elif result.error is not None:
-            console.error(f"partition: {topic}-{partition}\terror: {result.error}")
-        else:
-            console.print(f"partition: {topic}-{partition}\tlow_watermark: {result.low_watermark}")
+        _tell(console, key, result.low_watermark, result.error)
     return status
 
 
@@ -138,36 +133,32 @@ def _show_deletions(console: Console, args: Args, found: Mapping[TopicPartition,
     """What would change; partitions that begin there already are left out."""
     status = ExitStatus.OK
     shown = 0
-    for (topic, partition), one in found.items():
+    for key, one in found.items():
         if not isinstance(one, _Deletion):
             status = ExitStatus.FAILED
-            if not args.json:
-                console.error(f"partition: {topic}-{partition}\terror: {one}")
-            else:
-                _print_json(console, topic, partition, 0, one)
+            _tell(console, key, 0, one)
         elif one.new_low > one.low:
             shown += 1
-            if not args.json:
-                count = f"{one.new_low - one.low} offsets"
-                console.print(f"partition: {topic}-{partition}\tlow_watermark: {one.low} -> {one.new_low}\t{count}")
-            else:
-                _print_json(console, topic, partition, one.low, None, new_low_watermark=one.new_low)
+            _tell(console, key, one.low, None, one.new_low)
     if not shown and not args.json and status == ExitStatus.OK:
         console.note("Nothing would change.")
     return status
 
 
-def _print_json(
-    console: Console, topic: str, partition: int, low_watermark: int, error: Exception | None, **more: int
+def _tell(
+    console: Console, key: TopicPartition, low_watermark: int, error: Exception | None, new_low_watermark: int = -1
 ) -> None:
-    row = {
-        "topic": topic,
-        "partition": partition,
-        "low_watermark": None if error is not None else low_watermark,
-        **more,
-        "error": None if error is None else str(error),
-    }
-    console.print_json(row)
+    """Print where a partition begins, and would begin with --dry-run, or its error."""
+    topic, partition = key
+    row = {"topic": topic, "partition": partition, "low_watermark": None if error is not None else low_watermark}
+    text = f"{low_watermark}"
+    if new_low_watermark >= 0:
+        row["new_low_watermark"] = new_low_watermark
+        text += f" -> {new_low_watermark}\t{new_low_watermark - low_watermark} offsets"
+    row["error"] = None if error is None else str(error)
+    where = f"partition: {topic}-{partition}"
+    failure = "" if error is None else f"{where}\terror: {error}"
+    console.print_outcome(row, f"{where}\tlow_watermark: {text}", failure)
 
 
 def _offsets(path: str) -> dict[TopicPartition, int]:

@@ -78,7 +78,9 @@ class _Examination:
                  "error": None if one.error is None else str(one.error)}
                 for one in found.steps
             ]  # fmt: skip
-            self._print_json({"target": what, "address": str(found.address), "ok": found.error is None, "steps": steps})
+            self._console.print_json(
+                {"target": what, "address": str(found.address), "ok": found.error is None, "steps": steps}
+            )
             return
         self._console.print(f"{what} {found.address}")
         for one in found.steps:
@@ -86,9 +88,6 @@ class _Examination:
             text = one.detail if one.error is None else str(one.error)
             self._console.print(f"  {one.name:<12}{word:<8}{one.took_ms:>5} ms  {text}".rstrip())
         self._console.flush()
-
-    def _print_json(self, fields: dict[str, object]) -> None:
-        self._console.print_json(fields)
 
     def _ask(self, server: HostPort, settings: dict[str, str]) -> ClusterDescription | None:
         """The cluster, from one server that answers."""
@@ -120,7 +119,9 @@ class _Examination:
                 {"id": node.id, "host": node.host, "port": node.port, "fenced": node.id in fenced}
                 for node in description.nodes
             ]
-            self._print_json({"cluster_id": description.cluster_id, "controller": controller, "brokers": brokers})
+            self._console.print_json(
+                {"cluster_id": description.cluster_id, "controller": controller, "brokers": brokers}
+            )
         else:
             plural = "broker" if count == 1 else "brokers"
             others = f" and {len(fenced)} fenced" if fenced else ""
@@ -147,18 +148,15 @@ class _Examination:
     def verdict(self) -> ExitStatus:
         """The last line, and the exit status."""
         if self._as_json:
-            self._print_json({"ok": not self._findings, "findings": self._findings})
+            self._console.print_json({"ok": not self._findings, "findings": self._findings})
         elif self._findings:
-            self._console.print(f"Found {_counted(self._findings)}:")
+            count = len(self._findings)
+            self._console.print(f"Found {count} problem{'s' * (count != 1)}:")
             for finding in self._findings:
                 self._console.print(f"  {finding}")
         else:
             self._console.print("Everything answers.")
         return ExitStatus.FINDINGS if self._findings else ExitStatus.OK
-
-
-def _counted(findings: list[str]) -> str:
-    return "1 problem" if len(findings) == 1 else f"{len(findings)} problems"
 
 
 def _advice(broker: int, advertised: HostPort, reached: Iterable[HostPort]) -> list[str]:

@@ -157,15 +157,10 @@ class EndToEndLatency:
     # -- reporting --
 
     def _show_one(self, number: int, elapsed_ns: int) -> None:
-        if self._args.json:
-            from kafkatools.output import json_line
+        from kafkatools.core.java.text import java_double
 
-            line = json_line({"event": "record", "number": number, "latency_ms": elapsed_ns / 1e6})
-        else:
-            from kafkatools.core.java.text import java_double
-
-            line = f"{number}\t{java_double(elapsed_ns / 1000.0 / 1000.0)}"
-        self._console.print(line)
+        row = {"event": "record", "number": number, "latency_ms": elapsed_ns / 1e6}
+        self._console.print(f"{number}\t{java_double(elapsed_ns / 1000.0 / 1000.0)}", row)
         self._console.flush()
 
     def _report(self, latencies_ns: list[int]) -> None:

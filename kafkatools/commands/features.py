@@ -159,13 +159,11 @@ def _update(console: Console, args: Args, levels: Mapping[str, int], upgrade_typ
     for name in sorted(outcomes):
         error = outcomes[name]
         target = "" if verb == "disable" else f" to {levels[name]}"
-        if args.json:
-            row = {"feature": name, "level": levels[name], "updated": error is None and not args.dry_run}
-            console.print_json(row | {"error": None if error is None else str(error)})
-        elif error is not None:
-            console.error(f"{'Can' if args.dry_run else 'Could'} not {verb} {name}{target}. {error}")
-        else:
-            console.print(f"{name} {'can be' if args.dry_run else 'was'} {verb}d{target}.")
+        row = {"feature": name, "level": levels[name], "updated": error is None and not args.dry_run}
+        row |= {"error": None if error is None else str(error)}
+        line = f"{name} {'can be' if args.dry_run else 'was'} {verb}d{target}."
+        failure = f"{'Can' if args.dry_run else 'Could'} not {verb} {name}{target}. {error}"
+        console.print_outcome(row, line, "" if error is None else failure)
     if not failed:
         return ExitStatus.OK
     if not args.json:
@@ -174,47 +172,20 @@ def _update(console: Console, args: Args, levels: Mapping[str, int], upgrade_typ
 
 
 def _version_mapping(console: Console, args: Args) -> ExitStatus:
-    from kafkatools.core.broker.metadata.feature_levels import LATEST_RELEASE, default_levels
+    from kafkatools.core.broker.metadata.feature_levels import LATEST_RELEASE
+    from kafkatools.tools.feature_levels import release_levels
 
     release = args.release_version or LATEST_RELEASE
-    level = _metadata_level(release)
-    if args.json:
-        console.print_json({"release": release, _METADATA_VERSION: level, **default_levels(level)})
-        return ExitStatus.OK
-    console.print(f"{_METADATA_VERSION}={level} ({release})")
-    for name, number in default_levels(level).items():
-        console.print(f"{name}={number}")
+    console.show(*release_levels(release, _metadata_level(release)))
     return ExitStatus.OK
 
 
 def _feature_dependencies(console: Console, args: Args) -> ExitStatus:
-    from kafkatools.core.broker.metadata.feature_levels import dependency_lines, required_levels
+    from kafkatools.tools.feature_levels import dependencies
 
     for text in args.feature:
-        name, number = _name_and_level(text)
-        _check_known(name, number)
-        label = f"{name}={number}"
-        if name == _METADATA_VERSION:
-            label += f" ({_level_text(name, number)})"
-        needs = required_levels(name, number)
-        if args.json:
-            console.print_json({"feature": name, "level": number, "requires": needs})
-        else:
-            for line in dependency_lines(label, needs):
-                console.print(line)
+        console.show(*dependencies(*_name_and_level(text)))
     return ExitStatus.OK
-
-
-def _check_known(name: str, number: int) -> None:
-    from kafkatools.core.broker.metadata.feature_levels import FEATURES, METADATA_LEVELS
-
-    if name == _METADATA_VERSION:
-        if number not in METADATA_LEVELS.values():
-            raise CommandError(f"Unknown metadata.version {number}")
-    elif name not in FEATURES:
-        raise CommandError(f"Unknown feature: {name}")
-    elif not 0 <= number <= FEATURES[name].highest:
-        raise CommandError(f"Feature level {number} is not supported for feature {name}")
 
 
 def _subcommand(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from kafkatools.exit_status import ExitStatus, UsageError
@@ -29,10 +29,7 @@ def run(console: Console, args: Args) -> ExitStatus:
     if not found.has_answers:
         raise next(iter(found.errors.values()))
     by_name = {group.group_id: group for group in found.groups if _takes(args, group)}
-    if args.json:
-        _print_json(console, sorted(by_name.values()))
-    else:
-        _print_table(console, [by_name[name] for name in hash_order(by_name)])
+    console.show(map(_row, sorted(by_name.values())), _table([by_name[name] for name in hash_order(by_name)]))
     for node, error in found.errors.items():
         where = f"broker {node}: " if node >= 0 else ""
         console.error(f"{args.command.error_prefix}{where}{error}", error.name, broker=node)
@@ -51,19 +48,17 @@ def _takes(args: Args, group: GroupListing) -> bool:
     return True
 
 
-def _print_table(console: Console, groups: Sequence[GroupListing]) -> None:
+def _table(groups: Sequence[GroupListing]) -> Iterator[str]:
     rows = [(group.group_id, "" if group.type == "Unknown" else group.type, group.protocol_type) for group in groups]
     width = max([_LEAST_WIDTH, *(len(cell) for row in rows for cell in row)])
     cell = f"%-{width}s"
-    console.print(f"{cell} {cell} {cell}" % ("GROUP", "TYPE", "PROTOCOL"))
+    yield f"{cell} {cell} {cell}" % ("GROUP", "TYPE", "PROTOCOL")
     for row in rows:
-        console.print(f"{cell} {cell} {cell} " % row)
+        yield f"{cell} {cell} {cell} " % row
 
 
-def _print_json(console: Console, groups: Sequence[GroupListing]) -> None:
-    for group in groups:
-        row = {"group": group.group_id, "type": group.type, "state": group.state, "protocol": group.protocol_type}
-        console.print_json(row)
+def _row(group: GroupListing) -> dict[str, object]:
+    return {"group": group.group_id, "type": group.type, "state": group.state, "protocol": group.protocol_type}
 
 
 COMMAND = Command(

@@ -125,43 +125,27 @@ def _report(console: Console, args: Args, results: Mapping[TopicPartition, Kafka
     elected = [key for key in order if results[key] is None]
     not_needed = [key for key in order if isinstance(results[key], ElectionNotNeeded)]
     failed = [key for key in order if key not in elected and key not in not_needed]
+    status = ExitStatus.FAILED if failed else ExitStatus.OK
     if args.json:
         outcomes = dict.fromkeys(elected, "elected") | dict.fromkeys(not_needed, "not_needed")
-        _print_json(console, args.election_type, {key: outcomes.get(key, "failed") for key in sorted(order)}, results)
-    else:
-        if elected:
-            console.print(
-                f"Successfully completed leader election ({args.election_type}) for partitions {_names(elected)}"
-            )
-        if not_needed:
-            console.print(f"Valid replica already elected for partitions {_names(not_needed)}")
-        for topic, partition in failed:
-            console.error(
-                f"Error completing leader election ({args.election_type}) for partition: {topic}-{partition}: "
-                f"{results[topic, partition]}"
-            )
-    if not failed:
-        return ExitStatus.OK
-    if not args.json:
+        for topic, partition in sorted(order):
+            outcome = outcomes.get((topic, partition), "failed")
+            error = str(results[topic, partition]) if outcome == "failed" else None
+            row = {"topic": topic, "partition": partition, "election_type": args.election_type}
+            console.print_json({**row, "outcome": outcome, "error": error})
+        return status
+    if elected:
+        console.print(f"Successfully completed leader election ({args.election_type}) for partitions {_names(elected)}")
+    if not_needed:
+        console.print(f"Valid replica already elected for partitions {_names(not_needed)}")
+    for topic, partition in failed:
+        console.error(
+            f"Error completing leader election ({args.election_type}) for partition: {topic}-{partition}: "
+            f"{results[topic, partition]}"
+        )
+    if failed:
         console.error(f"{len(failed)} replica(s) could not be elected")
-    return ExitStatus.FAILED
-
-
-def _print_json(
-    console: Console,
-    election_type: str,
-    outcomes: Mapping[TopicPartition, str],
-    results: Mapping[TopicPartition, KafkaError | None],
-) -> None:
-    for (topic, partition), outcome in outcomes.items():
-        row = {
-            "topic": topic,
-            "partition": partition,
-            "election_type": election_type,
-            "outcome": outcome,
-            "error": str(results[topic, partition]) if outcome == "failed" else None,
-        }
-        console.print_json(row)
+    return status
 
 
 # -- dry run --
@@ -225,22 +209,15 @@ def _dry_run(console: Console, args: Args, admin: AdminClient, partitions: list[
 
 def _show_foreseen(console: Console, args: Args, found: Mapping[TopicPartition, Election]) -> ExitStatus:
     for (topic, partition), one in found.items():
-        if args.json:
-            place = {"topic": topic, "partition": partition, "election_type": args.election_type}
-            leaders = {"leader": _broker(one.leader), "new_leader": _broker(one.new_leader)}
-            console.print_json({**place, "outcome": one.outcome, "error": one.error, **leaders})
-        elif one.outcome == "planned":
-            before = "none" if one.leader < 0 else one.leader
-            console.print(f"{topic}-{partition} would get another leader: {before} -> {one.new_leader}")
-        elif one.outcome == "failed":
-            console.error(f"{topic}-{partition}: {one.error}")
+        leader, new_leader = (None if broker < 0 else broker for broker in (one.leader, one.new_leader))
+        row = {"topic": topic, "partition": partition, "election_type": args.election_type}
+        row |= {"outcome": one.outcome, "error": one.error, "leader": leader, "new_leader": new_leader}
+        change = f"{'none' if leader is None else leader} -> {new_leader}"
+        line = f"{topic}-{partition} would get another leader: {change}" if one.outcome == "planned" else ""
+        console.print_outcome(row, line, f"{topic}-{partition}: {one.error}" if one.outcome == "failed" else "")
     if not args.json and all(one.outcome == "not_needed" for one in found.values()):
         console.note("Nothing would change.")
     return ExitStatus.FAILED if any(one.outcome == "failed" for one in found.values()) else ExitStatus.OK
-
-
-def _broker(number: int) -> int | None:
-    return None if number < 0 else number
 
 
 COMMAND = Command(

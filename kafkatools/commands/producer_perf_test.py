@@ -283,12 +283,7 @@ class Report:
 
         tags = {"client-id": self._client_id}
         metrics = [Metric("producer-metrics", name, tags, value) for name, value in values.items()]
-        if self._args.json:
-            for row in metric_rows(metrics):
-                self._console.print_json(row)
-        else:
-            for line in metric_lines(metrics):
-                self._console.print(line)
+        self._console.show(metric_rows(metrics), metric_lines(metrics))
 
 
 COMMAND = Command(

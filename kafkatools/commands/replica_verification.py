@@ -176,7 +176,8 @@ class _Run:
         done = self._done()
         left = self._verifier.remaining()
         if self._args.json:
-            self._print_json({"event": "end", "partitions": self._count, "complete": done})
+            row = {"event": "end", "partitions": self._count, "complete": done}
+            self._console.print_json({"time": self._console.clock.wall_ms(), **row})
         else:
             self._console.error(f"complete: {done}/{self._count} partitions")
             for topic, partition in left:
@@ -198,33 +199,26 @@ class _Run:
         moment = datetime.fromtimestamp(self._console.clock.wall_ms() / 1000).astimezone()
         return f"{moment:%Y-%m-%d %H:%M:%S},{moment.microsecond // 1000:03}"
 
-    def _print_json(self, row: dict[str, object]) -> None:
-        self._console.print_json({"time": self._console.clock.wall_ms(), **row})
+    def _print(self, text: str, row: dict[str, object]) -> None:
+        """A line behind the time; with --json the row."""
+        self._console.print(f"{self._moment()}: {text}", {"time": self._console.clock.wall_ms(), **row})
 
     def _say_started(self) -> None:
-        if self._args.json:
-            self._print_json({"event": "start", "partitions": self._count})
-        else:
-            self._console.print(f"{self._moment()}: verification process is started")
+        self._print("verification process is started", {"event": "start", "partitions": self._count})
         self._console.flush()
 
     def _report(self) -> None:
         lag = self._verifier.max_lag()
         if lag is None:
             return
-        if self._args.json:
-            self._print_json({"event": "report", "partitions": self._count, "max_lag": lag._asdict()})
-            return
-        self._console.print(
-            f"{self._moment()}: max lag is {lag.lag} for partition {lag.topic}-{lag.partition} at offset {lag.offset} "
-            f"among {self._count} partitions"
+        self._print(
+            f"max lag is {lag.lag} for partition {lag.topic}-{lag.partition} at offset {lag.offset} among "
+            f"{self._count} partitions",
+            {"event": "report", "partitions": self._count, "max_lag": lag._asdict()},
         )
 
     def _say_difference(self, one: Difference) -> None:
-        if self._args.json:
-            self._print_json({"event": "difference", **_difference_json(one)})
-            return
-        where = f"{self._moment()}: partition {one.topic}-{one.partition}"
+        where = f"partition {one.topic}-{one.partition}"
         if one.kind == "offset":
             text = (
                 f"{where}: replica {one.replica}'s offset {one.value} doesn't match replica {one.other}'s offset "
@@ -241,7 +235,7 @@ class _Run:
             )
         else:
             text = f"{where}: replica {one.replica} cannot be read at offset {one.offset}: {one.reason}"
-        self._console.print(text)
+        self._print(text, {"event": "difference", **_difference_json(one)})
 
     def _say_errors(self, errors: dict[tuple[str, int, int], KafkaError]) -> None:
         """Each new one on stderr; a replica that is only behind is none."""

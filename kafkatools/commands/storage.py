@@ -384,58 +384,31 @@ def _split_host(text: str) -> tuple[str, str, str]:
 
 def run_version_mapping(console: Console, args: Args) -> ExitStatus:
     """The feature levels of a release."""
-    from kafkatools.core.broker.metadata.feature_levels import METADATA_VERSION, default_levels, metadata_level
+    from kafkatools.core.broker.metadata.feature_levels import metadata_level
+    from kafkatools.tools.feature_levels import release_levels
 
     level = metadata_level(args.release_version)
     if level is None:
         raise CommandError(_unknown_release(args.release_version))
-    levels = default_levels(level)
-    if args.json:
-        console.print_json({"release": args.release_version, METADATA_VERSION: level, **levels})
-        return ExitStatus.OK
-    console.print(f"metadata.version={level} ({args.release_version})")
-    for name, number in levels.items():
-        console.print(f"{name}={number}")
+    console.show(*release_levels(args.release_version, level))
     return ExitStatus.OK
 
 
 def run_feature_dependencies(console: Console, args: Args) -> ExitStatus:
     """What a feature level needs (StorageTool.runFeatureDependenciesCommand)."""
-    from kafkatools.core.broker.metadata import feature_levels as table
+    from kafkatools.tools.feature_levels import dependencies
 
     for text in args.feature:
-        name, number = _known_feature(text)
-        label = f"{name}={number}"
-        if name == table.METADATA_VERSION:
-            label += f" ({table.release_of(number)})"
-        needs = table.required_levels(name, number)
-        if args.json:
-            console.print_json({"feature": name, "level": number, "requires": needs})
-        else:
-            for line in table.dependency_lines(label, needs):
-                console.print(line)
+        name, equals, level = text.partition("=")
+        if not equals:
+            expected = "'feature=version' (e.g. 'group.version=1')"
+            raise CommandError(f"Invalid feature format: {text}. Expected format: {expected}")
+        try:
+            number = int(level)
+        except ValueError:
+            raise CommandError(f"Invalid version format: {level} for feature {name}") from None
+        console.show(*dependencies(name, number))
     return ExitStatus.OK
-
-
-def _known_feature(text: str) -> tuple[str, int]:
-    from kafkatools.core.broker.metadata import feature_levels as table
-
-    name, equals, level = text.partition("=")
-    if not equals:
-        expected = "'feature=version' (e.g. 'group.version=1')"
-        raise CommandError(f"Invalid feature format: {text}. Expected format: {expected}")
-    try:
-        number = int(level)
-    except ValueError:
-        raise CommandError(f"Invalid version format: {level} for feature {name}") from None
-    if name == table.METADATA_VERSION:
-        if number not in table.METADATA_LEVELS.values():
-            raise CommandError(f"Unknown metadata.version {number}")
-    elif name not in table.FEATURES:
-        raise CommandError(f"Unknown feature: {name}")
-    elif not 0 <= number <= table.FEATURES[name].highest:
-        raise CommandError(f"Feature level {number} is not supported for feature {name}")
-    return name, number
 
 
 _FORMAT_OPTIONS = (

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 
 from kafkatools.core.config.given import settings_text
 from kafkatools.core.errors import IllegalState
-from kafkatools.sandbox.cluster import SandboxCluster
+from kafkatools.sandbox.cluster import ClusterOptions, SandboxCluster, start_cluster
 
 
 class EmbeddedCluster:
@@ -90,7 +90,6 @@ class EmbeddedCluster:
         """Starts all nodes and returns when every broker is registered and takes requests, in a second or two. Raises
         SandboxError, with the reason, and ConfigError; nothing is left running then."""
         from kafkatools.core.clock import SystemClock
-        from kafkatools.sandbox.cluster import ClusterOptions, start_cluster
 
         if self._started is not None:
             return

@@ -46,12 +46,8 @@ def change(console: Console, args: Args, admin: AdminClient, entities: Entities,
 def report(console: Console, args: Args, entities: Entities, **more: object) -> None:
     """That an entity was changed, in Kafka's words, or as a row with further keys."""
     kind, name = entities.kind, entities.names[0]
-    if args.json:
-        console.print_json({"entity": row_of(entities), "altered": True, **more})
-    elif name:
-        console.print(f"Completed updating config for {singular(kind)} {name}.")
-    else:
-        console.print(f"Completed updating default config for {kind} in the cluster.")
+    what = f"config for {singular(kind)} {name}" if name else f"default config for {kind} in the cluster"
+    console.print(f"Completed updating {what}.", {"entity": row_of(entities), "altered": True, **more})
 
 
 # -- a file --
@@ -78,20 +74,12 @@ def carry_out(
                 more = {"changes": _rows(plan), "error": None} if args.json else {}
                 report(console, args, plan.entities, **more)
     for plan in failed:
-        _complain(console, args, plan)
+        console.print_outcome(_row(plan), error=f"{args.command.error_prefix}{words_of(plan.entities)}: {plan.error}")
     if not args.json and not args.dry_run:
         wrong = sum(len(plan.wanted) for plan in plans if plan.error is not None)
         to_change = sum(len(plan.differences) for plan in changing)
         console.print(f"{to_change} to change, {count - wrong - to_change} as they should be")
     return ExitStatus.FAILED if failed else ExitStatus.OK
-
-
-def _complain(console: Console, args: Args, plan: Plan) -> None:
-    if args.json:
-        row = {"entity": row_of(plan.entities), "altered": False, "changes": _rows(plan), "error": str(plan.error)}
-        console.print_json(row)
-    else:
-        console.error(f"{args.command.error_prefix}{words_of(plan.entities)}: {plan.error}")
 
 
 # -- what is shown and noted --
@@ -102,14 +90,15 @@ def show(console: Console, args: Args, plans: Iterable[Plan]) -> None:
     shown = 0
     for plan in plans:
         shown += len(plan.differences)
-        if args.json:
-            row = {"entity": row_of(plan.entities), "altered": False, "changes": _rows(plan), "error": None}
-            console.print_json(row)
-            continue
-        for each in plan.differences:
-            console.print(f"{words_of(plan.entities)}: {each}")
+        console.show([_row(plan)], [f"{words_of(plan.entities)}: {each}" for each in plan.differences])
     if not shown and not args.json:
         console.note("Nothing would change.")
+
+
+def _row(plan: Plan) -> dict[str, object]:
+    """A change that is only shown, or that failed."""
+    error = None if plan.error is None else str(plan.error)
+    return {"entity": row_of(plan.entities), "altered": False, "changes": _rows(plan), "error": error}
 
 
 def _rows(plan: Plan) -> list[dict[str, object]]:

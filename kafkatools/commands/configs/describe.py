@@ -136,12 +136,10 @@ def _describe_quotas(console: Console, args: Args, admin: AdminClient, entities:
     found = {each.entity: each.values for each in describe_client_quotas(admin, quota_filter(entities))}
     for entity in hash_order(found, _entity_hash, len(found)):
         values = found[entity]
-        if args.json:
-            console.print_json({"entity": dict(entity), "quotas": dict(sorted(values.items()))})
-            continue
         order = hash_order(values, capacity=len(values))
         shown = ", ".join(f"{key}={java_double(values[key])}" for key in order)
-        console.print(f"Quota configs for {entity_words(entity)} are {shown}")
+        row = {"entity": dict(entity), "quotas": dict(sorted(values.items()))}
+        console.print(f"Quota configs for {entity_words(entity)} are {shown}", row)
 
 
 def _entity_hash(entity: Entity) -> int:
@@ -156,10 +154,9 @@ def _describe_scram(console: Console, args: Args, admin: AdminClient, users: Seq
         if found.error is not None:
             status = ExitStatus.FAILED
             console.error(f"Error retrieving SCRAM credential configs for user-principal '{found.user}': {found.error}")
-        elif args.json:
-            scram = {mechanism: {"iterations": count} for mechanism, count in found.iterations.items()}
-            console.print_json({"entity": {"user": found.user}, "scram": scram})
         else:
+            scram = {mechanism: {"iterations": count} for mechanism, count in found.iterations.items()}
             shown = ", ".join(f"{mechanism}=iterations={count}" for mechanism, count in found.iterations.items())
-            console.print(f"SCRAM credential configs for user-principal '{found.user}' are {shown}")
+            row = {"entity": {"user": found.user}, "scram": scram}
+            console.print(f"SCRAM credential configs for user-principal '{found.user}' are {shown}", row)
     return status

@@ -13,10 +13,7 @@ def validate(console: Console, args: Args) -> ExitStatus:
 
     text = args.validate_regex
     problem = syntax_error(text)
-    if args.json:
-        console.print_json({"regex": text, "valid": problem is None, "error": problem})
-    elif problem is None:
-        console.print(f"The regular expression `{text}` is valid.")
-    else:
-        console.print(f"The regular expression `{text}` is invalid: {problem}.")
+    outcome = "valid" if problem is None else f"invalid: {problem}"
+    row = {"regex": text, "valid": problem is None, "error": problem}
+    console.print(f"The regular expression `{text}` is {outcome}.", row)
     return ExitStatus.OK if problem is None else ExitStatus.FINDINGS

@@ -41,17 +41,10 @@ def _clusters(console: Console, args: Args, content: ManifestContent) -> dict[st
 
 
 def _tell(console: Console, content: ManifestContent, differences: list[Difference]) -> ExitStatus:
-    if console.is_json:
-        from kafkatools.output import json_line
-
-        for one in differences:
-            console.print(json_line({"uri": one.uri, "item": one.item, "difference": one.problem}))
-        console.print(json_line({"verified": not differences, "differences": len(differences)}))
-    else:
-        for one in differences:
-            console.print(one.text())
-        if not differences:
-            console.print(_summary(content))
+    for one in differences:
+        console.print(one.text(), {"uri": one.uri, "item": one.item, "difference": one.problem})
+    if console.is_json or not differences:
+        console.print(_summary(content), {"verified": not differences, "differences": len(differences)})
     return ExitStatus.FINDINGS if differences else ExitStatus.OK
 
 

@@ -50,10 +50,9 @@ def _show_deletion(console: Console, args: Args, admin: AdminClient, names: Sequ
     for name in names:
         topic = described[name]
         count = len(topic.partitions)
-        if args.json and topic.error is None:
-            console.print_json({"topic": name, "deleted": False, "error": None, "partition_count": count})
-        elif topic.error is None:
-            console.print(f"Topic {name} would be deleted: {partitions_text(count)}.")
+        if topic.error is None:
+            row = {"topic": name, "deleted": False, "error": None, "partition_count": count}
+            console.print(f"Topic {name} would be deleted: {partitions_text(count)}.", row)
     failed = {name: topic.error for name, topic in described.items() if topic.error is not None}
     return _report(console, args, failed, "deleted")
 
@@ -80,24 +79,17 @@ def alter(console: Console, args: Args, admin: AdminClient) -> ExitStatus:
     errors = {name: results[name].error for name in names}
     if args.dry_run:
         for name in [name for name in names if errors[name] is None]:
-            _show_growth(console, args, name, len(described[name].partitions))
+            count = len(described[name].partitions)
+            row = {"topic": name, "altered": False, "error": None}
+            row |= {"partition_count": count, "new_partition_count": args.partitions}
+            console.print(f"Topic {name} would get more partitions: {count} -> {args.partitions}.", row)
         errors = {name: error for name, error in errors.items() if error is not None}
     return _report(console, args, errors, "altered")
-
-
-def _show_growth(console: Console, args: Args, name: str, count: int) -> None:
-    if args.json:
-        sizes = {"partition_count": count, "new_partition_count": args.partitions}
-        console.print_json({"topic": name, "altered": False, "error": None, **sizes})
-    else:
-        console.print(f"Topic {name} would get more partitions: {count} -> {args.partitions}.")
 
 
 def _report(console: Console, args: Args, errors: Mapping[str, Exception | None], done: str) -> ExitStatus:
     """Every topic's outcome: nothing for success as in Kafka's tool, a line on stderr for each failure."""
     for name, error in errors.items():
-        if args.json:
-            console.print_json({"topic": name, done: error is None, "error": None if error is None else str(error)})
-        elif error is not None:
-            console.error(args.command.error_prefix + str(error))
+        row = {"topic": name, done: error is None, "error": None if error is None else str(error)}
+        console.print_outcome(row, error="" if error is None else args.command.error_prefix + str(error))
     return ExitStatus.FAILED if any(errors.values()) else ExitStatus.OK

@@ -47,10 +47,9 @@ def create(console: Console, args: Args, admin: AdminClient) -> ExitStatus:
         raise error
     if args.dry_run:
         _show_new(console, args, created)
-    elif args.json:
-        console.print_json({"topic": args.topic, "created": error is None})
-    elif error is None:
-        console.print(f"Created topic {args.topic}.")
+    else:
+        row = {"topic": args.topic, "created": error is None}
+        console.print_outcome(row, f"Created topic {args.topic}." if error is None else "")
     return ExitStatus.OK
 
 

@@ -1,0 +1,36 @@
+"""Feature levels as `kt features` and `kt storage` check and show them. Makes rows and lines, writes nothing."""
+
+from __future__ import annotations
+
+from kafkatools.core.broker.metadata import feature_levels as table
+from kafkatools.exit_status import CommandError
+
+Shown = tuple[list[dict[str, object]], list[str]]
+"""The rows of --json, and the lines of text."""
+
+
+def ensure_supported(name: str, level: int) -> None:
+    """Raise CommandError, in Kafka's words, for a feature or a level that this release does not have."""
+    if name == table.METADATA_VERSION:
+        if level not in table.METADATA_LEVELS.values():
+            raise CommandError(f"Unknown metadata.version {level}")
+    elif name not in table.FEATURES:
+        raise CommandError(f"Unknown feature: {name}")
+    elif not 0 <= level <= table.FEATURES[name].highest:
+        raise CommandError(f"Feature level {level} is not supported for feature {name}")
+
+
+def release_levels(release: str, level: int) -> Shown:
+    """The metadata version of a release and the default levels of its features."""
+    levels = table.default_levels(level)
+    lines = [f"{table.METADATA_VERSION}={level} ({release})", *(f"{name}={number}" for name, number in levels.items())]
+    return [{"release": release, table.METADATA_VERSION: level, **levels}], lines
+
+
+def dependencies(name: str, level: int) -> Shown:
+    """What a level of a feature needs. Raises CommandError as `ensure_supported`."""
+    ensure_supported(name, level)
+    needs = table.required_levels(name, level)
+    release = f" ({table.release_of(level)})" if name == table.METADATA_VERSION else ""
+    lines = table.dependency_lines(f"{name}={level}{release}", needs)
+    return [{"feature": name, "level": level, "requires": needs}], lines
