@@ -19,8 +19,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, NamedTuple
 
 from pyspark import cloudpickle
-from pyspark.sql import DataFrame as ClassicFrame
-from pyspark.sql import Observation
+from pyspark.sql import Column, DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
@@ -35,13 +34,10 @@ from kafkatools.pipeline.sources.pruning import Needs, pruned
 from kafkatools.pipeline.sources.record_bounds import RecordBounds
 from kafkatools.pipeline.sources.schema import METADATA_COLUMNS, RECORD_COLUMNS, spark_schema
 from kafkatools.pipeline.storage import local_path
+from kafkatools.pipeline.types import PartitionContent, SourceFileContent
 
 if TYPE_CHECKING:
     from py4j.java_gateway import JavaObject
-    from pyspark.sql import Column, DataFrame, Observation, SparkSession
-    from pyspark.sql.types import StructType
-
-    from kafkatools.pipeline.types import PartitionContent, SourceFileContent
 
 Show = Callable[["DataFrame"], int]
 """Prints all rows of a table; how many there were."""
@@ -451,7 +447,7 @@ def _transformed(spec: str, tables: Mapping[str, DataFrame]) -> DataFrame:
     """What the function makes of the table, or of the tables by name when there are several."""
     function = load_function(spec)
     made = function(*tables.values()) if len(tables) == 1 else function(**tables)
-    if not isinstance(made, ClassicFrame):
+    if not isinstance(made, DataFrame):
         raise PipelineError(f"--transform {spec}: the function returns {type(made).__name__}, not a DataFrame")
     return made
 
@@ -471,7 +467,6 @@ def load_function(spec: str) -> Callable[..., object]:
     function = getattr(module, name, None)
     if not callable(function):
         raise PipelineError(f"--transform {spec}: the module {module_name} has no function {name}")
-
     cloudpickle.register_pickle_by_value(module)  # type: ignore[no-untyped-call]
     made: Callable[..., object] = function
     return made

@@ -241,7 +241,6 @@ def _registry(url: str | None) -> tuple[str | None, tuple[str, str] | None]:
     """URL without what stands in front of its @, and that."""
     if not url:
         return None, None
-
     try:
         parts = urlsplit(url)
         is_web = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0

@@ -31,7 +31,7 @@ _MAX_INT = (1 << 31) - 1
 
 _STRATEGIES = ("assign", "subscribe", "subscribePattern")
 _ONLY_BATCH = ("endingOffsets", "endingOffsetsByTimestamp", "endingTimestamp")
-_NAMES = (
+COMMON_NAMES = (
     *_STRATEGIES,
     *_ONLY_BATCH,
     "bounds",
@@ -40,21 +40,26 @@ _NAMES = (
     "startingOffsetsByTimestampStrategy",
     "startingTimestamp",
     "failOnDataLoss",
-    "fetchOffset.numRetries",
-    "fetchOffset.retryIntervalMs",
-    "groupIdPrefix",  # nothing here joins a group
     "includeHeaders",
     "includeMetadata",
     "isolationLevel",
+    "minPartitions",
+    "pushFilters",
+    "reportPath",
+    "strict",
+)
+"""Options that `kafka-log` has, too."""
+
+_NAMES = (
+    *COMMON_NAMES,
+    "fetchOffset.numRetries",
+    "fetchOffset.retryIntervalMs",
+    "groupIdPrefix",  # nothing here joins a group
     "kafkaConsumer.pollTimeoutMs",
     "maxOffsetsPerTrigger",
     "maxRecordsPerPartition",
     "maxTriggerDelay",
     "minOffsetsPerTrigger",
-    "minPartitions",
-    "pushFilters",
-    "reportPath",
-    "strict",
 )
 _BY_LOWER = {name.lower(): name for name in _NAMES}
 _NOT_FOR_SOURCES = {
@@ -196,6 +201,12 @@ def _check_order(start_option: str, starts: Offsets | None, end_option: str, end
             raise PipelineError(f"{start_option} for {part} ({start}) lies behind {end_option} ({ends[part]})")
 
 
+def nearest(name: str, by_lower: Mapping[str, str]) -> str:
+    """A hint that names the option that a misspelt one may have meant, or nothing."""
+    near = difflib.get_close_matches(name.lower(), by_lower, n=1, cutoff=0.75)
+    return f"; did you mean {by_lower[near[0]]}?" if near else ""
+
+
 class GivenOptions:
     """The options by the names they have here."""
 
@@ -220,9 +231,7 @@ class GivenOptions:
         for name in self._options:
             if name in _BY_LOWER or name.startswith(_PREFIX):
                 continue
-            near = difflib.get_close_matches(name, _BY_LOWER, n=1, cutoff=0.75)
-            hint = f"; did you mean {_BY_LOWER[near[0]]}?" if near else ""
-            raise PipelineError(f"kt has no option {name} for reading{hint}")
+            raise PipelineError(f"kt has no option {name} for reading{nearest(name, _BY_LOWER)}")
 
     def refuse(self, names: tuple[str, ...], why: str) -> None:
         for name in names:

@@ -6,43 +6,17 @@ Names are matched whatever their case; every refusal names the option and says w
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from kafkatools.pipeline.errors import PipelineError
-from kafkatools.pipeline.sources.live.options import EARLIEST, LATEST, GivenOptions, Limit
+from kafkatools.pipeline.sources.live.options import COMMON_NAMES, EARLIEST, LATEST, GivenOptions, Limit, nearest
 from kafkatools.pipeline.sources.log.files import Selection, given_paths
 from kafkatools.pipeline.sources.log.reader import TABLES, ReadOptions
 from kafkatools.pipeline.sources.log.splits import SPLIT_BYTES
 from kafkatools.pipeline.sources.record_bounds import RecordBounds
 
-_NAMES = (
-    "path",
-    "paths",
-    "assign",
-    "bounds",
-    "subscribe",
-    "subscribePattern",
-    "startingOffsets",
-    "startingTimestamp",
-    "startingOffsetsByTimestamp",
-    "startingOffsetsByTimestampStrategy",
-    "endingOffsets",
-    "endingTimestamp",
-    "endingOffsetsByTimestamp",
-    "failOnDataLoss",
-    "includeHeaders",
-    "includeMetadata",
-    "isolationLevel",
-    "kafka.isolation.level",
-    "minPartitions",
-    "splitBytes",
-    "pushFilters",
-    "reportPath",
-    "strict",
-    "table",
-)
+_NAMES = (*COMMON_NAMES, "path", "paths", "kafka.isolation.level", "splitBytes", "table")
 _BY_LOWER = {name.lower(): name for name in _NAMES}
 _LEVELS = ("read_uncommitted", "read_committed")
 _LEAST_SPLIT = 1024
@@ -103,6 +77,4 @@ def read_options(options: Mapping[str, str]) -> LogOptions:
 def _refuse_unknown(options: Mapping[str, str]) -> None:
     for name in options:
         if name.lower() not in _BY_LOWER:
-            near = difflib.get_close_matches(name.lower(), _BY_LOWER, n=1, cutoff=0.75)
-            hint = f"; did you mean {_BY_LOWER[near[0]]}?" if near else ""
-            raise PipelineError(f"kafka-log has no option {name}{hint}")
+            raise PipelineError(f"kafka-log has no option {name}{nearest(name, _BY_LOWER)}")
