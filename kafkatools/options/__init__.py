@@ -27,6 +27,7 @@ from kafkatools.options.table import (
     Option,
     java_int,
     java_long,
+    positive_seconds,
     under,
 )
 
@@ -48,6 +49,7 @@ __all__ = [
     "java_long",
     "parse",
     "parse_properties",
+    "positive_seconds",
     "profile_settings",
     "properties_file",
     "property_pairs",

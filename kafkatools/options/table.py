@@ -38,6 +38,14 @@ def java_long(text: str) -> int:
     return _java_number(text, 64)
 
 
+def positive_seconds(text: str) -> float:
+    """A number of seconds greater than 0, up to 30 years; ValueError otherwise."""
+    seconds = float(text)
+    if not 0 < seconds < 1e9:
+        raise ValueError(text)
+    return seconds
+
+
 class Option(NamedTuple):
     """One option. `value` is the placeholder of its value in the help; empty for an option without a value.
 

@@ -21,11 +21,19 @@ from kafkatools.commands.consumer_groups.session import (
     check_values,
     consumer_groups,
     needs,
-    positive_seconds,
     words_of,
 )
 from kafkatools.exit_status import ExitStatus
-from kafkatools.options import BOOTSTRAP_SERVER, Args, Command, Option, command_config, java_long, rules
+from kafkatools.options import (
+    BOOTSTRAP_SERVER,
+    Args,
+    Command,
+    Option,
+    command_config,
+    java_long,
+    positive_seconds,
+    rules,
+)
 
 if TYPE_CHECKING:
     from kafkatools.console import Console
@@ -176,9 +184,7 @@ RULES: tuple[rules.Rule, ...] = (
 def run(console: Console, args: Args) -> ExitStatus:
     """Carries out the one action given."""
     if args.given("validate-regex"):
-        from kafkatools.commands.consumer_groups.regex import validate
-
-        return validate(console, args)
+        return _validate_regex(console, args)
     check_values(args, FAILED, is_for_one_group=args.delete_offsets)
     return carry_out(console, args, _prepare(console, args))
 
@@ -202,6 +208,18 @@ def _prepare(console: Console, args: Args) -> Callable[[Session], ExitStatus]:
 
         return delete
     return _prepare_list(args)
+
+
+def _validate_regex(console: Console, args: Args) -> ExitStatus:
+    """Say whether brokers take a regular expression (ConsumerGroupCommand.validateRegex); FINDINGS when they do not."""
+    from kafkatools.core.java.re2_syntax import syntax_error
+
+    text = args.validate_regex
+    problem = syntax_error(text)
+    outcome = "valid" if problem is None else f"invalid: {problem}"
+    row = {"regex": text, "valid": problem is None, "error": problem}
+    console.print(f"The regular expression `{text}` is {outcome}.", row)
+    return ExitStatus.OK if problem is None else ExitStatus.FINDINGS
 
 
 # -- list --

@@ -301,7 +301,7 @@ def prepare_delete_offsets(args: Args) -> Callable[[Session], ExitStatus]:
     return lambda session: _delete_offsets(session, scope)
 
 
-_KNOWN_ERRORS = ("INVALID_GROUP_ID", "GROUP_ID_NOT_FOUND", "GROUP_AUTHORIZATION_FAILED", "NON_EMPTY_GROUP")
+GROUP_ERRORS = ("INVALID_GROUP_ID", "GROUP_ID_NOT_FOUND", "GROUP_AUTHORIZATION_FAILED", "NON_EMPTY_GROUP")
 
 
 def _delete_offsets(session: Session, scope: TopicScope) -> ExitStatus:
@@ -336,7 +336,7 @@ def _print_deleted(
     from kafkatools.core.java.exceptions import exception_class
 
     console = session.console
-    if error is not None and error.name in _KNOWN_ERRORS:
+    if error is not None and error.name in GROUP_ERRORS:
         console.error(f"Error: {error}")
     elif error is not None:
         console.error(f"Error: Encountered some unknown error: {error.name}")

@@ -17,15 +17,6 @@ if TYPE_CHECKING:
 FAILED = "Error: Executing consumer group command failed due to "
 TYPES = ("Consumer", "Classic")
 STATES = ("Dead", "CompletingRebalance", "Stable", "Assigning", "Empty", "PreparingRebalance", "Reconciling")
-_MAX_SECONDS = 1e9
-
-
-def positive_seconds(text: str) -> float:
-    """A number of seconds greater than 0. Raises ValueError."""
-    seconds = float(text)
-    if not 0 < seconds < _MAX_SECONDS:
-        raise ValueError(text)
-    return seconds
 
 
 def needs(option: str, *actions: str) -> rules.Requirement:
@@ -124,6 +115,13 @@ def consumer_groups(
         session.admin, states=states, types=[one.lower() for one in types], protocol_types=CONSUMER_PROTOCOLS
     )
     return session.ordered(found)
+
+
+def share_groups(session: Session, states: Collection[str] = ()) -> tuple[list[GroupListing], bool]:
+    """The same of all share groups."""
+    from kafkatools.core.admin.groups import SHARE, list_groups
+
+    return session.ordered(list_groups(session.admin, states=states, types=(SHARE.lower(),)))
 
 
 def chosen_groups(session: Session, doing: str) -> tuple[list[str], bool]:

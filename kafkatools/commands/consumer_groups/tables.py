@@ -17,7 +17,8 @@ def _shown(value: object) -> object:
     return MISSING if value is None else value
 
 
-def _width(texts: Iterable[str], least: int = _COLUMN) -> int:
+def width(texts: Iterable[str], least: int = _COLUMN) -> int:
+    """The width of a column of these texts, 15 at least as Kafka's tables have it."""
     return max(least, max(map(len, texts), default=0))
 
 
@@ -27,10 +28,10 @@ def offsets_table(view: GroupView, *, verbose: bool, extra: Sequence[str] = ()) 
     members = {id(row.member): row.member for row in rows if row.member is not None}.values()
     group = view.group_id
     widths = (
-        _width([group]),
-        _width({row.topic for row in rows}),
-        _width(member.member_id for member in members),
-        _width(member.host for member in members),
+        width([group]),
+        width({row.topic for row in rows}),
+        width(member.member_id for member in members),
+        width(member.host for member in members),
     )
     numbers = "%-15s %-15s %-15s %-15s" if verbose else "%-15s %-15s %-15s"
     numbers += " %-15s" * len(extra)
@@ -65,12 +66,12 @@ def members_table(description: GroupDescription, *, verbose: bool) -> Iterator[s
     members = description.members
     is_static = any(member.group_instance_id for member in members)
     is_mixed = {member.is_upgraded for member in members} >= {True, False}
-    who = f"%-{_width([description.group_id])}s %-{_width(one.member_id for one in members)}s"
+    who = f"%-{width([description.group_id])}s %-{width(one.member_id for one in members)}s"
     if is_static:
-        who += f" %-{_width((one.group_instance_id or '' for one in members), 17)}s"
-    who += f" %-{_width(one.host for one in members)}s %-{_width(one.client_id for one in members)}s %-15s "
-    current = _width((assignment_text(one.assignment) for one in members), 20)
-    target = _width((assignment_text(one.target_assignment or ()) for one in members), 20)
+        who += f" %-{width((one.group_instance_id or '' for one in members), 17)}s"
+    who += f" %-{width(one.host for one in members)}s %-{width(one.client_id for one in members)}s %-15s "
+    current = width((assignment_text(one.assignment) for one in members), 20)
+    target = width((assignment_text(one.target_assignment or ()) for one in members), 20)
     what = f"%-15s %-{current}s %-15s %-{target}s" + (" %s" if is_mixed else "")
     instance = ("GROUP-INSTANCE-ID",) if is_static else ()
     header = who % ("GROUP", "CONSUMER-ID", *instance, "HOST", "CLIENT-ID", "#PARTITIONS")
@@ -104,7 +105,7 @@ def state_table(description: GroupDescription, *, verbose: bool) -> Iterator[str
     """Lines of one group's state."""
     where = description.coordinator
     coordinator = f"{where.host}:{where.port}  ({where.node})"
-    start = f"%-{_width([description.group_id])}s %-{_width([coordinator], 25)}s %-20s %-20s"
+    start = f"%-{width([description.group_id])}s %-{width([coordinator], 25)}s %-20s %-20s"
     state: list[object] = [description.group_id, coordinator, description.assignor or MISSING, description.state]
     titles = ["GROUP", "COORDINATOR (ID)", "ASSIGNMENT-STRATEGY", "STATE"]
     if verbose:

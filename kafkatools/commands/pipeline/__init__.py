@@ -6,13 +6,21 @@ each first checks that Spark can start, before it starts a sandbox, contacts a c
 
 from __future__ import annotations
 
-from kafkatools.commands.pipeline.jobs import JOBS
+from kafkatools.commands.pipeline.check import COMMAND as CHECK
+from kafkatools.commands.pipeline.count import COMMAND as COUNT
+from kafkatools.commands.pipeline.diff import COMMAND as DIFF
+from kafkatools.commands.pipeline.export import COMMAND as EXPORT
+from kafkatools.commands.pipeline.forecasts import COMPACTION, RETENTION
+from kafkatools.commands.pipeline.profile import COMMAND as PROFILE
+from kafkatools.commands.pipeline.replay import COMMAND as REPLAY
 from kafkatools.commands.pipeline.run import COMMAND as RUN
 from kafkatools.commands.pipeline.spark import ensures_spark
+from kafkatools.commands.pipeline.top_keys import COMMAND as TOP_KEYS
 from kafkatools.commands.pipeline.verify import COMMAND as VERIFY
 from kafkatools.options import Command
 
-SUBCOMMANDS: tuple[Command, ...] = tuple(ensures_spark(command) for command in (RUN, VERIFY, *JOBS))
+_JOBS = (EXPORT, COUNT, TOP_KEYS, DIFF, CHECK, REPLAY, RETENTION, COMPACTION, PROFILE)
+SUBCOMMANDS: tuple[Command, ...] = tuple(ensures_spark(command) for command in (RUN, VERIFY, *_JOBS))
 
 COMMAND = Command(
     "pipeline",

@@ -78,7 +78,7 @@ def _dry_run(opened: Session, plan: Plan, active: list[TopicPartition]) -> ExitS
         opened.print_json({**row, "log_dir": state.current, "outcome": "planned"})
         opened.print(f"{replica} would stay in {state.current}")
     if not active and not under_way:
-        opened.note("Nothing would change.")
+        opened.console.note("Nothing would change.")
     return ExitStatus.OK
 
 
@@ -94,7 +94,7 @@ def _cancel_partitions(opened: Session, active: list[TopicPartition]) -> ExitSta
     elif not failed:
         opened.print("None of the specified partition reassignments are active.")
     if ended:
-        opened.note(f"Ended before it could be cancelled: {names(ended)}")
+        opened.console.note(f"Ended before it could be cancelled: {names(ended)}")
     if failed and not opened.args.json:
         opened.complain(f"Error cancelling partition reassignment{plural(len(failed))} for:")
     for part, error in failed.items():
@@ -122,7 +122,7 @@ def _clear(opened: Session, plan: Plan, brokers: set[int]) -> ExitStatus:
     if not others:
         return clear_all(opened, plan.topics, brokers)
     moving = {topic for topic, _ in others}
-    opened.note(
+    opened.console.note(
         f"{still_moving(len(others))}, so the throttles of the brokers stay as they are; --verify takes them away at "
         "the end."
     )

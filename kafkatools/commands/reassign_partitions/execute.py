@@ -85,7 +85,7 @@ def _dry_run(opened: Session, plan: Plan, current: Mapping[TopicPartition, Seque
         opened.print_json({**row, "outcome": "planned"})
         opened.print(f"{one}: {log_dirs[one]} -> {path}")
     if not moved and not elsewhere:
-        opened.note("Nothing would change.")
+        opened.console.note("Nothing would change.")
     return ExitStatus.OK
 
 
@@ -125,7 +125,9 @@ def _take_back(opened: Session, plan: Plan, moves: Mapping[TopicPartition, Parti
     except KafkaError:
         is_moving = True
     if is_moving:
-        opened.note("Something may be moving, so throttles stay as they are; --verify takes them away at the end.")
+        opened.console.note(
+            "Something may be moving, so throttles stay as they are; --verify takes them away at the end."
+        )
         return
     topics = list(dict.fromkeys(topic for topic, _ in moves))
     take_back(opened, topics, {*brokers_of(moves), *(replica.broker for replica in plan.log_dirs)})

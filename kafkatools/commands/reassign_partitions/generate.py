@@ -25,7 +25,7 @@ def run(console: Console, args: Args) -> ExitStatus:
         partitions = partitions_of(opened.admin, topics)
         current = {part: found.replicas for part, found in partitions.items()}
         brokers = usable_brokers(opened.admin, wanted, is_rack_aware=not args.disable_rack_aware)
-        proposed = propose(current, brokers, opened.note)
+        proposed = propose(current, brokers, opened.console.note)
         log_dirs = present_log_dirs(opened.admin, replicas_of(current))
         opened.print_json({"current": plan_fields(current, log_dirs), "proposed": plan_fields(proposed, {})})
         for line in ("Current partition replica assignment", plan_text(current, log_dirs), ""):

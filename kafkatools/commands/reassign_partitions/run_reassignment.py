@@ -11,7 +11,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kafkatools.exit_status import ExitStatus, UsageError
-from kafkatools.options import BOOTSTRAP_SERVER, Args, Command, Option, client_settings, command_config, java_int, rules
+from kafkatools.options import (
+    BOOTSTRAP_SERVER,
+    Args,
+    Command,
+    Option,
+    client_settings,
+    command_config,
+    java_int,
+    positive_seconds,
+    rules,
+)
 
 if TYPE_CHECKING:
     from kafkatools.console import Console
@@ -30,14 +40,6 @@ def byte_rate(text: str) -> int:
     if number < 1:
         raise ValueError(text)
     return number
-
-
-def positive_seconds(text: str) -> float:
-    """A number of seconds above zero; ValueError otherwise."""
-    seconds = float(text)
-    if not 0 < seconds < 1e9:
-        raise ValueError(text)
-    return seconds
 
 
 def positive_count(text: str) -> int:

@@ -35,10 +35,6 @@ class Session(NamedTuple):
         self.console.error(message, kind, **more)
         return ExitStatus.FAILED
 
-    def note(self, message: str) -> None:
-        """Something the user has to know that is no failure: a line on stderr."""
-        self.console.note(message)
-
     def write_undo(self, plan: str) -> None:
         """Writes the plan that takes a change back to --undo-file. Raises CommandError."""
         if self.args.undo_file is not None:

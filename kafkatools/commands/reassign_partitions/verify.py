@@ -33,7 +33,7 @@ def run(console: Console, args: Args) -> ExitStatus:
         status = _status(opened, partitions, moves)
         others = sorted(set(active) - set(partitions))
         if others:
-            opened.note(f"{still_moving(len(others))}, so throttles stay as they are.")
+            opened.console.note(f"{still_moving(len(others))}, so throttles stay as they are.")
         if active or any(not move.is_done for move in moves.values()) or args.preserve_throttles:
             return status
         cleared = clear_all(opened, plan.topics, {broker for _, replicas in plan.partitions for broker in replicas})
@@ -60,6 +60,6 @@ def _status(
     """0 when all is done. Replicas out of sync are named: they do not count as moved."""
     for part, state in partitions.items():
         if state.name == "out_of_sync":
-            opened.note(f"{names([part])}: not in sync: {ids(state.out_of_sync)}")
+            opened.console.note(f"{names([part])}: not in sync: {ids(state.out_of_sync)}")
     is_done = all(state.name == "completed" for state in partitions.values())
     return ExitStatus.OK if is_done and all(move.is_there for move in moves.values()) else ExitStatus.FINDINGS

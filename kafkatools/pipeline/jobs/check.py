@@ -98,7 +98,7 @@ def check(spark: SparkSession, paths: Iterable[str], *, deep: bool = False) -> D
 
     `position` is null where the whole file is meant; `severity` is damage or warning.
     """
-    from kafkatools.pipeline.jobs.frames import default_parallelism
+    from kafkatools.pipeline.run.session import default_parallelism
 
     groups = spread(files_to_check(paths), _TASKS_PER_CORE * default_parallelism(spark))
     found = spark.range(0, len(groups), 1, len(groups)).mapInArrow(_FileTask(groups, deep), _FOUND_SCHEMA)

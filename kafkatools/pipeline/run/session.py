@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 JAVA_NEEDED = 17
 DEFAULT_MASTER = "local[*]"
+_GUESSED_CORES = 8
 EXTRA = "pip install 'kafkatools[spark]'"
 
 _LOGGING = os.path.join(os.path.dirname(__file__), "log4j2.properties")
@@ -153,6 +154,11 @@ def register(spark: SparkSession) -> None:
 def is_connected(spark: SparkSession) -> bool:
     """Does the session speak to a server (Spark Connect), with no JVM of its own?"""
     return type(spark).__module__.startswith("pyspark.sql.connect")
+
+
+def default_parallelism(spark: SparkSession) -> int:
+    """How many tasks run at once; a guess over Spark Connect, which does not tell."""
+    return _GUESSED_CORES if is_connected(spark) else int(spark.sparkContext.defaultParallelism)
 
 
 def activate(spark: SparkSession) -> None:

@@ -18,6 +18,7 @@ from kafkatools.commands.consumer_groups.session import (
     check_values,
     needs,
     say_deleted,
+    share_groups,
     words_of,
 )
 from kafkatools.exit_status import ExitStatus
@@ -176,8 +177,6 @@ def _prepare(args: Args) -> Callable[[Session], ExitStatus]:
 
 
 def _list(session: Session, states: tuple[str, ...]) -> ExitStatus:
-    from kafkatools.commands.consumer_groups.share_groups.listing import share_groups
-
     listings, is_complete = share_groups(session, states)
     if session.args.json:
         for listing in sorted(listings):
@@ -196,7 +195,6 @@ def _list(session: Session, states: tuple[str, ...]) -> ExitStatus:
 
 
 def _delete(session: Session) -> ExitStatus:
-    from kafkatools.commands.consumer_groups.share_groups.listing import share_groups
     from kafkatools.commands.consumer_groups.share_groups.offsets import note_offsets
     from kafkatools.core.admin.groups import delete_groups
     from kafkatools.core.java.hash_order import hash_order

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from kafkatools.commands.consumer_groups.session import Session
-from kafkatools.commands.consumer_groups.share_groups.listing import share_groups
-from kafkatools.commands.consumer_groups.tables import MISSING, assignment_text
+from kafkatools.commands.consumer_groups.session import Session, share_groups
+from kafkatools.commands.consumer_groups.tables import MISSING, assignment_text, width
 from kafkatools.core.admin.groups import GroupDescription, MemberDescription, describe_share_groups
 from kafkatools.core.admin.share_groups import ShareOffsets, list_share_group_offsets
 from kafkatools.exit_status import ExitStatus
-
-_COLUMN = 15
 
 
 def describe(session: Session) -> ExitStatus:
@@ -35,10 +32,6 @@ def describe(session: Session) -> ExitStatus:
     else:
         is_complete = _show_offsets(session, good) and is_complete
     return ExitStatus.OK if is_complete else ExitStatus.FAILED
-
-
-def _width(texts: Iterable[str], least: int = _COLUMN) -> int:
-    return max(least, max(map(len, texts), default=0))
 
 
 def _say_when_empty(session: Session, description: GroupDescription) -> None:
@@ -77,7 +70,7 @@ def _show_offsets(session: Session, descriptions: Iterable[GroupDescription]) ->
 def _print_offsets(session: Session, name: str, found: ShareOffsets) -> None:
     is_verbose = session.args.verbose
     epoch = ("LEADER-EPOCH",) if is_verbose else ()
-    line = f"%-{_width([name])}s %-{_width(topic for topic, _ in found.offsets)}s %-10s {'%-13s ' * len(epoch)}%-13s %s"
+    line = f"%-{width([name])}s %-{width(topic for topic, _ in found.offsets)}s %-10s {'%-13s ' * len(epoch)}%-13s %s"
     session.console.print()
     session.console.print(line % ("GROUP", "TOPIC", "PARTITION", *epoch, "START-OFFSET", "LAG"))
     for (topic, partition), offset in sorted(found.offsets.items()):
@@ -124,8 +117,8 @@ def _print_members(session: Session, description: GroupDescription) -> None:
     is_verbose = session.args.verbose
     epoch = ("MEMBER-EPOCH",) if is_verbose else ()
     line = (
-        f"%-{_width([description.group_id])}s %-{_width(one.member_id for one in members)}s "
-        f"%-{_width(one.host for one in members)}s %-{_width(one.client_id for one in members)}s %-12s "
+        f"%-{width([description.group_id])}s %-{width(one.member_id for one in members)}s "
+        f"%-{width(one.host for one in members)}s %-{width(one.client_id for one in members)}s %-12s "
         f"{'%-13s ' * len(epoch)}%s"
     )
     session.console.print()
@@ -163,7 +156,7 @@ def _show_states(session: Session, descriptions: Iterable[GroupDescription]) -> 
 def _print_state(session: Session, description: GroupDescription) -> None:
     where = description.coordinator
     coordinator = f"{where.host}:{where.port}  ({where.node})"
-    line = f"%-{_width([description.group_id])}s %-{_width([coordinator], 25)}s %-15s "
+    line = f"%-{width([description.group_id])}s %-{width([coordinator], 25)}s %-15s "
     titles: tuple[object, ...] = ("GROUP", "COORDINATOR (ID)", "STATE")
     cells: tuple[object, ...] = (description.group_id, coordinator, description.state)
     if session.args.verbose:

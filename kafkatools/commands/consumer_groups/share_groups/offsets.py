@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 
-from kafkatools.commands.consumer_groups.reset import goal_of, topic_scope
+from kafkatools.commands.consumer_groups.reset import GROUP_ERRORS, goal_of, topic_scope
 from kafkatools.commands.consumer_groups.session import Session
 from kafkatools.core.admin.group_offsets import GroupOffsets
 from kafkatools.core.admin.groups import describe_share_groups
@@ -153,8 +153,6 @@ def _show(session: Session, plans: Sequence[GroupPlan]) -> None:
 
 # -- delete offsets --
 
-_GROUP_ERRORS = ("INVALID_GROUP_ID", "GROUP_ID_NOT_FOUND", "GROUP_AUTHORIZATION_FAILED", "NON_EMPTY_GROUP")
-
 
 def delete_offsets(session: Session) -> ExitStatus:
     """ShareGroupCommand.deleteOffsets."""
@@ -173,7 +171,7 @@ def delete_offsets(session: Session) -> ExitStatus:
             session.print_json({**row, "error": None if error is None else str(error)})
         return ExitStatus.FAILED if any(outcome.values()) else ExitStatus.OK
     if result.error is not None:
-        is_known = result.error.name in _GROUP_ERRORS
+        is_known = result.error.name in GROUP_ERRORS
         session.console.error(f"Error: {'' if is_known else 'Encounter some unknown error: '}{result.error}")
     line = f"%-{max([15, *map(len, topics)])}s %s"
     session.console.print()
