@@ -11,9 +11,8 @@ from kafkatools.core.broker.metadata.controller.acls import (
     AclFilter,
     ensure_enabled,
 )
-from kafkatools.core.broker.metadata.controller.configs import error_fields
 from kafkatools.core.broker.server.apis import ensure_permitted
-from kafkatools.core.broker.server.requests import CloseConnection, Request, Response
+from kafkatools.core.broker.server.requests import CloseConnection, Request, Response, error_fields, outcome_fields
 from kafkatools.core.errors import KafkaError
 from kafkatools.core.protocol.slices import paced
 
@@ -30,13 +29,10 @@ def handle_describe_acls(node: ChangeContext, request: Request) -> Response:
     wanted = _filter_of(request.decode())
     if wanted.has_unknown:
         raise CloseConnection("DescribeAclsRequest contains UNKNOWN elements")
-    try:
-        ensure_permitted(node, request)
-        ensure_enabled(node.authorizer is not None, "No Authorizer is configured on the broker")
-    except KafkaError as error:
-        return request.respond({**error_fields(error), "resources": []})
+    ensure_permitted(node, request)
+    ensure_enabled(node.authorizer is not None, "No Authorizer is configured on the broker")
     found = node.image.acls.matching(wanted)
-    return request.respond({"error_code": 0, "error_message": "", "resources": _by_resource(found)})
+    return request.respond({"error_message": "", "resources": _by_resource(found)})
 
 
 def _filter_of(fields: Any) -> AclFilter:
@@ -91,13 +87,8 @@ def handle_create_acls(node: ChangeContext, request: Request) -> Response:
         ensure_enabled(node.authorizer is not None, "No Authorizer is configured.")
     except KafkaError as error:
         return request.respond({"results": [error_fields(error) for _ in wanted]})
-    return request.respond({"results": [_creation_result(error) for error in node.controller.create_acls(wanted)]})
-
-
-def _creation_result(error: KafkaError | None) -> Fields:
-    if error is None:
-        return {"error_code": 0, "error_message": ""}
-    return error_fields(error)
+    outcomes = node.controller.create_acls(wanted)
+    return request.respond({"results": [{"error_message": "", **outcome_fields(error)} for error in outcomes]})
 
 
 def handle_delete_acls(node: ChangeContext, request: Request) -> Response:
@@ -112,11 +103,8 @@ def handle_delete_acls(node: ChangeContext, request: Request) -> Response:
         ensure_permitted(node, request)
         ensure_enabled(node.authorizer is not None, "No Authorizer is configured.")
     except KafkaError as error:
-        return request.respond({"filter_results": [{**error_fields(error), "matching_acls": []} for _ in filters]})
+        return request.respond({"filter_results": [error_fields(error) for _ in filters]})
     removed = node.controller.delete_acls(filters)
-    return request.respond({"filter_results": [_deletion_result(found) for found in removed]})
-
-
-def _deletion_result(found: list[Acl]) -> Fields:
-    matching = [{"error_code": 0, "error_message": None, **acl._asdict()} for acl in found]
-    return {"error_code": 0, "error_message": None, "matching_acls": matching}
+    return request.respond(
+        {"filter_results": [{"matching_acls": [acl._asdict() for acl in found]} for found in removed]}
+    )

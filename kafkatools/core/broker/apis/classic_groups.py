@@ -6,20 +6,19 @@ from typing import TYPE_CHECKING
 
 from kafkatools.core.broker.apis.contexts import GroupContext
 from kafkatools.core.broker.coordinators.groups import requests
-from kafkatools.core.broker.coordinators.groups.requests import Fields
+from kafkatools.core.broker.coordinators.groups.requests import error_code_field
 from kafkatools.core.broker.coordinators.groups.service import answered, client_of, told
 from kafkatools.core.broker.metadata.controller.acls import GROUP, READ
 from kafkatools.core.broker.server.requests import Request, Response
-from kafkatools.core.errors import GroupAuthorizationFailed, InconsistentGroupProtocol
+from kafkatools.core.errors import InconsistentGroupProtocol
 
 if TYPE_CHECKING:
-    from kafkatools.core.protocol.entities import Fields
+    pass
 
 # JoinGroup
 FIRST_VERSION_OF_REBALANCE_TIMEOUT = 1
 FIRST_VERSION_OF_MEMBER_ID_REQUIRED = 4
 FIRST_JOIN_GROUP_VERSION_OF_INSTANCE_ID = 5
-FIRST_VERSION_OF_NULL_PROTOCOL = 7
 FIRST_VERSION_OF_SKIPPED_ASSIGNMENT = 9
 # SyncGroup
 FIRST_SYNC_GROUP_VERSION_OF_INSTANCE_ID = 3
@@ -50,20 +49,13 @@ def handle_join_group(node: GroupContext, request: Request) -> Response:
         needs_member_id=version >= FIRST_VERSION_OF_MEMBER_ID_REQUIRED and instance_id is None,
         may_skip_assignment=version >= FIRST_VERSION_OF_SKIPPED_ASSIGNMENT,
     )
-
-    if not node.authorize(request, READ, GROUP, wanted.group_id):
-        return request.respond(requests.join_error("", GroupAuthorizationFailed.code))
-
-    def ask(answer: requests.Answer) -> None:
-        def answer_this_version(fields: Fields) -> None:
-            if version < FIRST_VERSION_OF_NULL_PROTOCOL and fields["protocol_name"] is None:
-                fields = {**fields, "protocol_name": ""}
-            answer(fields)
-
-        node.groups.join(wanted, answer_this_version)
-
+    node.authorize_or_raise(request, READ, GROUP, wanted.group_id)
     return answered(
-        node.coordination, request, wanted.group_id, ask, lambda code: requests.join_error(wanted.member_id, code)
+        node.coordination,
+        request,
+        wanted.group_id,
+        lambda answer: node.groups.join(wanted, answer),
+        lambda code: requests.join_error(wanted.member_id, code),
     )
 
 
@@ -76,7 +68,7 @@ def handle_sync_group(node: GroupContext, request: Request) -> Response:
     protocol_type = entity.protocol_type if names_protocol else None
     protocol_name = entity.protocol_name if names_protocol else None
     if names_protocol and (protocol_type is None or protocol_name is None):
-        return request.respond(requests.sync_error(InconsistentGroupProtocol.code))
+        raise InconsistentGroupProtocol()
     wanted = requests.SyncRequest(
         entity.group_id,
         entity.generation_id,
@@ -86,14 +78,13 @@ def handle_sync_group(node: GroupContext, request: Request) -> Response:
         protocol_name,
         [(each.member_id, bytes(each.assignment)) for each in entity.assignments],
     )
-    if not node.authorize(request, READ, GROUP, wanted.group_id):
-        return request.respond(requests.sync_error(GroupAuthorizationFailed.code))
+    node.authorize_or_raise(request, READ, GROUP, wanted.group_id)
     return answered(
         node.coordination,
         request,
         wanted.group_id,
         lambda answer: node.groups.sync(wanted, answer),
-        requests.sync_error,
+        error_code_field,
     )
 
 
@@ -101,10 +92,9 @@ def handle_heartbeat(node: GroupContext, request: Request) -> Response:
     """Heartbeat: the member lives; it may hear that a rebalance goes on."""
     entity = request.decode()
     instance_id = entity.group_instance_id if request.version >= FIRST_HEARTBEAT_VERSION_OF_INSTANCE_ID else None
-    if not node.authorize(request, READ, GROUP, entity.group_id):
-        return request.respond({"error_code": GroupAuthorizationFailed.code})
+    node.authorize_or_raise(request, READ, GROUP, entity.group_id)
     code = node.groups.heartbeat(entity.group_id, entity.generation_id, entity.member_id, instance_id)
-    return told(node.coordination, request, entity.group_id, {"error_code": code}, lambda code: {"error_code": code})
+    return told(node.coordination, request, entity.group_id, {"error_code": code}, error_code_field)
 
 
 def handle_leave_group(node: GroupContext, request: Request) -> Response:
@@ -114,18 +104,12 @@ def handle_leave_group(node: GroupContext, request: Request) -> Response:
         members = [requests.MemberIdentity(each.member_id, each.group_instance_id) for each in entity.members]
     else:
         members = [requests.MemberIdentity(entity.member_id)]
-    if node.authorize(request, READ, GROUP, entity.group_id):
-        code, codes = node.groups.leave(entity.group_id, members)
-    else:
-        code, codes = GroupAuthorizationFailed.code, []
+    node.authorize_or_raise(request, READ, GROUP, entity.group_id)
+    code, codes = node.groups.leave(entity.group_id, members)
     if request.version < FIRST_VERSION_OF_BATCHES:
-        return told(node.coordination, request, entity.group_id, {"error_code": code or codes[0]}, _refusal)
+        return told(node.coordination, request, entity.group_id, {"error_code": code or codes[0]}, error_code_field)
     answers = [
         {"member_id": each.member_id, "group_instance_id": each.instance_id, "error_code": member_code}
         for each, member_code in zip(members, codes, strict=False)
     ]
-    return told(node.coordination, request, entity.group_id, {"error_code": code, "members": answers}, _refusal)
-
-
-def _refusal(code: int) -> Fields:
-    return {"error_code": code, "members": []}
+    return told(node.coordination, request, entity.group_id, {"error_code": code, "members": answers}, error_code_field)

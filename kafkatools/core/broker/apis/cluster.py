@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from struct import pack
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kafkatools.core.broker.apis.contexts import ChangeContext, ClusterContext
 from kafkatools.core.broker.coordinators.coordination import Coordination
 from kafkatools.core.broker.coordinators.internal_topic import InternalTopic
 from kafkatools.core.broker.metadata.controller import acls
 from kafkatools.core.broker.metadata.controller.acls import CLUSTER, CLUSTER_NAME, DESCRIBE
-from kafkatools.core.broker.metadata.controller.configs import error_fields
 from kafkatools.core.broker.metadata.controller.features import UPGRADE, FeatureUpdate
 from kafkatools.core.broker.server.alive_brokers import AliveBrokers
 from kafkatools.core.broker.server.apis import ensure_permitted
@@ -70,8 +69,8 @@ def handle_api_versions(node: ClusterContext, request: Request) -> Response:
     if request.version >= 3:
         entity = request.decode()
         if not (_is_valid(entity.client_software_name) and _is_valid(entity.client_software_version)):
-            return _respond_versions(request, {"error_code": INVALID_REQUEST, "api_keys": []})
-    fields: Fields = {"error_code": 0, "api_keys": listed_apis(request), "throttle_time": 0}
+            return _respond_versions(request, {"error_code": INVALID_REQUEST})
+    fields: Fields = {"api_keys": listed_apis(request)}
     if request.version >= 3:
         from kafkatools.core.broker.metadata.batches import SUPPORTED_FEATURES
 
@@ -119,7 +118,7 @@ def handle_describe_cluster(node: ClusterContext, request: Request) -> Response:
     endpoint_type = entity.endpoint_type if request.version >= 1 else BROKER_ENDPOINTS
     here = CONTROLLER_ENDPOINTS if node.is_controller_listener(request.listener_name) else BROKER_ENDPOINTS
     if endpoint_type != here:
-        return request.respond({**error_fields(_wrong_type(endpoint_type, here)), "brokers": [], "cluster_id": ""})
+        raise _wrong_type(endpoint_type, here)
     operations = NOT_ASKED
     if entity.include_cluster_authorized_operations:
         is_allowed = node.authorize(request, DESCRIBE, CLUSTER, CLUSTER_NAME)
@@ -130,8 +129,6 @@ def handle_describe_cluster(node: ClusterContext, request: Request) -> Response:
         controller_id, nodes = node.node_id, _brokers(node, request, entity)
     return request.respond(
         {
-            "error_code": 0,
-            "error_message": None,
             "endpoint_type": here,
             "cluster_id": node.cluster_id,
             "controller_id": controller_id,
@@ -154,8 +151,7 @@ def _brokers(node: ClusterContext, request: Request, entity: Entity) -> list[Fie
 
 def _controllers(node: ClusterContext) -> list[Fields]:
     return [
-        {"broker_id": voter, "host": host, "port": port, "rack": None, "is_fenced": False}
-        for voter, (host, port) in sorted(node.controllers.items())
+        {"broker_id": voter, "host": host, "port": port} for voter, (host, port) in sorted(node.controllers.items())
     ]
 
 
@@ -209,17 +205,9 @@ def _find_coordinator(node: ClusterContext, request: Request, kind: int, key: st
             "error_code": error.code,
             "error_message": "" if request.version >= FIRST_VERSION_OF_BATCHES else error.message,
             "node_id": -1,
-            "host": "",
             "port": -1,
         }
-    return {
-        "key": key,
-        "error_code": 0,
-        "error_message": "",
-        "node_id": node_id,
-        "host": host,
-        "port": port,
-    }
+    return {"key": key, "error_message": "", "node_id": node_id, "host": host, "port": port}
 
 
 def _coordinator_topic(coordination: Coordination, kind: int) -> InternalTopic:
@@ -257,12 +245,9 @@ def handle_unregister_broker(node: ChangeContext, request: Request) -> Response:
     Apache Kafka also unregisters the only broker of a cluster, which then does nothing any more; here that is refused.
     """
     broker_id = request.decode().broker_id
-    try:
-        ensure_permitted(node, request)
-        node.controller.unregister_broker(broker_id)
-    except KafkaError as error:
-        return request.respond(error_fields(error))
-    return request.respond({"error_code": 0, "error_message": ""})
+    ensure_permitted(node, request)
+    node.controller.unregister_broker(broker_id)
+    return request.respond({"error_message": ""})
 
 
 def handle_update_features(node: ChangeContext, request: Request) -> Response:
@@ -277,12 +262,7 @@ def handle_update_features(node: ChangeContext, request: Request) -> Response:
         for each in entity.feature_updates
     ]
     validate_only = request.version >= 1 and entity.validate_only
-    try:
-        ensure_permitted(node, request)
-        node.controller.update_features(updates, validate_only=validate_only)
-    except KafkaError as error:
-        return request.respond({**error_fields(error), "results": []})
-    results: list[dict[str, Any]] = []
-    if request.version < 2:
-        results = [{"feature": each.name, "error_code": 0, "error_message": "NONE"} for each in updates]
-    return request.respond({"error_code": 0, "error_message": None, "results": results})
+    ensure_permitted(node, request)
+    node.controller.update_features(updates, validate_only=validate_only)
+    # From version 2 on a response has no results.
+    return request.respond({"results": [{"feature": each.name, "error_message": "NONE"} for each in updates]})

@@ -16,7 +16,7 @@ from kafkatools.core.broker.metadata.controller.acls import (
     GROUP,
     TOPIC,
 )
-from kafkatools.core.broker.metadata.controller.configs import ConfigChange, error_fields, is_integer, outcome_fields
+from kafkatools.core.broker.metadata.controller.configs import ConfigChange, is_integer
 from kafkatools.core.broker.metadata.controller.topics import validate_name
 from kafkatools.core.broker.metadata.image import (
     BROKER_LOGGER_RESOURCE,
@@ -26,10 +26,9 @@ from kafkatools.core.broker.metadata.image import (
     TOPIC_RESOURCE,
 )
 from kafkatools.core.broker.server import loggers
-from kafkatools.core.broker.server.apis import is_permitted
-from kafkatools.core.broker.server.requests import CloseConnection, Request, Response
+from kafkatools.core.broker.server.apis import ensure_permitted
+from kafkatools.core.broker.server.requests import CloseConnection, Request, Response, error_fields, outcome_fields
 from kafkatools.core.errors import (
-    ClusterAuthorizationFailed,
     InvalidRequest,
     KafkaError,
     UnknownTopicOrPartition,
@@ -94,10 +93,10 @@ def _describe(node: ChangeContext, request: Request, resource: Entity, wanted: _
         else:
             found = wanted.only(_entries(node, (kind, name), keys))
     except UnknownTopicOrPartition as error:
-        return {**result, "error_code": error.code, "error_message": "", "configs": []}
+        return {**result, "error_code": error.code, "error_message": ""}
     except KafkaError as error:
-        return {**result, **error_fields(error), "configs": []}
-    return {**result, "error_code": 0, "error_message": "", "configs": found}
+        return {**result, **error_fields(error)}
+    return {**result, "error_message": "", "configs": found}
 
 
 def _topic_entries(node: ChangeContext, name: str, keys: entries.Keys, wanted: _Wanted) -> Shared:
@@ -206,21 +205,20 @@ def handle_list_config_resources(node: ChangeContext, request: Request) -> Respo
     """ListConfigResources: which resources have settings. Version 0 lists client metrics subscriptions; needs
     DESCRIBE_CONFIGS on the cluster. All kinds, or those that were asked for."""
     entity = request.decode()
-    if not is_permitted(node, request):
-        return request.respond({"error_code": ClusterAuthorizationFailed.code, "config_resources": []})
+    ensure_permitted(node, request)
     if request.version == 0:
         wanted = [CLIENT_METRICS_RESOURCE]
     else:
         wanted = [int(kind) for kind in entity.resource_types] or list(LISTED_KINDS)
     if any(kind not in LISTED_KINDS for kind in wanted):
-        return request.respond({"error_code": UnsupportedVersion.code, "config_resources": []})
+        raise UnsupportedVersion()
     found = [
         {"resource_name": name, "resource_type": kind}
         for kind in LISTED_KINDS
         if kind in wanted
         for name in _resource_names(node, kind)
     ]
-    return request.respond({"error_code": 0, "config_resources": found})
+    return request.respond({"config_resources": found})
 
 
 def _resource_names(node: ChangeContext, kind: int) -> list[str]:

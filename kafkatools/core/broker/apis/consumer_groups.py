@@ -67,14 +67,7 @@ def handle_consumer_group_heartbeat(node: GroupContext, request: Request) -> Res
 
 def heartbeat_refusal(code: int, message: str | None = None) -> Fields:
     """The response to a heartbeat that failed."""
-    return {
-        "member_id": None,
-        "member_epoch": 0,
-        "heartbeat_interval": 0,
-        "assignment": None,
-        "error_code": code,
-        "error_message": message,
-    }
+    return {"error_code": code, "error_message": message}
 
 
 def ensure_enabled(node: GroupContext) -> None:
@@ -137,7 +130,7 @@ def _describe(node: GroupContext, request: Request, group_id: str) -> Descriptio
         raise GroupIdNotFound(f"Group {group_id} {'not found' if group is None else 'is not a consumer group'}.")
     ensure_may_see(node, request, group.topics_of(group.members.values()))
     return {
-        **refusal(group_id, 0),
+        "group_id": group_id,
         "group_state": group.state_name,
         "group_epoch": group.group_epoch,
         "assignment_epoch": group.assignment_epoch,

@@ -9,17 +9,11 @@ from collections.abc import Callable
 from struct import Struct
 from typing import Any, Protocol
 
-from kafkatools.core.broker.server.apis import BROKER_APIS, FORWARDED, AnsweredBy, Authorizes, is_permitted
+from kafkatools.core.broker.server.apis import BROKER_APIS, FORWARDED, AnsweredBy, Authorizes, ensure_permitted
 from kafkatools.core.broker.server.deferred import Deferred
 from kafkatools.core.broker.server.forwarding import ControllerMember, run_on_controller
 from kafkatools.core.broker.server.requests import DELAYED, CloseConnection, Request, Response
-from kafkatools.core.errors import (
-    ClusterAuthorizationFailed,
-    DecodeError,
-    InvalidRequest,
-    NotController,
-    RequestTimedOut,
-)
+from kafkatools.core.errors import DecodeError, InvalidRequest, NotController, RequestTimedOut
 from kafkatools.core.protocol.frames import decode_request_header
 
 _HEADER = Struct(">hhi")
@@ -61,20 +55,19 @@ class _Envelope:
         import ipaddress
 
         entity = self._request.decode()
-        if not is_permitted(self._node, self._request):
-            return self._request.respond({"response_data": None, "error_code": ClusterAuthorizationFailed.code})
+        ensure_permitted(self._node, self._request)
         try:
             host = str(ipaddress.ip_address(bytes(entity.client_host_address)))
             inner = self._inner(bytes(entity.request_data), host)
-        except (ValueError, DecodeError, KeyError):
-            return self._request.respond({"response_data": None, "error_code": InvalidRequest.code})
+        except (ValueError, DecodeError, KeyError) as error:
+            raise InvalidRequest() from error
         node, api = self._node, BROKER_APIS[inner.api_key]
         handler = api.load()
         try:
             give_up = self._refuse if api.answered_by is AnsweredBy.FORWARDED_READ else self._give_up
             run_on_controller(node, inner.api_key, lambda: handler(node, inner), self._finish, self._refuse, give_up)
-        except CloseConnection:
-            return self._request.respond({"response_data": None, "error_code": InvalidRequest.code})
+        except CloseConnection as error:
+            raise InvalidRequest() from error
         return self._later.result()
 
     def _inner(self, data: bytes, client_host: str) -> Request:
@@ -96,12 +89,12 @@ class _Envelope:
         if response is DELAYED:
             return
         data = b"".join(bytes(part) for part in response if not hasattr(part, "position"))
-        self._later.respond({"response_data": data[4:], "error_code": 0})
+        self._later.respond({"response_data": data[4:]})
 
     def _refuse(self) -> None:
         """Respond NOT_CONTROLLER: nothing was changed, another controller may do it."""
-        self._later.respond({"response_data": None, "error_code": NotController.code})
+        self._later.respond({"error_code": NotController.code})
 
     def _give_up(self) -> None:
         """Respond REQUEST_TIMED_OUT: the outcome is not known."""
-        self._later.respond({"response_data": None, "error_code": RequestTimedOut.code})
+        self._later.respond({"error_code": RequestTimedOut.code})

@@ -42,7 +42,7 @@ def handle_list_groups(node: GroupContext, request: Request) -> Response:
     states = {state.lower() for state in entity.states_filter} if request.version >= FIRST_VERSION_OF_STATES else None
     types = {kind.lower() for kind in entity.types_filter} if request.version >= FIRST_VERSION_OF_TYPES else None
     if node.coordination.groups.is_loading:
-        return request.respond({"error_code": CoordinatorLoadInProgress.code, "groups": []})
+        raise CoordinatorLoadInProgress()
     is_all_shown = node.authorize(request, DESCRIBE, CLUSTER, CLUSTER_NAME)
     groups = [
         {
@@ -56,7 +56,7 @@ def handle_list_groups(node: GroupContext, request: Request) -> Response:
         and (not types or group.group_type in types)
         and (is_all_shown or node.authorize(request, DESCRIBE, GROUP, group.group_id))
     ]
-    return request.respond({"error_code": 0, "groups": groups})
+    return request.respond({"groups": groups})
 
 
 def handle_describe_groups(node: GroupContext, request: Request) -> Response:
@@ -95,9 +95,6 @@ def _not_described(group_id: str, error_code: int, message: str | None = None, s
         "error_message": message,
         "group_id": group_id,
         "group_state": state,
-        "protocol_type": "",
-        "protocol_data": "",
-        "members": [],
     }
 
 
@@ -111,8 +108,6 @@ def _describe(node: GroupContext, version: int, group_id: str) -> Fields:
         return _not_described(group_id, GroupIdNotFound.code, f"Group {group_id} {problem}.", dead)
     is_stable = group.is_in(GroupState.STABLE)
     return {
-        "error_code": 0,
-        "error_message": None,
         "group_id": group_id,
         "group_state": group.state.value,
         "protocol_type": group.protocol_type or "",
@@ -192,16 +187,7 @@ def ensure_may_see(node: GroupContext, request: Request, topics: Iterable[str]) 
 
 def refusal(group_id: str, error_code: int, message: str | None = None) -> Description:
     """A group that is not described."""
-    return {
-        "error_code": error_code,
-        "error_message": message,
-        "group_id": group_id,
-        "group_state": "",
-        "group_epoch": 0,
-        "assignment_epoch": 0,
-        "assignor_name": "",
-        "members": [],
-    }
+    return {"error_code": error_code, "error_message": message, "group_id": group_id}
 
 
 def topics_of(topics: GroupTopics, assignment: Mapping[uuid.UUID, Collection[int]]) -> Description:

@@ -55,13 +55,7 @@ def handle_list_offsets(node: ReplicaContext, request: Request) -> Response:
 
 
 def _unknown(wanted: Any, error_code: int) -> Fields:
-    return {
-        "partition_index": wanted.partition_index,
-        "error_code": error_code,
-        "timestamp": -1,
-        "offset": -1,
-        "leader_epoch": -1,
-    }
+    return {"partition_index": wanted.partition_index, "error_code": error_code}
 
 
 def _listed_offset(node: ReplicaContext, request: Request, topic: str, wanted: Any, isolation_level: int) -> Fields:
@@ -78,8 +72,13 @@ def _listed_offset(node: ReplicaContext, request: Request, topic: str, wanted: A
         if code == OffsetNotAvailable.code and request.version < FIRST_WITH_NOT_AVAILABLE:
             code = LeaderNotAvailable.code
         return _unknown(wanted, code)
-    answer = _unknown(wanted, 0)
-    return {**answer, "timestamp": found.timestamp, "offset": found.offset, "leader_epoch": found.leader_epoch}
+    return {
+        "partition_index": wanted.partition_index,
+        "error_code": 0,
+        "timestamp": found.timestamp,
+        "offset": found.offset,
+        "leader_epoch": found.leader_epoch,
+    }
 
 
 def handle_offset_for_leader_epoch(node: ReplicaContext, request: Request) -> Response:
@@ -97,7 +96,6 @@ def handle_offset_for_leader_epoch(node: ReplicaContext, request: Request) -> Re
 
 
 def _epoch_end(node: ReplicaContext, request: Request, topic: str, wanted: Any) -> Fields:
-    answer = {"partition": wanted.partition, "error_code": 0, "leader_epoch": -1, "end_offset": -1}
     try:
         if not node.authorize(request, CLUSTER_ACTION, CLUSTER, CLUSTER_NAME):
             node.authorize_or_raise(request, DESCRIBE, TOPIC, topic)
@@ -106,5 +104,5 @@ def _epoch_end(node: ReplicaContext, request: Request, topic: str, wanted: Any) 
         end = partition.epoch_end(wanted.leader_epoch)
     except Exception as error:  # noqa: BLE001 - boundary: one partition's failure is its own answer
         node.note_failure(error)
-        return {**answer, "error_code": error_code_of(error)}
-    return {**answer, "leader_epoch": end.leader_epoch, "end_offset": end.end_offset}
+        return {"partition": wanted.partition, "error_code": error_code_of(error)}
+    return {"partition": wanted.partition, "leader_epoch": end.leader_epoch, "end_offset": end.end_offset}

@@ -23,19 +23,13 @@ def handle_describe_log_dirs(node: LogDirContext, request: Request) -> Response:
     result per directory."""
     entity = request.decode()
     if not is_permitted(node, request):
-        return request.respond({"error_code": ClusterAuthorizationFailed.code, "results": []})
+        return request.respond({"error_code": ClusterAuthorizationFailed.code})  # versions below 3 show nothing
     wanted = None if entity.topics is None else {topic.topic: set(topic.partitions) for topic in entity.topics}
-    results = [_result(node, directory, wanted) for directory in node.logs.directories]
-    return request.respond({"error_code": 0, "results": results})
+    return request.respond({"results": [_result(node, directory, wanted) for directory in node.logs.directories]})
 
 
 def _result(node: LogDirContext, directory: LogDirectory, wanted: Mapping[str, set[int]] | None) -> Fields:
-    result: Fields = {
-        "error_code": 0,
-        "log_dir": os.path.abspath(directory.path),
-        "topics": [],
-        "is_cordoned": directory.is_cordoned,
-    }
+    result: Fields = {"log_dir": os.path.abspath(directory.path), "is_cordoned": directory.is_cordoned}
     try:
         space = None if directory.failure is not None else os.statvfs(directory.path)
     except OSError as error:

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 from kafkatools.core.broker.apis.contexts import MetadataContext
 from kafkatools.core.broker.metadata.controller import topics
 from kafkatools.core.broker.metadata.controller.acls import CLUSTER, CLUSTER_NAME, CREATE, DESCRIBE, TOPIC
-from kafkatools.core.broker.metadata.controller.topics import validate_name
 from kafkatools.core.broker.metadata.image import INTERNAL_TOPICS, BrokerState, TopicState
 from kafkatools.core.broker.server.alive_brokers import AliveBrokers, partition_fields
 from kafkatools.core.broker.server.requests import Request, Response
@@ -101,9 +100,7 @@ def _refused(request: Request, wanted: Sequence[Any], error: KafkaError) -> Resp
         {**_missing(each.name, error.code), "name": each.name or "", "topic_id": getattr(each, "topic_id", None)}
         for each in wanted
     ]
-    return request.respond(
-        {"brokers": [], "topics": topics, "controller_id": -1, "cluster_id": None, "error_code": error.code}
-    )
+    return request.respond({"topics": topics, "error_code": error.code})
 
 
 def _named(
@@ -138,11 +135,16 @@ def _by_name(
         if not may_create and not node.authorize(request, CREATE, TOPIC, name):
             return {**_missing(name, TopicAuthorizationFailed.code), "is_internal": False}
         return _missing(name, auto_create(node, name))
+    return _missing(name, _missing_code(name))
+
+
+def _missing_code(name: str) -> int:
+    """The error code of a topic that does not exist."""
     try:
         topics.validate_name(name)
     except InvalidTopic as error:
-        return _missing(name, error.code)
-    return _missing(name, UnknownTopicOrPartition.code)
+        return error.code
+    return UnknownTopicOrPartition.code
 
 
 def auto_create(node: MetadataContext, name: str) -> int:
@@ -170,13 +172,7 @@ def topic_fields(topic: TopicState, alive: AliveBrokers, version: int) -> Fields
 
 
 def _missing(name: str | None, error_code: int) -> Fields:
-    return {
-        "error_code": error_code,
-        "name": name,
-        "topic_id": None,
-        "is_internal": name in INTERNAL_TOPICS,
-        "partitions": [],
-    }
+    return {"error_code": error_code, "name": name, "is_internal": name in INTERNAL_TOPICS}
 
 
 def handle_describe_topic_partitions(node: MetadataContext, request: Request) -> Response:
@@ -192,7 +188,8 @@ def handle_describe_topic_partitions(node: MetadataContext, request: Request) ->
     if cursor is not None:
         names = [name for name in names if name >= cursor.topic_name]
         if cursor.partition_index < 0 or (wanted and cursor.topic_name not in names):
-            return request.respond({"topics": [_failed(topic.name, InvalidRequest.code) for topic in entity.topics]})
+            code = InvalidRequest.code
+            return request.respond({"topics": [{"error_code": code, "name": topic.name} for topic in entity.topics]})
         if names and names[0] == cursor.topic_name:
             first_partition = cursor.partition_index
     allowed = dict.fromkeys(name for name in paced(names) if node.authorize(request, DESCRIBE, TOPIC, name))
@@ -201,7 +198,8 @@ def handle_describe_topic_partitions(node: MetadataContext, request: Request) ->
     for topic in topics:
         topic["topic_authorized_operations"] = node.authorized_operations(request, TOPIC, topic["name"])
     if wanted:
-        topics += [_failed(name, TopicAuthorizationFailed.code) for name in names if name not in allowed]
+        refused = [name for name in names if name not in allowed]
+        topics += [{"error_code": TopicAuthorizationFailed.code, "name": name} for name in refused]
     return request.respond({"topics": topics, "next_cursor": next_cursor})
 
 
@@ -225,12 +223,12 @@ def _page(
 def _topic(node: MetadataContext, name: str, first: int, limit: int, alive: AliveBrokers) -> tuple[Fields, int | None]:
     topic = node.image.topics.get(name)
     if topic is None:
-        return _unknown_topic(name), None
+        return {"error_code": _missing_code(name), "name": name, "partitions": []}, None
     indexes = sorted(topic.partitions)
     if first:
         indexes = [index for index in indexes if index >= first]
     fields = {
-        "error_code": 0,
+        "error_code": NONE,
         "name": name,
         "topic_id": topic.topic_id,
         "is_internal": topic.is_internal,
@@ -240,15 +238,3 @@ def _topic(node: MetadataContext, name: str, first: int, limit: int, alive: Aliv
         ],
     }
     return fields, indexes[limit] if len(indexes) > limit else None
-
-
-def _unknown_topic(name: str) -> Fields:
-    try:
-        validate_name(name)
-    except InvalidTopic as error:
-        return _failed(name, error.code)
-    return _failed(name, UnknownTopicOrPartition.code)
-
-
-def _failed(name: str, error_code: int) -> Fields:
-    return {"error_code": error_code, "name": name, "topic_id": None, "is_internal": False, "partitions": []}

@@ -11,7 +11,7 @@ from kafkatools.core.broker.coordinators.groups.any_group import AnyGroup
 from kafkatools.core.broker.coordinators.groups.errors import coordinator_error_code
 from kafkatools.core.broker.coordinators.groups.offset_records import CommittedOffset, Record, committed_offsets
 from kafkatools.core.broker.coordinators.groups.offsets import Place
-from kafkatools.core.broker.coordinators.groups.requests import MemberIdentity
+from kafkatools.core.broker.coordinators.groups.requests import MemberIdentity, error_code_field
 from kafkatools.core.broker.coordinators.groups.service import told
 from kafkatools.core.broker.metadata.controller.acls import DELETE, DESCRIBE, GROUP, READ, TOPIC
 from kafkatools.core.broker.replicas.delayed_produce import DelayedProduce, ProduceStatus
@@ -330,9 +330,9 @@ def handle_offset_delete(node: GroupContext, request: Request) -> Response:
         places = [(topic.name, each.partition_index) for topic, code in topics if not code for each in topic.partitions]
         node.groups.delete_offsets(entity.group_id, places)
     except KafkaError as error:
-        return request.respond({"error_code": coordinator_error_code(error), "topics": []})
+        return request.respond(error_code_field(coordinator_error_code(error)))
     fields = {"error_code": 0, "topics": [_answer_deletion(node, topic, code) for topic, code in topics]}
-    return told(node.coordination, request, entity.group_id, fields, lambda code: {"error_code": code, "topics": []})
+    return told(node.coordination, request, entity.group_id, fields, error_code_field)
 
 
 def _deletion_refusal(node: GroupContext, request: Request, group: AnyGroup, topic: str) -> int:

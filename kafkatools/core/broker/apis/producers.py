@@ -106,12 +106,7 @@ def _describe(node: TransactionContext, request: Request, topic: str, index: int
             raise node.replicas.absence(topic, index)
         state = replica.log.producer_state
     except KafkaError as error:
-        return {
-            "partition_index": index,
-            "error_code": error.code,
-            "error_message": error.message,
-            "active_producers": [],
-        }
+        return {"partition_index": index, "error_code": error.code, "error_message": error.message}
     entries = [state.producers[producer_id] for producer_id in hash_order(state.producers, long_hash)]
     producers = [
         {
@@ -124,4 +119,4 @@ def _describe(node: TransactionContext, request: Request, topic: str, index: int
         }
         for entry in entries
     ]
-    return {"partition_index": index, "error_code": 0, "error_message": None, "active_producers": producers}
+    return {"partition_index": index, "active_producers": producers}

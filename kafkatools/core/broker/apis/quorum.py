@@ -12,21 +12,11 @@ from kafkatools.core.broker.apis.contexts import QuorumContext, RaftContext
 from kafkatools.core.broker.metadata.controller.topics import METADATA_TOPIC
 from kafkatools.core.broker.server.apis import ensure_permitted
 from kafkatools.core.broker.server.deferred import Deferred
-from kafkatools.core.broker.server.requests import Request, Response
-from kafkatools.core.errors import KafkaError, NotController, NotLeaderOrFollower, UnknownTopicOrPartition
+from kafkatools.core.broker.server.requests import Request, Response, error_fields
+from kafkatools.core.errors import NotController, NotLeaderOrFollower, UnknownTopicOrPartition
 
 if TYPE_CHECKING:
-    from kafkatools.core.broker.metadata.quorum.quorum_description import ReplicaDescription
     from kafkatools.core.protocol.entities import Fields
-
-
-def refusal(node: RaftContext, request: Request) -> Fields | None:
-    """The response to a client that is no node of the cluster; None for one that is."""
-    try:
-        ensure_permitted(node, request)
-    except KafkaError as error:
-        return {"error_code": error.code, "topics": [], "responses": [], "throttle_time": 0}
-    return None
 
 
 def handle_raft_fetch(node: RaftContext, request: Request) -> Response:
@@ -36,9 +26,7 @@ def handle_raft_fetch(node: RaftContext, request: Request) -> Response:
     older ones are refused as INVALID_REQUEST. Waits while there is nothing new. Answer now, or when there is
     something to tell.
     """
-    refused = refusal(node, request)
-    if refused is not None:
-        return request.respond(refused)
+    ensure_permitted(node, request)
     response = Deferred(request)
     node.raft.handle_fetch(request.decode(), node.clock.now_ms(), response.respond)
     return response.result()
@@ -46,29 +34,26 @@ def handle_raft_fetch(node: RaftContext, request: Request) -> Response:
 
 def handle_vote(node: RaftContext, request: Request) -> Response:
     """Vote: a member of the quorum asks for a vote, or whether it would get one (KIP-595, KIP-996)."""
-    refused = refusal(node, request)
-    return request.respond(refused or node.raft.handle_vote(request.decode(), node.clock.now_ms()))
+    ensure_permitted(node, request)
+    return request.respond(node.raft.handle_vote(request.decode(), node.clock.now_ms()))
 
 
 def handle_begin_quorum_epoch(node: RaftContext, request: Request) -> Response:
     """BeginQuorumEpoch: a leader tells a voter that it was elected (KIP-595)."""
-    return request.respond(
-        refusal(node, request) or node.raft.handle_begin_quorum_epoch(request.decode(), node.clock.now_ms())
-    )
+    ensure_permitted(node, request)
+    return request.respond(node.raft.handle_begin_quorum_epoch(request.decode(), node.clock.now_ms()))
 
 
 def handle_end_quorum_epoch(node: RaftContext, request: Request) -> Response:
     """EndQuorumEpoch: a leader resigns and names who should follow it (KIP-595)."""
-    return request.respond(
-        refusal(node, request) or node.raft.handle_end_quorum_epoch(request.decode(), node.clock.now_ms())
-    )
+    ensure_permitted(node, request)
+    return request.respond(node.raft.handle_end_quorum_epoch(request.decode(), node.clock.now_ms()))
 
 
 def handle_fetch_snapshot(node: RaftContext, request: Request) -> Response:
     """FetchSnapshot: a part of a metadata snapshot (KIP-630)."""
-    return request.respond(
-        refusal(node, request) or node.raft.handle_fetch_snapshot(request.decode(), node.clock.now_ms())
-    )
+    ensure_permitted(node, request)
+    return request.respond(node.raft.handle_fetch_snapshot(request.decode(), node.clock.now_ms()))
 
 
 def handle_describe_quorum(node: QuorumContext, request: Request) -> Response:
@@ -78,10 +63,7 @@ def handle_describe_quorum(node: QuorumContext, request: Request) -> Response:
     nobody does. The voters and observers with what they have; a quorum of one is its leader and has everything.
     """
     entity = request.decode()
-    try:
-        ensure_permitted(node, request)
-    except KafkaError as error:
-        return request.respond({"error_code": error.code, "error_message": str(error), "topics": [], "nodes": []})
+    ensure_permitted(node, request)
     names = [(topic.topic_name, part.partition_index) for topic in entity.topics for part in topic.partitions]
     is_right = names == [(METADATA_TOPIC, 0)]
     topics = [
@@ -92,7 +74,7 @@ def handle_describe_quorum(node: QuorumContext, request: Request) -> Response:
         for topic in entity.topics
     ]
     nodes = _nodes(node) if is_right else []
-    return request.respond({"error_code": 0, "error_message": "", "topics": topics, "nodes": nodes})
+    return request.respond({"error_message": "", "topics": topics, "nodes": nodes})
 
 
 def _nodes(node: QuorumContext) -> list[Fields]:
@@ -115,27 +97,11 @@ def _described(node: QuorumContext) -> Fields:
         "leader_id": found.leader_id,
         "leader_epoch": found.leader_epoch,
         "high_watermark": found.high_watermark,
-        "current_voters": [_replica(each) for each in found.voters],
-        "observers": [_replica(each) for each in found.observers],
+        "current_voters": [each._asdict() for each in found.voters],
+        "observers": [each._asdict() for each in found.observers],
     }
-
-
-def _replica(found: ReplicaDescription) -> Fields:
-    return {"replica_directory_id": None, **found._asdict()}
 
 
 def _partition(node: QuorumContext, index: int, is_right: bool) -> Fields:
-    fields: Fields = {
-        "partition_index": index,
-        "error_code": 0,
-        "error_message": "",
-        "leader_id": 0,
-        "leader_epoch": 0,
-        "high_watermark": 0,
-        "current_voters": [],
-        "observers": [],
-    }
-    if not is_right:
-        missing = UnknownTopicOrPartition()
-        return {**fields, "error_code": missing.code, "error_message": str(missing)}
-    return {**fields, **_described(node)}
+    found = _described(node) if is_right else error_fields(UnknownTopicOrPartition())
+    return {"partition_index": index, "error_message": "", **found}

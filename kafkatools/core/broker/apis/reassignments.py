@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kafkatools.core.broker.apis.contexts import ChangeContext
-from kafkatools.core.broker.metadata.controller.configs import error_fields, outcome_fields
 from kafkatools.core.broker.metadata.controller.partitions import PREFERRED
 from kafkatools.core.broker.metadata.image import PartitionState
 from kafkatools.core.broker.server.apis import ensure_permitted
-from kafkatools.core.broker.server.requests import Request, Response
+from kafkatools.core.broker.server.requests import Request, Response, error_fields, outcome_fields
 from kafkatools.core.errors import KafkaError, NoReassignmentInProgress
 from kafkatools.core.protocol.slices import paced
 
@@ -48,7 +47,6 @@ def handle_alter_partition_reassignments(node: ChangeContext, request: Request) 
     return request.respond(
         {
             "allow_replication_factor_change": allow_change or not responses,
-            "error_code": 0,
             "error_message": None if responses else "",
             "responses": responses,
         }
@@ -57,7 +55,7 @@ def handle_alter_partition_reassignments(node: ChangeContext, request: Request) 
 
 def _reassigned(index: int, error: KafkaError | None) -> Fields:
     if isinstance(error, NoReassignmentInProgress):
-        return {"partition_index": index, "error_code": error.code, "error_message": None}
+        return {"partition_index": index, "error_code": error.code}
     return {"partition_index": index, **outcome_fields(error)}
 
 
@@ -68,13 +66,10 @@ def handle_list_partition_reassignments(node: ChangeContext, request: Request) -
     wanted = None
     if entity.topics is not None:
         wanted = [(topic.name, list(topic.partition_indexes)) for topic in paced(entity.topics)]
-    try:
-        ensure_permitted(node, request)
-        ongoing = node.controller.list_reassignments(wanted)
-    except KafkaError as error:
-        return request.respond({**error_fields(error), "topics": []})
+    ensure_permitted(node, request)
+    ongoing = node.controller.list_reassignments(wanted)
     topics = [{"name": name, "partitions": [_ongoing(each) for each in partitions]} for name, partitions in ongoing]
-    return request.respond({"error_code": 0, "error_message": None, "topics": topics})
+    return request.respond({"topics": topics})
 
 
 def _ongoing(partition: PartitionState) -> Fields:
@@ -106,7 +101,7 @@ def handle_elect_leaders(node: ChangeContext, request: Request) -> Response:
         ]
         return request.respond({"error_code": error.code, "replica_election_results": refused})
     results = [_elected_topic(name, [_elected(index, error) for index, error in each]) for name, each in outcomes]
-    return request.respond({"error_code": 0, "replica_election_results": results})
+    return request.respond({"replica_election_results": results})
 
 
 def _elected_topic(name: str, partitions: list[Fields]) -> Fields:

@@ -12,11 +12,10 @@ from kafkatools.core.broker.coordinators.groups.errors import coordinator_error_
 from kafkatools.core.broker.coordinators.groups.share.group import ShareGroup
 from kafkatools.core.broker.coordinators.share_state.share_state import ShareKey, ShareState
 from kafkatools.core.broker.metadata.controller.acls import DELETE, DESCRIBE, GROUP, READ, TOPIC
-from kafkatools.core.broker.metadata.controller.configs import outcome_fields
 from kafkatools.core.broker.metadata.image import NO_LEADER, TopicState
 from kafkatools.core.broker.replicas.partition import LATEST_TIMESTAMP
 from kafkatools.core.broker.server.deferred import Deferred
-from kafkatools.core.broker.server.requests import Request, Response
+from kafkatools.core.broker.server.requests import Request, Response, error_fields, outcome_fields
 from kafkatools.core.errors import KafkaError, TopicAuthorizationFailed, UnknownTopicOrPartition, error_for_code
 from kafkatools.core.protocol.api_versions import ApiKey
 from kafkatools.core.protocol.entities import Entity, Fields
@@ -41,7 +40,7 @@ Places = list[tuple[ShareKey, Fields]]
 
 
 def _group(node: ShareContext, request: Request, asked: Entity, places: Places) -> Fields:
-    answer: Fields = {"group_id": asked.group_id, "topics": [], "error_code": 0, "error_message": None}
+    answer: Fields = {"group_id": asked.group_id}
     try:
         ensure_enabled(node)
         node.authorize_or_raise(request, DESCRIBE, GROUP, asked.group_id)
@@ -78,21 +77,12 @@ def _named(node: ShareContext, request: Request, asked: Entity, places: Places) 
 
 
 def _refused(wanted: Any, error: KafkaError) -> Fields:
-    partitions = [
-        {**_partition(index), "error_code": error.code, "error_message": str(error)} for index in wanted.partitions
-    ]
-    return {"topic_name": wanted.topic_name, "topic_id": None, "partitions": partitions}
+    partitions = [{**_partition(index), **error_fields(error)} for index in wanted.partitions]
+    return {"topic_name": wanted.topic_name, "partitions": partitions}
 
 
 def _partition(index: int) -> Fields:
-    return {
-        "partition_index": index,
-        "start_offset": UNKNOWN,
-        "leader_epoch": 0,
-        "lag": UNKNOWN,
-        "error_code": 0,
-        "error_message": None,
-    }
+    return {"partition_index": index, "start_offset": UNKNOWN}
 
 
 def _described_topic(group_id: str, topic: TopicState, indexes: Any, places: Places) -> Fields:
@@ -157,7 +147,6 @@ def _latest(node: ShareContext, key: ShareKey, answer: Callable[[int | None], No
     partition = {"partition_index": key.partition, "current_leader_epoch": -1, "timestamp": LATEST_TIMESTAMP}
     fields = {
         "replica_id": -1,
-        "isolation_level": 0,
         "topics": [{"name": topic.name, "partitions": [partition]}],
         "timeout": node.config.request_timeout_ms,
     }
@@ -199,7 +188,7 @@ def _ensure_may_change(node: ShareContext, request: Request, operation: int, gro
 
 def failed(error: KafkaError) -> Fields:
     """Nothing was done."""
-    return {"error_code": coordinator_error_code(error), "error_message": str(error), "responses": []}
+    return {"error_code": coordinator_error_code(error), "error_message": str(error)}
 
 
 def tell_when_committed(node: ShareContext, group_id: str, later: Deferred, responses: list[Fields]) -> None:
@@ -209,7 +198,7 @@ def tell_when_committed(node: ShareContext, group_id: str, later: Deferred, resp
         if code:
             later.respond(failed(error_for_code(code)()))
         else:
-            later.respond({"error_code": 0, "error_message": None, "responses": responses})
+            later.respond({"responses": responses})
 
     node.coordination.groups.when_committed(group_id, committed)
 

@@ -78,7 +78,7 @@ def _describe(node: ShareContext, request: Request, group_id: str) -> Descriptio
     group = node.groups.share.find(group_id)
     ensure_may_see(node, request, group.topics_of(group.members.values()))
     return {
-        **refusal(group_id, 0),
+        "group_id": group_id,
         "group_state": group.state_name,
         "group_epoch": group.group_epoch,
         "assignment_epoch": group.assignment_epoch,

@@ -22,12 +22,11 @@ if TYPE_CHECKING:
 
 # WriteShareGroupState
 FIRST_VERSION_OF_COUNTS = 1
-NO_SUMMARY = {"state_epoch": 0, "leader_epoch": 0, "start_offset": 0, "delivery_complete_count": -1}
 
 
 def handle_initialize_share_group_state(node: ShareContext, request: Request) -> Response:
     """InitializeShareGroupState: the state of share partitions begins (KIP-932). One answer for each partition."""
-    return answer(is_permitted(node, request), node.coordination, request, _initialize, {})
+    return answer(is_permitted(node, request), node.coordination, request, _initialize)
 
 
 def _initialize(states: ShareCoordinator, key: ShareKey, asked: Entity) -> Outcome:
@@ -36,8 +35,7 @@ def _initialize(states: ShareCoordinator, key: ShareKey, asked: Entity) -> Outco
 
 def handle_read_share_group_state(node: ShareContext, request: Request) -> Response:
     """ReadShareGroupState: the state of share partitions, for their leader (KIP-932). One answer for each partition."""
-    refused = {"state_epoch": 0, "start_offset": 0, "state_batches": []}
-    return answer(is_permitted(node, request), node.coordination, request, _read_state, refused)
+    return answer(is_permitted(node, request), node.coordination, request, _read_state)
 
 
 def _read_state(states: ShareCoordinator, key: ShareKey, asked: Entity) -> Outcome:
@@ -60,12 +58,12 @@ def handle_write_share_group_state(node: ShareContext, request: Request) -> Resp
         update = ShareUpdate(asked.state_epoch, asked.leader_epoch, asked.start_offset, count, batches)
         return {}, states.write(key, update)
 
-    return answer(is_permitted(node, request), node.coordination, request, write, {})
+    return answer(is_permitted(node, request), node.coordination, request, write)
 
 
 def handle_delete_share_group_state(node: ShareContext, request: Request) -> Response:
     """DeleteShareGroupState: the state of share partitions ends (KIP-932). One answer for each partition."""
-    return answer(is_permitted(node, request), node.coordination, request, _delete, {})
+    return answer(is_permitted(node, request), node.coordination, request, _delete)
 
 
 def _delete(states: ShareCoordinator, key: ShareKey, _asked: Any) -> Outcome:
@@ -75,7 +73,7 @@ def _delete(states: ShareCoordinator, key: ShareKey, _asked: Any) -> Outcome:
 def handle_read_share_group_state_summary(node: ShareContext, request: Request) -> Response:
     """ReadShareGroupStateSummary: where share partitions begin, for their group's coordinator (KIP-932, KIP-1226). One
     answer for each partition."""
-    return answer(is_permitted(node, request), node.coordination, request, _read_summary, NO_SUMMARY)
+    return answer(is_permitted(node, request), node.coordination, request, _read_summary)
 
 
 def _read_summary(states: ShareCoordinator, key: ShareKey, _asked: Any) -> Outcome:

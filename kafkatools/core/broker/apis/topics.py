@@ -19,12 +19,11 @@ from kafkatools.core.broker.metadata.controller.acls import (
     DESCRIBE_CONFIGS,
     TOPIC,
 )
-from kafkatools.core.broker.metadata.controller.configs import error_fields
 from kafkatools.core.broker.metadata.controller.topics import METADATA_TOPIC, NewTopic
 from kafkatools.core.broker.metadata.image import INTERNAL_TOPICS, TopicState
 from kafkatools.core.broker.replicas.delayed_delete_records import DelayedDeleteRecords, DeleteRecordsStatus
 from kafkatools.core.broker.replicas.replica_manager import error_code_of
-from kafkatools.core.broker.server.requests import DELAYED, Request, Response
+from kafkatools.core.broker.server.requests import DELAYED, Request, Response, error_fields
 from kafkatools.core.errors import (
     InvalidRequest,
     InvalidTopic,
@@ -38,7 +37,6 @@ from kafkatools.core.errors import (
 if TYPE_CHECKING:
     from kafkatools.core.protocol.entities import Fields
 
-_NOTHING = {"num_partitions": -1, "replication_factor": -1}
 Wanted = tuple[str | None, uuid.UUID | None]
 _Outcome = DeleteRecordsStatus | int
 
@@ -80,7 +78,7 @@ def _new_topic(topic: Any) -> NewTopic:
 
 
 def _refused_topic(name: str, error: KafkaError) -> Fields:
-    return {"name": name, **error_fields(error), "configs": [], **_NOTHING}
+    return {"name": name, **error_fields(error), "configs": []}
 
 
 def _created_topic(
@@ -92,9 +90,9 @@ def _created_topic(
 ) -> Fields:
     if isinstance(result, KafkaError):
         return _refused_topic(name, result)
-    answer: Fields = {"name": name, "topic_id": result.topic_id, "error_code": 0, "error_message": None}
+    answer: Fields = {"name": name, "topic_id": result.topic_id}
     if not node.authorize(request, DESCRIBE_CONFIGS, TOPIC, name):
-        return {**answer, **_NOTHING, "configs": [], "topic_config_error_code": TopicAuthorizationFailed.code}
+        return {**answer, "configs": [], "topic_config_error_code": TopicAuthorizationFailed.code}
     given = {key: value for key, value in overrides.items() if value is not None}
     return {
         **answer,
@@ -156,7 +154,7 @@ def _delete_topic(
         return {"name": denied.name, "topic_id": denied.topic_id, **error_fields(TopicAuthorizationFailed())}
     except KafkaError as error:
         return {"name": name, "topic_id": topic_id, **error_fields(error)}
-    return {"name": name, "topic_id": topic_id, "error_code": 0, "error_message": None}
+    return {"name": name, "topic_id": topic_id}
 
 
 class _Denied(Exception):
@@ -199,7 +197,7 @@ def handle_create_partitions(node: ChangeContext, request: Request) -> Response:
     counts = Counter(topic.name for topic in entity.topics)
     results: dict[str, dict[str, Any]] = {}
     for topic in entity.topics:
-        answer = {"name": topic.name, "error_code": 0, "error_message": None}
+        answer = {"name": topic.name}
         try:
             if counts[topic.name] > 1:
                 raise InvalidRequest("Duplicate topic name.")

@@ -92,8 +92,7 @@ def _handle_client(node: TransactionContext, request: Request, entity: Entity) -
 
 
 def _handle_broker(node: TransactionContext, request: Request, entity: Entity) -> Response:
-    if not node.authorize(request, CLUSTER_ACTION, CLUSTER, CLUSTER_NAME):
-        return request.respond({"error_code": ClusterAuthorizationFailed.code, "results_by_transaction": []})
+    node.authorize_or_raise(request, CLUSTER_ACTION, CLUSTER, CLUSTER_NAME)
     response = Deferred(request)
     transactions = list(entity.transactions)
     results: dict[int, dict[str, Any]] = {}
@@ -102,7 +101,7 @@ def _handle_broker(node: TransactionContext, request: Request, entity: Entity) -
         name = transactions[index].transactional_id
         results[index] = {"transactional_id": name, "topic_results": _topics(codes)}
         if len(results) == len(transactions):
-            response.respond({"error_code": 0, "results_by_transaction": [results[i] for i in range(len(results))]})
+            response.respond({"results_by_transaction": [results[i] for i in range(len(results))]})
 
     for index, each in enumerate(transactions):
         producer = ProducerIdentity(each.producer_id, each.producer_epoch)
@@ -112,7 +111,7 @@ def _handle_broker(node: TransactionContext, request: Request, entity: Entity) -
         else:
             _add(node, request, (each.transactional_id, producer), wanted, partial(note, index))
     if not transactions:
-        response.respond({"error_code": 0, "results_by_transaction": []})
+        response.respond({})
     return response.result()
 
 
@@ -272,7 +271,6 @@ def _describe(node: TransactionContext, request: Request, transactional_id: str)
         if node.authorize(request, DESCRIBE, TOPIC, topic)
     ]
     return {
-        "error_code": 0,
         "transactional_id": transactional_id,
         "transaction_state": value.state.label,
         "transaction_timeout": value.timeout_ms,
@@ -292,7 +290,7 @@ def handle_list_transactions(node: TransactionContext, request: Request) -> Resp
     entity = request.decode()
     unknown = [name for name in dict.fromkeys(entity.state_filters) if name not in STATES_BY_LABEL]
     states = {STATES_BY_LABEL[name] for name in entity.state_filters if name in STATES_BY_LABEL}
-    fields: Fields = {"error_code": 0, "unknown_state_filters": unknown, "transaction_states": []}
+    fields: Fields = {"unknown_state_filters": unknown, "transaction_states": []}
     if unknown and not states:
         return request.respond(fields)  # nothing is in a state that there is not
     if node.coordination.transactions.is_loading:

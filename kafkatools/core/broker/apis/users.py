@@ -11,13 +11,12 @@ from typing import TYPE_CHECKING
 from kafkatools.core.broker.apis.contexts import ChangeContext
 from kafkatools.core.broker.metadata.controller.client_quotas import Alteration, Component, Entity, entity_of
 from kafkatools.core.broker.metadata.controller.client_quotas import describe as describe_quotas
-from kafkatools.core.broker.metadata.controller.configs import error_fields, outcome_fields
 from kafkatools.core.broker.metadata.controller.scram import Upsertion
 from kafkatools.core.broker.metadata.controller.scram import describe as describe_scram
 from kafkatools.core.broker.node_parts import Rights
 from kafkatools.core.broker.server.apis import ensure_permitted, is_permitted
 from kafkatools.core.broker.server.authorizer import ANONYMOUS
-from kafkatools.core.broker.server.requests import Request, Response
+from kafkatools.core.broker.server.requests import Request, Response, error_fields, outcome_fields
 from kafkatools.core.errors import ClusterAuthorizationFailed, DelegationTokenRequestNotAllowed, KafkaError
 
 if TYPE_CHECKING:
@@ -28,13 +27,10 @@ def handle_describe_user_scram_credentials(node: ChangeContext, request: Request
     """DescribeUserScramCredentials: mechanisms and iterations, never keys. One result per user; without users all that
     have a credential."""
     entity = request.decode()
-    try:
-        ensure_permitted(node, request)
-    except KafkaError as error:
-        return request.respond({**error_fields(error), "results": []})
+    ensure_permitted(node, request)
     users = None if entity.users is None else [each.name for each in entity.users]
     results = describe_scram(node.image.scram, users)
-    return request.respond({"error_code": 0, "error_message": "", "results": results})
+    return request.respond({"error_message": "", "results": results})
 
 
 def handle_alter_user_scram_credentials(node: ChangeContext, request: Request) -> Response:
@@ -64,7 +60,7 @@ def handle_describe_client_quotas(node: ChangeContext, request: Request) -> Resp
     entity = request.decode()
     components = [Component(each.entity_type, int(each.match_type), each.match) for each in entity.components]
     if not is_permitted(node, request):
-        return request.respond({"error_code": ClusterAuthorizationFailed.code, "error_message": None, "entries": None})
+        return request.respond({"error_code": ClusterAuthorizationFailed.code, "entries": None})
     try:
         found = describe_quotas(node.image.client_quotas, components, strict=entity.strict)
     except KafkaError as error:
@@ -73,7 +69,7 @@ def handle_describe_client_quotas(node: ChangeContext, request: Request) -> Resp
         {"entity": entity_fields(each), "values": [{"key": key, "value": value} for key, value in values.items()]}
         for each, values in found.items()
     ]
-    return request.respond({"error_code": 0, "error_message": "", "entries": entries})
+    return request.respond({"error_message": "", "entries": entries})
 
 
 def entity_fields(entity: Entity) -> list[Fields]:
@@ -118,8 +114,6 @@ def handle_create_delegation_token(node: Rights, request: Request) -> Response:
             "issue_timestamp": -1,
             "expiry_timestamp": -1,
             "max_timestamp": -1,
-            "token_id": "",
-            "hmac": b"",
         }
     )
 
@@ -139,4 +133,4 @@ def handle_expire_delegation_token(node: Rights, request: Request) -> Response:
 def handle_describe_delegation_token(node: Rights, request: Request) -> Response:
     """DescribeDelegationToken: refused."""
     request.decode()
-    return request.respond({"error_code": DelegationTokenRequestNotAllowed.code, "tokens": []})
+    raise DelegationTokenRequestNotAllowed

@@ -24,6 +24,7 @@ from kafkatools.core.broker.metadata.controller.acls import (
     DESCRIBE_CONFIGS,
 )
 from kafkatools.core.broker.server.requests import Request, Response
+from kafkatools.core.errors import KafkaError
 from kafkatools.core.protocol.api_versions import ApiKey
 
 Handler = Callable[[Any, Request], Response]
@@ -100,9 +101,16 @@ class Api:
         return self.key.first_flexible_version
 
     def load(self) -> Handler:
-        """Import the handler."""
+        """Import the handler. A KafkaError that it raises becomes the response (`Request.refuse`)."""
         handler: Handler = getattr(import_module(f"kafkatools.core.broker.apis.{self.module}"), f"handle_{self.name}")
-        return handler
+
+        def answer(node: Any, request: Request) -> Response:
+            try:
+                return handler(node, request)
+            except KafkaError as error:
+                return request.refuse(error)
+
+        return answer
 
 
 _K, _BY, _SLICED, _LARGE = ApiKey, AnsweredBy, Work.SLICED, Work.LARGE

@@ -5,7 +5,7 @@ The row of an API (`apis.py`) says which node answers it. Source: Kafka's KafkaA
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from functools import partial
 from typing import Any, Protocol
 
 from kafkatools.core.broker.server.apis import CONTROLLER_APIS, FORWARDED, AnsweredBy, Api, Handler
@@ -13,7 +13,7 @@ from kafkatools.core.broker.server.deferred import Deferred
 from kafkatools.core.broker.server.dispatch import Dispatcher, Served
 from kafkatools.core.broker.server.forwarding import ControllerMember, forward, run_on_controller
 from kafkatools.core.broker.server.requests import CloseConnection, Request, Response
-from kafkatools.core.errors import KafkaError, NotController
+from kafkatools.core.errors import NotController
 
 
 class BrokerDispatcher(Dispatcher):
@@ -45,33 +45,17 @@ class ControllerDispatcher(Dispatcher):
             return plain
 
         def handle(node: Any, request: Request) -> Response:
-            def refused(error: KafkaError) -> Response:
-                return request.respond({"error_code": error.code})
+            """Respond when the records that the handler wrote are committed. If this node is not the active controller,
+            other nodes are told so; the connections of clients are closed, so that they look for another controller."""
+            later = Deferred(request)
 
-            is_of_nodes = api.answered_by is AnsweredBy.ACTIVE_CONTROLLER
-            return _when_committed(node, request, lambda: plain(node, request), refused if is_of_nodes else None)
+            def give_up() -> None:
+                if api.answered_by is AnsweredBy.ACTIVE_CONTROLLER:
+                    later.respond({"error_code": NotController.code})
+                else:
+                    later.close_connection(CloseConnection("this controller is not active"))
+
+            run_on_controller(node, api.key, partial(plain, node, request), later.complete, give_up, give_up)
+            return later.result()
 
         return handle
-
-
-def _when_committed(
-    node: ControllerMember,
-    request: Request,
-    work: Callable[[], Response],
-    refused: Callable[[KafkaError], Response] | None,
-) -> Response:
-    """Run `work` on the active controller and respond when the records that it wrote are committed.
-
-    If this node is not the active controller, `refused` makes the response. Without `refused` the connection is closed,
-    so that the client looks for another controller.
-    """
-    later = Deferred(request)
-
-    def give_up() -> None:
-        if refused is not None:
-            later.complete(refused(NotController()))
-        else:
-            later.close_connection(CloseConnection("this controller is not active"))
-
-    run_on_controller(node, request.api_key, work, later.complete, give_up, give_up)
-    return later.result()

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 from kafkatools.core.broker.metadata.controller.changes import RefusedChanges
 from kafkatools.core.broker.metadata.image import BROKER_LOGGER_RESOURCE
@@ -32,15 +32,8 @@ from kafkatools.core.broker.server.client_presence import is_present
 from kafkatools.core.broker.server.controller_link import Fate
 from kafkatools.core.broker.server.deferred import Deferred, Waiting
 from kafkatools.core.broker.server.requests import CloseConnection, Request, Response
-from kafkatools.core.errors import (
-    KafkaError,
-    NotController,
-    RequestTimedOut,
-)
+from kafkatools.core.errors import KafkaError, NotController, RequestTimedOut
 from kafkatools.core.protocol.api_versions import ApiKey
-
-if TYPE_CHECKING:
-    pass
 
 # DefaultPrincipalData version 0: User:ANONYMOUS, no delegation token.
 ANONYMOUS_PRINCIPAL = b"\0\0" + b"\x05User" + b"\x0aANONYMOUS" + b"\0" + b"\0"

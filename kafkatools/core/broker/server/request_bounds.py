@@ -10,11 +10,11 @@ node alone, requests that create partitions: each costs a millisecond or two.
 
 from __future__ import annotations
 
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
 from kafkatools.core.broker.server.apis import Api, Work
 from kafkatools.core.broker.server.requests import CloseConnection, Request, Response
-from kafkatools.core.errors import DecodeError, InvalidRequest, UnsupportedVersion
+from kafkatools.core.errors import DecodeError, InvalidRequest, KafkaError, UnsupportedVersion
 from kafkatools.core.protocol import messages
 from kafkatools.core.protocol.api_versions import ApiKey, response_header_version
 from kafkatools.core.protocol.slices import pausing
@@ -76,8 +76,8 @@ def refused(node: Load, api: Api, request: Request) -> Response:
     most = api.most_elements
     client = request.connection.client_host
     node.report_refusal(f"A {api.name} request from {client} with more than {most} elements was refused")
-    response_type: Any = messages.response_type(request.api_key, request.version)
-    if "error_code" in response_type.__layout__.names:
-        request.is_flexible = response_header_version(request.api_key, request.version) > 0
-        return request.respond({"error_code": InvalidRequest.code})
-    raise CloseConnection(f"{api.name} with more than {most} elements")
+    request.is_flexible = response_header_version(request.api_key, request.version) > 0
+    try:
+        return request.refuse(InvalidRequest())
+    except KafkaError as error:
+        raise CloseConnection(f"{api.name} with more than {most} elements") from error

@@ -12,12 +12,24 @@ from collections.abc import Callable, Mapping, Sequence
 from struct import Struct
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
+from kafkatools.core.errors import KafkaError, UnknownServerError
 from kafkatools.core.protocol.slices import pausing
 
 if TYPE_CHECKING:
     from kafkatools.core.protocol.entities import Fields
 
 _SIZE_AND_CORRELATION = Struct(">ii")
+
+
+def error_fields(error: KafkaError) -> Fields:
+    """`error_code` and `error_message` of a result; what Kafka has no code for it does not explain either."""
+    is_unknown = isinstance(error, UnknownServerError)
+    return {"error_code": error.code, "error_message": None if is_unknown else str(error)}
+
+
+def outcome_fields(error: KafkaError | None) -> Fields:
+    """`error_code` and `error_message` of a result that may be a success, for which both have their defaults."""
+    return {} if error is None else error_fields(error)
 
 
 class CloseConnection(Exception):
@@ -204,6 +216,15 @@ class Request:
             fields = {**fields, "throttle_time": self.throttle_ms}
         entity_type = messages.response_type(self.api_key, self.version)
         return [self.frame_response(messages.encode_fields(entity_type, fields))]
+
+    def refuse(self, error: KafkaError) -> Response:
+        """A response that says only why the request failed; the other fields have their defaults. Raises the error
+        when responses of this API have no error code for the whole request."""
+        from kafkatools.core.protocol import messages
+
+        if "error_code" not in messages.response_type(self.api_key, self.version).__layout__.names:
+            raise error
+        return self.respond(error_fields(error))
 
     def frame_response(self, body: bytes | bytearray, following_bytes: int = 0) -> bytes:
         """Size prefix, response header and body; `following_bytes` is what other parts add to the frame."""

@@ -37,8 +37,8 @@ from kafkatools.core.broker.coordinators.groups.requests import (
     JoinRequest,
     MemberIdentity,
     SyncRequest,
+    error_code_field,
     join_error,
-    sync_error,
 )
 from kafkatools.core.broker.coordinators.groups.share.group import ShareGroup
 from kafkatools.core.broker.coordinators.groups.share.groups import ShareGroups, ShareHeartbeat, ShareSurroundings
@@ -242,13 +242,13 @@ class GroupCoordinator:
             if group.is_in(GroupState.PREPARING_REBALANCE):
                 raise RebalanceInProgress()
         except KafkaError as error:
-            answer(sync_error(error.code))
+            answer(error_code_field(error.code))
             return
         if group.is_in(GroupState.STABLE):
             self._course.note_sync(group, member.member_id)
             answer(group.synced_fields(member))
             return
-        group.complete_sync(member, sync_error(RebalanceInProgress.code))
+        group.complete_sync(member, error_code_field(RebalanceInProgress.code))
         member.sync_answer = answer
         self._course.note_sync(group, member.member_id)
         if group.is_leader(member.member_id):

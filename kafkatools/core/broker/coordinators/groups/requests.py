@@ -62,18 +62,9 @@ class MemberIdentity(NamedTuple):
 
 def join_error(member_id: str, error_code: int) -> Fields:
     """A JoinGroup response that only says why not."""
-    return {
-        "error_code": error_code,
-        "generation_id": NO_GENERATION,
-        "protocol_type": None,
-        "protocol_name": None,
-        "leader": "",
-        "skip_assignment": False,
-        "member_id": member_id,
-        "members": [],
-    }
+    return {"error_code": error_code, "member_id": member_id}
 
 
-def sync_error(error_code: int) -> Fields:
-    """A SyncGroup response that only says why not."""
-    return {"error_code": error_code, "protocol_type": None, "protocol_name": None, "assignment": b""}
+def error_code_field(error_code: int) -> Fields:
+    """A response that only says why not."""
+    return {"error_code": error_code}

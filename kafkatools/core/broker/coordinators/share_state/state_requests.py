@@ -30,8 +30,8 @@ class Coordinator(Protocol):
         """Call back, now or later, with the error codes of the states that were not kept."""
 
 
-def answer(is_allowed: bool, coordinator: Coordinator, request: Request, do: Do, refused: Fields) -> Response:
-    """Do it for every partition, if the client is allowed to; `refused` is what a partition says beside its error."""
+def answer(is_allowed: bool, coordinator: Coordinator, request: Request, do: Do) -> Response:
+    """Do it for every partition, if the client is allowed to."""
     entity = request.decode()
     statuses: list[ProduceStatus | None] = []
     outcomes: dict[str, Fields] = {}
@@ -45,12 +45,11 @@ def answer(is_allowed: bool, coordinator: Coordinator, request: Request, do: Do,
                 if not entity.group_id or topic.topic_id is None:
                     raise InvalidRequest()
                 key = ShareKey(entity.group_id, topic.topic_id, partition.partition)
-                fields, status = do(coordinator.share_states, key, partition)
+                outcome, status = do(coordinator.share_states, key, partition)
                 statuses.append(status)
-                outcome = {"error_code": 0, "error_message": None, **fields}
                 outcomes[name_of(key)] = outcome
             except KafkaError as error:
-                outcome = {"error_code": error.code, "error_message": str(error), **refused}
+                outcome = {"error_code": error.code, "error_message": str(error)}
             outcome["partition"] = partition.partition
             partitions.append(outcome)
         results.append({"topic_id": topic.topic_id, "partitions": partitions})
@@ -58,7 +57,9 @@ def answer(is_allowed: bool, coordinator: Coordinator, request: Request, do: Do,
 
     def committed(failed: dict[str, int]) -> None:
         for name, code in failed.items():
-            outcomes[name].update(error_code=code, error_message=None, **refused)
+            partition = outcomes[name]["partition"]
+            outcomes[name].clear()
+            outcomes[name].update(partition=partition, error_code=code)
         later.respond({"results": results})
 
     coordinator.when_states_committed(outcomes, statuses, committed)

@@ -33,13 +33,12 @@ from kafkatools.core.errors import (
     ConfigError,
     InvalidConfig,
     InvalidRequest,
-    KafkaError,
     UnknownServerError,
     UnknownTopicOrPartition,
 )
 
 if TYPE_CHECKING:
-    from kafkatools.core.protocol.entities import Entity, Fields
+    from kafkatools.core.protocol.entities import Entity
 
 SET, DELETE, APPEND, SUBTRACT = range(4)
 NEEDS_NAME = {
@@ -268,14 +267,3 @@ def _validate_client_metrics(remaining: Mapping[str, str]) -> None:
     for pattern in config["match"]:
         if not matches_clients(pattern):
             raise InvalidConfig(f"Illegal client matching pattern: {pattern}")
-
-
-def error_fields(error: KafkaError) -> Fields:
-    """`error_code` and `error_message` of a result; what Kafka has no code for it does not explain either."""
-    is_unknown = isinstance(error, UnknownServerError)
-    return {"error_code": error.code, "error_message": None if is_unknown else str(error)}
-
-
-def outcome_fields(error: KafkaError | None) -> Fields:
-    """`error_code` and `error_message` of a result that may be a success."""
-    return {"error_code": 0, "error_message": None} if error is None else error_fields(error)

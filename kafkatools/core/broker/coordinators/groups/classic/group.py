@@ -15,8 +15,8 @@ from kafkatools.core.broker.coordinators.groups.requests import (
     Fields,
     JoinRequest,
     Protocols,
+    error_code_field,
     join_error,
-    sync_error,
 )
 from kafkatools.core.errors import (
     CoordinatorNotAvailable,
@@ -114,7 +114,7 @@ class Group:
         old_id = self.static_members[instance_id]
         member = self.members[old_id]
         self.complete_join(member, join_error(old_id, FencedInstanceId.code))
-        self.complete_sync(member, sync_error(FencedInstanceId.code))
+        self.complete_sync(member, error_code_field(FencedInstanceId.code))
         self.members = {member_id if known == old_id else known: other for known, other in self.members.items()}
         member.member_id = member_id
         self.static_members[instance_id] = member_id
@@ -262,7 +262,7 @@ class Group:
     def synced_fields(self, member: Member, error_code: int = 0) -> Fields:
         """The SyncGroup response of a member."""
         if error_code:
-            return sync_error(error_code)
+            return error_code_field(error_code)
         return {
             "error_code": 0,
             "protocol_type": self.protocol_type,

@@ -25,7 +25,7 @@ from kafkatools.core.broker.coordinators.groups.classic.states import GroupState
 from kafkatools.core.broker.coordinators.groups.errors import coordinator_error_code
 from kafkatools.core.broker.coordinators.groups.keyed_timer import KeyedTimer
 from kafkatools.core.broker.coordinators.groups.offsets_topic import Store
-from kafkatools.core.broker.coordinators.groups.requests import Answer, JoinRequest, join_error, sync_error
+from kafkatools.core.broker.coordinators.groups.requests import Answer, JoinRequest, error_code_field, join_error
 from kafkatools.core.clock import Clock
 from kafkatools.core.errors import KafkaError, RebalanceInProgress, UnknownMemberId
 
@@ -276,7 +276,7 @@ class Rebalancing:
         """The same when the group goes on elsewhere: whoever waits is told this."""
         for member in group.members.values():
             group.complete_join(member, join_error(member.member_id, error_code))
-            group.complete_sync(member, sync_error(error_code))
+            group.complete_sync(member, error_code_field(error_code))
         self.cancel_timers(group)
         group.transition_to(GroupState.DEAD, self.clock.wall_ms())
         self.groups.pop(group.group_id, None)

@@ -83,7 +83,7 @@ class ConsumerGroups:
                 classic.complete_join(
                     classic_member, requests.join_error(classic_member.member_id, RebalanceInProgress.code)
                 )
-                classic.complete_sync(classic_member, requests.sync_error(RebalanceInProgress.code))
+                classic.complete_sync(classic_member, requests.error_code_field(RebalanceInProgress.code))
             for member in members:
                 if member.classic is not None and member.member_id in group.members:
                     self.course.watch_session(group_id, member.member_id, member.classic.session_timeout_ms)
