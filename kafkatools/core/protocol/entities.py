@@ -2,7 +2,8 @@
 
 An entity is a tuple of its fields, tagged ones last, with an attribute for each field. Rules: times are integers in ms,
 error codes are integers, arrays are tuples, a zero uuid is None. The constructor takes fields by name and uses defaults
-for the others; nested mappings and sequences become entities and tuples.
+for the others; nested mappings and sequences become entities and tuples. A request also has the fields of other
+versions, with their defaults (a structure is None), so that a handler reads them whatever the version is.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from kafkatools.core.protocol.codec import ARRAY, KINDS, NULLABLE, STRUCTURE, Layout
-from kafkatools.core.protocol.definitions import Definition, Field, definition_of
+from kafkatools.core.protocol.definitions import NEWEST, Definition, Field, definition_of
 
 Fields = dict[str, Any]
 """The fields of a message by name; nested structures are Fields and lists of them."""
@@ -107,11 +108,18 @@ def _layout(definition: Definition, name: str, fields: tuple[Field, ...], versio
     }
     for index, field in enumerate(plain + tagged):
         members[field.name] = _tuplegetter(index, None)
+    if definition.name.endswith("Request"):
+        absent = [field for field in fields if version not in field.versions]
+        members |= {field.name: _default_of_request(field) for field in absent}
     made: Any = type(name, (Entity,), members)
     described = [_described(definition, field, version) for field in plain + tagged]
     tags = [field.tag or 0 for field in tagged]
     made.__layout__ = Layout(made, described, tags, is_flexible, definition.is_record)
     return made.__layout__  # type: ignore[no-any-return]
+
+
+def _default_of_request(field: Field) -> object:
+    return None if field.is_structure and not field.is_array else field.default(NEWEST)
 
 
 def _described(definition: Definition, field: Field, version: int) -> tuple[str, int, Layout | None, object]:

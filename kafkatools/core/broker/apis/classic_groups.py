@@ -18,13 +18,9 @@ if TYPE_CHECKING:
 # JoinGroup
 FIRST_VERSION_OF_REBALANCE_TIMEOUT = 1
 FIRST_VERSION_OF_MEMBER_ID_REQUIRED = 4
-FIRST_JOIN_GROUP_VERSION_OF_INSTANCE_ID = 5
 FIRST_VERSION_OF_SKIPPED_ASSIGNMENT = 9
 # SyncGroup
-FIRST_SYNC_GROUP_VERSION_OF_INSTANCE_ID = 3
 FIRST_VERSION_OF_PROTOCOL = 5
-# Heartbeat
-FIRST_HEARTBEAT_VERSION_OF_INSTANCE_ID = 3
 # LeaveGroup
 FIRST_VERSION_OF_BATCHES = 3
 
@@ -32,13 +28,11 @@ FIRST_VERSION_OF_BATCHES = 3
 def handle_join_group(node: GroupContext, request: Request) -> Response:
     """JoinGroup: answered when the rebalance has everybody."""
     entity = request.decode()
-    version = request.version
-    instance_id = entity.group_instance_id if version >= FIRST_JOIN_GROUP_VERSION_OF_INSTANCE_ID else None
-    session_timeout_ms = entity.session_timeout
+    version, session_timeout_ms = request.version, entity.session_timeout
     wanted = requests.JoinRequest(
         group_id=entity.group_id,
         member_id=entity.member_id,
-        instance_id=instance_id,
+        instance_id=entity.group_instance_id,
         client=client_of(request),
         session_timeout_ms=session_timeout_ms,
         rebalance_timeout_ms=(
@@ -46,7 +40,7 @@ def handle_join_group(node: GroupContext, request: Request) -> Response:
         ),
         protocol_type=entity.protocol_type,
         protocols=tuple((each.name, bytes(each.metadata)) for each in entity.protocols),
-        needs_member_id=version >= FIRST_VERSION_OF_MEMBER_ID_REQUIRED and instance_id is None,
+        needs_member_id=version >= FIRST_VERSION_OF_MEMBER_ID_REQUIRED and entity.group_instance_id is None,
         may_skip_assignment=version >= FIRST_VERSION_OF_SKIPPED_ASSIGNMENT,
     )
     node.authorize_or_raise(request, READ, GROUP, wanted.group_id)
@@ -73,7 +67,7 @@ def handle_sync_group(node: GroupContext, request: Request) -> Response:
         entity.group_id,
         entity.generation_id,
         entity.member_id,
-        entity.group_instance_id if version >= FIRST_SYNC_GROUP_VERSION_OF_INSTANCE_ID else None,
+        entity.group_instance_id,
         protocol_type,
         protocol_name,
         [(each.member_id, bytes(each.assignment)) for each in entity.assignments],
@@ -91,9 +85,8 @@ def handle_sync_group(node: GroupContext, request: Request) -> Response:
 def handle_heartbeat(node: GroupContext, request: Request) -> Response:
     """Heartbeat: the member lives; it may hear that a rebalance goes on."""
     entity = request.decode()
-    instance_id = entity.group_instance_id if request.version >= FIRST_HEARTBEAT_VERSION_OF_INSTANCE_ID else None
     node.authorize_or_raise(request, READ, GROUP, entity.group_id)
-    code = node.groups.heartbeat(entity.group_id, entity.generation_id, entity.member_id, instance_id)
+    code = node.groups.heartbeat(entity.group_id, entity.generation_id, entity.member_id, entity.group_instance_id)
     return told(node.coordination, request, entity.group_id, {"error_code": code}, error_code_field)
 
 

@@ -10,7 +10,7 @@ from kafkatools.core.broker.coordinators.coordination import Coordination
 from kafkatools.core.broker.coordinators.internal_topic import InternalTopic
 from kafkatools.core.broker.metadata.controller import acls
 from kafkatools.core.broker.metadata.controller.acls import CLUSTER, CLUSTER_NAME, DESCRIBE
-from kafkatools.core.broker.metadata.controller.features import UPGRADE, FeatureUpdate
+from kafkatools.core.broker.metadata.controller.features import FeatureUpdate
 from kafkatools.core.broker.server.alive_brokers import AliveBrokers
 from kafkatools.core.broker.server.apis import ensure_permitted
 from kafkatools.core.broker.server.requests import Request, Response
@@ -34,7 +34,6 @@ INVALID_REQUEST = 42
 # DescribeCluster
 BROKER_ENDPOINTS, CONTROLLER_ENDPOINTS = 1, 2
 NAMES = {BROKER_ENDPOINTS: "BROKER", CONTROLLER_ENDPOINTS: "CONTROLLER"}
-FIRST_VERSION_OF_FENCED = 2
 NOT_ASKED = -(2**31)
 # FindCoordinator
 GROUP, TRANSACTION, SHARE = 0, 1, 2
@@ -43,7 +42,6 @@ COORDINATOR_NEEDS = {
     TRANSACTION: (acls.DESCRIBE, acls.TRANSACTIONAL_ID),
     SHARE: (acls.CLUSTER_ACTION, acls.CLUSTER),
 }
-FIRST_VERSION_OF_TYPES = 1
 FIRST_VERSION_OF_BATCHES = 4
 FIRST_VERSION_OF_SHARE = 6
 
@@ -115,10 +113,9 @@ def handle_describe_cluster(node: ClusterContext, request: Request) -> Response:
     since each finds the active one.
     """
     entity = request.decode()
-    endpoint_type = entity.endpoint_type if request.version >= 1 else BROKER_ENDPOINTS
     here = CONTROLLER_ENDPOINTS if node.is_controller_listener(request.listener_name) else BROKER_ENDPOINTS
-    if endpoint_type != here:
-        raise _wrong_type(endpoint_type, here)
+    if entity.endpoint_type != here:
+        raise _wrong_type(entity.endpoint_type, here)
     operations = NOT_ASKED
     if entity.include_cluster_authorized_operations:
         is_allowed = node.authorize(request, DESCRIBE, CLUSTER, CLUSTER_NAME)
@@ -140,9 +137,8 @@ def handle_describe_cluster(node: ClusterContext, request: Request) -> Response:
 
 def _brokers(node: ClusterContext, request: Request, entity: Entity) -> list[Fields]:
     alive = AliveBrokers(node.image, request.listener_name)
-    with_fenced = request.version >= FIRST_VERSION_OF_FENCED and entity.include_fenced_brokers
     found = []
-    for broker in alive.nodes(with_fenced=with_fenced):
+    for broker in alive.nodes(with_fenced=entity.include_fenced_brokers):
         host, port = alive.addresses[broker.broker_id]
         fields = {"broker_id": broker.broker_id, "host": host, "port": port, "rack": broker.rack}
         found.append({**fields, "is_fenced": broker.is_fenced})
@@ -179,7 +175,7 @@ def handle_find_coordinator(node: ClusterContext, request: Request) -> Response:
 
 
 def _coordinators(node: ClusterContext, request: Request, entity: Entity) -> Response:
-    kind = entity.key_type if request.version >= FIRST_VERSION_OF_TYPES else GROUP
+    kind = entity.key_type
     if request.version < FIRST_VERSION_OF_BATCHES:
         with pausing(None):
             return request.respond(_find_coordinator(node, request, kind, entity.key))
@@ -258,11 +254,9 @@ def handle_update_features(node: ChangeContext, request: Request) -> Response:
     """
     entity = request.decode()
     updates = [
-        FeatureUpdate(each.feature, each.max_version_level, each.upgrade_type if request.version >= 1 else UPGRADE)
-        for each in entity.feature_updates
+        FeatureUpdate(each.feature, each.max_version_level, each.upgrade_type) for each in entity.feature_updates
     ]
-    validate_only = request.version >= 1 and entity.validate_only
     ensure_permitted(node, request)
-    node.controller.update_features(updates, validate_only=validate_only)
+    node.controller.update_features(updates, validate_only=entity.validate_only)
     # From version 2 on a response has no results.
     return request.respond({"results": [{"feature": each.name, "error_message": "NONE"} for each in updates]})

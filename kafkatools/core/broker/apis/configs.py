@@ -68,7 +68,7 @@ def handle_describe_configs(node: ChangeContext, request: Request) -> Response:
     One result per resource. Documentation is in this project's words.
     """
     entity = request.decode()
-    wanted = _Wanted(entity.include_synonyms, request.version >= 3 and entity.include_documentation, {})
+    wanted = _Wanted(entity.include_synonyms, entity.include_documentation, {})
     return request.respond({"results": [_describe(node, request, each, wanted) for each in paced(_distinct(entity))]})
 
 

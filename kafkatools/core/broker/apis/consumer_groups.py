@@ -27,8 +27,6 @@ from kafkatools.core.errors import (
 )
 from kafkatools.core.protocol.slices import paced
 
-# ConsumerGroupHeartbeat
-FIRST_VERSION_OF_REGEX = 1
 FEATURE = "group.version"
 CLASSIC_MEMBER, CONSUMER_MEMBER, UNKNOWN_MEMBER_TYPE = 0, 1, -1
 
@@ -51,7 +49,7 @@ def handle_consumer_group_heartbeat(node: GroupContext, request: Request) -> Res
         rack_id=entity.rack_id,
         rebalance_timeout_ms=entity.rebalance_timeout,
         subscribed_topic_names=None if names is None else frozenset(names),
-        subscribed_topic_regex=entity.subscribed_topic_regex if request.version >= FIRST_VERSION_OF_REGEX else None,
+        subscribed_topic_regex=entity.subscribed_topic_regex,
         server_assignor=entity.server_assignor,
         owned=_owned(entity.topic_partitions),
         may_describe=everything if node.authorizer is None else _describable(node, request.connection.client_host),
@@ -107,7 +105,8 @@ def message_of(error: KafkaError) -> str | None:
 
 def handle_consumer_group_describe(node: GroupContext, request: Request) -> Response:
     """ConsumerGroupDescribe: groups of the consumer protocol with members and assignments."""
-    return describe_each(node, request, _answer)
+    entity = request.decode()
+    return describe_each(node, request, entity, entity.group_ids, _answer)
 
 
 def _answer(node: GroupContext, request: Request, group_id: str) -> Description:

@@ -22,15 +22,10 @@ from kafkatools.core.java.hash_order import topic_order
 from kafkatools.core.protocol.slices import paced
 
 if TYPE_CHECKING:
-    from kafkatools.core.protocol.entities import Fields
+    from kafkatools.core.protocol.entities import Entity, Fields
 
-# ListGroups
-FIRST_VERSION_OF_STATES = 4
-FIRST_VERSION_OF_TYPES = 5
 # DescribeGroups
-FIRST_VERSION_OF_OPERATIONS = 3
 FIRST_VERSION_OF_NOT_FOUND = 6
-NOT_ASKED = -(1 << 31)
 Description = dict[str, Any]
 HIDDEN = "The group has described topic(s) that the client is not authorized to describe."
 
@@ -39,8 +34,8 @@ def handle_list_groups(node: GroupContext, request: Request) -> Response:
     """ListGroups: with the filters by state (KIP-518) and type (KIP-848). Every group that passes the filters; an
     empty filter passes all. Who may describe the cluster sees every group, else only those it may describe."""
     entity = request.decode()
-    states = {state.lower() for state in entity.states_filter} if request.version >= FIRST_VERSION_OF_STATES else None
-    types = {kind.lower() for kind in entity.types_filter} if request.version >= FIRST_VERSION_OF_TYPES else None
+    states = {state.lower() for state in entity.states_filter}
+    types = {kind.lower() for kind in entity.types_filter}
     if node.coordination.groups.is_loading:
         raise CoordinatorLoadInProgress()
     is_all_shown = node.authorize(request, DESCRIBE, CLUSTER, CLUSTER_NAME)
@@ -65,19 +60,14 @@ def handle_describe_groups(node: GroupContext, request: Request) -> Response:
     A group that is not there is "Dead"; from version 6 on also an error (KIP-1043). State and members of each.
     """
     entity = request.decode()
-    is_asked = request.version >= FIRST_VERSION_OF_OPERATIONS and entity.include_authorized_operations
-    groups = [
-        {**_answer(node, request, group_id), "authorized_operations": operations_of(node, request, group_id, is_asked)}
-        for group_id in paced(dict.fromkeys(entity.groups))
-    ]
-    return request.respond({"groups": groups})
+    return describe_each(node, request, entity, entity.groups, _answer)
 
 
-def operations_of(node: GroupContext, request: Request, group_id: str, is_asked: bool) -> int:
-    """What the client may do with a group, when it asks and may describe it."""
-    if not is_asked or not node.authorize(request, DESCRIBE, GROUP, group_id):
-        return NOT_ASKED
-    return node.authorized_operations(request, GROUP, group_id)
+def _operations(node: GroupContext, request: Request, group_id: str) -> Description:
+    """What the client may do with a group, if it may describe it."""
+    if not node.authorize(request, DESCRIBE, GROUP, group_id):
+        return {}
+    return {"authorized_operations": node.authorized_operations(request, GROUP, group_id)}
 
 
 def _answer(node: GroupContext, request: Request, group_id: str) -> Fields:
@@ -168,13 +158,18 @@ def _delete(node: GroupContext, request: Request, group_id: str, done: Callable[
 C = TypeVar("C", bound=GroupContext)
 
 
-def describe_each(node: C, request: Request, describe: Callable[[C, Request, str], Description]) -> Response:
-    """One answer for each group, with what the client may do with it."""
-    entity = request.decode()
+def describe_each(
+    node: C,
+    request: Request,
+    entity: Entity,
+    group_ids: Iterable[str],
+    describe: Callable[[C, Request, str], Description],
+) -> Response:
+    """One answer for each group, with what the client may do with it when it asks for that."""
     is_asked = entity.include_authorized_operations
     groups = [
-        {**describe(node, request, group_id), "authorized_operations": operations_of(node, request, group_id, is_asked)}
-        for group_id in paced(dict.fromkeys(entity.group_ids))
+        {**describe(node, request, group_id), **(_operations(node, request, group_id) if is_asked else {})}
+        for group_id in paced(dict.fromkeys(group_ids))
     ]
     return request.respond({"groups": groups})
 

@@ -34,7 +34,7 @@ def handle_list_offsets(node: ReplicaContext, request: Request) -> Response:
     Both isolation levels, current leader epoch. A follower is told the end of the log, not the high watermark.
     """
     entity = request.decode()
-    isolation_level = entity.isolation_level if request.version >= 2 else 0
+    isolation_level = entity.isolation_level
     if entity.replica_id >= 0 and node.authorize(request, CLUSTER_ACTION, CLUSTER, CLUSTER_NAME):
         isolation_level = READ_ALL
     topics = []
@@ -63,8 +63,7 @@ def _listed_offset(node: ReplicaContext, request: Request, topic: str, wanted: A
         if wanted.timestamp < -6 or request.version < NEEDED_VERSION.get(wanted.timestamp, 0):
             raise UnsupportedVersion()
         partition = node.replicas.get(topic, wanted.partition_index)
-        if request.version >= 4:
-            partition.check_leader_epoch(wanted.current_leader_epoch)
+        partition.check_leader_epoch(wanted.current_leader_epoch)
         found = partition.offset_for_timestamp(wanted.timestamp, isolation_level)
     except Exception as error:  # noqa: BLE001 - boundary: one partition's failure is its own answer
         node.note_failure(error)

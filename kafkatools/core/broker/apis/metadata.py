@@ -56,9 +56,8 @@ def handle_metadata(node: MetadataContext, request: Request) -> Response:
         error = _invalid(wanted, version)
         if error is not None:
             return _refused(request, wanted, error)
-        may_create = version < 4 or entity.allow_auto_topic_creation
-        found = _named(node, request, wanted, alive, allow_creation=may_create)
-    if version >= 8 and entity.include_topic_authorized_operations:
+        found = _named(node, request, wanted, alive, allow_creation=entity.allow_auto_topic_creation)
+    if entity.include_topic_authorized_operations:
         for topic in paced(found):
             if topic["error_code"] != TopicAuthorizationFailed.code:
                 topic["topic_authorized_operations"] = node.authorized_operations(request, TOPIC, topic["name"] or "")
@@ -68,7 +67,7 @@ def handle_metadata(node: MetadataContext, request: Request) -> Response:
         "controller_id": node.node_id,
         "cluster_id": node.cluster_id,
     }
-    if 8 <= version <= 10 and entity.include_cluster_authorized_operations:
+    if entity.include_cluster_authorized_operations:
         is_allowed = node.authorize(request, DESCRIBE, CLUSTER, CLUSTER_NAME)
         operations = node.authorized_operations(request, CLUSTER, CLUSTER_NAME) if is_allowed else 0
         fields["cluster_authorized_operations"] = operations
@@ -87,18 +86,16 @@ def _with_names(found: list[Fields], version: int) -> list[Fields]:
 def _invalid(wanted: Sequence[Any], version: int) -> KafkaError | None:
     """A request that Kafka does not answer topic by topic."""
     for each in paced(wanted):
-        topic_id = getattr(each, "topic_id", None)
-        if version < 12 and (each.name is None or topic_id is not None):
+        if version < 12 and (each.name is None or each.topic_id is not None):
             return InvalidRequest()
-        if each.name is None and topic_id is None:
+        if each.name is None and each.topic_id is None:
             return UnknownServerError()
     return None
 
 
 def _refused(request: Request, wanted: Sequence[Any], error: KafkaError) -> Response:
     topics = [
-        {**_missing(each.name, error.code), "name": each.name or "", "topic_id": getattr(each, "topic_id", None)}
-        for each in wanted
+        {**_missing(each.name, error.code), "name": each.name or "", "topic_id": each.topic_id} for each in wanted
     ]
     return request.respond({"topics": topics, "error_code": error.code})
 
@@ -106,7 +103,7 @@ def _refused(request: Request, wanted: Sequence[Any], error: KafkaError) -> Resp
 def _named(
     node: MetadataContext, request: Request, wanted: Sequence[Any], alive: AliveBrokers, *, allow_creation: bool
 ) -> list[Fields]:
-    ids = dict.fromkeys(topic_id for each in wanted if (topic_id := getattr(each, "topic_id", None)) is not None)
+    ids = dict.fromkeys(topic_id for each in wanted if (topic_id := each.topic_id) is not None)
     if ids:
         return [_by_id(node, request, topic_id, alive) for topic_id in paced(ids)]
     names = dict.fromkeys(each.name for each in wanted)

@@ -37,14 +37,10 @@ if TYPE_CHECKING:
 
 # OffsetCommit
 LONG_MAX = 2**63 - 1
-LAST_VERSION_OF_RETENTION = 4
-FIRST_VERSION_OF_LEADER_EPOCH = 6
-FIRST_VERSION_OF_INSTANCE_ID = 7
 FIRST_OFFSET_COMMIT_VERSION_OF_IDS = 10
 Answers = list[tuple[Any, list[dict[str, int]]]]
 # OffsetFetch
 FIRST_VERSION_OF_GROUP_ERRORS = 2
-FIRST_VERSION_OF_STABLE = 7
 FIRST_VERSION_OF_BATCHES = 8
 FIRST_VERSION_OF_EPOCHS = 9
 FIRST_OFFSET_FETCH_VERSION_OF_IDS = 10
@@ -63,15 +59,14 @@ def handle_offset_commit(node: GroupContext, request: Request) -> Response:
     """
     entity = request.decode()
     version = request.version
-    instance_id = entity.group_instance_id if version >= FIRST_VERSION_OF_INSTANCE_ID else None
-    identity = MemberIdentity(entity.member_id, instance_id)
+    identity = MemberIdentity(entity.member_id, entity.group_instance_id)
     offsets: list[tuple[Place, CommittedOffset]] = []
     try:
         node.authorize_or_raise(request, READ, GROUP, entity.group_id)
         if not entity.group_id:
             raise InvalidGroupId()
         node.groups.ensure_may_commit(entity.group_id, identity, entity.generation_id_or_member_epoch, version)
-        taking = _Taking(node, request, _expiry(node, entity, version), offsets)
+        taking = _Taking(node, request, _expiry(node, entity), offsets)
         answers = [(topic, taking.topic(topic)) for topic in paced(entity.topics)]
         records = committed_offsets(entity.group_id, offsets)
         with pausing(None):
@@ -120,7 +115,7 @@ def _when_kept(
 
 def _respond_commit(request: Request, answers: Answers) -> Response:
     topics = [
-        {"name": getattr(topic, "name", ""), "topic_id": getattr(topic, "topic_id", None), "partitions": partitions}
+        {"name": topic.name, "topic_id": topic.topic_id, "partitions": partitions}
         for topic, partitions in paced(answers)
     ]
     return request.respond({"topics": topics})
@@ -167,8 +162,9 @@ class _Taking:
     def topic(self, topic: Entity) -> list[dict[str, int]]:
         """The answers of the topic's partitions should the commit work."""
         found, missing_code = _commit_topic(self._node, self._request.version, topic)
-        name = getattr(topic, "name", None) if found is None else found.name
-        if name is not None and not self._node.authorize(self._request, READ, TOPIC, name):
+        name = topic.name if found is None else found.name
+        is_named = found is not None or self._request.version < FIRST_OFFSET_COMMIT_VERSION_OF_IDS
+        if is_named and not self._node.authorize(self._request, READ, TOPIC, name):
             found, missing_code = None, TopicAuthorizationFailed.code
         return [
             {
@@ -184,10 +180,9 @@ class _Taking:
             return UnknownTopicOrPartition.code
         if len(metadata) > self._max_bytes:
             return OffsetMetadataTooLarge.code
-        has_epoch = self._request.version >= FIRST_VERSION_OF_LEADER_EPOCH
         committed = CommittedOffset(
             each.committed_offset,
-            each.committed_leader_epoch if has_epoch else -1,
+            each.committed_leader_epoch,
             metadata,
             self._now_ms,
             self._expire_ms,
@@ -197,10 +192,8 @@ class _Taking:
         return 0
 
 
-def _expiry(node: GroupContext, entity: Entity, version: int) -> int | None:
+def _expiry(node: GroupContext, entity: Entity) -> int | None:
     """Old versions may name how long the offset is kept; -1 is the broker's setting."""
-    if version > LAST_VERSION_OF_RETENTION:
-        return None
     retention_ms: int = entity.retention_time
     return None if retention_ms < 0 else min(node.clock.wall_ms() + retention_ms, LONG_MAX)
 
@@ -216,7 +209,7 @@ def handle_offset_fetch(node: GroupContext, request: Request) -> Response:
     """
     entity = request.decode()
     version = request.version
-    is_stable = version >= FIRST_VERSION_OF_STABLE and entity.require_stable
+    is_stable = entity.require_stable
     asked = [entity] if version < FIRST_VERSION_OF_BATCHES else entity.groups
     with_epoch = version >= FIRST_VERSION_OF_EPOCHS
     found = [

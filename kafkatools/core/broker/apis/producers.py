@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from kafkatools.core.protocol.entities import Entity, Fields
 
 # InitProducerId
-FIRST_VERSION_OF_IDENTITY = 3
 FIRST_VERSION_OF_FENCING = 4
 
 
@@ -53,7 +52,7 @@ def handle_init_producer_id(node: TransactionContext, request: Request) -> Respo
 
     try:
         _authorize(node, request, entity)
-        expected = _expected(request.version, entity)
+        expected = _expected(entity)
         if entity.transactional_id is None:
             answer(0, ProducerIdentity(node.producer_ids.next_id(), 0))
         else:
@@ -72,10 +71,8 @@ def _authorize(node: TransactionContext, request: Request, entity: Entity) -> No
         raise ClusterAuthorizationFailed()
 
 
-def _expected(version: int, entity: Entity) -> ProducerIdentity | None:
+def _expected(entity: Entity) -> ProducerIdentity | None:
     """Both parts of an identity or none."""
-    if version < FIRST_VERSION_OF_IDENTITY:
-        return None
     identity = ProducerIdentity(entity.producer_id, entity.producer_epoch)
     if identity == NOBODY:
         return None

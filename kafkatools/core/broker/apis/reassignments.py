@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kafkatools.core.broker.apis.contexts import ChangeContext
-from kafkatools.core.broker.metadata.controller.partitions import PREFERRED
 from kafkatools.core.broker.metadata.image import PartitionState
 from kafkatools.core.broker.server.apis import ensure_permitted
 from kafkatools.core.broker.server.requests import Request, Response, error_fields, outcome_fields
@@ -20,7 +19,7 @@ def handle_alter_partition_reassignments(node: ChangeContext, request: Request) 
     """AlterPartitionReassignments: begins reassignments, and takes them back where no replicas are given. One to the
     replicas that are there is done at once. One result per partition."""
     entity = request.decode()
-    allow_change = entity.allow_replication_factor_change if request.version >= 1 else True
+    allow_change = entity.allow_replication_factor_change
     wanted = [(topic.name, each.partition_index, each.replicas) for topic in entity.topics for each in topic.partitions]
     try:
         ensure_permitted(node, request)
@@ -88,13 +87,12 @@ def handle_elect_leaders(node: ChangeContext, request: Request) -> Response:
     named.
     """
     entity = request.decode()
-    election_type = int(entity.election_type) if request.version >= 1 else PREFERRED
     wanted = None
     if entity.topic_partitions is not None:
         wanted = [(topic.topic, list(topic.partitions)) for topic in entity.topic_partitions]
     try:
         ensure_permitted(node, request)
-        outcomes = node.controller.elect_leaders(election_type, wanted)
+        outcomes = node.controller.elect_leaders(int(entity.election_type), wanted)
     except KafkaError as error:
         refused = [
             _elected_topic(name, [_elected(index, error) for index in partitions]) for name, partitions in wanted or ()

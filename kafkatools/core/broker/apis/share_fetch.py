@@ -17,7 +17,7 @@ from kafkatools.core.broker.metadata.controller.acls import GROUP, READ, TOPIC
 from kafkatools.core.broker.replicas.replica_manager import LEADER_ERRORS
 from kafkatools.core.broker.replicas.share.delayed_share_fetch import DelayedShareFetch
 from kafkatools.core.broker.replicas.share.fetch_read import ShareFetched
-from kafkatools.core.broker.replicas.share.partition import BATCH_OPTIMIZED, GAP, RENEW, Acknowledgement, Wish
+from kafkatools.core.broker.replicas.share.partition import GAP, RENEW, Acknowledgement, Wish
 from kafkatools.core.broker.replicas.share.session import FINAL_EPOCH, INITIAL_EPOCH, ShareSession
 from kafkatools.core.broker.server.deferred import Deferred
 from kafkatools.core.broker.server.requests import Request, Response
@@ -33,10 +33,6 @@ from kafkatools.core.protocol.messages import encode_fields, response_type
 if TYPE_CHECKING:
     from kafkatools.core.protocol.entities import Entity, Fields
 
-# ShareFetch
-FIRST_VERSION_OF_MODES = 2
-# ShareAcknowledge
-FIRST_VERSION_OF_RENEWAL = 2
 NO_LEADER = (0, 0)
 Outcome = tuple[int, str | None]
 DONE: Outcome = (0, None)
@@ -49,12 +45,11 @@ def handle_share_fetch(node: ShareContext, request: Request) -> Response:
     then acquire now or wait.
     """
     entity = request.decode()
-    has_modes = request.version >= FIRST_VERSION_OF_MODES
     member_id = entity.member_id or ""
     group_id = entity.group_id or ""
     said = acknowledgements_of(entity.topics, group_id)
     acknowledged = {key: batches for key, batches in said.items() if batches}
-    is_renewal = has_modes and entity.is_renew_ack
+    is_renewal = entity.is_renew_ack
     try:
         ensure_enabled(node)
         node.authorize_or_raise(request, READ, GROUP, group_id)
@@ -68,8 +63,7 @@ def handle_share_fetch(node: ShareContext, request: Request) -> Response:
         kept += [(None, each) for each in node.share_partitions.close_session((group_id, member_id))]
         answer.give({})
         return answer.result()
-    mode = entity.share_acquire_mode if has_modes else BATCH_OPTIMIZED
-    wish = Wish(member_id, entity.max_records, max(entity.batch_size, 1), mode)
+    wish = Wish(member_id, entity.max_records, max(entity.batch_size, 1), entity.share_acquire_mode)
     if is_renewal and entity.max_records <= 0:
         answer.give({})
         return answer.result()
@@ -82,7 +76,7 @@ def _session(
 ) -> ShareSession | None:
     """The session, None when it is to end. Raises a KafkaError."""
     group_id, member_id = entity.group_id or "", entity.member_id or ""
-    if not member_id or _is_bad_renewal(request, entity):
+    if not member_id or _is_bad_renewal(entity):
         raise InvalidRequest()
     sessions = node.share_partitions.sessions
     if entity.share_session_epoch == FINAL_EPOCH:
@@ -100,11 +94,10 @@ def _session(
     )
 
 
-def _is_bad_renewal(request: Request, entity: Entity) -> bool:
+def _is_bad_renewal(entity: Entity) -> bool:
     """Whether a request that renews locks asks for records too (KIP-1222)."""
-    if request.version < FIRST_VERSION_OF_MODES or not entity.is_renew_ack:
-        return False
-    return bool(entity.max_bytes or entity.min_bytes or entity.max_records or entity.max_wait)
+    asks_for_records = entity.max_bytes or entity.min_bytes or entity.max_records or entity.max_wait
+    return bool(entity.is_renew_ack and asks_for_records)
 
 
 @dataclass(eq=False, repr=False)
@@ -248,8 +241,7 @@ def handle_share_acknowledge(node: ShareContext, request: Request) -> Response:
         ensure_session(node, key, entity.share_session_epoch)
     except KafkaError as error:
         return request.respond(_fields(node, request, key[0], (error.code, message_of(error)), {}))
-    is_renewal = request.version >= FIRST_VERSION_OF_RENEWAL and entity.is_renew_ack
-    outcomes = acknowledge(node, request, member_id, (wanted, is_renewal), kept)
+    outcomes = acknowledge(node, request, member_id, (wanted, entity.is_renew_ack), kept)
     if entity.share_session_epoch == FINAL_EPOCH:
         kept += [(None, each) for each in node.share_partitions.close_session(key)]
     later = Deferred(request)

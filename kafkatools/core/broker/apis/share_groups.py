@@ -58,7 +58,8 @@ def ensure_enabled(node: ShareContext) -> None:
 
 def handle_share_group_describe(node: ShareContext, request: Request) -> Response:
     """ShareGroupDescribe: share groups with members and assignments. One answer for each group."""
-    return describe_each(node, request, _answer)
+    entity = request.decode()
+    return describe_each(node, request, entity, entity.group_ids, _answer)
 
 
 def _answer(node: ShareContext, request: Request, group_id: str) -> Description:

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 from kafkatools.core.broker.apis.contexts import ShareContext
 from kafkatools.core.broker.coordinators.share_state.coordinator import ShareCoordinator
 from kafkatools.core.broker.coordinators.share_state.share_state import (
-    UNINITIALIZED_COUNT,
     ShareKey,
     ShareState,
     ShareUpdate,
@@ -19,9 +18,6 @@ from kafkatools.core.broker.server.requests import Request, Response
 
 if TYPE_CHECKING:
     from kafkatools.core.protocol.entities import Entity
-
-# WriteShareGroupState
-FIRST_VERSION_OF_COUNTS = 1
 
 
 def handle_initialize_share_group_state(node: ShareContext, request: Request) -> Response:
@@ -50,15 +46,13 @@ def _read_state(states: ShareCoordinator, key: ShareKey, asked: Entity) -> Outco
 
 def handle_write_share_group_state(node: ShareContext, request: Request) -> Response:
     """WriteShareGroupState: what changed in share partitions (KIP-932, KIP-1226). One answer for each partition."""
-    has_count = request.version >= FIRST_VERSION_OF_COUNTS
+    return answer(is_permitted(node, request), node.coordination, request, _write)
 
-    def write(states: ShareCoordinator, key: ShareKey, asked: Entity) -> Outcome:
-        count = asked.delivery_complete_count if has_count else UNINITIALIZED_COUNT
-        batches = batches_of(asked.state_batches)
-        update = ShareUpdate(asked.state_epoch, asked.leader_epoch, asked.start_offset, count, batches)
-        return {}, states.write(key, update)
 
-    return answer(is_permitted(node, request), node.coordination, request, write)
+def _write(states: ShareCoordinator, key: ShareKey, asked: Entity) -> Outcome:
+    count, batches = asked.delivery_complete_count, batches_of(asked.state_batches)
+    update = ShareUpdate(asked.state_epoch, asked.leader_epoch, asked.start_offset, count, batches)
+    return {}, states.write(key, update)
 
 
 def handle_delete_share_group_state(node: ShareContext, request: Request) -> Response:

@@ -40,7 +40,6 @@ FIRST_VERSION_OF_FENCING = 2
 CLIENT_VERSION = 0
 # TxnOffsetCommit
 FIRST_VERSION_OF_LEADER_EPOCH = 2
-FIRST_VERSION_OF_MEMBERS = 3
 FIRST_VERSION_OF_ABORTABLE = 4
 FIRST_VERSION_OF_ADDING = 5
 Codes = dict[Place, int]
@@ -120,9 +119,7 @@ def _commit(
     node.groups.ensure_active(entity.group_id)
     producer = ProducerIdentity(entity.producer_id, entity.producer_epoch)
     place = (OFFSETS_TOPIC, node.coordination.offsets_topic.partition_of(entity.group_id))
-    member, generation_id = MemberIdentity(""), -1
-    if version >= FIRST_VERSION_OF_MEMBERS:
-        member, generation_id = MemberIdentity(entity.member_id, entity.group_instance_id), entity.generation_id
+    member = MemberIdentity(entity.member_id, entity.group_instance_id)
 
     def verified(code: int) -> None:
         if code:
@@ -130,7 +127,7 @@ def _commit(
             return
         try:
             status = node.groups.commit_transactional(
-                entity.group_id, member, generation_id, Producer(*producer), offsets, records
+                entity.group_id, member, entity.generation_id, Producer(*producer), offsets, records
             )
         except KafkaError as error:
             answer(coordinator_error_code(error))
@@ -175,7 +172,7 @@ def _collect(node: TransactionContext, request: Request, entity: Entity, codes: 
             elif len(metadata) > node.config.offset_metadata_max_bytes:
                 codes[place] = OffsetMetadataTooLarge.code
             else:
-                epoch = each.committed_leader_epoch if request.version >= FIRST_VERSION_OF_LEADER_EPOCH else -1
+                epoch = each.committed_leader_epoch
                 offsets.append((place, CommittedOffset(each.committed_offset, epoch, metadata, node.clock.wall_ms())))
     return offsets
 

@@ -59,11 +59,7 @@ FIRST_END_TXN_VERSION_OF_FENCING = 2
 FIRST_VERSION_OF_EPOCH_BUMP = 5
 PLAIN, EPOCH_BUMP = 0, 2
 # WriteTxnMarkers
-FIRST_VERSION_OF_TRANSACTION_VERSION = 2
 Waiting = list[tuple[dict[str, int], ProduceStatus]]
-# ListTransactions
-FIRST_VERSION_OF_DURATION = 1
-FIRST_VERSION_OF_PATTERN = 2
 
 
 def handle_add_partitions_to_txn(node: TransactionContext, request: Request) -> Response:
@@ -214,9 +210,12 @@ def handle_write_txn_markers(node: TransactionContext, request: Request) -> Resp
 def _marker_result(
     node: TransactionContext, request: Request, entity: Entity, waiting: Waiting, *, is_allowed: bool
 ) -> Fields:
-    version = entity.transaction_version if request.version >= FIRST_VERSION_OF_TRANSACTION_VERSION else 0
     marker = Marker(
-        entity.producer_id, entity.producer_epoch, entity.coordinator_epoch, entity.transaction_result, version
+        entity.producer_id,
+        entity.producer_epoch,
+        entity.coordinator_epoch,
+        entity.transaction_result,
+        entity.transaction_version,
     )
     topics = []
     for topic in entity.topics:
@@ -295,9 +294,9 @@ def handle_list_transactions(node: TransactionContext, request: Request) -> Resp
         return request.respond(fields)  # nothing is in a state that there is not
     if node.coordination.transactions.is_loading:
         return request.respond({**fields, "error_code": CoordinatorLoadInProgress.code})
-    duration_ms = entity.duration_filter if request.version >= FIRST_VERSION_OF_DURATION else -1
+    duration_ms = entity.duration_filter
     try:
-        pattern = _pattern(entity.transactional_id_pattern if request.version >= FIRST_VERSION_OF_PATTERN else None)
+        pattern = _pattern(entity.transactional_id_pattern)
     except InvalidRegularExpression:
         return request.respond({**fields, "error_code": InvalidRegularExpression.code})
     now_ms = node.clock.wall_ms()

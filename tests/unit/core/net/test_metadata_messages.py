@@ -101,7 +101,7 @@ def test_request_is_written_as_the_schema_says(version: int, names: list[str] | 
         assert entity.topics == (() if version == 0 else None)
     else:
         assert [topic.name for topic in entity.topics] == names
-    assert getattr(entity, "allow_auto_topic_creation", False) is False
+    assert entity.allow_auto_topic_creation is (version < 4)
 
 
 def test_array_longer_than_its_frame_is_refused_before_it_is_made() -> None:

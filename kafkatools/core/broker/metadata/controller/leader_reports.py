@@ -84,10 +84,8 @@ def _alter_partition(
 
 
 def _isr_of(wanted: Any) -> Isr:
-    with_epochs = getattr(wanted, "new_isr_with_epochs", None)
-    if with_epochs is None:
-        return [(replica, ANY_EPOCH) for replica in wanted.new_isr]
-    return [(each.broker_id, each.broker_epoch) for each in with_epochs]
+    without_epochs = [(replica, ANY_EPOCH) for replica in wanted.new_isr]
+    return without_epochs or [(each.broker_id, each.broker_epoch) for each in wanted.new_isr_with_epochs]
 
 
 def _refusal(control: ReplicaControl, broker_id: int, partition: PartitionState | None, wanted: Any, isr: Isr) -> int:

@@ -116,7 +116,7 @@ def _settle_fetch(raft: Member, node_id: int, answered: Any) -> bool | None:
 
 
 def _fetched(raft: Member, node_id: int, entity: Entity) -> bool:
-    answered = wire.fetched_partition(entity.responses)
+    answered = wire.only_partition(entity.responses, "topic")
     if answered is None:
         return False
     settled = _settle_fetch(raft, node_id, answered)

@@ -36,23 +36,19 @@ class Position(NamedTuple):
 
 
 def only_partition(topics: Any, name_field: str) -> Entity | None:
-    """The one partition that a message is about; None when it is about something else."""
+    """The one partition that a message is about, whose topic is named or has an id; None when it is about something
+    else."""
     if len(topics) != 1 or len(topics[0].partitions) != 1:
         return None
     topic, partition = topics[0], topics[0].partitions[0]
+    if getattr(topic, name_field, None) != METADATA_TOPIC and getattr(topic, "topic_id", None) != METADATA_TOPIC_ID:
+        return None
     index = getattr(partition, "partition_index", None)
     if index is None:
         index = getattr(partition, "partition", None)
     if index is None:
         index = partition.index
-    return partition if index == 0 and getattr(topic, name_field, METADATA_TOPIC) == METADATA_TOPIC else None
-
-
-def fetched_partition(topics: Any) -> Entity | None:
-    """The one partition of a Fetch request or response, named or by the topic's id."""
-    if len(topics) != 1 or getattr(topics[0], "topic_id", METADATA_TOPIC_ID) != METADATA_TOPIC_ID:
-        return None
-    return only_partition(topics, "topic")
+    return partition if index == 0 else None
 
 
 # -- requests ------------------------------------------------------------------------------------------------------

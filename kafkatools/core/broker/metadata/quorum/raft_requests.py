@@ -153,8 +153,7 @@ def _heard_from_leader(raft: Member, entity: Entity) -> tuple[wire.Fields, Any |
 
 def _successor_wait_ms(raft: Member, asked: Entity) -> int:
     """The first successor begins at once, each further one later (endEpochElectionBackoff)."""
-    candidates = getattr(asked, "preferred_candidates", None)
-    ids = list(asked.preferred_successors) if candidates is None else [each.candidate_id for each in candidates]
+    ids = [each.candidate_id for each in asked.preferred_candidates] or list(asked.preferred_successors)
     place = ids.index(raft.node_id) if raft.node_id in ids else 0
     longest_ms = raft.settings.election_backoff_max_ms
     return 0 if place <= 0 else min(longest_ms, (longest_ms >> (len(ids) - 1)) << (place - 1))
@@ -166,7 +165,7 @@ def fetch(raft: Member, entity: Entity, answer: Callable[[wire.Fields], None]) -
     if _has_other_cluster(raft, entity):
         answer(wire.refusal(InconsistentClusterId, "responses"))
         return
-    asked = wire.fetched_partition(entity.topics)
+    asked = wire.only_partition(entity.topics, "topic")
     if asked is None:
         answer(wire.refusal(InvalidRequest, "responses"))
         return
