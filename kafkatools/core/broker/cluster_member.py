@@ -15,12 +15,14 @@ import uuid
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from random import Random
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from kafkatools.core.broker.farewell import Farewell
 from kafkatools.core.broker.membership import Home, Worker
 from kafkatools.core.broker.metadata.controller.registrations import supported_features
+from kafkatools.core.broker.metadata.controller.topics import NewTopic
 from kafkatools.core.broker.metadata.controller_registration import ControllerRegistration
+from kafkatools.core.broker.metadata.image import TopicState
 from kafkatools.core.broker.metadata.image_records import image_records
 from kafkatools.core.broker.metadata.lifecycle import BrokerLifecycle, Identity, State
 from kafkatools.core.broker.metadata.metadata_follower import MetadataFollower
@@ -38,14 +40,10 @@ from kafkatools.core.broker.server.deferred import WaitingResponses
 from kafkatools.core.broker.server.peers import Address, Peers
 from kafkatools.core.errors import ConfigError, InconsistentClusterId, KafkaError, KafkaStorageError
 from kafkatools.core.log.format.filenames import partition_directory_name
+from kafkatools.core.log.partition.log_directory import LogDirectory
 from kafkatools.core.protocol.api_versions import ApiKey
+from kafkatools.core.protocol.entities import Entity, Fields
 from kafkatools.core.protocol.uuids import uuid_text
-
-if TYPE_CHECKING:
-    from kafkatools.core.broker.metadata.controller.topics import NewTopic
-    from kafkatools.core.broker.metadata.image import TopicState
-    from kafkatools.core.log.partition.log_directory import LogDirectory
-    from kafkatools.core.protocol.entities import Entity, Fields
 
 CONTROLLED_SHUTDOWN_MS = 30_000
 RESIGN_MS = 1000

@@ -5,20 +5,19 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
-if TYPE_CHECKING:
-    from kafkatools.core.broker.metadata.broker_settings import BrokerSettings
-    from kafkatools.core.broker.metadata.cluster_settings import ClusterSettings, EndPoint
-    from kafkatools.core.broker.metadata.controller.controller import Controller
-    from kafkatools.core.broker.metadata.image import MetadataDelta, MetadataImage
-    from kafkatools.core.broker.metadata.metadata_log import MetadataLog
-    from kafkatools.core.broker.server.listener import Listener
-    from kafkatools.core.broker.server.timer import TimerTask
-    from kafkatools.core.clock import Clock
-    from kafkatools.core.config import Config
-    from kafkatools.core.log.files import FileSystem
-    from kafkatools.core.log.partition.log_manager import LogManager
+from kafkatools.core.broker.metadata.broker_settings import BrokerSettings
+from kafkatools.core.broker.metadata.cluster_settings import ClusterSettings, EndPoint
+from kafkatools.core.broker.metadata.controller.controller import Controller
+from kafkatools.core.broker.metadata.image import MetadataDelta, MetadataImage
+from kafkatools.core.broker.metadata.metadata_log import MetadataLog
+from kafkatools.core.broker.server.listener import Listener
+from kafkatools.core.broker.server.timer import TimerTask
+from kafkatools.core.clock import Clock
+from kafkatools.core.config import Config
+from kafkatools.core.log.files import FileSystem
+from kafkatools.core.log.partition.log_manager import LogManager
 
 
 class Worker(Protocol):

@@ -8,24 +8,22 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
 from kafkatools.core.broker.membership import Home, Worker
+from kafkatools.core.broker.metadata.controller.topics import NewTopic
+from kafkatools.core.broker.metadata.image import TopicState
 from kafkatools.core.broker.metadata.image_records import image_records
 from kafkatools.core.broker.metadata.producer_ids import ProducerIds
 from kafkatools.core.broker.metadata.quorum.election_store import ElectionStore
 from kafkatools.core.broker.metadata.quorum.raft_log import RaftLog
 from kafkatools.core.broker.metadata.quorum.sole_voter import SoleVoter
+from kafkatools.core.broker.replicas.replica_manager import ReplicaManager
 from kafkatools.core.errors import KafkaError
 from kafkatools.core.log.format.checkpoints import read_partition_metadata
 from kafkatools.core.log.format.filenames import LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA
+from kafkatools.core.log.partition.log_directory import LogDirectory
 from kafkatools.core.protocol.api_versions import ApiKey
-
-if TYPE_CHECKING:
-    from kafkatools.core.broker.metadata.controller.topics import NewTopic
-    from kafkatools.core.broker.metadata.image import TopicState
-    from kafkatools.core.broker.replicas.replica_manager import ReplicaManager
-    from kafkatools.core.log.partition.log_directory import LogDirectory
 
 NO_LIMIT_MS = 1 << 62
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from kafkatools.core.broker.apis.contexts import ChangeContext
 from kafkatools.core.broker.metadata.controller.acls import (
@@ -14,10 +14,8 @@ from kafkatools.core.broker.metadata.controller.acls import (
 from kafkatools.core.broker.server.apis import ensure_permitted
 from kafkatools.core.broker.server.requests import CloseConnection, Request, Response, error_fields, outcome_fields
 from kafkatools.core.errors import KafkaError
+from kafkatools.core.protocol.entities import Fields
 from kafkatools.core.protocol.slices import paced
-
-if TYPE_CHECKING:
-    from kafkatools.core.protocol.entities import Fields
 
 
 def handle_describe_acls(node: ChangeContext, request: Request) -> Response:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from struct import pack
-from typing import TYPE_CHECKING
 
 from kafkatools.core.broker.apis.contexts import ChangeContext, ClusterContext
 from kafkatools.core.broker.coordinators.coordination import Coordination
@@ -23,11 +22,9 @@ from kafkatools.core.errors import (
     UnsupportedEndpointType,
 )
 from kafkatools.core.protocol.api_versions import ApiKey
+from kafkatools.core.protocol.entities import Entity, Fields
 from kafkatools.core.protocol.slices import paced, pausing
 from kafkatools.core.protocol.uuids import uuid_from_text
-
-if TYPE_CHECKING:
-    from kafkatools.core.protocol.entities import Entity, Fields
 
 UNSUPPORTED_VERSION = 35
 INVALID_REQUEST = 42

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from kafkatools.core.broker.apis.contexts import ChangeContext
 from kafkatools.core.broker.metadata import config_entries as entries
@@ -34,11 +34,9 @@ from kafkatools.core.errors import (
     UnknownTopicOrPartition,
     UnsupportedVersion,
 )
+from kafkatools.core.protocol.entities import Entity, Fields
 from kafkatools.core.protocol.messages import Shared
 from kafkatools.core.protocol.slices import paced
-
-if TYPE_CHECKING:
-    from kafkatools.core.protocol.entities import Entity, Fields
 
 DESCRIBED_KINDS = (TOPIC_RESOURCE, BROKER_RESOURCE, BROKER_LOGGER_RESOURCE, CLIENT_METRICS_RESOURCE, GROUP_RESOURCE)
 LISTED_KINDS = (GROUP_RESOURCE, CLIENT_METRICS_RESOURCE, BROKER_LOGGER_RESOURCE, BROKER_RESOURCE, TOPIC_RESOURCE)

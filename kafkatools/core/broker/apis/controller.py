@@ -4,14 +4,10 @@ directories of replicas. All need CLUSTER_ACTION.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from kafkatools.core.broker.apis.contexts import ControllerContext
 from kafkatools.core.broker.server.apis import ensure_permitted
 from kafkatools.core.broker.server.requests import Request, Response
-
-if TYPE_CHECKING:
-    from kafkatools.core.protocol.entities import Entity
+from kafkatools.core.protocol.entities import Entity
 
 
 def _permitted(node: ControllerContext, request: Request) -> Entity:

@@ -7,7 +7,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from kafkatools.core.broker.apis.contexts import GroupContext
 from kafkatools.core.broker.coordinators.groups.classic.group import Group
@@ -19,10 +19,8 @@ from kafkatools.core.broker.server.deferred import Deferred
 from kafkatools.core.broker.server.requests import Request, Response
 from kafkatools.core.errors import CoordinatorLoadInProgress, GroupIdNotFound, KafkaError, TopicAuthorizationFailed
 from kafkatools.core.java.hash_order import topic_order
+from kafkatools.core.protocol.entities import Entity, Fields
 from kafkatools.core.protocol.slices import paced
-
-if TYPE_CHECKING:
-    from kafkatools.core.protocol.entities import Entity, Fields
 
 # DescribeGroups
 FIRST_VERSION_OF_NOT_FOUND = 6

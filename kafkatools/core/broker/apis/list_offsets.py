@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from kafkatools.core.broker.apis.contexts import ReplicaContext
 from kafkatools.core.broker.metadata.controller.acls import CLUSTER, CLUSTER_ACTION, CLUSTER_NAME, DESCRIBE, TOPIC
@@ -17,10 +17,8 @@ from kafkatools.core.errors import (
     TopicAuthorizationFailed,
     UnsupportedVersion,
 )
+from kafkatools.core.protocol.entities import Fields
 from kafkatools.core.protocol.slices import paced
-
-if TYPE_CHECKING:
-    from kafkatools.core.protocol.entities import Fields
 
 FIRST_WITH_NOT_AVAILABLE = 5
 NEEDED_VERSION = {-3: 7, -4: 8, -5: 9, -6: 11}

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 from kafkatools.core.broker.apis.contexts import LogDirContext
 from kafkatools.core.broker.server.apis import is_permitted
 from kafkatools.core.broker.server.requests import Request, Response
 from kafkatools.core.errors import ClusterAuthorizationFailed, KafkaError, KafkaStorageError, LogDirNotFound
+from kafkatools.core.log.partition.log_directory import LogDirectory
+from kafkatools.core.protocol.entities import Fields
 from kafkatools.core.protocol.slices import paced
 from kafkatools.core.topic_partition import TopicPartition
-
-if TYPE_CHECKING:
-    from kafkatools.core.log.partition.log_directory import LogDirectory
-    from kafkatools.core.protocol.entities import Fields
 
 
 def handle_describe_log_dirs(node: LogDirContext, request: Request) -> Response:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from kafkatools.core.broker.apis.contexts import MetadataContext
 from kafkatools.core.broker.metadata.controller import topics
@@ -23,10 +23,8 @@ from kafkatools.core.errors import (
     UnknownTopicOrPartition,
 )
 from kafkatools.core.protocol.api_versions import ApiKey
+from kafkatools.core.protocol.entities import Fields
 from kafkatools.core.protocol.slices import paced, pausing
-
-if TYPE_CHECKING:
-    from kafkatools.core.protocol.entities import Fields
 
 NONE = 0
 NOT_ASKED = -(2**31)

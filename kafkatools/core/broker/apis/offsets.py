@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from kafkatools.core.broker.apis.contexts import GroupContext
 from kafkatools.core.broker.apis.offset_fetch_framing import GroupRows, PartitionRow, TopicRows, response_body
@@ -14,6 +14,7 @@ from kafkatools.core.broker.coordinators.groups.offsets import Place
 from kafkatools.core.broker.coordinators.groups.requests import MemberIdentity, error_code_field
 from kafkatools.core.broker.coordinators.groups.service import told
 from kafkatools.core.broker.metadata.controller.acls import DELETE, DESCRIBE, GROUP, READ, TOPIC
+from kafkatools.core.broker.metadata.image import TopicState
 from kafkatools.core.broker.replicas.delayed_produce import DelayedProduce, ProduceStatus
 from kafkatools.core.broker.server.deferred import Deferred
 from kafkatools.core.broker.server.requests import Request, Response
@@ -29,11 +30,8 @@ from kafkatools.core.errors import (
     UnstableOffsetCommit,
     error_for_code,
 )
+from kafkatools.core.protocol.entities import Entity, Fields
 from kafkatools.core.protocol.slices import current_pause, paced, paced_sorted, pausing
-
-if TYPE_CHECKING:
-    from kafkatools.core.broker.metadata.image import TopicState
-    from kafkatools.core.protocol.entities import Entity, Fields
 
 # OffsetCommit
 LONG_MAX = 2**63 - 1

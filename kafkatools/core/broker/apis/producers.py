@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from kafkatools.core.broker.apis.contexts import TransactionContext
 from kafkatools.core.broker.coordinators.transactions.coordinator import NOBODY, ProducerIdentity
 from kafkatools.core.broker.metadata.controller.acls import (
@@ -26,10 +24,8 @@ from kafkatools.core.errors import (
 )
 from kafkatools.core.java.hash_order import hash_order
 from kafkatools.core.java.hashes import long_hash
+from kafkatools.core.protocol.entities import Entity, Fields
 from kafkatools.core.protocol.slices import paced
-
-if TYPE_CHECKING:
-    from kafkatools.core.protocol.entities import Entity, Fields
 
 # InitProducerId
 FIRST_VERSION_OF_FENCING = 4

@@ -6,17 +6,13 @@ Not done: directories of voters and replicas (newer versions carry them; the vot
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from kafkatools.core.broker.apis.contexts import QuorumContext, RaftContext
 from kafkatools.core.broker.metadata.controller.topics import METADATA_TOPIC
 from kafkatools.core.broker.server.apis import ensure_permitted
 from kafkatools.core.broker.server.deferred import Deferred
 from kafkatools.core.broker.server.requests import Request, Response, error_fields
 from kafkatools.core.errors import NotController, NotLeaderOrFollower, UnknownTopicOrPartition
-
-if TYPE_CHECKING:
-    from kafkatools.core.protocol.entities import Fields
+from kafkatools.core.protocol.entities import Fields
 
 
 def handle_raft_fetch(node: RaftContext, request: Request) -> Response:

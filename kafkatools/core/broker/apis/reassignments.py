@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from kafkatools.core.broker.apis.contexts import ChangeContext
 from kafkatools.core.broker.metadata.image import PartitionState
 from kafkatools.core.broker.server.apis import ensure_permitted
 from kafkatools.core.broker.server.requests import Request, Response, error_fields, outcome_fields
 from kafkatools.core.errors import KafkaError, NoReassignmentInProgress
+from kafkatools.core.protocol.entities import Fields
 from kafkatools.core.protocol.slices import paced
-
-if TYPE_CHECKING:
-    from kafkatools.core.protocol.entities import Fields
 
 
 def handle_alter_partition_reassignments(node: ChangeContext, request: Request) -> Response:

@@ -12,20 +12,15 @@ a client has in flight is replicated together.
 from __future__ import annotations
 
 from struct import Struct
-from typing import TYPE_CHECKING
 
 from kafkatools.core.broker.apis.contexts import ProduceContext
-from kafkatools.core.broker.replicas.partition import NONE
+from kafkatools.core.broker.replicas.partition import NONE, Partition
 from kafkatools.core.broker.server.deferred import Waiting
 from kafkatools.core.broker.server.listener import OWED
-from kafkatools.core.broker.server.requests import Client, CloseConnection
+from kafkatools.core.broker.server.requests import Client, CloseConnection, Request
 from kafkatools.core.errors import DecodeError, KafkaStorageError
 from kafkatools.core.protocol.varints import read_unsigned_varint, unsigned_varint
 from kafkatools.core.records.layout import HEADER_SIZE
-
-if TYPE_CHECKING:
-    from kafkatools.core.broker.replicas.partition import Partition
-    from kafkatools.core.broker.server.requests import Request
 
 _CORRELATION_START, _CORRELATION_END = 4, 8
 _SIZE_PREFIX = 4

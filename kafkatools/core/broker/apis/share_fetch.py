@@ -5,7 +5,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from kafkatools.core.broker.apis.consumer_groups import message_of
 from kafkatools.core.broker.apis.contexts import ShareContext
@@ -28,10 +28,8 @@ from kafkatools.core.errors import (
     TopicAuthorizationFailed,
     UnknownTopicId,
 )
+from kafkatools.core.protocol.entities import Entity, Fields
 from kafkatools.core.protocol.messages import encode_fields, response_type
-
-if TYPE_CHECKING:
-    from kafkatools.core.protocol.entities import Entity, Fields
 
 NO_LEADER = (0, 0)
 Outcome = tuple[int, str | None]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from kafkatools.core.broker.apis.consumer_groups import heartbeat_refusal, message_of
 from kafkatools.core.broker.apis.contexts import ShareContext
 from kafkatools.core.broker.apis.groups import Description, describe_each, ensure_may_see, refusal, topics_of
@@ -14,10 +12,8 @@ from kafkatools.core.broker.coordinators.groups.share.member import ShareMember
 from kafkatools.core.broker.metadata.controller.acls import DESCRIBE, GROUP, READ, TOPIC
 from kafkatools.core.broker.server.requests import Request, Response
 from kafkatools.core.errors import GroupAuthorizationFailed, InvalidGroupId, KafkaError, UnsupportedVersion
+from kafkatools.core.protocol.entities import Fields
 from kafkatools.core.protocol.slices import paced
-
-if TYPE_CHECKING:
-    from kafkatools.core.protocol.entities import Fields
 
 FEATURE = "share.version"
 ASSIGNOR = "simple"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from kafkatools.core.broker.apis.contexts import ShareContext
 from kafkatools.core.broker.coordinators.share_state.coordinator import ShareCoordinator
@@ -15,9 +15,7 @@ from kafkatools.core.broker.coordinators.share_state.share_state import (
 from kafkatools.core.broker.coordinators.share_state.state_requests import Outcome, answer
 from kafkatools.core.broker.server.apis import is_permitted
 from kafkatools.core.broker.server.requests import Request, Response
-
-if TYPE_CHECKING:
-    from kafkatools.core.protocol.entities import Entity
+from kafkatools.core.protocol.entities import Entity
 
 
 def handle_initialize_share_group_state(node: ShareContext, request: Request) -> Response:

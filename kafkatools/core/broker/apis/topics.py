@@ -5,7 +5,7 @@ from __future__ import annotations
 import uuid
 from collections import Counter
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from kafkatools.core.broker.apis.contexts import ChangeContext, ReplicaContext
 from kafkatools.core.broker.metadata.config_entries import describe_values
@@ -33,9 +33,7 @@ from kafkatools.core.errors import (
     UnknownTopicId,
     UnknownTopicOrPartition,
 )
-
-if TYPE_CHECKING:
-    from kafkatools.core.protocol.entities import Fields
+from kafkatools.core.protocol.entities import Fields
 
 Wanted = tuple[str | None, uuid.UUID | None]
 _Outcome = DeleteRecordsStatus | int

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING
 
 from kafkatools.core.broker.apis.contexts import TransactionContext
 from kafkatools.core.broker.coordinators.groups.errors import coordinator_error_code
@@ -30,10 +29,8 @@ from kafkatools.core.errors import (
     UnknownTopicOrPartition,
     error_for_code,
 )
+from kafkatools.core.protocol.entities import Entity, Fields
 from kafkatools.core.protocol.slices import paced, pausing
-
-if TYPE_CHECKING:
-    from kafkatools.core.protocol.entities import Entity, Fields
 
 # AddOffsetsToTxn
 FIRST_VERSION_OF_FENCING = 2

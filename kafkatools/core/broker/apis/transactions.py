@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from kafkatools.core.broker.apis.contexts import TransactionContext
 from kafkatools.core.broker.coordinators.transactions.coordinator import NOBODY, ProducerIdentity
@@ -43,11 +43,9 @@ from kafkatools.core.errors import (
     TransactionalIdNotFound,
     UnknownTopicOrPartition,
 )
+from kafkatools.core.java.linear_pattern import LinearPattern
+from kafkatools.core.protocol.entities import Entity, Fields
 from kafkatools.core.protocol.slices import paced
-
-if TYPE_CHECKING:
-    from kafkatools.core.java.linear_pattern import LinearPattern
-    from kafkatools.core.protocol.entities import Entity, Fields
 
 # AddPartitionsToTxn
 FIRST_ADD_PARTITIONS_TO_TXN_VERSION_OF_FENCING = 2

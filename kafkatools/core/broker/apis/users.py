@@ -6,8 +6,6 @@ Kafka refuses it on a PLAINTEXT listener; there is no listener on which they are
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from kafkatools.core.broker.apis.contexts import ChangeContext
 from kafkatools.core.broker.metadata.controller.client_quotas import Alteration, Component, Entity, entity_of
 from kafkatools.core.broker.metadata.controller.client_quotas import describe as describe_quotas
@@ -18,9 +16,7 @@ from kafkatools.core.broker.server.apis import ensure_permitted, is_permitted
 from kafkatools.core.broker.server.authorizer import ANONYMOUS
 from kafkatools.core.broker.server.requests import Request, Response, error_fields, outcome_fields
 from kafkatools.core.errors import ClusterAuthorizationFailed, DelegationTokenRequestNotAllowed, KafkaError
-
-if TYPE_CHECKING:
-    from kafkatools.core.protocol.entities import Fields
+from kafkatools.core.protocol.entities import Fields
 
 
 def handle_describe_user_scram_credentials(node: ChangeContext, request: Request) -> Response:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Iterator
 from functools import lru_cache
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 from kafkatools.core.broker.coordinators.host import Host
 from kafkatools.core.broker.metadata.controller.topics import NewTopic
@@ -18,10 +18,8 @@ from kafkatools.core.errors import CoordinatorNotAvailable, KafkaError, KafkaSto
 from kafkatools.core.java.hashes import signed, string_hash
 from kafkatools.core.log.producers.append import AppendOrigin
 from kafkatools.core.protocol.schemas.errors import RecordFormatError
-
-if TYPE_CHECKING:
-    from kafkatools.core.records.batch import RecordBatch
-    from kafkatools.core.records.builder import BatchBuilder
+from kafkatools.core.records.batch import RecordBatch
+from kafkatools.core.records.builder import BatchBuilder
 
 Record = tuple[bytes, bytes | None]
 READ_BYTES = 1 << 20

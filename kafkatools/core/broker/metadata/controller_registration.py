@@ -6,16 +6,14 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from kafkatools.core.broker.metadata.feature_levels import METADATA_LEVELS, METADATA_VERSION
 from kafkatools.core.broker.metadata.image import MetadataImage
 from kafkatools.core.broker.server.channels import ControllerChannel
 from kafkatools.core.protocol.api_versions import ApiKey
+from kafkatools.core.protocol.entities import Fields
 from kafkatools.core.protocol.uuids import random_uuid
-
-if TYPE_CHECKING:
-    from kafkatools.core.protocol.entities import Fields
 
 REGISTERED_SINCE = METADATA_LEVELS["3.7-IV0"]
 RETRY_MS = 1000

@@ -10,14 +10,12 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from kafkatools.core.broker.metadata.controller.acls import Acls
 from kafkatools.core.broker.metadata.controller.client_quotas import ClientQuotas
 from kafkatools.core.broker.metadata.controller.scram import ScramCredentials
-
-if TYPE_CHECKING:
-    from kafkatools.core.protocol.entities import Entity, Fields
+from kafkatools.core.protocol.entities import Entity, Fields
 
 NO_LEADER = -1
 NO_LEADER_CHANGE = -2

@@ -13,7 +13,7 @@ import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from kafkatools.core.broker.server.channels import ControllerChannel
 from kafkatools.core.clock import Clock
@@ -29,10 +29,8 @@ from kafkatools.core.errors import (
     error_from_code,
 )
 from kafkatools.core.protocol.api_versions import ApiKey
+from kafkatools.core.protocol.entities import Fields
 from kafkatools.core.protocol.uuids import random_uuid
-
-if TYPE_CHECKING:
-    from kafkatools.core.protocol.entities import Fields
 
 STARTING_INTERVAL_MS = 20
 RETRY_MS = 100

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from kafkatools.core.broker.metadata.snapshot import (
     QUORUM_KINDS,
@@ -28,11 +28,9 @@ from kafkatools.core.log.format.checkpoints import write_partition_metadata
 from kafkatools.core.log.format.filenames import PARTITION_METADATA
 from kafkatools.core.log.partition.log_config import LogConfig
 from kafkatools.core.log.partition.partition_log import PartitionLog
+from kafkatools.core.protocol.entities import Entity
 from kafkatools.core.protocol.uuids import METADATA_TOPIC_ID, uuid_text
 from kafkatools.core.records.batch import RecordBatch, read_batches
-
-if TYPE_CHECKING:
-    from kafkatools.core.protocol.entities import Entity
 
 DIRECTORY = "__cluster_metadata-0"
 READ_BYTES = 1 << 20

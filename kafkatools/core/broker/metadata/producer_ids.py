@@ -7,14 +7,11 @@ the directory next. What is left of a block at a stop is lost.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
+from kafkatools.core.broker.server.channels import ControllerChannel
 from kafkatools.core.errors import CoordinatorLoadInProgress
 from kafkatools.core.protocol.api_versions import ApiKey
-
-if TYPE_CHECKING:
-    from kafkatools.core.broker.server.channels import ControllerChannel
-    from kafkatools.core.protocol.entities import Entity
+from kafkatools.core.protocol.entities import Entity
 
 PREFETCH_BELOW = 500
 OnBlock = Callable[[range], None]

@@ -10,14 +10,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from kafkatools.core.errors import CorruptRecord
 from kafkatools.core.log.files import Buffer, FileSystem
+from kafkatools.core.protocol.entities import Entity
 from kafkatools.core.records.batch import RecordBatch, read_batches
-
-if TYPE_CHECKING:
-    from kafkatools.core.protocol.entities import Entity
 
 SUFFIX = ".checkpoint"
 PART_SUFFIX = ".part"

@@ -5,7 +5,6 @@ once."""
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from kafkatools.core.broker.metadata.controller.topics import NewTopic
 from kafkatools.core.broker.metadata.image import MetadataImage, TopicState
@@ -13,10 +12,8 @@ from kafkatools.core.broker.server.controller_link import ControllerLink, Fate
 from kafkatools.core.broker.server.forwarding import ANONYMOUS_PRINCIPAL
 from kafkatools.core.errors import KafkaError, TopicAlreadyExists, error_from_code
 from kafkatools.core.protocol.api_versions import ApiKey
+from kafkatools.core.protocol.entities import Entity
 from kafkatools.core.protocol.frames import decode_response_header, encode_request
-
-if TYPE_CHECKING:
-    from kafkatools.core.protocol.entities import Entity
 
 _KEY, _VERSION = ApiKey.CREATE_TOPICS, ApiKey.CREATE_TOPICS.last_version
 LOOPBACK = b"\x7f\0\0\1"

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from kafkatools.core.broker.metadata.image import MetadataImage
 from kafkatools.core.broker.server.channels import ControllerChannel, PeerChannel
+from kafkatools.core.broker.server.timer import TimerTask
 from kafkatools.core.clock import Clock
-from kafkatools.core.config import BROKER
-
-if TYPE_CHECKING:
-    from kafkatools.core.broker.server.timer import TimerTask
-    from kafkatools.core.config import Config
+from kafkatools.core.config import BROKER, Config
 
 
 class ReplicationSettings(NamedTuple):

@@ -8,12 +8,10 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from kafkatools.core.errors import UnknownTopicId, UnknownTopicOrPartition
-
-if TYPE_CHECKING:
-    from kafkatools.core.protocol.entities import Fields
+from kafkatools.core.protocol.entities import Fields
 
 MAX_PER_REQUEST = 500
 """The controller makes the changes of a request in one go; Apache Kafka's brokers send up to 2,250."""

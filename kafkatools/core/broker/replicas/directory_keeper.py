@@ -10,18 +10,16 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 from kafkatools.core.broker.metadata.broker_settings import BrokerSettings
+from kafkatools.core.broker.metadata.image import PartitionState
 from kafkatools.core.broker.replicas.directory_assignments import DirectoryAssignments
+from kafkatools.core.broker.replicas.partition import Partition
 from kafkatools.core.broker.replicas.replica_manager import ReplicaManager
 from kafkatools.core.broker.replicas.replica_moves import ReplicaMoves
 from kafkatools.core.errors import KafkaError, KafkaStorageError
 from kafkatools.core.log.partition.log_directory import LogDirectory
-
-if TYPE_CHECKING:
-    from kafkatools.core.broker.metadata.image import PartitionState
-    from kafkatools.core.broker.replicas.partition import Partition
 
 ALL_DIRECTORIES = "*"
 

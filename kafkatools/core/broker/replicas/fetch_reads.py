@@ -14,7 +14,7 @@ Rules:
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from kafkatools.core.broker.replicas.fetch_partition import (
     INLINE_BYTES,
@@ -23,13 +23,11 @@ from kafkatools.core.broker.replicas.fetch_partition import (
     FetchPartition,
     Reader,
 )
+from kafkatools.core.broker.replicas.replica_manager import ReplicaManager
 from kafkatools.core.errors import KafkaError, TopicAuthorizationFailed
+from kafkatools.core.log.partition.log_results import LogSlice
+from kafkatools.core.log.partition.partition_log import PartitionLog
 from kafkatools.core.protocol.slices import current_pause, paced
-
-if TYPE_CHECKING:
-    from kafkatools.core.broker.replicas.replica_manager import ReplicaManager
-    from kafkatools.core.log.partition.log_results import LogSlice
-    from kafkatools.core.log.partition.partition_log import PartitionLog
 
 
 class _Region(NamedTuple):

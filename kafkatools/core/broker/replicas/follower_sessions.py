@@ -22,7 +22,6 @@ import uuid
 from collections.abc import Callable, Iterable
 from itertools import islice
 from struct import Struct, pack
-from typing import TYPE_CHECKING
 
 from kafkatools.core.broker.replicas.cluster import Cluster
 from kafkatools.core.broker.replicas.fetch_messages import FetchRequest, Key
@@ -32,6 +31,7 @@ from kafkatools.core.broker.replicas.replica import Replica
 from kafkatools.core.broker.replicas.replica_manager import ReplicaManager
 from kafkatools.core.broker.replicas.throttles import ReplicationThrottles
 from kafkatools.core.broker.server.requests import DELAYED, FileRegion, Part, Request, Response
+from kafkatools.core.broker.server.timer import TimerTask
 from kafkatools.core.errors import (
     KafkaError,
     KafkaStorageError,
@@ -42,9 +42,6 @@ from kafkatools.core.errors import (
 from kafkatools.core.log.partition.log_results import LogSlice
 from kafkatools.core.protocol.slices import current_pause, paced, pausing
 from kafkatools.core.protocol.varints import unsigned_varint
-
-if TYPE_CHECKING:
-    from kafkatools.core.broker.server.timer import TimerTask
 
 FULL_PASS_MS = 100
 MAX_SESSIONS = 4

@@ -15,8 +15,9 @@ Rules:
 from __future__ import annotations
 
 import uuid
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
+from kafkatools.core.broker.metadata.image import PartitionState
 from kafkatools.core.broker.replicas.replica import NO_BROKER_EPOCH, Replica
 from kafkatools.core.broker.server.deferred import WaitingResponses
 from kafkatools.core.errors import (
@@ -34,9 +35,6 @@ from kafkatools.core.log.partition.log_results import LogAppendInfo, LogSlice
 from kafkatools.core.log.partition.partition_log import PartitionLog
 from kafkatools.core.log.partition.plain_append import append_plain
 from kafkatools.core.log.producers.append import NO_TRANSACTION_VERSION, AppendOrigin
-
-if TYPE_CHECKING:
-    from kafkatools.core.broker.metadata.image import PartitionState
 
 READ_UNCOMMITTED, READ_COMMITTED = 0, 1
 READ_ALL = 2

@@ -7,8 +7,6 @@ replica.lag.time.max.ms.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from kafkatools.core.broker.metadata.directory_ids import is_online
 from kafkatools.core.broker.replicas.cluster import Cluster, ReplicationSettings
 from kafkatools.core.broker.replicas.fetchers import ReplicaFetchers
@@ -17,11 +15,9 @@ from kafkatools.core.broker.replicas.isr_changes import IsrChanges
 from kafkatools.core.broker.replicas.partition import Partition
 from kafkatools.core.broker.replicas.replica import Replica
 from kafkatools.core.broker.replicas.replica_fetcher import ReplicaFetcher
+from kafkatools.core.broker.replicas.replica_manager import ReplicaManager
 from kafkatools.core.broker.replicas.replica_selector import replica_in_rack
 from kafkatools.core.broker.replicas.throttles import ReplicationThrottles
-
-if TYPE_CHECKING:
-    from kafkatools.core.broker.replicas.replica_manager import ReplicaManager
 
 NO_BROKER_EPOCH = -2
 EXPIRY_CHECK_MS = 500

@@ -3,15 +3,12 @@ fenced or has no such listener is not named, its replicas are offline (KRaftMeta
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from kafkatools.core.broker.metadata.directory_ids import is_online
-from kafkatools.core.broker.metadata.image import PartitionState
+from kafkatools.core.broker.metadata.image import BrokerState, MetadataImage, PartitionState
 from kafkatools.core.errors import NONE, LeaderNotAvailable, ListenerNotFound
-
-if TYPE_CHECKING:
-    from kafkatools.core.broker.metadata.image import BrokerState, MetadataImage
-    from kafkatools.core.protocol.entities import Fields
+from kafkatools.core.protocol.entities import Fields
 
 FIRST_VERSION_WITH_LISTENER_NOT_FOUND = 6
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from functools import reduce
 from operator import or_
-from typing import TYPE_CHECKING
 
 from kafkatools.core.broker.metadata.controller.acls import (
     ALL,
@@ -41,6 +40,7 @@ from kafkatools.core.broker.metadata.controller.acls import (
     AclFilter,
     Acls,
 )
+from kafkatools.core.broker.server.requests import Request
 from kafkatools.core.config import Config
 from kafkatools.core.errors import (
     ClusterAuthorizationFailed,
@@ -50,9 +50,6 @@ from kafkatools.core.errors import (
     TopicAuthorizationFailed,
     TransactionalIdAuthorizationFailed,
 )
-
-if TYPE_CHECKING:
-    from kafkatools.core.broker.server.requests import Request
 
 AUTHORIZATION_ERRORS: dict[int, type[KafkaError]] = {
     TOPIC: TopicAuthorizationFailed,

@@ -14,12 +14,10 @@ import os
 import socket
 from collections import Counter
 from collections.abc import Callable, Collection
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
+from kafkatools.core.config import Config
 from kafkatools.core.log.files import MAX_OPEN_FILES
-
-if TYPE_CHECKING:
-    from kafkatools.core.config import Config
 
 UNLIMITED = 2**31 - 1
 LEAST_LOG_FILES = 16

@@ -9,13 +9,11 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 from kafkatools.core.broker.server.requests import DELAYED, CloseConnection, Request, Response
 from kafkatools.core.errors import RequestTimedOut
-
-if TYPE_CHECKING:
-    from kafkatools.core.protocol.entities import Fields
+from kafkatools.core.protocol.entities import Fields
 
 
 class Deferred:

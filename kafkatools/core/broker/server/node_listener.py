@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
+from kafkatools.core.broker.metadata.cluster_settings import ClusterSettings
+from kafkatools.core.broker.server.acceptor import Dispatch
+from kafkatools.core.broker.server.connection_limits import ConnectionLimits
 from kafkatools.core.broker.server.listener import Listener
-
-if TYPE_CHECKING:
-    from kafkatools.core.broker.metadata.cluster_settings import ClusterSettings
-    from kafkatools.core.broker.server.acceptor import Dispatch
-    from kafkatools.core.broker.server.connection_limits import ConnectionLimits
-    from kafkatools.core.config import Config
+from kafkatools.core.config import Config
 
 
 def open_listener(

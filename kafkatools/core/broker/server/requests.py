@@ -10,13 +10,11 @@ from __future__ import annotations
 import socket
 from collections.abc import Callable, Mapping, Sequence
 from struct import Struct
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import Any, Final, Protocol
 
 from kafkatools.core.errors import KafkaError, UnknownServerError
+from kafkatools.core.protocol.entities import Fields
 from kafkatools.core.protocol.slices import pausing
-
-if TYPE_CHECKING:
-    from kafkatools.core.protocol.entities import Fields
 
 _SIZE_AND_CORRELATION = Struct(">ii")
 

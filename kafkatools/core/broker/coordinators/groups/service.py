@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from kafkatools.core.broker.coordinators.groups.classic.rebalance import GroupSettings
 from kafkatools.core.broker.coordinators.groups.coordinator import GroupCoordinator
@@ -27,13 +27,10 @@ from kafkatools.core.broker.coordinators.groups.share.groups import ShareSurroun
 from kafkatools.core.broker.coordinators.groups.share.settings import ShareGroupSettings
 from kafkatools.core.broker.coordinators.host import Host
 from kafkatools.core.broker.coordinators.shards import Shards
-from kafkatools.core.broker.metadata.image import GROUP_RESOURCE
+from kafkatools.core.broker.metadata.image import GROUP_RESOURCE, MetadataDelta, MetadataImage
+from kafkatools.core.broker.replicas.partition import Partition
 from kafkatools.core.broker.server.deferred import Deferred
 from kafkatools.core.broker.server.requests import Request, Response
-
-if TYPE_CHECKING:
-    from kafkatools.core.broker.metadata.image import MetadataDelta, MetadataImage
-    from kafkatools.core.broker.replicas.partition import Partition
 
 SLICE_RECORDS = 200
 

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING
 
 from kafkatools.core.broker.coordinators.host import Host
 from kafkatools.core.broker.coordinators.internal_topic import collect
 from kafkatools.core.broker.coordinators.share_state.coordinator import ShareCoordinator
 from kafkatools.core.broker.coordinators.share_state.share_state import ShareKey
 from kafkatools.core.broker.coordinators.share_state.share_state_topic import TOPIC, ShareStateTopic
-
-if TYPE_CHECKING:
-    from kafkatools.core.broker.replicas.partition import Partition
+from kafkatools.core.broker.replicas.partition import Partition
 
 
 def open_share_coordinator(

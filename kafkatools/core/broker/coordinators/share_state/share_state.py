@@ -9,13 +9,11 @@ from __future__ import annotations
 import uuid
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
+from kafkatools.core.protocol.entities import Entity
 from kafkatools.core.protocol.schemas import share_group_state as schemas
 from kafkatools.core.protocol.uuids import uuid_text
-
-if TYPE_CHECKING:
-    from kafkatools.core.protocol.entities import Entity
 
 UNINITIALIZED_START_OFFSET = -1
 UNINITIALIZED_COUNT = -1

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from kafkatools.core.broker.coordinators.host import Host
 from kafkatools.core.broker.coordinators.internal_topic import partition_for
@@ -27,9 +27,7 @@ from kafkatools.core.errors import (
     UnknownServerError,
 )
 from kafkatools.core.protocol.api_versions import ApiKey
-
-if TYPE_CHECKING:
-    from kafkatools.core.protocol.entities import Fields
+from kafkatools.core.protocol.entities import Fields
 
 ADDING_VERSION = 2
 ANSWER_TIMEOUT_MS = 10_000

@@ -8,7 +8,7 @@ by the coordinator, which looks for the leader anew.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from kafkatools.core.broker.coordinators.host import Host
 from kafkatools.core.broker.coordinators.transactions.log_records import by_topic
@@ -24,9 +24,7 @@ from kafkatools.core.errors import (
     UnknownTopicOrPartition,
 )
 from kafkatools.core.protocol.api_versions import ApiKey
-
-if TYPE_CHECKING:
-    from kafkatools.core.protocol.entities import Fields
+from kafkatools.core.protocol.entities import Fields
 
 MOST_PLACES = 1000
 ANSWER_TIMEOUT_MS = 10_000

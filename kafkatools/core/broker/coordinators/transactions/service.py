@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from kafkatools.core.broker.coordinators.host import Host
 from kafkatools.core.broker.coordinators.internal_topic import collect
@@ -19,10 +18,8 @@ from kafkatools.core.broker.coordinators.transactions.marker_sender import Marke
 from kafkatools.core.broker.coordinators.transactions.markers import MarkerWriter
 from kafkatools.core.broker.coordinators.transactions.transaction import Transaction
 from kafkatools.core.broker.coordinators.transactions.transaction_log import TOPIC, TransactionLog
+from kafkatools.core.broker.replicas.partition import Partition
 from kafkatools.core.errors import CoordinatorNotAvailable
-
-if TYPE_CHECKING:
-    from kafkatools.core.broker.replicas.partition import Partition
 
 TRANSACTION_VERSION = "transaction.version"
 

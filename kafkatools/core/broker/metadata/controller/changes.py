@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NoReturn
+from typing import NoReturn
 
 from kafkatools.core.broker.metadata.broker_settings import BrokerSettings
+from kafkatools.core.broker.metadata.controller import acls, topics
 from kafkatools.core.broker.metadata.image import MetadataImage, TopicState
 from kafkatools.core.config import Config
 from kafkatools.core.errors import KafkaError
-
-if TYPE_CHECKING:
-    from kafkatools.core.broker.metadata.controller import acls, topics
 
 
 class RefusedChanges:

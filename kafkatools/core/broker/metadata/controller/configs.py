@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from kafkatools.core import config as tables
 from kafkatools.core.broker.metadata.broker_settings import (
@@ -36,9 +35,7 @@ from kafkatools.core.errors import (
     UnknownServerError,
     UnknownTopicOrPartition,
 )
-
-if TYPE_CHECKING:
-    from kafkatools.core.protocol.entities import Entity
+from kafkatools.core.protocol.entities import Entity
 
 SET, DELETE, APPEND, SUBTRACT = range(4)
 NEEDS_NAME = {

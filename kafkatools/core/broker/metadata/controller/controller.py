@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from kafkatools.core.broker.metadata.broker_settings import ELIGIBLE_LEADER_REPLICAS, MIN_ISR
 from kafkatools.core.broker.metadata.controller import registrations, sole_broker
@@ -41,9 +41,7 @@ from kafkatools.core.errors import (
     NotController,
     UnsupportedVersion,
 )
-
-if TYPE_CHECKING:
-    from kafkatools.core.protocol.entities import Fields
+from kafkatools.core.protocol.entities import Fields
 
 TRANSACTIONS_SINCE = METADATA_LEVELS["3.6-IV1"]
 MS_PER_SECOND = 1000

@@ -7,14 +7,12 @@ they are and give records. A request changes everything or nothing.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from kafkatools.core.broker.metadata.batches import SUPPORTED_FEATURES
 from kafkatools.core.broker.metadata.feature_levels import DEPENDENCIES, METADATA_LEVELS, METADATA_VERSION
 from kafkatools.core.errors import InvalidUpdateVersion
-
-if TYPE_CHECKING:
-    from kafkatools.core.protocol.entities import Entity
+from kafkatools.core.protocol.entities import Entity
 
 UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE = 1, 2, 3
 KRAFT_VERSION = "kraft.version"

@@ -8,13 +8,9 @@ Functions here are pure.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from kafkatools.core.broker.metadata.controller.partition_change import Election, PartitionChangeBuilder
 from kafkatools.core.broker.metadata.controller.replica_control import ReplicaControl
-
-if TYPE_CHECKING:
-    from kafkatools.core.protocol.entities import Entity
+from kafkatools.core.protocol.entities import Entity
 
 MAX_ELECTIONS = 1000
 

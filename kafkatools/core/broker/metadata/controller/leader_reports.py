@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from kafkatools.core.broker.metadata.controller.partition_change import RECOVERED, RECOVERING, PartitionChangeBuilder
 from kafkatools.core.broker.metadata.controller.replica_control import ReplicaControl
@@ -25,9 +25,7 @@ from kafkatools.core.errors import (
     UnknownTopicId,
     UnknownTopicOrPartition,
 )
-
-if TYPE_CHECKING:
-    from kafkatools.core.protocol.entities import Entity, Fields
+from kafkatools.core.protocol.entities import Entity, Fields
 
 NONE = 0
 ANY_EPOCH = -1

@@ -13,15 +13,13 @@ import uuid
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from kafkatools.core.broker.metadata.feature_levels import METADATA_LEVELS
 from kafkatools.core.broker.metadata.image import NO_LEADER, NO_LEADER_CHANGE, PartitionState
 from kafkatools.core.java.hash_order import hash_order
 from kafkatools.core.java.hashes import int_hash
-
-if TYPE_CHECKING:
-    from kafkatools.core.protocol.entities import Fields
+from kafkatools.core.protocol.entities import Fields
 
 RECOVERED, RECOVERING = 0, 1
 DIRECTORIES_SINCE = METADATA_LEVELS["3.7-IV2"]

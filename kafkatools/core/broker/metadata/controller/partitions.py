@@ -9,7 +9,6 @@ that is accepted is the one that is there already.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from kafkatools.core.broker.metadata.controller.partition_change import Election, PartitionChangeBuilder
 from kafkatools.core.broker.metadata.controller.replica_control import ReplicaControl
@@ -24,9 +23,7 @@ from kafkatools.core.errors import (
     PreferredLeaderNotAvailable,
     UnknownTopicOrPartition,
 )
-
-if TYPE_CHECKING:
-    from kafkatools.core.protocol.entities import Entity
+from kafkatools.core.protocol.entities import Entity
 
 PREFERRED, UNCLEAN = 0, 1
 

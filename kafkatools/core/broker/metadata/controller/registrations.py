@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from kafkatools.core.broker.metadata.batches import SUPPORTED_FEATURES
 from kafkatools.core.broker.metadata.controller.partition_change import DIRECTORIES_SINCE
@@ -23,9 +23,7 @@ from kafkatools.core.errors import (
     StaleBrokerEpoch,
     UnsupportedVersion,
 )
-
-if TYPE_CHECKING:
-    from kafkatools.core.protocol.entities import Entity, Fields
+from kafkatools.core.protocol.entities import Entity, Fields
 
 CONTROLLERS_SINCE = METADATA_LEVELS["3.7-IV0"]
 CORDONED_SINCE = METADATA_LEVELS["4.3-IV0"]

@@ -10,7 +10,7 @@ import hashlib
 import hmac
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from kafkatools.core.errors import (
     DuplicateResource,
@@ -20,9 +20,7 @@ from kafkatools.core.errors import (
     UnknownServerError,
     UnsupportedSaslMechanism,
 )
-
-if TYPE_CHECKING:
-    from kafkatools.core.protocol.entities import Entity, Fields
+from kafkatools.core.protocol.entities import Entity, Fields
 
 MECHANISMS = {1: "sha256", 2: "sha512"}
 MIN_ITERATIONS, MAX_ITERATIONS = 4096, 16384

@@ -5,15 +5,12 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
 from kafkatools.core.broker.metadata.controller.registrations import supported_features
 from kafkatools.core.broker.metadata.directory_ids import default_directory
 from kafkatools.core.broker.metadata.image import MetadataImage
+from kafkatools.core.protocol.entities import Entity, Fields
 from kafkatools.core.protocol.uuids import random_uuid, uuid_from_text
-
-if TYPE_CHECKING:
-    from kafkatools.core.protocol.entities import Entity, Fields
 
 CONTROLLER_LISTENER = "CONTROLLER"
 EndPoint = tuple[str, str, int]

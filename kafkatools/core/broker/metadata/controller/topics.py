@@ -9,7 +9,6 @@ from __future__ import annotations
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from kafkatools.core.broker.metadata.controller.partition_change import record_version
 from kafkatools.core.broker.metadata.controller.placement import Placement
@@ -27,9 +26,7 @@ from kafkatools.core.errors import (
     UnknownTopicId,
     UnknownTopicOrPartition,
 )
-
-if TYPE_CHECKING:
-    from kafkatools.core.protocol.entities import Entity, Fields
+from kafkatools.core.protocol.entities import Entity, Fields
 
 MAX_NAME_LENGTH = 249
 MAX_PARTITIONS_PER_BATCH = 10_000

@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from functools import partial
 from random import Random
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from kafkatools.core.broker.metadata.quorum import failed_member, raft_answers, raft_requests
 from kafkatools.core.broker.metadata.quorum import raft_messages as wire
@@ -44,9 +44,7 @@ from kafkatools.core.broker.metadata.quorum.raft_log import RaftLog
 from kafkatools.core.broker.metadata.quorum.raft_settings import RaftSettings
 from kafkatools.core.broker.server.channels import PeerChannel
 from kafkatools.core.errors import KafkaError, KafkaStorageError, NotController
-
-if TYPE_CHECKING:
-    from kafkatools.core.protocol.entities import Entity
+from kafkatools.core.protocol.entities import Entity
 
 CHECK_QUORUM_FACTOR = 1.5
 RETRY_BACKOFF_BASE_MS = 100

@@ -5,7 +5,7 @@ Each handler gives True when the answer settles its request, False when it is to
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from kafkatools.core.broker.metadata.quorum import raft_messages as wire
 from kafkatools.core.broker.metadata.quorum.leadership import note_leader
@@ -31,9 +31,7 @@ from kafkatools.core.errors import (
     UnknownLeaderEpoch,
     error_from_code,
 )
-
-if TYPE_CHECKING:
-    from kafkatools.core.protocol.entities import Entity
+from kafkatools.core.protocol.entities import Entity
 
 
 def handle(raft: Member, node_id: int, api_key: int, entity: Entity) -> bool:

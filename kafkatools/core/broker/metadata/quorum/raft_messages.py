@@ -6,16 +6,14 @@ One topic, one partition: everything here is about `__cluster_metadata-0`.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from kafkatools.core.broker.metadata.controller.topics import METADATA_TOPIC
 from kafkatools.core.errors import KafkaError
 from kafkatools.core.protocol.api_versions import ApiKey
+from kafkatools.core.protocol.entities import Entity
 from kafkatools.core.protocol.entities import Fields as Fields
 from kafkatools.core.protocol.uuids import METADATA_TOPIC_ID
-
-if TYPE_CHECKING:
-    from kafkatools.core.protocol.entities import Entity
 
 FETCH, VOTE, FETCH_SNAPSHOT = ApiKey.FETCH, ApiKey.VOTE, ApiKey.FETCH_SNAPSHOT
 BEGIN_QUORUM_EPOCH, END_QUORUM_EPOCH = ApiKey.BEGIN_QUORUM_EPOCH, ApiKey.END_QUORUM_EPOCH

@@ -7,7 +7,7 @@ node on, one that knows less is told.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from kafkatools.core.broker.metadata.quorum import raft_messages as wire
 from kafkatools.core.broker.metadata.quorum.leadership import note_leader
@@ -28,9 +28,7 @@ from kafkatools.core.errors import (
     UnknownLeaderEpoch,
     UnknownTopicOrPartition,
 )
-
-if TYPE_CHECKING:
-    from kafkatools.core.protocol.entities import Entity
+from kafkatools.core.protocol.entities import Entity
 
 INT_MAX = 2**31 - 1
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
+from kafkatools.core.broker.coordinators.groups.share.settings import ShareGroupSettings
 from kafkatools.core.broker.coordinators.host import Host
 from kafkatools.core.broker.coordinators.share_state.coordinator import ShareCoordinator
 from kafkatools.core.broker.coordinators.share_state.pending import Kept, PendingWrite
@@ -22,10 +22,12 @@ from kafkatools.core.broker.coordinators.share_state.share_state import (
     ShareUpdate,
 )
 from kafkatools.core.broker.coordinators.share_state.share_state_topic import TOPIC
+from kafkatools.core.broker.metadata.image import MetadataDelta
 from kafkatools.core.broker.replicas.partition import READ_COMMITTED, READ_UNCOMMITTED, Partition
 from kafkatools.core.broker.replicas.share.fetch_read import ShareFetched, available_bytes, read
 from kafkatools.core.broker.replicas.share.partition import Acknowledgement, SharePartition, Wish
 from kafkatools.core.broker.replicas.share.session import SessionKey, ShareSessions
+from kafkatools.core.broker.server.requests import Client
 from kafkatools.core.broker.server.timer import TimerTask
 from kafkatools.core.config.setting import parse_iso_duration_ms
 from kafkatools.core.errors import (
@@ -37,11 +39,6 @@ from kafkatools.core.errors import (
     UnknownTopicId,
     UnknownTopicOrPartition,
 )
-
-if TYPE_CHECKING:
-    from kafkatools.core.broker.coordinators.groups.share.settings import ShareGroupSettings
-    from kafkatools.core.broker.metadata.image import MetadataDelta
-    from kafkatools.core.broker.server.requests import Client
 
 EARLIEST = "earliest"
 LOCK_RETRY_MS = 500

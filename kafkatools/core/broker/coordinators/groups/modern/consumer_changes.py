@@ -9,7 +9,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from kafkatools.core.broker.coordinators.groups.modern.consumer_member import (
     AssignmentWithEpochs,
@@ -26,11 +26,9 @@ from kafkatools.core.broker.coordinators.groups.modern.modern_changes import (
 )
 from kafkatools.core.broker.coordinators.groups.offset_records import Record
 from kafkatools.core.java.hash_order import topic_order
+from kafkatools.core.protocol.entities import Fields
 from kafkatools.core.protocol.schemas import offsets as schemas
 from kafkatools.core.protocol.schemas.offsets import encode_record
-
-if TYPE_CHECKING:
-    from kafkatools.core.protocol.entities import Fields
 
 
 @dataclass(frozen=True, slots=True)

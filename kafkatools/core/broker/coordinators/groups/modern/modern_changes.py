@@ -7,16 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 from kafkatools.core.broker.coordinators.groups.modern.consumer_member import Assignment
 from kafkatools.core.broker.coordinators.groups.offset_records import Record
 from kafkatools.core.java.hash_order import topic_order
+from kafkatools.core.protocol.entities import Fields
 from kafkatools.core.protocol.schemas.offsets import encode_record
 from kafkatools.core.protocol.schemas.schema import Schema
-
-if TYPE_CHECKING:
-    from kafkatools.core.protocol.entities import Fields
 
 Member = TypeVar("Member")
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from kafkatools.core.broker.coordinators.groups.modern.modern_changes import (
     ModernGroupEpochChange,
@@ -21,11 +21,9 @@ from kafkatools.core.broker.coordinators.groups.modern.modern_changes import (
 )
 from kafkatools.core.broker.coordinators.groups.offset_records import Record
 from kafkatools.core.broker.coordinators.groups.share.member import ShareMember
+from kafkatools.core.protocol.entities import Fields
 from kafkatools.core.protocol.schemas import offsets as schemas
 from kafkatools.core.protocol.schemas.offsets import encode_record
-
-if TYPE_CHECKING:
-    from kafkatools.core.protocol.entities import Fields
 
 STABLE = 0
 
