@@ -198,7 +198,7 @@ def test_request_is_read_by_the_generated_codec(version: int) -> None:
 
 
 def name(topic: Any) -> str:
-    return topic.topic or NAMES[topic.topic_id]
+    return getattr(topic, "topic", "") or NAMES[topic.topic_id]
 
 
 def test_topic_ids_are_used_only_when_every_topic_has_one() -> None:
