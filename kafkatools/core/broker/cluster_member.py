@@ -17,7 +17,6 @@ from functools import partial
 from random import Random
 from typing import Any
 
-from kafkatools.core.broker.farewell import Farewell
 from kafkatools.core.broker.membership import Home, Worker
 from kafkatools.core.broker.metadata.controller.registrations import supported_features
 from kafkatools.core.broker.metadata.controller.topics import NewTopic
@@ -27,6 +26,7 @@ from kafkatools.core.broker.metadata.image_records import image_records
 from kafkatools.core.broker.metadata.lifecycle import BrokerLifecycle, Identity, State
 from kafkatools.core.broker.metadata.metadata_follower import MetadataFollower
 from kafkatools.core.broker.metadata.producer_ids import PREFETCH_BELOW, ProducerIds, request_from_controller
+from kafkatools.core.broker.metadata.quorum import failed_member
 from kafkatools.core.broker.metadata.quorum.election_store import ElectionStore
 from kafkatools.core.broker.metadata.quorum.raft import Raft
 from kafkatools.core.broker.metadata.quorum.raft_log import RaftLog
@@ -48,6 +48,7 @@ from kafkatools.core.protocol.uuids import uuid_text
 CONTROLLED_SHUTDOWN_MS = 30_000
 RESIGN_MS = 1000
 LOST_MS = 2000
+FAREWELL_MS = 4000
 PLAINTEXT_PROTOCOL = 0
 MAX_WAIT_MS, LEAVING_WAIT_MS = 1 << 62, 20
 
@@ -69,7 +70,7 @@ class ClusterMember:
         self._replication: list[Worker] = []
         self._strangers: set[int] = set()
         self._leaves_until_ms: int | None = None
-        self._farewell: Farewell | None = None
+        self._farewell: _Farewell | None = None
         self._serves_clients = False
         config, voters = home.config, home.cluster.voters
         self._quorum_channel = self._open_channel(
@@ -380,7 +381,7 @@ class ClusterMember:
         if not isinstance(self.failure, KafkaStorageError):
             return True  # it was not let into the cluster
         if self._farewell is None:
-            self._farewell = Farewell(self)
+            self._farewell = _Farewell(self)
         return self._farewell.is_over
 
     @property
@@ -393,3 +394,42 @@ class ClusterMember:
         """Drop the connections to other nodes."""
         for channel in self._channels:
             channel.close()
+
+
+class _Farewell:
+    """The end of a node whose disk failed (KafkaStorageError): other brokers take over its leaderships at once.
+
+    Its clients are disconnected first, as if the process had ended. Then the quorum elects another leader, and the new
+    controller fences the broker without waiting for its session (Apache Kafka's node just halts, and its partitions
+    wait for broker.session.timeout.ms). Nothing is written meanwhile. It starts with its construction; the node checks
+    `is_over` between its turns.
+    """
+
+    def __init__(self, node: ClusterMember) -> None:
+        self._node = node
+        self._ends_ms = node.clock.now_ms() + FAREWELL_MS
+        self._disconnect_clients()
+        node.raft.shut_down(node.clock.now_ms())
+        if node.lifecycle is not None:
+            node.lifecycle.begin_farewell(FAREWELL_MS)
+
+    def _disconnect_clients(self) -> None:
+        """Close all listeners but the controller's, where the new leader announces its election (BeginQuorumEpoch)."""
+        listener = self._node.listener
+        for acceptor in listener.acceptors:
+            if acceptor.is_open and not self._node.is_controller_listener(acceptor.name):
+                listener.unwatch(acceptor.socket)
+                acceptor.socket.close()
+                acceptor.is_open = False
+        for connection in list(listener.connections):
+            if not connection.acceptor.is_open:
+                connection.close()
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the broker is fenced and the quorum knows, or there is no majority, or FAREWELL_MS have passed."""
+        node = self._node
+        if node.clock.now_ms() >= self._ends_ms or node.has_no_majority():
+            return True
+        is_fenced = node.lifecycle is None or node.lifecycle.is_gone
+        return is_fenced and failed_member.has_resigned(node.raft)

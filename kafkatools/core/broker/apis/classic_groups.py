@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kafkatools.core.broker.apis.contexts import GroupContext
+from kafkatools.core.broker.apis.groups import answered, client_of, told
 from kafkatools.core.broker.coordinators.groups import requests
 from kafkatools.core.broker.coordinators.groups.requests import error_code_field
-from kafkatools.core.broker.coordinators.groups.service import answered, client_of, told
 from kafkatools.core.broker.metadata.controller.acls import GROUP, READ
 from kafkatools.core.broker.server.requests import Request, Response
 from kafkatools.core.errors import InconsistentGroupProtocol
@@ -45,7 +45,7 @@ def handle_join_group(node: GroupContext, request: Request) -> Response:
     )
     node.authorize_or_raise(request, READ, GROUP, wanted.group_id)
     return answered(
-        node.coordination,
+        node,
         request,
         wanted.group_id,
         lambda answer: node.groups.join(wanted, answer),
@@ -74,7 +74,7 @@ def handle_sync_group(node: GroupContext, request: Request) -> Response:
     )
     node.authorize_or_raise(request, READ, GROUP, wanted.group_id)
     return answered(
-        node.coordination,
+        node,
         request,
         wanted.group_id,
         lambda answer: node.groups.sync(wanted, answer),
@@ -87,7 +87,7 @@ def handle_heartbeat(node: GroupContext, request: Request) -> Response:
     entity = request.decode()
     node.authorize_or_raise(request, READ, GROUP, entity.group_id)
     code = node.groups.heartbeat(entity.group_id, entity.generation_id, entity.member_id, entity.group_instance_id)
-    return told(node.coordination, request, entity.group_id, {"error_code": code}, error_code_field)
+    return told(node, request, entity.group_id, {"error_code": code}, error_code_field)
 
 
 def handle_leave_group(node: GroupContext, request: Request) -> Response:
@@ -100,9 +100,9 @@ def handle_leave_group(node: GroupContext, request: Request) -> Response:
     node.authorize_or_raise(request, READ, GROUP, entity.group_id)
     code, codes = node.groups.leave(entity.group_id, members)
     if request.version < FIRST_VERSION_OF_BATCHES:
-        return told(node.coordination, request, entity.group_id, {"error_code": code or codes[0]}, error_code_field)
+        return told(node, request, entity.group_id, {"error_code": code or codes[0]}, error_code_field)
     answers = [
         {"member_id": each.member_id, "group_instance_id": each.instance_id, "error_code": member_code}
         for each, member_code in zip(members, codes, strict=False)
     ]
-    return told(node.coordination, request, entity.group_id, {"error_code": code, "members": answers}, error_code_field)
+    return told(node, request, entity.group_id, {"error_code": code, "members": answers}, error_code_field)

@@ -7,13 +7,20 @@ from collections.abc import Callable
 from typing import Any
 
 from kafkatools.core.broker.apis.contexts import GroupContext
-from kafkatools.core.broker.apis.groups import Description, describe_each, ensure_may_see, refusal, topics_of
+from kafkatools.core.broker.apis.groups import (
+    Description,
+    client_of,
+    describe_each,
+    ensure_may_see,
+    refusal,
+    told,
+    topics_of,
+)
 from kafkatools.core.broker.coordinators.groups.errors import coordinator_error_code
 from kafkatools.core.broker.coordinators.groups.modern.consumer_group import CONSUMER, NOTHING, ConsumerGroup
 from kafkatools.core.broker.coordinators.groups.modern.consumer_heartbeats import HeartbeatRequest
 from kafkatools.core.broker.coordinators.groups.modern.consumer_member import ConsumerMember
 from kafkatools.core.broker.coordinators.groups.requests import Fields
-from kafkatools.core.broker.coordinators.groups.service import client_of, told
 from kafkatools.core.broker.coordinators.groups.topic_regex import everything
 from kafkatools.core.broker.metadata.controller.acls import DESCRIBE, GROUP, READ, TOPIC
 from kafkatools.core.broker.server.authorizer import ANONYMOUS
@@ -60,7 +67,7 @@ def handle_consumer_group_heartbeat(node: GroupContext, request: Request) -> Res
         fields = node.groups.consumer_heartbeat(wanted)
     except KafkaError as error:
         fields = heartbeat_refusal(coordinator_error_code(error), message_of(error))
-    return told(node.coordination, request, wanted.group_id, fields, heartbeat_refusal)
+    return told(node, request, wanted.group_id, fields, heartbeat_refusal)
 
 
 def heartbeat_refusal(code: int, message: str | None = None) -> Fields:

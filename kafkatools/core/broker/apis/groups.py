@@ -14,6 +14,7 @@ from kafkatools.core.broker.coordinators.groups.classic.group import Group
 from kafkatools.core.broker.coordinators.groups.classic.states import GroupState
 from kafkatools.core.broker.coordinators.groups.errors import coordinator_error_code
 from kafkatools.core.broker.coordinators.groups.group_topics import GroupTopics
+from kafkatools.core.broker.coordinators.groups.requests import Answer, Client
 from kafkatools.core.broker.metadata.controller.acls import CLUSTER, CLUSTER_NAME, DELETE, DESCRIBE, GROUP, TOPIC
 from kafkatools.core.broker.server.deferred import Deferred
 from kafkatools.core.broker.server.requests import Request, Response
@@ -25,6 +26,7 @@ from kafkatools.core.protocol.slices import paced
 # DescribeGroups
 FIRST_VERSION_OF_NOT_FOUND = 6
 Description = dict[str, Any]
+Refuse = Callable[[int], Fields]
 HIDDEN = "The group has described topic(s) that the client is not authorized to describe."
 
 
@@ -193,3 +195,41 @@ def topics_of(topics: GroupTopics, assignment: Mapping[uuid.UUID, Collection[int
             if topic is not None
         ]
     }
+
+
+def client_of(request: Request) -> Client:
+    """Who asks."""
+    return Client(request.client_id or "", f"/{request.connection.client_host}")
+
+
+def answered(
+    node: GroupContext, request: Request, group_id: str, ask: Callable[[Answer], None], refuse: Refuse
+) -> Response:
+    """Let the coordinator decide and return its answer, or DELAYED. No answer leaves before what was written of the
+    group is committed; `refuse` gives the fields that only say why not."""
+    groups, shards = node.groups, node.coordination.groups
+    deferred = Deferred(request)
+    decided: list[Fields] = []
+
+    def send(fields: Fields) -> None:
+        if fields["error_code"]:
+            deferred.respond(fields)
+        else:
+            shards.when_committed(group_id, lambda code: deferred.respond(refuse(code) if code else fields))
+
+    def answer(fields: Fields) -> None:
+        if deferred.is_delayed:
+            groups.later(lambda: send(fields))
+        else:
+            decided.append(fields)
+
+    ask(answer)
+    groups.send_answers()
+    if decided:
+        send(decided[-1])
+    return deferred.result()
+
+
+def told(node: GroupContext, request: Request, group_id: str, fields: Fields, refuse: Refuse) -> Response:
+    """An answer that is decided, when what was written of its group is committed."""
+    return answered(node, request, group_id, lambda answer: answer(fields), refuse)

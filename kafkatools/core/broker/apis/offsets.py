@@ -6,13 +6,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from kafkatools.core.broker.apis.contexts import GroupContext
+from kafkatools.core.broker.apis.groups import told
 from kafkatools.core.broker.apis.offset_fetch_framing import GroupRows, PartitionRow, TopicRows, response_body
 from kafkatools.core.broker.coordinators.groups.any_group import AnyGroup
 from kafkatools.core.broker.coordinators.groups.errors import coordinator_error_code
 from kafkatools.core.broker.coordinators.groups.offset_records import CommittedOffset, Record, committed_offsets
 from kafkatools.core.broker.coordinators.groups.offsets import Place
 from kafkatools.core.broker.coordinators.groups.requests import MemberIdentity, error_code_field
-from kafkatools.core.broker.coordinators.groups.service import told
 from kafkatools.core.broker.metadata.controller.acls import DELETE, DESCRIBE, GROUP, READ, TOPIC
 from kafkatools.core.broker.metadata.image import TopicState
 from kafkatools.core.broker.replicas.delayed_produce import DelayedProduce, ProduceStatus
@@ -323,7 +323,7 @@ def handle_offset_delete(node: GroupContext, request: Request) -> Response:
     except KafkaError as error:
         return request.respond(error_code_field(coordinator_error_code(error)))
     fields = {"error_code": 0, "topics": [_answer_deletion(node, topic, code) for topic, code in topics]}
-    return told(node.coordination, request, entity.group_id, fields, error_code_field)
+    return told(node, request, entity.group_id, fields, error_code_field)
 
 
 def _deletion_refusal(node: GroupContext, request: Request, group: AnyGroup, topic: str) -> int:

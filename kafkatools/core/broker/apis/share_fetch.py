@@ -261,7 +261,7 @@ def tell_when_kept(
                 outcomes[key] = (each.error.code, message_of(each.error))
         tell()
 
-    when_kept(node.coordination.durability, [each for _, each in kept], over)
+    when_kept(node.coordination.host, [each for _, each in kept], over)
 
 
 def ensure_session(node: ShareContext, key: tuple[str, str], epoch: int) -> None:

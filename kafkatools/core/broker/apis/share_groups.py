@@ -4,9 +4,16 @@ from __future__ import annotations
 
 from kafkatools.core.broker.apis.consumer_groups import heartbeat_refusal, message_of
 from kafkatools.core.broker.apis.contexts import ShareContext
-from kafkatools.core.broker.apis.groups import Description, describe_each, ensure_may_see, refusal, topics_of
+from kafkatools.core.broker.apis.groups import (
+    Description,
+    client_of,
+    describe_each,
+    ensure_may_see,
+    refusal,
+    told,
+    topics_of,
+)
 from kafkatools.core.broker.coordinators.groups.errors import coordinator_error_code
-from kafkatools.core.broker.coordinators.groups.service import client_of, told
 from kafkatools.core.broker.coordinators.groups.share.groups import ShareHeartbeat
 from kafkatools.core.broker.coordinators.groups.share.member import ShareMember
 from kafkatools.core.broker.metadata.controller.acls import DESCRIBE, GROUP, READ, TOPIC
@@ -43,7 +50,7 @@ def handle_share_group_heartbeat(node: ShareContext, request: Request) -> Respon
         fields = node.groups.share_heartbeat(wanted)
     except KafkaError as error:
         fields = heartbeat_refusal(coordinator_error_code(error), message_of(error))
-    return told(node.coordination, request, wanted.group_id, fields, heartbeat_refusal)
+    return told(node, request, wanted.group_id, fields, heartbeat_refusal)
 
 
 def ensure_enabled(node: ShareContext) -> None:

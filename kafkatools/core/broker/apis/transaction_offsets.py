@@ -132,7 +132,7 @@ def _commit(
         if node.coordination.is_clustered:
             node.coordination.groups.when_committed(entity.group_id, answer)
         else:
-            node.coordination.durability.when_durable([status], answer)
+            node.coordination.host.when_durable([status], answer)
 
     coordination = node.coordination
     ensure_in_transaction(

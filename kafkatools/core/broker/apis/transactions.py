@@ -201,7 +201,7 @@ def handle_write_txn_markers(node: TransactionContext, request: Request) -> Resp
             partition["error_code"] = status.error_code
         response.respond({"markers": markers})
 
-    node.coordination.durability.when_durable([status for _, status in waiting], done)
+    node.coordination.host.when_durable([status for _, status in waiting], done)
     return response.result()
 
 

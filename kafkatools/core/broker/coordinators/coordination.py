@@ -7,16 +7,14 @@ Rules: a coordinator that a broker may never need is created on first use, so th
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
 from kafkatools.core.broker.coordinators.groups import service as group_service
 from kafkatools.core.broker.coordinators.groups.offsets_topic import OffsetsTopic
-from kafkatools.core.broker.coordinators.groups.service import GroupKeeper
 from kafkatools.core.broker.coordinators.groups.share.groups import ShareSurroundings
 from kafkatools.core.broker.coordinators.host import Host
 from kafkatools.core.broker.coordinators.shards import Shards
-from kafkatools.core.broker.coordinators.transactions.durability import Durability
 from kafkatools.core.broker.metadata.image import MetadataDelta
 from kafkatools.core.broker.replicas.delayed_produce import ProduceStatus
 from kafkatools.core.broker.replicas.partition import Partition
@@ -45,7 +43,6 @@ class Coordination:
 
     def __init__(self, host: Host, new_producer_id: Callable[[], int]) -> None:
         self.host = host
-        self.durability = Durability(host)
         self.offsets_topic = OffsetsTopic(host)
         self._new_producer_id = new_producer_id
         self._has_started = False
@@ -56,8 +53,14 @@ class Coordination:
             group_emptied=lambda group_id: self.share_partitions.forget_group(group_id),
         )
         self.group_coordinator = group_service.make_groups(host, self.offsets_topic, around, self._ensure_group_active)
-        keeper = GroupKeeper(host, self.group_coordinator)
-        self.groups = Shards(host, keeper, host.config.offsets_commit_timeout_ms)
+        self.groups = Shards(
+            host,
+            OffsetsTopic.name,
+            host.config.offsets_commit_timeout_ms,
+            partial(group_service.load_partition, host, self.group_coordinator),
+            self.group_coordinator.release,
+            self.group_coordinator.send_answers,
+        )
 
     def _ensure_group_active(self, group_id: str) -> None:
         self.groups.ensure_active(group_id)
@@ -91,12 +94,17 @@ class Coordination:
     @cached_property
     def transactions(self) -> Shards:
         """The led partitions of `__transaction_state`, each with its transactional ids."""
-        from kafkatools.core.broker.coordinators.transactions.service import TransactionKeeper
+        from kafkatools.core.broker.coordinators.transactions.service import load_partition
 
-        keeper = TransactionKeeper(
-            self.host, self.transaction_log, lambda: self.transaction_coordinator, lambda: self.transactions
+        return Shards(
+            self.host,
+            TRANSACTION_TOPIC,
+            self.host.config.request_timeout_ms,
+            lambda partition: load_partition(
+                self.transaction_coordinator, self.transaction_log, self.transactions, partition
+            ),
+            lambda is_mine: self.transaction_coordinator.release(is_mine),
         )
-        return Shards(self.host, keeper, self.host.config.request_timeout_ms)
 
     @cached_property
     def transaction_log(self) -> TransactionLog:
@@ -137,10 +145,15 @@ class Coordination:
     @cached_property
     def share(self) -> Shards:
         """The led partitions of `__share_group_state`, each with its states of share partitions."""
-        from kafkatools.core.broker.coordinators.share_state.service import ShareKeeper
+        from kafkatools.core.broker.coordinators.share_state.service import load_partition
 
-        keeper = ShareKeeper(self.share_state_topic, lambda: self.share_states)
-        return Shards(self.host, keeper, self.host.config.share_coordinator_write_timeout_ms)
+        return Shards(
+            self.host,
+            SHARE_TOPIC,
+            self.host.config.share_coordinator_write_timeout_ms,
+            lambda partition: load_partition(self.share_states, self.share_state_topic, partition),
+            lambda is_mine: self.share_states.release(is_mine),
+        )
 
     @cached_property
     def persister(self) -> StatePersister:
@@ -168,7 +181,7 @@ class Coordination:
         if self.is_clustered:
             self.share.when_all_committed(names, done)
         else:
-            self.durability.when_durable(statuses, lambda _code: done({}))
+            self.host.when_durable(statuses, lambda _code: done({}))
 
     # -- elections and topics --------------------------------------------------------------------------------------
     def _of(self, topic: str) -> Shards | None:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from kafkatools.core.broker.metadata.controller.topics import NewTopic
 from kafkatools.core.broker.metadata.image import MetadataImage, TopicState
+from kafkatools.core.broker.replicas.delayed_produce import DelayedProduce, ProduceStatus
 from kafkatools.core.broker.replicas.replica_manager import ReplicaManager
 from kafkatools.core.broker.server.channels import PeerChannel
 from kafkatools.core.broker.server.purgatory import Purgatory
@@ -14,6 +15,8 @@ from kafkatools.core.broker.server.timer import Timer
 from kafkatools.core.clock import Clock
 from kafkatools.core.config import Config
 from kafkatools.core.errors import KafkaError
+
+NONE = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +44,21 @@ class Host:
     def is_clustered(self) -> bool:
         """Whether other brokers may lead partitions."""
         return self.channel is not None
+
+    def when_durable(self, statuses: Sequence[ProduceStatus | None], done: Callable[[int], None]) -> None:
+        """Call `done` with an error code when these appends may be told of (with log.durability=fsync: when they are on
+        the disk): at once when there is nothing to wait for, at the latest after request.timeout.ms."""
+        pending = [status for status in statuses if status is not None]
+        if not pending:
+            done(NONE)
+            return
+
+        def complete(finished: Sequence[ProduceStatus]) -> None:
+            done(next((status.error_code for status in finished if status.error_code), NONE))
+
+        waiting = DelayedProduce(self.config.request_timeout_ms, pending, complete)
+        keys = [status.partition.key for status in pending]
+        self.produce_purgatory.try_complete_else_watch(waiting, keys, self.clock.now_ms())
 
     def schedule(self, delay_ms: int, run: Callable[[int], None]) -> None:
         """Call `run` once, after a delay, with the time in ms."""

@@ -19,7 +19,6 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from enum import Enum
 from functools import partial
-from typing import Protocol
 
 from kafkatools.core.broker.coordinators.host import Host
 from kafkatools.core.broker.coordinators.internal_topic import partition_for
@@ -35,21 +34,6 @@ from kafkatools.core.protocol.slices import paced, pausing
 SLICE_PAUSE_MS = 1
 NONE = 0
 CodeAnswer = Callable[[int], None]
-
-
-class Keeper(Protocol):
-    """A coordinator, as its shards know it."""
-
-    topic: str
-
-    def load(self, partition: Partition) -> Iterator[None]:
-        """Read a partition, a slice with each step; at the end what was read is taken over."""
-
-    def unload(self, is_mine: Callable[[str], bool]) -> None:
-        """Forget the keys that `is_mine` names; answers to who waits for them are kept for `tell`."""
-
-    def tell(self) -> None:
-        """Send the answers: the node is done with the change that took the partition."""
 
 
 class ShardState(Enum):
@@ -103,11 +87,19 @@ class _Commit(DelayedOperation):
 
 @dataclass(eq=False, repr=False)
 class Shards:
-    """The partitions of one coordinator's topic."""
+    """The partitions of one coordinator's topic.
+
+    `load` reads a partition, a slice with each step; at the end what was read is taken over. `unload` forgets the keys
+    that its argument names; answers to who waits for them are kept for `tell`, which sends them when the node is done
+    with the change that took the partition.
+    """
 
     host: Host
-    keeper: Keeper
+    topic: str
     commit_timeout_ms: int
+    load: Callable[[Partition], Iterator[None]]
+    unload: Callable[[Callable[[str], bool]], None]
+    tell: Callable[[], None] = lambda: None
     _shards: dict[int, Shard] = field(default_factory=dict, init=False)
     _queue: deque[Shard] = field(default_factory=deque, init=False)
     _when_loaded: list[Callable[[], None]] = field(default_factory=list, init=False)
@@ -125,8 +117,8 @@ class Shards:
             return
         if known is not None:
             self._end(known)
-        topic = self.host.image.topics[self.keeper.topic]
-        shard = Shard(partition, len(topic.partitions), self.keeper.load(partition))
+        topic = self.host.image.topics[self.topic]
+        shard = Shard(partition, len(topic.partitions), self.load(partition))
         self._shards[partition.index] = shard
         if partition.log.log_start_offset == partition.log.log_end_offset:
             while self._step(shard):
@@ -148,14 +140,14 @@ class Shards:
         if shard in self._queue:
             self._queue.remove(shard)
         if shard.state is ShardState.ACTIVE:
-            self.keeper.unload(lambda key: partition_for(key, count) == index)
+            self.unload(lambda key: partition_for(key, count) == index)
         host = self.host
 
         def tell(_now_ms: int) -> None:
             for waiting in list(shard.waiting):
                 waiting.end(NotCoordinator.code)
             host.produce_purgatory.check_and_complete(shard.partition.key)
-            self.keeper.tell()
+            self.tell()
 
         host.schedule(SLICE_PAUSE_MS, tell)
 
@@ -200,7 +192,7 @@ class Shards:
         or CoordinatorLoadInProgress."""
         if not self.is_clustered:
             return
-        topic = self.host.image.topics.get(self.keeper.topic)
+        topic = self.host.image.topics.get(self.topic)
         if topic is None:
             raise NotCoordinator()
         self.ensure_partition_active(partition_for(key, len(topic.partitions)))
@@ -219,7 +211,7 @@ class Shards:
     def when_committed(self, key: str, done: CodeAnswer) -> None:
         """Call back with 0 when all that was written of the key's partition by now is replicated, at once where it is;
         else with NotCoordinator when the partition goes, CoordinatorNotAvailable when the time is over."""
-        topic = self.host.image.topics.get(self.keeper.topic) if self.is_clustered else None
+        topic = self.host.image.topics.get(self.topic) if self.is_clustered else None
         if topic is None:
             done(NONE)
             return
@@ -241,7 +233,7 @@ class Shards:
 
     def when_all_committed(self, keys: Iterable[str], done: Callable[[dict[str, int]], None]) -> None:
         """The same of several keys: call back with the error codes of those that failed."""
-        topic = self.host.image.topics.get(self.keeper.topic) if self.is_clustered else None
+        topic = self.host.image.topics.get(self.topic) if self.is_clustered else None
         waiting: dict[int, list[str]] = {}
         if topic is not None:
             for key in paced(keys):

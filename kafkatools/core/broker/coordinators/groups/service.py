@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Protocol
 
 from kafkatools.core.broker.coordinators.groups.classic.rebalance import GroupSettings
 from kafkatools.core.broker.coordinators.groups.coordinator import GroupCoordinator
@@ -22,15 +21,12 @@ from kafkatools.core.broker.coordinators.groups.offsets_topic import (
     decoded_open,
     read_last_values,
 )
-from kafkatools.core.broker.coordinators.groups.requests import Answer, Client, Fields
 from kafkatools.core.broker.coordinators.groups.share.groups import ShareSurroundings
 from kafkatools.core.broker.coordinators.groups.share.settings import ShareGroupSettings
 from kafkatools.core.broker.coordinators.host import Host
 from kafkatools.core.broker.coordinators.shards import Shards
 from kafkatools.core.broker.metadata.image import GROUP_RESOURCE, MetadataDelta, MetadataImage
 from kafkatools.core.broker.replicas.partition import Partition
-from kafkatools.core.broker.server.deferred import Deferred
-from kafkatools.core.broker.server.requests import Request, Response
 
 SLICE_RECORDS = 200
 
@@ -83,28 +79,6 @@ def load_partition(host: Host, groups: GroupCoordinator, partition: Partition) -
     for end, before in replaced.items():
         loaded.take_replaced(end, before)
     groups.take_over(loaded)
-
-
-class GroupKeeper:
-    """The part of the group coordinator that its shards call."""
-
-    topic = TOPIC
-
-    def __init__(self, host: Host, groups: GroupCoordinator) -> None:
-        self._host = host
-        self._groups = groups
-
-    def load(self, partition: Partition) -> Iterator[None]:
-        """Read a partition, a slice with each step."""
-        return load_partition(self._host, self._groups, partition)
-
-    def unload(self, is_mine: Callable[[str], bool]) -> None:
-        """Groups go on elsewhere."""
-        self._groups.release(is_mine)
-
-    def tell(self) -> None:
-        """Answer who waited for them."""
-        self._groups.send_answers()
 
 
 def consumer_settings(host: Host) -> ConsumerGroupSettings:
@@ -178,56 +152,3 @@ def note_deleted_topics(groups: GroupCoordinator, shards: Shards, image: Metadat
     elif names:
         groups.forget_topics(names)
         shards.when_loaded(lambda: groups.forget_topics([name for name in names if name not in image.topics]))
-
-
-def client_of(request: Request) -> Client:
-    """Who asks."""
-    return Client(request.client_id or "", f"/{request.connection.client_host}")
-
-
-Refuse = Callable[[int], Fields]
-
-
-class GroupAnswers(Protocol):
-    """The group coordinator, and the partitions that hold its groups (`Coordination`)."""
-
-    @property
-    def group_coordinator(self) -> GroupCoordinator:
-        """The coordinator."""
-
-    @property
-    def groups(self) -> Shards:
-        """The partitions of its topic."""
-
-
-def answered(
-    coordination: GroupAnswers, request: Request, group_id: str, ask: Callable[[Answer], None], refuse: Refuse
-) -> Response:
-    """Let the coordinator decide and return its answer, or DELAYED. No answer leaves before what was written of the
-    group is committed; `refuse` gives the fields that only say why not."""
-    groups, shards = coordination.group_coordinator, coordination.groups
-    deferred = Deferred(request)
-    decided: list[Fields] = []
-
-    def send(fields: Fields) -> None:
-        if fields["error_code"]:
-            deferred.respond(fields)
-        else:
-            shards.when_committed(group_id, lambda code: deferred.respond(refuse(code) if code else fields))
-
-    def answer(fields: Fields) -> None:
-        if deferred.is_delayed:
-            groups.later(lambda: send(fields))
-        else:
-            decided.append(fields)
-
-    ask(answer)
-    groups.send_answers()
-    if decided:
-        send(decided[-1])
-    return deferred.result()
-
-
-def told(coordination: GroupAnswers, request: Request, group_id: str, fields: Fields, refuse: Refuse) -> Response:
-    """An answer that is decided, when what was written of its group is committed."""
-    return answered(coordination, request, group_id, lambda answer: answer(fields), refuse)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from kafkatools.core.broker.coordinators.transactions.durability import Durability
+from kafkatools.core.broker.coordinators.host import Host
 from kafkatools.core.broker.replicas.delayed_produce import ProduceStatus
 from kafkatools.core.errors import KafkaError
 
@@ -38,7 +38,7 @@ Kept = ProduceStatus | PendingWrite | None
 """An append on this node, a question to a coordinator, or nothing to wait for."""
 
 
-def when_kept(durability: Durability, kept: Sequence[Kept], done: Callable[[], None]) -> None:
+def when_kept(host: Host, kept: Sequence[Kept], done: Callable[[], None]) -> None:
     """Call back when all of it is over, at once when there is nothing to wait for."""
     writes = [each for each in kept if isinstance(each, PendingWrite)]
     left = [len(writes) + 1]
@@ -48,6 +48,6 @@ def when_kept(durability: Durability, kept: Sequence[Kept], done: Callable[[], N
         if not left[0]:
             done()
 
-    durability.when_durable([each for each in kept if isinstance(each, ProduceStatus)], lambda _code: note())
+    host.when_durable([each for each in kept if isinstance(each, ProduceStatus)], lambda _code: note())
     for write in writes:
         write.then(note)

@@ -26,7 +26,6 @@ from kafkatools.core.broker.coordinators.share_state.share_state import (
     name_of,
 )
 from kafkatools.core.broker.coordinators.share_state.share_state_topic import ShareStateTopic
-from kafkatools.core.broker.coordinators.transactions.durability import Durability
 from kafkatools.core.broker.metadata.image import NO_LEADER
 from kafkatools.core.broker.replicas.delayed_produce import ProduceStatus
 from kafkatools.core.errors import (
@@ -75,13 +74,9 @@ class StatePersister:
     topic: ShareStateTopic
     states: Callable[[], ShareCoordinator]
     shards: Callable[[], Shards]
-    _durability: Durability = field(init=False)
     _lanes: dict[ShareKey, deque[_Question]] = field(default_factory=dict, init=False)
     _queued: dict[tuple[int, int], list[_Question]] = field(default_factory=dict, init=False)
     _in_flight: set[tuple[int, int]] = field(default_factory=set, init=False)
-
-    def __post_init__(self) -> None:
-        self._durability = Durability(self.host)
 
     # -- questions -------------------------------------------------------------------------------------------------
     def initialize(self, key: ShareKey, state_epoch: int, start_offset: int, done: Done) -> None:
@@ -175,7 +170,7 @@ class StatePersister:
         if self.host.is_clustered:
             self.shards().when_committed(name_of(question.key), kept)
         else:
-            self._durability.when_durable([status], kept)
+            self.host.when_durable([status], kept)
 
     # -- elsewhere -------------------------------------------------------------------------------------------------
     def _send_queued(self, lane: tuple[int, int]) -> None:

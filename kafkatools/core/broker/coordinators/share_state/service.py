@@ -8,7 +8,7 @@ from kafkatools.core.broker.coordinators.host import Host
 from kafkatools.core.broker.coordinators.internal_topic import collect
 from kafkatools.core.broker.coordinators.share_state.coordinator import ShareCoordinator
 from kafkatools.core.broker.coordinators.share_state.share_state import ShareKey
-from kafkatools.core.broker.coordinators.share_state.share_state_topic import TOPIC, ShareStateTopic
+from kafkatools.core.broker.coordinators.share_state.share_state_topic import ShareStateTopic
 from kafkatools.core.broker.replicas.partition import Partition
 
 
@@ -37,23 +37,6 @@ def open_share_coordinator(
     return coordinator
 
 
-class ShareKeeper:
-    """The part of the share coordinator that its shards call. `states` opens the coordinator when it is first
-    needed."""
-
-    topic = TOPIC
-
-    def __init__(self, topic: ShareStateTopic, states: Callable[[], ShareCoordinator]) -> None:
-        self._topic = topic
-        self._states = states
-
-    def load(self, partition: Partition) -> Iterator[None]:
-        """Read a partition, a slice with each step."""
-        self._states().load((yield from collect(self._topic.read(partition))))
-
-    def unload(self, is_mine: Callable[[str], bool]) -> None:
-        """States go on elsewhere."""
-        self._states().release(is_mine)
-
-    def tell(self) -> None:
-        """Who waits, waits for an append."""
+def load_partition(states: ShareCoordinator, topic: ShareStateTopic, partition: Partition) -> Iterator[None]:
+    """Read a partition, a slice with each step."""
+    states.load((yield from collect(topic.read(partition))))

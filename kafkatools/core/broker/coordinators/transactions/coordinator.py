@@ -95,7 +95,7 @@ class Markers(Protocol):
 
 
 class Waiting(Protocol):
-    """How durable appends are waited for (`Durability`)."""
+    """How durable appends are waited for (`Host`)."""
 
     def when_durable(self, statuses: Sequence[ProduceStatus | None], done: CodeAnswer) -> None:
         """Call back with an error code."""

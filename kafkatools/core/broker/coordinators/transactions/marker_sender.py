@@ -15,7 +15,7 @@ from kafkatools.core.broker.coordinators.transactions.log_records import by_topi
 from kafkatools.core.broker.coordinators.transactions.markers import Marker, MarkerWriter
 from kafkatools.core.broker.coordinators.transactions.transaction import TopicPartition
 from kafkatools.core.broker.metadata.image import NO_LEADER
-from kafkatools.core.broker.replicas.delayed_produce import DelayedProduce, ProduceStatus
+from kafkatools.core.broker.replicas.delayed_produce import ProduceStatus
 from kafkatools.core.errors import (
     KafkaError,
     LeaderNotAvailable,
@@ -97,19 +97,12 @@ class MarkerSender:
                     waiting.append((place, status))
         for place in written:
             note(place, NONE)
-        if waiting:
-            self._wait(waiting, note)
 
-    def _wait(self, waiting: Sequence[tuple[TopicPartition, ProduceStatus]], note: Note) -> None:
-        def complete(_statuses: Sequence[ProduceStatus]) -> None:
+        def complete(_code: int) -> None:
             for place, status in waiting:
                 note(place, status.error_code)
 
-        host = self._host
-        statuses = [status for _, status in waiting]
-        operation = DelayedProduce(host.config.request_timeout_ms, statuses, complete)
-        keys = [status.partition.key for status in statuses]
-        host.produce_purgatory.try_complete_else_watch(operation, keys, host.clock.now_ms())
+        self._host.when_durable([status for _, status in waiting], complete)
 
     # -- elsewhere -------------------------------------------------------------------------------------------------
     def _send_queued(self, broker: int) -> None:

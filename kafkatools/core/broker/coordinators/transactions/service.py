@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
 
 from kafkatools.core.broker.coordinators.host import Host
 from kafkatools.core.broker.coordinators.internal_topic import collect
@@ -13,11 +12,9 @@ from kafkatools.core.broker.coordinators.transactions.coordinator import (
     TransactionCoordinator,
     TransactionSettings,
 )
-from kafkatools.core.broker.coordinators.transactions.durability import Durability
 from kafkatools.core.broker.coordinators.transactions.marker_sender import MarkerSender
 from kafkatools.core.broker.coordinators.transactions.markers import MarkerWriter
-from kafkatools.core.broker.coordinators.transactions.transaction import Transaction
-from kafkatools.core.broker.coordinators.transactions.transaction_log import TOPIC, TransactionLog
+from kafkatools.core.broker.coordinators.transactions.transaction_log import TransactionLog
 from kafkatools.core.broker.replicas.partition import Partition
 from kafkatools.core.errors import CoordinatorNotAvailable
 
@@ -32,7 +29,7 @@ def open_transactions(
     around = Surroundings(
         log,
         MarkerSender(host, writer),
-        Durability(host),
+        host,
         host.timer,
         host.clock,
         new_producer_id,
@@ -52,43 +49,24 @@ def open_transactions(
     return transactions
 
 
-@dataclass(eq=False, repr=False)
-class TransactionKeeper:
-    """The part of the transaction coordinator that its shards call. `coordinator` and `shards` open theirs when they
-    are first needed."""
+def load_partition(
+    transactions: TransactionCoordinator, log: TransactionLog, shards: Shards, partition: Partition
+) -> Iterator[None]:
+    """Read a partition, a slice with each step. Transactions whose end was decided are completed when that is
+    committed: a node that fails before may not have told the one after it."""
+    found = yield from collect(log.read(partition))
+    transactions.take_over(found)
+    decided = [transaction for transaction in found if transaction.state.is_prepared]
+    if not decided:
+        return
 
-    topic = TOPIC
+    def committed(code: int) -> None:
+        if code == CoordinatorNotAvailable.code:
+            begin_later()
+        elif not code:
+            transactions.complete_decided(decided)
 
-    host: Host
-    log: TransactionLog
-    coordinator: Callable[[], TransactionCoordinator]
-    shards: Callable[[], Shards]
+    def begin_later() -> None:
+        shards.host.schedule(1, lambda _now_ms: shards.when_committed(decided[0].transactional_id, committed))
 
-    def load(self, partition: Partition) -> Iterator[None]:
-        """Read a partition, a slice with each step. Transactions whose end was decided are completed when that is
-        committed: a node that fails before may not have told the one after it."""
-        found = yield from collect(self.log.read(partition))
-        self.coordinator().take_over(found)
-        decided = [transaction for transaction in found if transaction.state.is_prepared]
-        if decided:
-            self._complete_when_committed(decided)
-
-    def _complete_when_committed(self, decided: Sequence[Transaction]) -> None:
-
-        def committed(code: int) -> None:
-            if code == CoordinatorNotAvailable.code:
-                self._complete_when_committed(decided)
-            elif not code:
-                self.coordinator().complete_decided(decided)
-
-        def begin(_now_ms: int) -> None:
-            self.shards().when_committed(decided[0].transactional_id, committed)
-
-        self.host.schedule(1, begin)
-
-    def unload(self, is_mine: Callable[[str], bool]) -> None:
-        """Transactional ids go on elsewhere."""
-        self.coordinator().release(is_mine)
-
-    def tell(self) -> None:
-        """Who waits, waits for an append."""
+    begin_later()

@@ -82,8 +82,8 @@ def _alter_partition(
 
 
 def _isr_of(wanted: Any) -> Isr:
-    without_epochs = [(replica, ANY_EPOCH) for replica in wanted.new_isr]
-    return without_epochs or [(each.broker_id, each.broker_epoch) for each in wanted.new_isr_with_epochs]
+    with_epochs = [(each.broker_id, each.broker_epoch) for each in wanted.new_isr_with_epochs]
+    return with_epochs or [(replica, ANY_EPOCH) for replica in getattr(wanted, "new_isr", ())]
 
 
 def _refusal(control: ReplicaControl, broker_id: int, partition: PartitionState | None, wanted: Any, isr: Isr) -> int:

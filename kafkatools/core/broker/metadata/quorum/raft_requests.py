@@ -151,7 +151,8 @@ def _heard_from_leader(raft: Member, entity: Entity) -> tuple[wire.Fields, Any |
 
 def _successor_wait_ms(raft: Member, asked: Entity) -> int:
     """The first successor begins at once, each further one later (endEpochElectionBackoff)."""
-    ids = [each.candidate_id for each in asked.preferred_candidates] or list(asked.preferred_successors)
+    candidates = [each.candidate_id for each in asked.preferred_candidates]
+    ids = candidates or list(getattr(asked, "preferred_successors", ()))
     place = ids.index(raft.node_id) if raft.node_id in ids else 0
     longest_ms = raft.settings.election_backoff_max_ms
     return 0 if place <= 0 else min(longest_ms, (longest_ms >> (len(ids) - 1)) << (place - 1))
