@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from kafkatools.core.broker.coordinators.coordination import Coordination
     from kafkatools.core.broker.coordinators.groups.coordinator import GroupCoordinator
     from kafkatools.core.broker.coordinators.transactions.coordinator import TransactionCoordinator
-    from kafkatools.core.broker.metadata.controller.changes import RefusedChanges
     from kafkatools.core.broker.metadata.controller.controller import Controller
     from kafkatools.core.broker.metadata.controller.topics import NewTopic
     from kafkatools.core.broker.metadata.image import TopicState
@@ -34,6 +33,7 @@ if TYPE_CHECKING:
     from kafkatools.core.broker.replicas.replica_manager import ReplicaManager
     from kafkatools.core.broker.replicas.share.partition_manager import SharePartitionManager
     from kafkatools.core.broker.server.channels import Quorum
+    from kafkatools.core.broker.server.forwarding import RefusedChanges
     from kafkatools.core.broker.server.purgatory import Purgatory
     from kafkatools.core.broker.server.quotas import Quotas
     from kafkatools.core.broker.server.requests import Response

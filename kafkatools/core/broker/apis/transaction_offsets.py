@@ -12,8 +12,8 @@ from kafkatools.core.broker.coordinators.groups.offsets import Place
 from kafkatools.core.broker.coordinators.groups.offsets_topic import TOPIC as OFFSETS_TOPIC
 from kafkatools.core.broker.coordinators.groups.offsets_topic import Producer
 from kafkatools.core.broker.coordinators.groups.requests import MemberIdentity
+from kafkatools.core.broker.coordinators.transactions.add_partitions import Operation, ensure_in_transaction
 from kafkatools.core.broker.coordinators.transactions.coordinator import ProducerIdentity
-from kafkatools.core.broker.coordinators.transactions.verification import Operation, ensure_in_transaction
 from kafkatools.core.broker.metadata.controller.acls import GROUP, READ, TOPIC, TRANSACTIONAL_ID, WRITE
 from kafkatools.core.broker.server.deferred import Deferred
 from kafkatools.core.broker.server.requests import Request, Response

@@ -12,9 +12,9 @@ from struct import Struct
 
 from kafkatools.core.broker.apis import appends
 from kafkatools.core.broker.apis.contexts import ProduceContext
+from kafkatools.core.broker.coordinators.transactions.add_partitions import Operation, client_code
 from kafkatools.core.broker.coordinators.transactions.coordinator import ProducerIdentity
 from kafkatools.core.broker.coordinators.transactions.transaction import TopicPartition
-from kafkatools.core.broker.coordinators.transactions.verification import Operation, client_code
 from kafkatools.core.broker.metadata.controller.acls import TRANSACTIONAL_ID, WRITE
 from kafkatools.core.broker.replicas.partition import Partition
 from kafkatools.core.broker.server.deferred import Deferred

@@ -11,12 +11,14 @@ that has disconnected is dropped.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import select
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import Any, Protocol
+from typing import Any, Final, NoReturn, Protocol
 
-from kafkatools.core.broker.metadata.controller.changes import RefusedChanges
-from kafkatools.core.broker.metadata.image import BROKER_LOGGER_RESOURCE
+from kafkatools.core.broker.metadata.broker_settings import BrokerSettings
+from kafkatools.core.broker.metadata.controller import acls, topics
+from kafkatools.core.broker.metadata.image import BROKER_LOGGER_RESOURCE, MetadataImage, TopicState
 from kafkatools.core.broker.node_parts import (
     HasBrokerSettings,
     HasClock,
@@ -28,10 +30,10 @@ from kafkatools.core.broker.node_parts import (
     Rights,
 )
 from kafkatools.core.broker.server.apis import BROKER_APIS, AnsweredBy
-from kafkatools.core.broker.server.client_presence import is_present
 from kafkatools.core.broker.server.controller_link import Fate
 from kafkatools.core.broker.server.deferred import Deferred, Waiting
-from kafkatools.core.broker.server.requests import CloseConnection, Request, Response
+from kafkatools.core.broker.server.requests import Client, CloseConnection, Request, Response
+from kafkatools.core.config import Config
 from kafkatools.core.errors import KafkaError, NotController, RequestTimedOut
 from kafkatools.core.protocol.api_versions import ApiKey
 
@@ -49,6 +51,22 @@ class Member(ControllerMember, Rights, HasConfig, HasClock, HasImage, HasBrokerS
     def why_no_controller(self) -> str: ...
 
     def why_no_answer(self) -> str: ...
+
+
+_GONE: Final[int] = getattr(select, "POLLRDHUP", 0) | select.POLLHUP | select.POLLERR
+
+
+def is_present(connection: Client) -> bool:
+    """Whether the client has not closed its side. Where the system cannot tell (no POLLRDHUP), only a reset counts.
+
+    While a connection is muted, until the response to its request is sent, the listener does not read from it and does
+    not see that the client closed it.
+    """
+    if connection.is_closed:
+        return False
+    poller = select.poll()
+    poller.register(connection.socket, _GONE)
+    return not poller.poll(0)
 
 
 def run_on_controller(
@@ -183,6 +201,37 @@ def _address_bytes(host: str) -> bytes:
         return ipaddress.ip_address(host).packed
     except ValueError:
         return b"\x7f\0\0\1"
+
+
+class RefusedChanges:
+    """A stand-in for the controller that refuses every change with one error, each in the form of its API: no
+    controller accepted the request."""
+
+    def __init__(self, image: MetadataImage, settings: BrokerSettings, error: KafkaError) -> None:
+        self.image, self.settings = image, settings
+        self._error = error
+
+    @property
+    def effective_config(self) -> Config:
+        """The broker's settings."""
+        return self.settings.effective()
+
+    def create_topics(
+        self, wanted: Sequence[topics.NewTopic], *, validate_only: bool = False
+    ) -> dict[str, TopicState | KafkaError]:
+        """The error for each topic."""
+        return {topic.name: self._error for topic in wanted}
+
+    def create_acls(self, wanted: Sequence[acls.Acl]) -> list[KafkaError | None]:
+        """The error for each ACL."""
+        return [self._error for _ in wanted]
+
+    def _refuse(self, *_: object, **__: object) -> NoReturn:
+        raise self._error
+
+    create_partitions = delete_topic = elect_leaders = alter_reassignments = list_reassignments = _refuse
+    unregister_broker = alter_configs = replace_configs = delete_acls = _refuse
+    alter_client_quotas = alter_scram_credentials = update_features = _refuse
 
 
 class Refusing:

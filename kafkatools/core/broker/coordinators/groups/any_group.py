@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from dataclasses import dataclass
+from typing import Generic, Protocol, TypeVar
 
+from kafkatools.core.broker.coordinators.groups.group_topics import GroupTopics
+from kafkatools.core.broker.coordinators.groups.keyed_timer import KeyedTimer
 from kafkatools.core.broker.coordinators.groups.offset_records import Record
+from kafkatools.core.broker.coordinators.groups.offsets_topic import Store
+from kafkatools.core.clock import Clock
 
 
 class AnyGroup(Protocol):
@@ -42,3 +47,19 @@ class AnyGroup(Protocol):
 
     def tombstones(self) -> list[Record]:
         """What deletes the group from the log."""
+
+
+Settings = TypeVar("Settings")
+
+
+@dataclass(eq=False, repr=False)
+class GroupParts(Generic[Settings]):
+    """What the consumer groups and the share groups of a broker work with: the registry of the groups of all kinds, the
+    settings of one kind, and the topics, log and timers of groups."""
+
+    groups: dict[str, AnyGroup]
+    settings: Settings
+    topics: GroupTopics
+    store: Store
+    timer: KeyedTimer
+    clock: Clock

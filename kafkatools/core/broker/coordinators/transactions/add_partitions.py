@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from enum import Enum
 from typing import Any
 
 from kafkatools.core.broker.coordinators.host import Host
@@ -22,8 +23,11 @@ from kafkatools.core.errors import (
     ClusterAuthorizationFailed,
     ConcurrentTransactions,
     CoordinatorNotAvailable,
+    InvalidProducerEpoch,
     InvalidTxnState,
     NetworkException,
+    ProducerFenced,
+    TransactionAbortable,
     UnknownServerError,
 )
 from kafkatools.core.protocol.api_versions import ApiKey
@@ -172,3 +176,51 @@ def _results(answer: Any) -> dict[str, dict[TopicPartition, int]]:
         }
         for transaction in answer.results_by_transaction
     }
+
+
+class Operation(Enum):
+    """What the request's version supports (TransactionSupportedOperation): clients of transaction version 2 have
+    partitions added when they first write to them; for older ones it is only verified that they did add them."""
+
+    VERIFY_OLD_CLIENT = "default error"
+    VERIFY = "generic error supported"
+    ADD = "add partition"
+
+    @property
+    def adds(self) -> bool:
+        return self is Operation.ADD
+
+
+def ensure_in_transaction(
+    host: Host,
+    add_partitions: AddPartitions,
+    transactional_id: str,
+    producer: ProducerIdentity,
+    place: TopicPartition,
+    operation: Operation,
+    answer: Callable[[int], None],
+) -> None:
+    """Answer 0 when the partition is part of the open transaction (KIP-890), at once or later, else why not, as the
+    client knows the error."""
+    if host.replicas.get(*place).log.has_ongoing_transaction(*producer):
+        answer(0)
+        return
+    if operation.adds or host.config.transaction_partition_verification_enable:
+        add_partitions.ask(
+            transactional_id,
+            producer,
+            [place],
+            lambda codes: answer(client_code(codes[place], operation)),
+            adds=operation.adds,
+        )
+    else:
+        answer(0)
+
+
+def client_code(code: int, operation: Operation) -> int:
+    """A coordinator's error as the client expects it."""
+    if code == ProducerFenced.code:
+        return InvalidProducerEpoch.code
+    if code == TransactionAbortable.code and operation is Operation.VERIFY_OLD_CLIENT:
+        return InvalidTxnState.code
+    return code

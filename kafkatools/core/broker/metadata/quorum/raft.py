@@ -24,7 +24,7 @@ from kafkatools.core.broker.metadata.quorum import raft_messages as wire
 from kafkatools.core.broker.metadata.quorum.election_store import ElectionState, ElectionStore
 from kafkatools.core.broker.metadata.quorum.epoch_pace import EpochPace
 from kafkatools.core.broker.metadata.quorum.leadership import initial_state
-from kafkatools.core.broker.metadata.quorum.member import Member, ParkedFetch
+from kafkatools.core.broker.metadata.quorum.member import Member, ParkedFetch, RaftListener
 from kafkatools.core.broker.metadata.quorum.peer_requests import PeerRequests
 from kafkatools.core.broker.metadata.quorum.quorum_description import QuorumDescription, quorum_description
 from kafkatools.core.broker.metadata.quorum.quorum_states import (
@@ -39,7 +39,6 @@ from kafkatools.core.broker.metadata.quorum.quorum_states import (
     Unattached,
     Votes,
 )
-from kafkatools.core.broker.metadata.quorum.raft_listener import RaftListener
 from kafkatools.core.broker.metadata.quorum.raft_log import RaftLog
 from kafkatools.core.broker.metadata.quorum.raft_settings import RaftSettings
 from kafkatools.core.broker.server.channels import PeerChannel

@@ -13,7 +13,7 @@ from support.replica_simulation import batch_of
 
 from kafkatools.core.broker.metadata.image import BrokerState, MetadataImage, PartitionState
 from kafkatools.core.broker.replicas.partition import Partition, PendingIsr
-from kafkatools.core.broker.replicas.replica_selector import replica_in_rack
+from kafkatools.core.broker.replicas.replication import replica_in_rack
 from kafkatools.core.errors import (
     NotEnoughReplicas,
     NotEnoughReplicasAfterAppend,

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection
 from dataclasses import InitVar, dataclass, field, replace
 from typing import Any
 
-from kafkatools.core.broker.coordinators.groups.group_parts import GroupParts
+from kafkatools.core.broker.coordinators.groups.any_group import GroupParts
 from kafkatools.core.broker.coordinators.groups.modern.consumer_member import LEAVE_GROUP_EPOCH, Assignment
 from kafkatools.core.broker.coordinators.groups.modern.modern_changes import heartbeat_fields
 from kafkatools.core.broker.coordinators.groups.requests import Client, Fields

@@ -9,8 +9,8 @@ import pytest
 from support.coordinator_cluster import NOBODY, Asked, CoordinatorCluster, Sent
 
 from kafkatools.core.broker.coordinators.internal_topic import partition_for
+from kafkatools.core.broker.coordinators.transactions.add_partitions import Operation, ensure_in_transaction
 from kafkatools.core.broker.coordinators.transactions.coordinator import ProducerIdentity
-from kafkatools.core.broker.coordinators.transactions.verification import Operation, ensure_in_transaction
 
 STATES, OFFSETS = "__transaction_state", "__consumer_offsets"
 INIT, ADD, END, MARKERS, OFFSET_COMMIT, DESCRIBE, LIST, OFFSET_FETCH = 22, 24, 26, 27, 28, 65, 66, 9
