@@ -9,7 +9,6 @@ from typing import Any
 from kafkatools.core.broker.apis.contexts import TransactionContext
 from kafkatools.core.broker.coordinators.transactions.coordinator import NOBODY, ProducerIdentity
 from kafkatools.core.broker.coordinators.transactions.ending import EndRequest
-from kafkatools.core.broker.coordinators.transactions.log_records import by_topic
 from kafkatools.core.broker.coordinators.transactions.markers import Marker
 from kafkatools.core.broker.coordinators.transactions.states import STATES_BY_LABEL
 from kafkatools.core.broker.coordinators.transactions.transaction import TopicPartition
@@ -46,6 +45,7 @@ from kafkatools.core.errors import (
 from kafkatools.core.java.linear_pattern import LinearPattern
 from kafkatools.core.protocol.entities import Entity, Fields
 from kafkatools.core.protocol.slices import paced
+from kafkatools.core.topic_partition import numbers_by_topic, topic_fields
 
 # AddPartitionsToTxn
 FIRST_ADD_PARTITIONS_TO_TXN_VERSION_OF_FENCING = 2
@@ -151,10 +151,8 @@ def _places(topics: Any) -> list[TopicPartition]:
 
 
 def _topics(codes: Codes) -> list[Fields]:
-    topics: dict[str, list[dict[str, int]]] = {}
-    for (topic, index), code in codes.items():
-        topics.setdefault(topic, []).append({"partition_index": index, "partition_error_code": code})
-    return [{"name": topic, "results_by_partition": partitions} for topic, partitions in topics.items()]
+    results = ((place, {"partition_index": place[1], "partition_error_code": code}) for place, code in codes.items())
+    return topic_fields(results, partitions="results_by_partition")
 
 
 def handle_end_txn(node: TransactionContext, request: Request) -> Response:
@@ -264,7 +262,7 @@ def _describe(node: TransactionContext, request: Request, transactional_id: str)
         return {"transactional_id": transactional_id, "error_code": error.code}
     topics = [
         {"topic": topic, "partitions": indexes}
-        for topic, indexes in by_topic(value.partitions).items()
+        for topic, indexes in numbers_by_topic(sorted(value.partitions)).items()
         if node.authorize(request, DESCRIBE, TOPIC, topic)
     ]
     return {

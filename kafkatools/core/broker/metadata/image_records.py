@@ -4,10 +4,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import fields
 from typing import Any
 
 from kafkatools.core.broker.metadata.controller import features
 from kafkatools.core.broker.metadata.image import MetadataImage, PartitionState, TopicState
+
+PARTITION_FIELDS = tuple(field.name for field in fields(PartitionState))  # those of its record, but for the topic's id
 
 
 def image_records(image: MetadataImage) -> Iterator[Any]:
@@ -59,21 +62,7 @@ def _topic_records(topic: TopicState) -> Iterator[Any]:
 def _partition_record(topic: TopicState, partition: PartitionState) -> Any:
     from kafkatools.core.protocol.schemas.metadata import PartitionRecord
 
-    return PartitionRecord(
-        partition_id=partition.partition_id,
-        topic_id=topic.topic_id,
-        replicas=partition.replicas,
-        isr=partition.isr,
-        removing_replicas=partition.removing_replicas,
-        adding_replicas=partition.adding_replicas,
-        leader=partition.leader,
-        leader_recovery_state=partition.leader_recovery_state,
-        leader_epoch=partition.leader_epoch,
-        partition_epoch=partition.partition_epoch,
-        directories=partition.directories,
-        eligible_leader_replicas=partition.eligible_leader_replicas,
-        last_known_elr=partition.last_known_elr,
-    )
+    return PartitionRecord(topic_id=topic.topic_id, **{name: getattr(partition, name) for name in PARTITION_FIELDS})
 
 
 def _config_records(image: MetadataImage) -> Iterator[Any]:

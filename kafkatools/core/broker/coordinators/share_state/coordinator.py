@@ -105,7 +105,9 @@ class ShareCoordinator:
         if leader_epoch != UNKNOWN_EPOCH and leader_epoch < kept.state.leader_epoch:
             raise FencedLeaderEpoch()
         if leader_epoch > kept.state.leader_epoch:
-            self._update(key, kept, ShareUpdate(kept.state.state_epoch, leader_epoch, -1, _count(kept), ()))
+            self._update(
+                key, kept, ShareUpdate(kept.state.state_epoch, leader_epoch, -1, kept.state.delivery_complete_count, ())
+            )
         return self._states[key].state
 
     def summary(self, key: ShareKey) -> ShareState | None:
@@ -220,10 +222,6 @@ class ShareCoordinator:
                     value.leader_epoch,
                     batches_of(value.state_batches),
                 )
-
-
-def _count(kept: _Kept) -> int:
-    return kept.state.delivery_complete_count
 
 
 def _tried(keys: Iterable[ShareKey], work: Callable[[ShareKey], object]) -> list[KafkaError]:

@@ -98,22 +98,23 @@ def _laid_over(batches: list[StateBatch], said: StateBatch) -> list[StateBatch]:
 Record = tuple[bytes, bytes | None]
 
 
-def _batches(batches: Iterable[StateBatch]) -> list[dict[str, int]]:
-    return [batch._asdict() for batch in batches]
+_SNAPSHOT_FIELDS = (
+    "snapshot_epoch",
+    "state_epoch",
+    "leader_epoch",
+    "start_offset",
+    "delivery_complete_count",
+    "create_timestamp",
+    "write_timestamp",
+)
+"""The fields of a state that a ShareSnapshot has by the same names, in the order of `ShareState`."""
 
 
 def snapshot_record(key: ShareKey, state: ShareState) -> Record:
     """A ShareSnapshot: all of a state."""
-    value = schemas.ShareSnapshotValue(
-        snapshot_epoch=state.snapshot_epoch,
-        state_epoch=state.state_epoch,
-        leader_epoch=state.leader_epoch,
-        start_offset=state.start_offset,
-        delivery_complete_count=state.delivery_complete_count,
-        create_timestamp=state.create_timestamp,
-        write_timestamp=state.write_timestamp,
-        state_batches=_batches(state.batches),
-    )
+    batches = [batch._asdict() for batch in state.batches]
+    fields = {name: getattr(state, name) for name in _SNAPSHOT_FIELDS}
+    value = schemas.ShareSnapshotValue(**fields, state_batches=batches)
     return schemas.encode_record(schemas.ShareSnapshotKey(**key._asdict()), value)
 
 
@@ -128,7 +129,7 @@ def update_record(
         leader_epoch=update.leader_epoch,
         start_offset=update.start_offset,
         delivery_complete_count=update.delivery_complete_count,
-        state_batches=_batches(update.batches),
+        state_batches=[batch._asdict() for batch in update.batches],
     )
     return schemas.encode_record(schemas.ShareUpdateKey(**key._asdict()), value)
 
@@ -155,22 +156,9 @@ def key_of(entity: Entity) -> ShareKey:
 
 def state_of(value: Any) -> ShareState:
     """The state of a snapshot's value."""
-    return ShareState(
-        value.snapshot_epoch,
-        value.state_epoch,
-        value.leader_epoch,
-        value.start_offset,
-        value.delivery_complete_count,
-        _ms(value.create_timestamp),
-        _ms(value.write_timestamp),
-        batches_of(value.state_batches),
-    )
+    return ShareState(*(getattr(value, name) for name in _SNAPSHOT_FIELDS), batches_of(value.state_batches))
 
 
 def batches_of(entities: Iterable[Any]) -> tuple[StateBatch, ...]:
     """State batches of a record or a request."""
     return tuple(StateBatch(b.first_offset, b.last_offset, b.delivery_state, b.delivery_count) for b in entities)
-
-
-def _ms(value: Any) -> int:
-    return int(value)

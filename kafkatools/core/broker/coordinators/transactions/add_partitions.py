@@ -15,7 +15,6 @@ from typing import Any
 from kafkatools.core.broker.coordinators.host import Host
 from kafkatools.core.broker.coordinators.internal_topic import partition_for
 from kafkatools.core.broker.coordinators.transactions.coordinator import ProducerIdentity, TransactionCoordinator
-from kafkatools.core.broker.coordinators.transactions.log_records import by_topic
 from kafkatools.core.broker.coordinators.transactions.transaction import TopicPartition
 from kafkatools.core.broker.coordinators.transactions.transaction_log import TOPIC
 from kafkatools.core.broker.metadata.image import NO_LEADER
@@ -32,6 +31,7 @@ from kafkatools.core.errors import (
 )
 from kafkatools.core.protocol.api_versions import ApiKey
 from kafkatools.core.protocol.entities import Fields
+from kafkatools.core.topic_partition import topic_fields
 
 ADDING_VERSION = 2
 ANSWER_TIMEOUT_MS = 10_000
@@ -55,7 +55,7 @@ class _Question:
             "producer_id": self.producer.producer_id,
             "producer_epoch": self.producer.producer_epoch,
             "verify_only": not self.adds,
-            "topics": [{"name": name, "partitions": indexes} for name, indexes in by_topic(self.places).items()],
+            "topics": topic_fields((place, place[1]) for place in sorted(self.places)),
         }
 
     def refuse(self, code: int) -> None:

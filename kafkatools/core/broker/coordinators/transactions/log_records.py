@@ -7,19 +7,18 @@ repeated InitProducerId is not recognised after a restart.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any
 
 from kafkatools.core.broker.coordinators.transactions.states import TransactionState
 from kafkatools.core.broker.coordinators.transactions.transaction import (
     NO_PRODUCER_EPOCH,
     NO_PRODUCER_ID,
-    TopicPartition,
     Transaction,
     TransactionValue,
 )
 from kafkatools.core.protocol.messages import encode_fields
 from kafkatools.core.protocol.schemas.transaction_log import TransactionLogKey, TransactionLogValue, encode_record
+from kafkatools.core.topic_partition import topic_fields
 
 
 def value_version(transaction_version: int) -> int:
@@ -36,7 +35,7 @@ def value_bytes(value: TransactionValue, version: int) -> bytes:
     """TransactionLogValue of a version."""
     topics = None
     if value.state is not TransactionState.EMPTY:
-        topics = [{"topic": topic, "partition_ids": indexes} for topic, indexes in by_topic(value.partitions).items()]
+        topics = topic_fields(((place, place[1]) for place in sorted(value.partitions)), "topic", "partition_ids")
     fields = {
         "producer_id": value.producer_id,
         "previous_producer_id": value.previous_producer_id,
@@ -50,14 +49,6 @@ def value_bytes(value: TransactionValue, version: int) -> bytes:
         "client_transaction_version": value.client_version,
     }
     return version.to_bytes(2, "big") + encode_fields(TransactionLogValue.entity(version), fields)
-
-
-def by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
-    """Topic -> sorted partition numbers."""
-    topics: dict[str, list[int]] = {}
-    for topic, index in sorted(partitions):
-        topics.setdefault(topic, []).append(index)
-    return topics
 
 
 def transaction_of(transactional_id: str, entity: Any) -> Transaction:

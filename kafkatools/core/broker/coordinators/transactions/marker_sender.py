@@ -11,7 +11,6 @@ from collections.abc import Callable, Collection, Sequence
 from typing import Any, NamedTuple
 
 from kafkatools.core.broker.coordinators.host import Host
-from kafkatools.core.broker.coordinators.transactions.log_records import by_topic
 from kafkatools.core.broker.coordinators.transactions.markers import Marker, MarkerWriter
 from kafkatools.core.broker.coordinators.transactions.transaction import TopicPartition
 from kafkatools.core.broker.metadata.image import NO_LEADER
@@ -25,6 +24,7 @@ from kafkatools.core.errors import (
 )
 from kafkatools.core.protocol.api_versions import ApiKey
 from kafkatools.core.protocol.entities import Fields
+from kafkatools.core.topic_partition import topic_fields
 
 MOST_PLACES = 1000
 ANSWER_TIMEOUT_MS = 10_000
@@ -141,7 +141,7 @@ def _fields(entries: Sequence[_Entry]) -> list[Fields]:
             "producer_id": marker.producer_id,
             "producer_epoch": marker.producer_epoch,
             "transaction_result": marker.is_commit,
-            "topics": [{"name": name, "partition_indexes": found} for name, found in by_topic(wanted).items()],
+            "topics": topic_fields(((place, place[1]) for place in sorted(wanted)), partitions="partition_indexes"),
             "coordinator_epoch": marker.coordinator_epoch,
             "transaction_version": marker.transaction_version,
         }
