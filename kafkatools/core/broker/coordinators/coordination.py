@@ -7,7 +7,7 @@ Rules: a coordinator that a broker may never need is created on first use, so th
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from functools import cached_property, partial
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from kafkatools.core.broker.coordinators.groups import service as group_service
@@ -57,7 +57,7 @@ class Coordination:
             host,
             OffsetsTopic.name,
             host.config.offsets_commit_timeout_ms,
-            partial(group_service.load_partition, host, self.group_coordinator),
+            lambda partition: group_service.load_partition(host, self.group_coordinator, partition),
             self.group_coordinator.release,
             self.group_coordinator.send_answers,
         )

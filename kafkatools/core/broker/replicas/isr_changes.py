@@ -11,17 +11,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-<<<<<<< HEAD
 from itertools import islice
 from typing import TYPE_CHECKING, Any
-=======
-from typing import Any
->>>>>>> 0ea7c07c (The broker's modules import at their top what a broker has loaded anyway)
 
 from kafkatools.core.broker.replicas.partition import Partition, PendingIsr
 from kafkatools.core.broker.server.channels import ControllerChannel
 from kafkatools.core.protocol.api_versions import ApiKey
-from kafkatools.core.protocol.entities import Entity, Fields
+
+if TYPE_CHECKING:
+    from kafkatools.core.protocol.entities import Entity, Fields
 
 RETRY_MS = 50
 MOST_CHANGES = 500
