@@ -107,7 +107,7 @@ _SNAPSHOT_FIELDS = (
     "create_timestamp",
     "write_timestamp",
 )
-"""The fields of a state that a ShareSnapshot has by the same names, in the order of `ShareState`."""
+"""The fields of a state that a ShareSnapshot has by the same names."""
 
 
 def snapshot_record(key: ShareKey, state: ShareState) -> Record:
@@ -156,7 +156,8 @@ def key_of(entity: Entity) -> ShareKey:
 
 def state_of(value: Any) -> ShareState:
     """The state of a snapshot's value."""
-    return ShareState(*(getattr(value, name) for name in _SNAPSHOT_FIELDS), batches_of(value.state_batches))
+    fields = {name: getattr(value, name) for name in _SNAPSHOT_FIELDS}
+    return ShareState(**fields, batches=batches_of(value.state_batches))
 
 
 def batches_of(entities: Iterable[Any]) -> tuple[StateBatch, ...]:
