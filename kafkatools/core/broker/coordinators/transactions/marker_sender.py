@@ -24,7 +24,7 @@ from kafkatools.core.errors import (
 )
 from kafkatools.core.protocol.api_versions import ApiKey
 from kafkatools.core.protocol.entities import Fields
-from kafkatools.core.topic_partition import topic_fields
+from kafkatools.core.topic_partition import numbers_by_topic
 
 MOST_PLACES = 1000
 ANSWER_TIMEOUT_MS = 10_000
@@ -141,7 +141,9 @@ def _fields(entries: Sequence[_Entry]) -> list[Fields]:
             "producer_id": marker.producer_id,
             "producer_epoch": marker.producer_epoch,
             "transaction_result": marker.is_commit,
-            "topics": topic_fields(((place, place[1]) for place in sorted(wanted)), partitions="partition_indexes"),
+            "topics": [
+                {"name": name, "partition_indexes": found} for name, found in numbers_by_topic(sorted(wanted)).items()
+            ],
             "coordinator_epoch": marker.coordinator_epoch,
             "transaction_version": marker.transaction_version,
         }
