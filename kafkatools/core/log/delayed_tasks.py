@@ -26,8 +26,3 @@ class DelayedTasks:
             heapq.heappop(self._heap)[2]()
             ran += 1
         return ran
-
-    def run_all(self) -> None:
-        """Run everything, at the end."""
-        while self._heap:
-            heapq.heappop(self._heap)[2]()

@@ -1,4 +1,4 @@
-"""Asking one question and waiting for its answer, for tools: `Requester.send_and_wait` over a NetworkClient.
+"""Asking questions and waiting for their answers, for tools: `Requester.ask_all` over a NetworkClient.
 
 It gives up early where waiting cannot help: when every known node says that it is no Kafka broker or has no address, at
 once; when no node could be reached since the start, or the one node that is asked cannot be, after
@@ -26,7 +26,6 @@ from kafkatools.core.net.bodies import build_body
 from kafkatools.core.net.client_requests import ClientRequest, ClientResponse
 from kafkatools.core.net.network_client import NetworkClient
 from kafkatools.core.protocol.api_versions import NEVER
-from kafkatools.core.protocol.entities import Entity
 
 UNREACHABLE_PATIENCE_MS = 3000
 _HOPELESS = (NotKafka, NameResolutionFailed, AuthenticationFailed, UnsupportedVersion)
@@ -68,14 +67,6 @@ class Requester:
         self._has_reached_a_node = False
         self._last_errors: dict[int, KafkaError] = {}  # by question: why it had to be asked again
         self._node_errors: dict[int, KafkaError] = {}  # why the last connection to a node ended, of those asked for
-
-    def send_and_wait(self, node: int | None, api_key: int, fields: Fields, timeout_ms: int) -> Entity:
-        """The answer of a node (None: any) as an entity. Raises KafkaError."""
-        answer = self.ask_all([Question(node, api_key, fields)], timeout_ms)[0]
-        if answer.error is not None:
-            raise answer.error
-        entity: Entity = answer.entity
-        return entity
 
     def ask_all(self, questions: Sequence[Question], timeout_ms: int) -> list[Answer]:
         """All answers, in the order of the questions; nodes are asked at the same time. Never raises KafkaError."""

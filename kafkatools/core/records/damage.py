@@ -1,13 +1,13 @@
-"""What is wrong with a record that the kernel would not read, in the words of Kafka's DefaultRecord.readFrom.
+"""Records of magic 2 read step by step, and what is wrong with one, in the words of Kafka's DefaultRecord.readFrom.
 
-It reads one record again, step by step. A stream (compressed) hands out one record's bytes at a time; a buffer lets a
-record read on to its end, and only then is the size compared: so the same damage has different messages, in Kafka
-too. The dump of segments, which reads records one by one, takes its words from here.
+The kernel reads sound records; here one record that it would not read is read again, and the dump of segments reads
+records up to a damaged one. A stream (compressed) hands out one record's bytes at a time; a buffer lets a record read
+on to its end, and only then is the size compared: so the same damage has different messages, in Kafka too.
 """
 
 from __future__ import annotations
 
-from kafkatools.core.records.kernel import read_varint, read_varlong
+from typing import NamedTuple
 
 Buffer = bytes | bytearray | memoryview
 
@@ -16,87 +16,120 @@ PREMATURE_END = "Incorrect declared batch size, premature EOF reached"
 STRUCTURE = "Found invalid record structure"
 
 
-def too_large(size: int, left: int | None) -> str:
-    """A record that says it is larger than what is left; None for a stream, of which nobody knows the end."""
-    payload = (
-        "the record payload reached EOF." if left is None else f"instead the buffer has only {left} remaining bytes."
-    )
-    return f"Invalid record size: expected {size} bytes in record payload, but {payload}"
+class DamagedRecord(Exception):
+    """A record that cannot be read, with Kafka's message."""
 
 
-def wrong_size(size: int, read: int) -> str:
-    """A record whose parts take another size than it says."""
-    return f"Invalid record size: expected to read {size} bytes in record payload, but instead read {read}"
+class _Truncated(Exception):
+    """The bytes of a record ended too early."""
 
 
-def wrong_header_count(count: int) -> str:
-    """A negative number of headers."""
-    return f"Found invalid number of record headers {count}"
+class RawRecord(NamedTuple):
+    """The fields of a record as they are stored: deltas, sizes (-1 or less for null) and bytes."""
+
+    timestamp_delta: int
+    offset_delta: int
+    key_size: int
+    key: memoryview | None
+    value_size: int
+    value: memoryview | None
+    headers: tuple[tuple[bytes, bytes | None], ...]
 
 
-def header_count_too_large(count: int) -> str:
-    """More headers than bytes are left."""
-    return f"Found invalid number of record headers. {count} is larger than the remaining size of the buffer"
+class RecordReader:
+    """Reads varints and byte strings from a record area; `position` moves on."""
+
+    def __init__(self, data: memoryview, position: int = 0) -> None:
+        self.data = data
+        self.position = position
+
+    @property
+    def remaining(self) -> int:
+        return len(self.data) - self.position
+
+    def byte(self) -> int:
+        if self.position >= len(self.data):
+            raise _Truncated
+        self.position += 1
+        return self.data[self.position - 1]
+
+    def varint(self, bits: int = 32) -> int:
+        """A zig-zag varint; raises DamagedRecord for one that does not end, as ByteUtils.readVarint does."""
+        raw = shift = 0
+        limit = 28 if bits == 32 else 63
+        while (byte := self.byte()) & 0x80:
+            raw |= (byte & 0x7F) << shift
+            shift += 7
+            if shift > limit:
+                raise DamagedRecord(STRUCTURE)
+        raw = (raw | byte << shift) & ((1 << bits) - 1)
+        return (raw >> 1) ^ -(raw & 1)
+
+    def sized(self, size: int) -> memoryview | None:
+        if size < 0:
+            return None
+        if size > self.remaining:
+            raise _Truncated
+        self.position += size
+        return self.data[self.position - size : self.position]
 
 
-def wrong_header_key_size(size: int) -> str:
-    """A header without a key."""
-    return f"Invalid negative header key size {size}"
+def read_record(reader: RecordReader, *, is_stream: bool = False) -> RawRecord:
+    """The next record. Raises DamagedRecord."""
+    try:
+        size = reader.varint()
+    except _Truncated:
+        raise DamagedRecord(PREMATURE_END) from None
+    left = reader.remaining
+    if size > left:
+        end = "the record payload reached EOF." if is_stream else f"instead the buffer has only {left} remaining bytes."
+        raise DamagedRecord(f"Invalid record size: expected {size} bytes in record payload, but {end}")
+    start = reader.position
+    body = RecordReader(reader.data[: max(start + size, 0)], start) if is_stream else reader
+    try:
+        record = _read_body(body)
+    except _Truncated:
+        raise DamagedRecord(STRUCTURE) from None
+    if body.position - start != size:
+        read = body.position - start
+        message = f"Invalid record size: expected to read {size} bytes in record payload, but instead read {read}"
+        raise DamagedRecord(message)
+    reader.position = body.position
+    return record
 
 
-class _Invalid(Exception):
-    """Carries the message out of the steps."""
+def _read_body(reader: RecordReader) -> RawRecord:
+    reader.byte()  # attributes, unused
+    timestamp_delta, offset_delta = reader.varint(64), reader.varint()
+    key = reader.sized(key_size := reader.varint())
+    value = reader.sized(value_size := reader.varint())
+    return RawRecord(timestamp_delta, offset_delta, key_size, key, value_size, value, _read_headers(reader))
+
+
+def _read_headers(reader: RecordReader) -> tuple[tuple[bytes, bytes | None], ...]:
+    count = reader.varint()
+    if count < 0:
+        raise DamagedRecord(f"Found invalid number of record headers {count}")
+    if count > reader.remaining:
+        message = f"Found invalid number of record headers. {count} is larger than the remaining size of the buffer"
+        raise DamagedRecord(message)
+    headers = []
+    for _ in range(count):
+        name_size = reader.varint()
+        if name_size < 0:
+            raise DamagedRecord(f"Invalid negative header key size {name_size}")
+        name = bytes(reader.sized(name_size) or b"")
+        value = reader.sized(reader.varint())
+        headers.append((name, None if value is None else bytes(value)))
+    return tuple(headers)
 
 
 def explain(data: Buffer, position: int, is_more_expected: bool, is_stream: bool) -> str:
     """Kafka's message for the record at `position`; when no more are expected, for there being one."""
     if not is_more_expected:
         return REMAINING
-    size, start = read_varint(data, position)
-    if start < 0:
-        return PREMATURE_END if len(data) - position < 5 else STRUCTURE
-    left = len(data) - start
-    if size > left:
-        return too_large(size, None if is_stream else left)
     try:
-        end = _read_body(data, start, start + size if is_stream else len(data))
-    except _Invalid as invalid:
-        return str(invalid)
-    return wrong_size(size, end - start)
-
-
-def _read_body(data: Buffer, position: int, end: int) -> int:
-    view = memoryview(data)[:end]
-    if position >= end:
-        raise _Invalid(STRUCTURE)
-    _, position = read_varlong(view, position + 1)
-    _, position = _varint(view, position)
-    for _ in range(2):
-        size, position = _varint(view, position)
-        position = _skip(view, position, size)
-    count, position = _varint(view, position)
-    if count < 0:
-        raise _Invalid(wrong_header_count(count))
-    if count > end - position:
-        raise _Invalid(header_count_too_large(count))
-    for _ in range(count):
-        size, position = _varint(view, position)
-        if size < 0:
-            raise _Invalid(wrong_header_key_size(size))
-        position = _skip(view, position, size)
-        size, position = _varint(view, position)
-        position = _skip(view, position, size)
-    return position
-
-
-def _varint(view: memoryview, position: int) -> tuple[int, int]:
-    value, position = read_varint(view, position)
-    if position < 0:
-        raise _Invalid(STRUCTURE)
-    return value, position
-
-
-def _skip(view: memoryview, position: int, size: int) -> int:
-    if size > len(view) - position:
-        raise _Invalid(STRUCTURE)
-    return position + max(size, 0)
+        read_record(RecordReader(memoryview(data), position), is_stream=is_stream)
+    except DamagedRecord as damage:
+        return str(damage)
+    return STRUCTURE

@@ -38,8 +38,6 @@ class FilterStats:
     records_read: int = 0
     records_kept: int = 0
     keyless_records: int = 0
-    bytes_read: int = 0
-    bytes_kept: int = 0
 
 
 def delete_horizon_ms(header: BatchHeader) -> int | None:
@@ -77,11 +75,7 @@ class BatchFilter:
     def apply(self, header: BatchHeader, batch: memoryview) -> Buffer | None:
         """The bytes that take the batch's place, None for none. Raises CorruptRecord."""
         ensure_valid(batch, header)
-        self.stats.bytes_read += len(batch)
-        left = self._apply_v2(header, batch) if header.magic >= 2 else self._apply_legacy(header, batch)
-        if left is not None:
-            self.stats.bytes_kept += len(left)
-        return left
+        return self._apply_v2(header, batch) if header.magic >= 2 else self._apply_legacy(header, batch)
 
     def _apply_v2(self, header: BatchHeader, batch: memoryview) -> Buffer | None:
         self.stats.records_read += header.record_count

@@ -13,54 +13,12 @@ from kafkatools.core.errors import KafkaError
 from kafkatools.core.log.dump.batch_headers import Header, V2Header
 from kafkatools.core.log.dump.damage import Damage
 from kafkatools.core.log.dump.dumped_record import DumpedRecord, decompressed
-from kafkatools.core.records import damage
+from kafkatools.core.records.damage import REMAINING, DamagedRecord, RawRecord, RecordReader, read_record
 from kafkatools.core.records.header import increment_sequence
 from kafkatools.core.records.layout import HEADER_SIZE
 
 if TYPE_CHECKING:
     from kafkatools.core.records.columns import RecordColumns
-
-
-class _Truncated(Exception):
-    """The bytes of a record ended too early."""
-
-
-class RecordReader:
-    """Reads varints and byte strings from a record area; `position` moves on."""
-
-    def __init__(self, data: memoryview, position: int = 0) -> None:
-        self.data = data
-        self.position = position
-
-    @property
-    def remaining(self) -> int:
-        return len(self.data) - self.position
-
-    def byte(self) -> int:
-        if self.position >= len(self.data):
-            raise _Truncated
-        self.position += 1
-        return self.data[self.position - 1]
-
-    def varint(self, bits: int = 32) -> int:
-        """A zig-zag varint; raises Damage for one that does not end, as ByteUtils.readVarint does."""
-        raw = shift = 0
-        limit = 28 if bits == 32 else 63
-        while (byte := self.byte()) & 0x80:
-            raw |= (byte & 0x7F) << shift
-            shift += 7
-            if shift > limit:
-                raise Damage(damage.STRUCTURE)
-        raw = (raw | byte << shift) & ((1 << bits) - 1)
-        return (raw >> 1) ^ -(raw & 1)
-
-    def sized(self, size: int) -> memoryview | None:
-        if size < 0:
-            return None
-        if size > self.remaining:
-            raise _Truncated
-        self.position += size
-        return self.data[self.position - size : self.position]
 
 
 def records_of(header: Header) -> Iterator[DumpedRecord]:
@@ -110,59 +68,24 @@ def _records(header: V2Header, data: memoryview) -> Iterator[DumpedRecord]:
         raise Damage(f"Found invalid record count {header.record_count} in magic v{header.magic} batch")
     reader = RecordReader(data)
     for number in range(1, header.record_count + 1):
-        record = _record(header, reader)
+        try:
+            raw = read_record(reader)
+        except DamagedRecord as problem:
+            raise Damage(str(problem)) from None
         if number == header.record_count and reader.remaining:
-            raise Damage(damage.REMAINING)
-        yield record
+            raise Damage(REMAINING)
+        yield _dumped(header, raw)
 
 
-def _record(header: V2Header, reader: RecordReader) -> DumpedRecord:
-    try:
-        size = reader.varint()
-    except _Truncated:
-        raise Damage(damage.PREMATURE_END) from None
-    if size > reader.remaining:
-        raise Damage(damage.too_large(size, reader.remaining))
-    start = reader.position
-    try:
-        record = _body(header, reader)
-    except _Truncated:
-        raise Damage(damage.STRUCTURE) from None
-    if reader.position - start != size:
-        raise Damage(damage.wrong_size(size, reader.position - start))
-    return record
-
-
-def _body(header: V2Header, reader: RecordReader) -> DumpedRecord:
-    reader.byte()  # attributes, unused
-    timestamp = header.base_timestamp + reader.varint(64)
-    delta = reader.varint()
-    key = reader.sized(key_size := reader.varint())
-    value = reader.sized(value_size := reader.varint())
+def _dumped(header: V2Header, raw: RawRecord) -> DumpedRecord:
+    is_append_time = header.attributes & 8
     return DumpedRecord(
-        offset=header.base_offset + delta,
-        timestamp=header.max_timestamp if header.attributes & 8 else timestamp,
-        sequence=increment_sequence(header.base_sequence, delta) if header.base_sequence >= 0 else -1,
-        key=key,
-        value=value,
-        headers=_headers(reader),
-        key_size=max(key_size, -1),
-        value_size=max(value_size, -1),
+        offset=header.base_offset + raw.offset_delta,
+        timestamp=header.max_timestamp if is_append_time else header.base_timestamp + raw.timestamp_delta,
+        sequence=increment_sequence(header.base_sequence, raw.offset_delta) if header.base_sequence >= 0 else -1,
+        key=raw.key,
+        value=raw.value,
+        headers=raw.headers,
+        key_size=max(raw.key_size, -1),
+        value_size=max(raw.value_size, -1),
     )
-
-
-def _headers(reader: RecordReader) -> tuple[tuple[bytes, bytes | None], ...]:
-    count = reader.varint()
-    if count < 0:
-        raise Damage(damage.wrong_header_count(count))
-    if count > reader.remaining:
-        raise Damage(damage.header_count_too_large(count))
-    headers = []
-    for _ in range(count):
-        name_size = reader.varint()
-        if name_size < 0:
-            raise Damage(damage.wrong_header_key_size(name_size))
-        name = bytes(reader.sized(name_size) or b"")
-        value = reader.sized(reader.varint())
-        headers.append((name, None if value is None else bytes(value)))
-    return tuple(headers)

@@ -155,12 +155,8 @@ class LogManager:
         ]
         return max(segments, default=(-1, 0))
 
-    def partition_directories(self) -> list[TopicPartition]:
-        """The partitions that have a directory here, the metadata log apart."""
-        return [name for name, _ in self.partition_paths()]
-
     def partition_paths(self) -> Iterator[tuple[TopicPartition, str]]:
-        """The same with their directories."""
+        """The partitions that have a directory here, and the directory; the metadata log apart."""
         for directory in self.live:
             for name in directory.partitions():
                 yield name, directory.path_of(filenames.partition_directory_name(*name))

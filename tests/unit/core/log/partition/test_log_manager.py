@@ -52,7 +52,7 @@ def test_a_clean_stop_leaves_marker_and_checkpoints_and_the_next_start_trusts_th
     again = started(files, str(tmp_path))
     assert again.is_clean_start and not (tmp_path / ".kafka_cleanshutdown").exists()
     assert (again.last_broker_epoch, manager.last_broker_epoch) == (12, -1)
-    assert sorted(again.partition_directories()) == [TopicPartition("a-b", 11), NAME]
+    assert sorted([name for name, _ in again.partition_paths()]) == [TopicPartition("a-b", 11), NAME]
     log = get(again)
     assert (log.log_start_offset, log.log_end_offset, log.recovery_point) == (2, 5, 5)
 
@@ -86,7 +86,7 @@ def test_the_recorded_root_opens_with_its_offsets(golden: Callable[[str], Path])
     manager = started(RealFileSystem(), str(root))
     assert manager.is_clean_start
     ends = {}
-    for name in manager.partition_directories():
+    for name, _ in list(manager.partition_paths()):
         directory = root / f"{name.topic}-{name.partition}"
         topic_id = (directory / "partition.metadata").read_text().split()[-1]
         ends[name.partition] = get(manager, name, topic_id).log_end_offset
@@ -99,7 +99,7 @@ def test_a_deleted_partition_is_renamed_then_removed(tmp_path: Path) -> None:
     manager.delete(NAME, NOW_MS)
     assert not (tmp_path / "t-0").exists()
     (renamed,) = tmp_path.glob("t-0.*-delete")
-    assert manager.partition_directories() == []
+    assert [name for name, _ in manager.partition_paths()] == []
     append(get(manager, topic_id=OTHER_ID))
     manager.tasks.run_due(NOW_MS + 59_999)
     assert renamed.exists()
@@ -124,7 +124,7 @@ def test_a_directory_of_an_older_topic_of_the_same_name_is_put_aside(tmp_path: P
     assert get(again, topic_id=OTHER_ID).log_end_offset == 0
     (stray,) = tmp_path.glob("t-0.*-stray")
     assert (stray / "00000000000000000000.log").stat().st_size > 0
-    assert again.partition_directories() == [NAME]
+    assert [name for name, _ in again.partition_paths()] == [NAME]
 
 
 def test_a_stop_that_fails_leaves_no_marker() -> None:
