@@ -439,7 +439,7 @@ class Producer:
                 thread.join()
         elif thread is None:
             self._close_transactions()
-            self.sender.abort_all(IllegalState("Producer is closed forcefully."))
+            self.sender.accumulator.abort_incomplete(IllegalState("Producer is closed forcefully."))
             self.sender.client.close()
         self._interceptors.close()
 
@@ -570,7 +570,7 @@ class Producer:
         while not self._force_close and self._has_work():
             self._turn(lambda now_ms: sender.run_once(now_ms, min(MAX_POLL_MS, self._max_block_ms)))
         self._close_transactions()
-        sender.abort_all(IllegalState("Producer is closed forcefully."))
+        sender.accumulator.abort_incomplete(IllegalState("Producer is closed forcefully."))
         sender.client.close()
 
     def _has_work(self) -> bool:

@@ -423,12 +423,6 @@ class Sender:
             self.transactions.handle_failed_batch(batch, cause, adjust_sequences)
         self.accumulator.deallocate(batch)
 
-    # -- the end --
-
-    def abort_all(self, error: Exception) -> None:
-        """Fails whatever is left, for a close that does not wait any longer."""
-        self.accumulator.abort_incomplete(error)
-
 
 def _build_init_producer_id(version: int) -> list[bytes]:
     fields = {"transactional_id": None, "transaction_timeout": 0x7FFFFFFF}

@@ -120,14 +120,3 @@ def write_end_transaction_marker(
     )
     builder.append(timestamp, marker.type.key(), marker.value())
     return bytearray(builder.close())
-
-
-def write_control_record(
-    kind: ControlRecordType, value: bytes, *, timestamp: int, base_offset: int, partition_leader_epoch: int
-) -> bytearray:
-    """The batch of one of KRaft's control records; `value` is the encoded message of the type."""
-    builder = BatchBuilder(
-        MARKER_BATCH_SIZE, base_offset=base_offset, is_control=True, partition_leader_epoch=partition_leader_epoch
-    )
-    builder.append(timestamp, kind.key(), value)
-    return bytearray(builder.close())

@@ -44,7 +44,6 @@ class CleanerStats(NamedTuple):
 
     end_offset: int
     counts: FilterStats
-    map_utilization: float
 
 
 Swap = Callable[[LogToClean, CleanedSegment], None]
@@ -90,7 +89,7 @@ class Cleaner:
         for group in group_by_size(concerned, wanted.config.segment_bytes, wanted.config.segment_index_bytes):
             swap(wanted, self._clean_group(wanted, group, batch_filter, transactions))
             self.files.fsync_directory(wanted.directory)
-        return CleanerStats(end_offset, batch_filter.stats, offset_map.utilization)
+        return CleanerStats(end_offset, batch_filter.stats)
 
     # the first pass
 

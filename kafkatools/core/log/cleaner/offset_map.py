@@ -42,11 +42,6 @@ class OffsetMap:
         return self.state[kernel.MAP_ENTRIES]
 
     @property
-    def utilization(self) -> float:
-        """The part of the slots that is taken."""
-        return self.entry_count / self.slots
-
-    @property
     def latest_offset(self) -> int:
         """Everything up to this offset is in the map."""
         return self.state[kernel.MAP_LATEST]

@@ -141,17 +141,7 @@ class JsonLines:
         self._write(row)
 
     def aborted_transaction(self, path: str, entry: AbortedTransaction) -> None:
-        self._write(
-            {
-                "type": "aborted_transaction",
-                "file": path,
-                "version": entry.version,
-                "producer_id": entry.producer_id,
-                "first_offset": entry.first_offset,
-                "last_offset": entry.last_offset,
-                "last_stable_offset": entry.last_stable_offset,
-            }
-        )
+        self._write({"type": "aborted_transaction", "file": path, **entry._asdict()})
 
 
 def _batch_row(path: str, header: Header) -> Row:

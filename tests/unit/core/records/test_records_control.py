@@ -7,11 +7,11 @@ from records_truth import segments
 
 from kafkatools.core.errors import CorruptRecord
 from kafkatools.core.records.batch import RecordBatch, read_batches
+from kafkatools.core.records.builder import BatchBuilder
 from kafkatools.core.records.control import (
     ControlRecordType,
     EndTransactionMarker,
     parse_control_type,
-    write_control_record,
     write_end_transaction_marker,
 )
 
@@ -55,14 +55,14 @@ def test_quorum_control_records_are_written_byte_for_byte() -> None:
     for batch in found:
         record = batch.columns().record(0)
         assert record.value is not None
-        written = write_control_record(
-            parse_control_type(record.key),
-            record.value,
-            timestamp=record.timestamp,
+        builder = BatchBuilder(
+            batch.size_bytes,
             base_offset=batch.base_offset,
+            is_control=True,
             partition_leader_epoch=batch.partition_leader_epoch,
         )
-        assert written == batch.to_bytes()
+        builder.append(record.timestamp, parse_control_type(record.key).key(), record.value)
+        assert builder.close() == batch.to_bytes()
 
 
 def test_types_to_come_are_unknown_and_bad_keys_are_damage() -> None:
