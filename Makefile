@@ -14,9 +14,14 @@ JAVA = JAVA_HOME="$$(sh .ci/find-java)"
 # What reaches a kernel: core itself, the dumps, the two consoles.
 KERNELS := tests/unit/core $(wildcard tests/cli/test_dump_log*.py tests/cli/test_console_*.py tests/cli/test_cli_console_*.py)
 
-.PHONY: demo test test-small test-large test-alone test-pure test-pythons test-oldest test-newest setup-newest lint format docs bench soak history fuzz crash clean tools setup install-check
+# Every command of a test and every broker is a process. Without bytecode on the disk each compiles the package again.
+unexport PYTHONDONTWRITEBYTECODE
+
+.PHONY: environment demo test test-small test-large test-alone test-pure test-pythons test-oldest test-newest setup-oldest setup-newest dependencies dependencies-others bytecode bytecode-newest lint format docs bench soak history fuzz crash clean tools setup install-check
 
 setup: $(STAMP)
+
+environment: $(VENV)/.created
 
 $(VENV)/.created:
 	@$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "kafkatools needs Python 3.11 or later, this is " + sys.version.split()[0])'
@@ -24,7 +29,16 @@ $(VENV)/.created:
 	$(BIN)/pip install -q --upgrade pip
 	@touch $@
 
-$(STAMP): $(VENV)/.created pyproject.toml setup.py $(wildcard kafkatools/core/*/_*.py kafkatools/core/*/_*.pxd)
+# What the package needs, without the package. Several environments can install it at the same time. The package itself has to
+# be installed in one after the other: its kernels are made in the source tree.
+dependencies: $(VENV)/.dependencies
+
+$(VENV)/.dependencies: $(VENV)/.created pyproject.toml
+	$(BIN)/python .ci/requirements $(EXTRAS) > $(VENV)/requirements.txt
+	$(BIN)/pip install -q -r $(VENV)/requirements.txt
+	@touch $@
+
+$(STAMP): $(VENV)/.dependencies setup.py $(wildcard kafkatools/core/*/_*.py kafkatools/core/*/_*.pxd)
 	$(BIN)/pip install -q --config-settings editable_mode=compat -e '.[$(EXTRAS)]'
 	@touch $@
 
@@ -58,8 +72,26 @@ test-pure: $(STAMP)
 # if its Python is the same, otherwise one of its own.
 test-pythons: test-oldest test-newest
 
+setup-oldest:
+	KT_PURE_PYTHON=1 $(MAKE) setup PYTHON="$$(sh .ci/find-pythons oldest)" VENV="$$(sh .ci/venv-for oldest $(VENV))" EXTRAS=dev
+
 test-oldest: setup
 	KT_PURE_PYTHON=1 $(MAKE) test-pure PYTHON="$$(sh .ci/find-pythons oldest)" VENV="$$(sh .ci/venv-for oldest $(VENV))" EXTRAS=dev
+
+# The requirements of the environments for the oldest and the newest Python, except of $(VENV).
+dependencies-others: $(VENV)/.created
+	oldest="$$(sh .ci/venv-for oldest $(VENV))"; [ "$$oldest" = "$(VENV)" ] || \
+		$(MAKE) dependencies PYTHON="$$(sh .ci/find-pythons oldest)" VENV="$$oldest" EXTRAS=dev
+	newest="$$(sh .ci/venv-for newest $(VENV))"; [ "$$newest" = "$(VENV)" ] || \
+		$(MAKE) dependencies PYTHON="$$(sh .ci/find-pythons newest)" VENV="$$newest"
+
+# Bytecode of the package and of the tests, once: without it each of the parallel workers would make it.
+bytecode: setup
+	$(BIN)/python -m compileall -q kafkatools
+	$(BIN)/python -m pytest --collect-only -q tests > $(VENV)/collected.txt || { tail -n 50 $(VENV)/collected.txt; exit 1; }
+
+bytecode-newest:
+	$(MAKE) bytecode PYTHON="$$(sh .ci/find-pythons newest)" VENV="$$(sh .ci/venv-for newest $(VENV))"
 
 setup-newest:
 	$(MAKE) setup PYTHON="$$(sh .ci/find-pythons newest)" VENV="$$(sh .ci/venv-for newest $(VENV))"
