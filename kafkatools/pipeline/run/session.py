@@ -19,7 +19,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import IO, TYPE_CHECKING, Any
 
 from kafkatools.pipeline.errors import PipelineError
@@ -225,6 +225,15 @@ def _without_secrets(conf: SparkConf) -> SparkConf:
     return shown
 
 
+def _kill_group(process: subprocess.Popen[bytes]) -> None:
+    """Kill the process with its group, and reap it. A process that has only begun has no group of its own yet."""
+    try:
+        os.killpg(process.pid, signal.SIGKILL)
+    except ProcessLookupError:
+        process.kill()
+    process.wait()
+
+
 @contextmanager
 def _no_orphan() -> Iterator[None]:
     """Kill the JVM that was started within the block when the block ends with an exception, Ctrl-C included.
@@ -241,8 +250,8 @@ def _no_orphan() -> Iterator[None]:
         """The process of spark-submit, in a process group of its own, which its JVM shares."""
 
         def __init__(self, *arguments: Any, **options: Any) -> None:
+            started.append(self)  # first: the signal may come while super() waits for the process to begin
             super().__init__(*arguments, process_group=0, **options)
-            started.append(self)
 
     original = module.Popen
     module.Popen = Popen
@@ -250,9 +259,8 @@ def _no_orphan() -> Iterator[None]:
         yield
     except BaseException:
         for process in started:
-            with suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
+            if getattr(process, "pid", None) is not None:  # otherwise the exception came before the process
+                _kill_group(process)
         if started:
             SparkContext._gateway = SparkContext._jvm = SparkContext._active_spark_context = None
         raise

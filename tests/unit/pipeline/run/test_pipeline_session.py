@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pathlib
+import signal
 import subprocess
 import sys
 import zipfile
+from types import FrameType
 
 import pytest
 from support.kt import run_kt
@@ -149,3 +152,39 @@ def test_settings_that_may_be_secret_are_not_on_the_command_line_of_the_jvm() ->
     shown = dict(session._without_secrets(conf).getAll())
     assert shown == {"spark.master": "local[1]", "spark.executor.memory": "1g"}
     assert conf.get("spark.hadoop.fs.s3a.secret.key") == "canary"
+
+
+def test_a_signal_in_the_middle_of_the_start_of_the_jvm_leaves_no_process(tmp_path: pathlib.Path) -> None:
+    java_gateway = pytest.importorskip("pyspark.java_gateway", reason="PySpark is not installed")
+    started = tmp_path / "pid"
+    parent = os.getpid()
+
+    def interrupt_the_parent() -> None:
+        """Run in the child in place of the program: the parent waits within Popen for the program to begin."""
+        started.write_text(str(os.getpid()))
+        while os.getppid() == parent:
+            os.kill(parent, signal.SIGUSR1)
+            os.sched_yield()
+
+    def raise_interrupt(_: int, frame: FrameType | None) -> None:
+        """Only there: Python swallows what is raised in its own callbacks at a fork."""
+        if frame is None or frame.f_code.co_name != "_execute_child" or frame.f_locals["self"].pid is None:
+            return
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGUSR1, raise_interrupt)
+    try:
+        with pytest.raises(KeyboardInterrupt), session._no_orphan():
+            java_gateway.Popen(["sleep", "600"], preexec_fn=interrupt_the_parent)
+        with pytest.raises(ProcessLookupError):
+            os.kill(int(started.read_text()), 0)
+    finally:
+        end(int(started.read_text()))
+        signal.signal(signal.SIGUSR1, before)
+
+
+def end(child: int) -> None:
+    """Kill and reap a child unless that is done already."""
+    with contextlib.suppress(ProcessLookupError, ChildProcessError):
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
