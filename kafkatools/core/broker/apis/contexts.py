@@ -45,10 +45,6 @@ class _Image(Rights, HasImage, Protocol):
     """The metadata, and who may do what."""
 
 
-class _Failures(Protocol):
-    def note_failure(self, error: Exception) -> None: ...
-
-
 class _ClusterId(Protocol):
     @property
     def cluster_id(self) -> str: ...
@@ -69,19 +65,6 @@ class _ProducePurgatory(Protocol):
     def produce_purgatory(self) -> Purgatory: ...
 
 
-class _Replicas(Protocol):
-    @property
-    def replicas(self) -> ReplicaManager: ...
-
-
-class _Endpoint(Protocol):
-    @property
-    def advertised_host(self) -> str: ...
-
-    @property
-    def advertised_port(self) -> int: ...
-
-
 # -- metadata ----------------------------------------------------------------------------------------------------------
 class ChangeContext(_Image, HasBrokerSettings, Protocol):
     """Changes of the metadata. On a node that is not the active controller, `controller` refuses them."""
@@ -96,8 +79,14 @@ class MetadataContext(_Image, HasConfig, HasBrokerSettings, _ClusterId, Protocol
     def create_topic(self, topic: NewTopic) -> TopicState | KafkaError | None: ...
 
 
-class ClusterContext(_Image, HasMetadataOffset, _Endpoint, _ClusterId, _Coordination, Protocol):
+class ClusterContext(_Image, HasMetadataOffset, _ClusterId, _Coordination, Protocol):
     """The nodes of the cluster, and the coordinators of groups and transactions."""
+
+    @property
+    def advertised_host(self) -> str: ...
+
+    @property
+    def advertised_port(self) -> int: ...
 
     @property
     def controller_id(self) -> int: ...
@@ -133,8 +122,13 @@ class RaftContext(Authorizes, HasClock, HasRaft, Protocol):
 
 
 # -- records -----------------------------------------------------------------------------------------------------------
-class ReplicaContext(_Image, HasClock, _Failures, _Replicas, Protocol):
+class ReplicaContext(_Image, HasClock, Protocol):
     """The replicas on this broker."""
+
+    @property
+    def replicas(self) -> ReplicaManager: ...
+
+    def note_failure(self, error: Exception) -> None: ...
 
 
 class ReadContext(ReplicaContext, _FetchPurgatory, Protocol):
@@ -165,21 +159,21 @@ class LogDirContext(ReplicaContext, Protocol):
 
 
 # -- coordinators ------------------------------------------------------------------------------------------------------
-class GroupContext(_Image, HasClock, HasConfig, _Coordination, _ProducePurgatory, _Replicas, Protocol):
+class GroupContext(ReplicaContext, HasConfig, _Coordination, _ProducePurgatory, Protocol):
     """Groups of all types, and their committed offsets."""
 
     @property
     def groups(self) -> GroupCoordinator: ...
 
 
-class ShareContext(GroupContext, _Failures, _FetchPurgatory, Protocol):
+class ShareContext(GroupContext, _FetchPurgatory, Protocol):
     """Share groups, their acquired records, and the persisted state of share partitions."""
 
     @property
     def share_partitions(self) -> SharePartitionManager: ...
 
 
-class TransactionContext(GroupContext, _Failures, Protocol):
+class TransactionContext(GroupContext, Protocol):
     """Producer ids and transactions."""
 
     @property

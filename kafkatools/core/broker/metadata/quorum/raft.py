@@ -22,9 +22,8 @@ from typing import Any, TypeVar
 from kafkatools.core.broker.metadata.quorum import failed_member, raft_answers, raft_requests
 from kafkatools.core.broker.metadata.quorum import raft_messages as wire
 from kafkatools.core.broker.metadata.quorum.election_store import ElectionState, ElectionStore
-from kafkatools.core.broker.metadata.quorum.epoch_pace import EpochPace
 from kafkatools.core.broker.metadata.quorum.leadership import initial_state
-from kafkatools.core.broker.metadata.quorum.member import Member, ParkedFetch, RaftListener
+from kafkatools.core.broker.metadata.quorum.member import EpochPace, Member, ParkedFetch, RaftListener
 from kafkatools.core.broker.metadata.quorum.peer_requests import PeerRequests
 from kafkatools.core.broker.metadata.quorum.quorum_description import QuorumDescription, quorum_description
 from kafkatools.core.broker.metadata.quorum.quorum_states import (
