@@ -60,14 +60,6 @@ def _packer(name: str, layout: str) -> Serializer:
     return serialize
 
 
-def _serialize_uuid(topic: str, value: object) -> bytes | None:
-    return None if value is None else str(value).encode()
-
-
-def _serialize_boolean(topic: str, value: object) -> bytes | None:
-    return None if value is None else b"\x01" if value else b"\x00"
-
-
 def _serialize_void(topic: str, value: object) -> bytes | None:
     if value is not None:
         raise SerializationError(f"Data should be null for topic {topic} with the void serializer")
@@ -84,8 +76,8 @@ SERIALIZERS: dict[str, Serializer] = {
     "LongSerializer": _packer("a 64-bit integer", ">q"),
     "FloatSerializer": _packer("a 32-bit float", ">f"),
     "DoubleSerializer": _packer("a 64-bit float", ">d"),
-    "BooleanSerializer": _serialize_boolean,
-    "UUIDSerializer": _serialize_uuid,
+    "BooleanSerializer": lambda topic, value: None if value is None else bytes((bool(value),)),
+    "UUIDSerializer": lambda topic, value: None if value is None else str(value).encode(),
     "VoidSerializer": _serialize_void,
 }
 

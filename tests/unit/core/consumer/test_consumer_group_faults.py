@@ -496,7 +496,8 @@ def test_a_leader_names_a_member_that_says_nonsense(broker: str, client: RawClie
 def test_async_commits_of_a_removed_member_hear_of_it(broker: str, client: RawClient, group: str) -> None:
     topic = topic_of(client, 1)
     heard: list[KafkaError | None] = []
-    with member(broker, group) as consumer:
+    # no heartbeat tells the member of its removal before the commit does
+    with member(broker, group, heartbeat_interval_ms="30000") as consumer:
         consumer.subscribe([topic])
         settle([consumer], 1)
         remove(client, consumer)
