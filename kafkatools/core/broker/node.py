@@ -284,6 +284,16 @@ class Node(Authorizing):
         self._changes.work_off(pause)
         return response
 
+    def create_topic_later(self, topic: NewTopic) -> TopicState | KafkaError | None:
+        """Make a topic whose partitions are created in the turns to come; None while the controller is asked."""
+        with self._changes.collect():
+            return self.member.create_topic(topic)
+
+    @property
+    def is_alone(self) -> bool:
+        """Whether there are no other nodes."""
+        return self.cluster.is_alone
+
     def creates_partitions(self, api_key: int) -> bool:
         """Whether requests of an API may create many partitions on this node before they are answered; FindCoordinator
         does until all topics of coordinators are there. A node of a cluster creates partitions later, between its
@@ -508,9 +518,8 @@ class Node(Authorizing):
         if not sessions.sessions and replication is None:
             return False
         session_id = session_id_of(request.frame[request.body_offset :], request.version)
-        if replication is not None and replication.sessions.looks_at_many(session_id):
-            return True
-        return sessions.has_many_partitions(session_id)
+        follows_many = replication is not None and replication.sessions.looks_at_many(session_id)
+        return follows_many or sessions.has_many_partitions(session_id)
 
     @property
     def bootstrap(self) -> str:

@@ -169,7 +169,7 @@ def answer_each(
 ) -> Response:
     """Have `alter` change one resource after the other; each has an answer of its own."""
     responses = []
-    for resource in entity.resources:
+    for resource in paced(entity.resources):
         key = (int(resource.resource_type), resource.resource_name)
         problem: KafkaError | None = None
         try:

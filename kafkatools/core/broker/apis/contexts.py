@@ -76,7 +76,7 @@ class ChangeContext(_Image, HasBrokerSettings, Protocol):
 class MetadataContext(_Image, HasConfig, HasBrokerSettings, _ClusterId, Protocol):
     """Topics and brokers, for Metadata and DescribeTopicPartitions."""
 
-    def create_topic(self, topic: NewTopic) -> TopicState | KafkaError | None: ...
+    def create_topic_later(self, topic: NewTopic) -> TopicState | KafkaError | None: ...
 
 
 class ClusterContext(_Image, HasMetadataOffset, _ClusterId, _Coordination, Protocol):

@@ -147,7 +147,7 @@ def auto_create(node: MetadataContext, name: str) -> int:
     if name in INTERNAL_TOPICS or name == topics.METADATA_TOPIC:
         return UnknownTopicOrPartition.code
     with pausing(None):
-        result = node.create_topic(topics.NewTopic(name))
+        result = node.create_topic_later(topics.NewTopic(name))
     if isinstance(result, KafkaError) and not isinstance(result, TopicAlreadyExists):
         return result.code
     return UnknownTopicOrPartition.code

@@ -34,6 +34,7 @@ from kafkatools.core.errors import (
     UnknownTopicOrPartition,
 )
 from kafkatools.core.protocol.entities import Fields
+from kafkatools.core.protocol.slices import paced
 
 Wanted = tuple[str | None, uuid.UUID | None]
 _Outcome = DeleteRecordsStatus | int
@@ -60,7 +61,7 @@ def handle_create_topics(node: ChangeContext, request: Request) -> Response:
             wanted.append(_new_topic(topic))
     results = node.controller.create_topics(wanted, validate_only=entity.validate_only)
     overrides = {topic.name: topic.configs for topic in wanted}
-    for name, result in results.items():
+    for name, result in paced(results.items()):
         answers[name] = _created_topic(node, request, result, overrides[name], name)
     return request.respond({"topics": list(answers.values())})
 
@@ -117,7 +118,7 @@ def handle_delete_topics(node: ChangeContext, request: Request) -> Response:
     ids = {topic_id for name, topic_id in wanted if name is None and topic_id is not None}
     counts = Counter(wanted)
     answers: dict[Wanted, Fields] = {}
-    for each in sorted(wanted, key=lambda each: each[0] is None):
+    for each in paced(sorted(wanted, key=lambda each: each[0] is None)):
         if each not in answers:
             answer = _delete_topic(node, request, each, counts, ids)
             if not (each[0] is None and _is_named_too(node, each[1], counts)):
@@ -194,7 +195,7 @@ def handle_create_partitions(node: ChangeContext, request: Request) -> Response:
     entity = request.decode()
     counts = Counter(topic.name for topic in entity.topics)
     results: dict[str, dict[str, Any]] = {}
-    for topic in entity.topics:
+    for topic in paced(entity.topics):
         answer = {"name": topic.name}
         try:
             if counts[topic.name] > 1:

@@ -2,9 +2,10 @@
 
 Rules:
 - Changes are applied in their order. While one is under way, later ones queue up behind it, whoever makes them.
-- On a node alone a change is applied at once, but for the thread that `collect`s: a request in the slow lane, which
-  makes its change without a pause and then works it off with pauses (`work_off`). When its client disconnects, the node
-  works off the rest in its turns.
+- On a node alone a change is applied at once, but for a thread that `collect`s. A request in the slow lane makes its
+  changes, maybe with pauses between them, and then works them off with pauses (`work_off`). When its client
+  disconnects, the node works off in its turns what was changed. Topics that a Metadata request creates are worked off
+  there too.
 - A partition that is not there yet is answered with a retriable error.
 """
 

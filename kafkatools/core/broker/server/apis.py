@@ -34,6 +34,8 @@ here the type is Any, since a handler is found by its name and the node satisfie
 BYTES_AT_ONCE: Final = 8 * 1024
 # A partition of a Fetch request has 16 bytes in version 4, 33 from version 13 on: at most 2,000 partitions.
 FETCH_BYTES_AT_ONCE: Final = 32 * 1024
+# Creating, changing or deleting a topic costs a third of a millisecond: at most 70 names.
+NAMES_BYTES_AT_ONCE: Final = 256
 # A broker or a group has hundreds of settings.
 DESCRIBE_CONFIGS_BYTES_AT_ONCE: Final = 256
 # The most elements of all arrays of a request that only reads: enough for every partition of a large cluster. A quarter
@@ -65,7 +67,7 @@ class Work(Enum):
 
     AT_ONCE = "at once"  # it may change the broker's state
     PAUSES = "in slices until it makes its change"  # it then repeats the checks that the change depends on
-    APPLIED = "at once; on a node alone, partitions are created in slices"  # it changes metadata, without a pause
+    APPLIED = "at once; on a node alone in slices"  # it changes metadata; it may pause between two changes
     SLICED = "in slices"  # it only reads; a response may have all partitions or all groups
     LARGE = "always in slices"  # it only reads; a response has all members of groups, all replicas or all transactions
 
@@ -129,7 +131,7 @@ TABLE: Final = (
         most_elements=50_000,
     ),
     Api(_K.LIST_OFFSETS, "list_offsets", work=_SLICED),
-    Api(_K.METADATA, "metadata", work=_SLICED),
+    Api(_K.METADATA, "metadata", work=_SLICED, bytes_at_once=NAMES_BYTES_AT_ONCE),
     # A batch of 1 MiB has about 16,000 offsets.
     Api(_K.OFFSET_COMMIT, "offsets", work=Work.PAUSES, most_elements=50_000),
     Api(_K.OFFSET_FETCH, "offsets", work=_SLICED),
@@ -143,7 +145,7 @@ TABLE: Final = (
     Api(_K.API_VERSIONS, "cluster", _BY.EITHER),
     # 10,000 partitions with their replicas.
     Api(_K.CREATE_TOPICS, "topics", _BY.FORWARDED, work=Work.APPLIED, most_elements=50_000),
-    Api(_K.DELETE_TOPICS, "topics", _BY.FORWARDED),
+    Api(_K.DELETE_TOPICS, "topics", _BY.FORWARDED, work=Work.APPLIED, bytes_at_once=NAMES_BYTES_AT_ONCE),
     Api(_K.DELETE_RECORDS, "topics", most_elements=50_000),
     Api(_K.INIT_PRODUCER_ID, "producers"),
     Api(_K.OFFSET_FOR_LEADER_EPOCH, "list_offsets", work=_SLICED),
@@ -163,7 +165,7 @@ TABLE: Final = (
         bytes_at_once=DESCRIBE_CONFIGS_BYTES_AT_ONCE,
         most_elements=50_000,
     ),
-    Api(_K.ALTER_CONFIGS, "configs", _BY.FORWARDED),
+    Api(_K.ALTER_CONFIGS, "configs", _BY.FORWARDED, work=Work.APPLIED, bytes_at_once=NAMES_BYTES_AT_ONCE),
     Api(_K.ALTER_REPLICA_LOG_DIRS, "log_dirs", needs=ALTER, most_elements=50_000),
     Api(_K.DESCRIBE_LOG_DIRS, "log_dirs", needs=DESCRIBE, work=_LARGE),
     Api(_K.CREATE_PARTITIONS, "topics", _BY.FORWARDED, work=Work.APPLIED, most_elements=50_000),
@@ -173,7 +175,7 @@ TABLE: Final = (
     Api(_K.DESCRIBE_DELEGATION_TOKEN, "users"),
     Api(_K.DELETE_GROUPS, "groups"),
     Api(_K.ELECT_LEADERS, "reassignments", _BY.FORWARDED, ALTER, most_elements=50_000),
-    Api(_K.INCREMENTAL_ALTER_CONFIGS, "configs", _BY.FORWARDED),
+    Api(_K.INCREMENTAL_ALTER_CONFIGS, "configs", _BY.FORWARDED, work=Work.APPLIED, bytes_at_once=NAMES_BYTES_AT_ONCE),
     Api(_K.ALTER_PARTITION_REASSIGNMENTS, "reassignments", _BY.FORWARDED, ALTER, most_elements=50_000),
     Api(_K.LIST_PARTITION_REASSIGNMENTS, "reassignments", _BY.FORWARDED_READ, DESCRIBE, _SLICED, most_elements=50_000),
     Api(_K.OFFSET_DELETE, "offsets"),

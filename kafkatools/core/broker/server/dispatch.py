@@ -27,6 +27,10 @@ class Served(Load, Protocol):
     def quotas(self) -> Quotas:
         """What clients may use."""
 
+    @property
+    def is_alone(self) -> bool:
+        """Whether there are no other nodes: a change of the metadata is committed and applied here at once."""
+
     def note_failure(self, error: Exception) -> None:
         """Report a handler that failed."""
 
@@ -74,10 +78,13 @@ class Dispatcher:
             ensure_bounded(api, request)
         except TooManyElements:
             return refused(self._node, api, request)
-        if api.work is Work.APPLIED and request.pause is not None and self._node.creates_partitions(api.key):
-            return self._node.change_in_slices(request.pause, lambda: self._handle(api, handler, request))
+        if api.work is Work.APPLIED and request.pause is not None and self._node.is_alone:
+            return self._node.change_in_slices(request.pause, lambda: self._handle_with_pauses(api, handler, request))
         if api.work in (Work.AT_ONCE, Work.APPLIED):
             return self._handle(api, handler, request)
+        return self._handle_with_pauses(api, handler, request)
+
+    def _handle_with_pauses(self, api: Api, handler: Handler, request: Request) -> Response:
         with pausing(request.pause):
             return self._handle(api, handler, request)
 

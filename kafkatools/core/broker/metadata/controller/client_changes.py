@@ -10,7 +10,7 @@ ahead of the committed one, and the response waits for the commit.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from kafkatools.core.broker.metadata.broker_settings import ELIGIBLE_LEADER_REPLICAS, BrokerSettings
@@ -31,11 +31,13 @@ from kafkatools.core.errors import (
     UnknownServerError,
 )
 from kafkatools.core.java.random import JavaRandom
+from kafkatools.core.protocol.slices import current_pause, pausing
 from kafkatools.core.protocol.uuids import random_uuid
 
 PRODUCER_ID_BLOCK = 1000
 LONG_MAX = 2**63 - 1
 MAX_RECORDS_PER_BATCH = 10_000
+TOPICS_AT_ONCE = 10
 
 
 class ClientChanges:
@@ -108,8 +110,9 @@ class ClientChanges:
         """Write the records of one decision, and apply them when they are committed by that."""
         self.ensure_active()
         if records:
-            self._write(records)
-            self.publish()
+            with pausing(None):
+                self._write(records)
+                self.publish()
 
     def publish(self) -> None:
         """Let the broker of a quorum of one apply what changed; brokers of several apply it when it is committed."""
@@ -130,7 +133,8 @@ class ClientChanges:
     def create_topics(
         self, wanted: Sequence[topics.NewTopic], *, validate_only: bool = False
     ) -> dict[str, TopicState | KafkaError]:
-        """Create each (no name twice); the result is the topic, or why it was not made."""
+        """Create each (no name twice), all with one change unless this thread works in slices; the result is the topic,
+        or why it was not made."""
         results: dict[str, TopicState | KafkaError] = {}
         placement = self._placement()
         for topic in wanted:
@@ -138,8 +142,14 @@ class ClientChanges:
                 topics.check_collision(self.image, topic.name)
             except KafkaError as error:
                 results[topic.name] = error
-        made: list[Any] = []
-        for topic in wanted:
+        made: dict[str, list[Any]] = {}
+        pause = current_pause()
+        for number, topic in enumerate(wanted):
+            if pause is not None and not number % TOPICS_AT_ONCE:
+                # In a pause another request may create the same topic: nothing may be checked and not written then.
+                results |= self._commit_topics(made)
+                made = {}
+                pause()
             if topic.name in results:
                 continue
             try:
@@ -147,16 +157,19 @@ class ClientChanges:
                 configs.validate_topic_configs(topic.configs, self.effective_config)
                 state, records = topics.create_topic(self.image, topic, placement)
                 results[topic.name] = planned(state, records)
-                made += records
+                if not validate_only:
+                    made[topic.name] = records
             except KafkaError as error:
                 results[topic.name] = error
-        if validate_only:
-            return results
+        return results | self._commit_topics(made)
+
+    def _commit_topics(self, made: Mapping[str, Sequence[Any]]) -> dict[str, TopicState | KafkaError]:
+        """Write the records of new topics, by name, as one change; gives the topics, or why none was made."""
         try:
-            self._commit(made)
+            self._commit([record for records in made.values() for record in records])
         except KafkaStorageError as error:
-            return {name: error if isinstance(r, TopicState) else r for name, r in results.items()}
-        return {name: self.image.topics[name] if isinstance(r, TopicState) else r for name, r in results.items()}
+            return dict.fromkeys(made, error)
+        return {name: self.image.topics[name] for name in made}
 
     def create_partitions(
         self, name: str, count: int, assignments: Sequence[Sequence[int]] | None, *, validate_only: bool

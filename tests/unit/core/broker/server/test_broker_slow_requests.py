@@ -22,6 +22,8 @@ from kafkatools.core.protocol.slices import paced, pausing
 
 UNKNOWN_TOPIC_OR_PARTITION, INVALID_COMMIT_OFFSET_SIZE, INVALID_REQUEST = 3, 28, 42
 INVALID_REGULAR_EXPRESSION = 128
+TOPIC_ALREADY_EXISTS = 36
+METADATA, CREATE_TOPICS, DELETE_TOPICS, CREATE_PARTITIONS, INCREMENTAL_ALTER_CONFIGS = 3, 19, 20, 37, 44
 
 
 def names(count: int) -> dict[str, Any]:
@@ -153,6 +155,71 @@ def test_a_large_commit_of_a_transaction_is_worked_off_in_slices(broker: Turns) 
     assert int(broker.call(client, 26, 3, end).error_code) == 0
     broker.turn_until(lambda: not pending)
     assert broker.node.groups.offsets.get(group_id, ("t", 0)) is not None
+
+
+def test_topics_that_a_metadata_request_creates_are_created_in_slices(broker: Turns) -> None:
+    client, wanted = broker.connect(), {**names(300), "allow_auto_topic_creation": True}
+    topics = broker.call(client, METADATA, 9, wanted).topics
+    assert {int(each.error_code) for each in topics} == {UNKNOWN_TOPIC_OR_PARTITION}
+    broker.turn_until(lambda: len(broker.node.replicas.partitions) == 300)
+    assert {int(each.error_code) for each in broker.call(client, METADATA, 9, wanted).topics} == {0}
+    assert broker.longest < max(broker.total / 5, 0.03)
+
+
+def test_the_partitions_of_topics_that_a_small_metadata_request_creates_are_created_in_later_turns(
+    broker: Turns,
+) -> None:
+    client = broker.connect()
+    frame = client.frame(METADATA, 9, {**names(40), "allow_auto_topic_creation": True})
+    assert len(frame) < 256
+    broker.send(client, frame)
+    broker.receive(client, METADATA, 9)
+    assert len(broker.node.image.topics) == 40
+    assert len(broker.node.replicas.partitions) < 40
+    broker.turn_until(lambda: len(broker.node.replicas.partitions) == 40)
+
+
+def test_changes_of_many_topics_are_made_in_slices(broker: Turns) -> None:
+    client, all_names = broker.connect(), [f"t{number}" for number in range(300)]
+
+    def change(api_key: int, version: int, fields: dict[str, Any]) -> Any:
+        gc.collect()
+        broker.longest = broker.total = 0
+        answer = broker.call(client, api_key, version, fields)
+        assert broker.longest < max(broker.total / 5, 0.03)
+        results = getattr(answer, "topics", None) or getattr(answer, "results", None) or answer.responses
+        assert [int(each.error_code) for each in results] == [0] * 300
+
+    new = [{"name": name, "num_partitions": 1, "replication_factor": 1} for name in all_names]
+    change(CREATE_TOPICS, 7, {"topics": new, "timeout": 5000, "validate_only": True})
+    change(CREATE_TOPICS, 7, {"topics": new, "timeout": 5000})
+    grown = [{"name": name, "count": 2, "assignments": None} for name in all_names]
+    change(CREATE_PARTITIONS, 3, {"topics": grown, "timeout": 5000})
+    configs = [{"name": "retention.ms", "config_operation": 0, "value": "1000000"}]
+    resources = [{"resource_type": 2, "resource_name": name, "configs": configs} for name in all_names]
+    change(INCREMENTAL_ALTER_CONFIGS, 1, {"resources": resources, "validate_only": False})
+    partitions = broker.node.replicas.partitions
+    assert {part.log.config.retention_ms for name in all_names for part in partitions[name].values()} == {1_000_000}
+    gone = [{"name": name, "topic_id": None} for name in all_names]
+    change(DELETE_TOPICS, 6, {"topics": gone, "timeout": 5000})
+    assert not partitions
+
+
+def test_two_requests_that_create_the_same_topics_in_slices_create_each_once(broker: Turns) -> None:
+    broker.node.listener.lane = SlowLane(slice_ns=0)
+    clients = [broker.connect(), broker.connect()]
+    new = [{"name": f"t{number}", "num_partitions": 1, "replication_factor": 1} for number in range(60)]
+    for client, topics in zip(clients, (new, new[::-1]), strict=True):
+        broker.send(client, client.frame(CREATE_TOPICS, 7, {"topics": topics, "timeout": 60_000}))
+    codes = [
+        {each.name: int(each.error_code) for each in broker.receive(client, CREATE_TOPICS, 7).topics}
+        for client in clients
+    ]
+    for topic in new:
+        assert sorted(found[topic["name"]] for found in codes) == [0, TOPIC_ALREADY_EXISTS]
+    assert {0, TOPIC_ALREADY_EXISTS} == set(codes[0].values()) == set(codes[1].values())
+    assert {len(broker.node.image.topics[topic["name"]].partitions) for topic in new} == {1}
+    assert len(broker.node.image.topics_by_id) == len(broker.node.image.topics)
 
 
 def test_a_request_of_100_mib_is_received_without_copies_of_it(broker: Turns) -> None:
