@@ -35,7 +35,7 @@ from kafkatools.core.errors import (
 from kafkatools.core.protocol.slices import paced
 
 FEATURE = "group.version"
-CLASSIC_MEMBER, CONSUMER_MEMBER, UNKNOWN_MEMBER_TYPE = 0, 1, -1
+CLASSIC_MEMBER, CONSUMER_MEMBER = 0, 1
 
 
 def handle_consumer_group_heartbeat(node: GroupContext, request: Request) -> Response:

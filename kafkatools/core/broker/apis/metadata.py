@@ -27,7 +27,6 @@ from kafkatools.core.protocol.entities import Fields
 from kafkatools.core.protocol.slices import paced, pausing
 
 NONE = 0
-NOT_ASKED = -(2**31)
 
 
 def handle_metadata(node: MetadataContext, request: Request) -> Response:

@@ -13,8 +13,6 @@ Fields = dict[str, Any]
 Answer = Callable[[Fields], None]
 Protocols = tuple[tuple[str, bytes], ...]
 
-NO_GENERATION = -1
-
 
 class Client(NamedTuple):
     """Who asks: the client id, and the address as Kafka prints it (`/127.0.0.1`)."""
