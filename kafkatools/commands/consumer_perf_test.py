@@ -24,6 +24,7 @@ from kafkatools.options import (
     java_int,
     java_long,
     rules,
+    setting_option,
 )
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ _ONE_OF = "Exactly one of the following arguments is required: [{}], [{}]"
 OPTIONS = (
     BOOTSTRAP_SERVER,
     command_config("Properties file with settings of the consumer."),
-    Option("--command-property", "Setting of the consumer.", value="NAME=VALUE", repeatable=True),
+    setting_option("--command-property", "Setting of the consumer."),
     Option("--consumer.config", "Older name of --command-config.", value="FILE", replacement="--command-config"),
     Option(
         "--date-format",

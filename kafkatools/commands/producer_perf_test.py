@@ -25,6 +25,7 @@ from kafkatools.options import (
     java_long,
     note_deprecated,
     rules,
+    setting_option,
 )
 
 if TYPE_CHECKING:
@@ -71,15 +72,13 @@ OPTIONS = (
         default="\\n",
     ),
     Option("--throughput", "Maximum records per second; -1: no limit.", "RATE", type=java_double, required=True),
-    Option(
+    setting_option(
         "--producer-props",
         "Older name of --command-property.",
-        value="NAME=VALUE",
-        repeatable=True,
         several=True,
         replacement="--command-property",
     ),
-    Option("--command-property", "Setting of the producer.", value="NAME=VALUE", repeatable=True, several=True),
+    setting_option("--command-property", "Setting of the producer.", several=True),
     Option("--producer.config", "Older name of --command-config.", value="FILE", replacement="--command-config"),
     command_config("Properties file with settings of the producer."),
     Option("--print-metrics", "Print the metrics of the producer at the end."),

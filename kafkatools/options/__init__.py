@@ -15,6 +15,7 @@ from kafkatools.options.common import (
     profile_settings,
     properties_file,
     property_pairs,
+    setting_option,
     settings_for,
 )
 from kafkatools.options.parser import parse
@@ -55,5 +56,6 @@ __all__ = [
     "property_pairs",
     "under",
     "read_properties",
+    "setting_option",
     "settings_for",
 ]

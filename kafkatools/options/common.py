@@ -35,6 +35,11 @@ def command_config(about: str = "Properties file with settings of the client.") 
     return Option("--command-config", about, value="FILE")
 
 
+def setting_option(name: str, about: str, *, replacement: str = "", several: bool = False) -> Option:
+    """A repeatable option with a setting: `--command-property linger.ms=5`."""
+    return Option(name, about, value="NAME=VALUE", repeatable=True, replacement=replacement, several=several)
+
+
 def property_pairs(texts: Iterable[str], option: str) -> dict[str, str]:
     """`key=value` texts of a repeatable option as a mapping.
 

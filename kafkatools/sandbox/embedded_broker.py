@@ -13,6 +13,7 @@ import signal
 import subprocess
 import tempfile
 from collections.abc import Mapping
+from subprocess import TimeoutExpired
 
 from kafkatools.core.config.given import settings_text
 from kafkatools.core.errors import IllegalState
@@ -109,8 +110,6 @@ class EmbeddedBroker:
         self._remove()
 
     def _wait(self, process: subprocess.Popen[bytes]) -> None:
-        from subprocess import TimeoutExpired
-
         try:
             process.wait(_STOP_TIMEOUT_S)
         except BaseException as error:

@@ -14,6 +14,7 @@ from __future__ import annotations
 from kafkatools.console import Console
 from kafkatools.exit_status import ExitStatus
 from kafkatools.options import BOOTSTRAP_SERVER, Args, Command, Option, command_config, java_int, java_long, rules
+from kafkatools.options.common import setting_option
 
 _DEFAULT_FORMATTER = "org.apache.kafka.tools.consumer.DefaultMessageFormatter"
 _NOT_TOGETHER = "Options {option} and {other} cannot be specified together."
@@ -51,7 +52,7 @@ OPTIONS = (
     ),
     BOOTSTRAP_SERVER,
     command_config("Properties file with settings of the consumer."),
-    Option("--command-property", "Setting of the consumer.", value="NAME=VALUE", repeatable=True),
+    setting_option("--command-property", "Setting of the consumer."),
     Option(
         "--isolation-level",
         "read_committed skips records of aborted and open transactions. Default: read_uncommitted.",
@@ -68,13 +69,11 @@ OPTIONS = (
         value="CLASS",
         default=_DEFAULT_FORMATTER,
     ),
-    Option(
+    setting_option(
         "--formatter-property",
         "Setting of the formatter: print.key, print.value, print.headers, print.timestamp, print.partition, "
         "print.offset (true or false), key.separator, line.separator, headers.separator, null.literal, "
         "key.deserializer, value.deserializer, headers.deserializer.",
-        value="NAME=VALUE",
-        repeatable=True,
     ),
     Option("--formatter-config", "Properties file with settings of the formatter.", value="FILE"),
     Option("--key-deserializer", "Deserializer class for keys.", value="CLASS"),
@@ -82,16 +81,8 @@ OPTIONS = (
     Option("--skip-message-on-error", "Skip records that cannot be printed; the exit status is then 1."),
     Option("--skip-corrupt", "Skip corrupt batches and report their offsets; the exit status is then 1.", ours=True),
     Option("--enable-systest-events", "Print a shutdown_complete event at the end."),
-    Option(
-        "--property", "Setting of the formatter.", value="NAME=VALUE", repeatable=True, replacement="formatter-property"
-    ),
-    Option(
-        "--consumer-property",
-        "Setting of the consumer.",
-        value="NAME=VALUE",
-        repeatable=True,
-        replacement="command-property",
-    ),
+    setting_option("--property", "Setting of the formatter.", replacement="formatter-property"),
+    setting_option("--consumer-property", "Setting of the consumer.", replacement="command-property"),
     Option("--consumer.config", "Older name of --command-config.", value="FILE", replacement="command-config"),
 )
 

@@ -23,6 +23,7 @@ from kafkatools.options import (
     properties_file,
     property_pairs,
     rules,
+    setting_option,
 )
 
 if TYPE_CHECKING:
@@ -107,29 +108,15 @@ OPTIONS = (
         type=java_int,
     ),
     Option("--line-reader", "Class that reads the input. Only LineMessageReader is supported.", value="CLASS"),
-    Option(
+    setting_option(
         "--reader-property",
         "Setting of the reader: parse.key, key.separator, parse.headers, headers.delimiter, headers.separator, "
         "headers.key.separator, null.marker, ignore.error.",
-        value="NAME=VALUE",
-        repeatable=True,
     ),
-    Option(
-        "--property",
-        "Older name of --reader-property.",
-        value="NAME=VALUE",
-        repeatable=True,
-        replacement="--reader-property",
-    ),
+    setting_option("--property", "Older name of --reader-property.", replacement="--reader-property"),
     Option("--reader-config", "Properties file with settings of the reader.", value="FILE"),
-    Option("--command-property", "Setting of the producer.", value="NAME=VALUE", repeatable=True),
-    Option(
-        "--producer-property",
-        "Older name of --command-property.",
-        value="NAME=VALUE",
-        repeatable=True,
-        replacement="--command-property",
-    ),
+    setting_option("--command-property", "Setting of the producer."),
+    setting_option("--producer-property", "Older name of --command-property.", replacement="--command-property"),
     command_config("Properties file with settings of the producer."),
     Option("--producer.config", "Older name of --command-config.", value="FILE", replacement="--command-config"),
     Option(

@@ -16,6 +16,7 @@ from kafkatools.commands.topics.describe import REPORTS, describe
 from kafkatools.commands.topics.names import names_taken
 from kafkatools.exit_status import ExitStatus
 from kafkatools.options import BOOTSTRAP_SERVER, INTERNAL_TOPICS, Args, Command, Option, command_config, java_int, rules
+from kafkatools.options.common import setting_option
 from kafkatools.options.connection import connect_admin
 
 if TYPE_CHECKING:
@@ -49,12 +50,7 @@ OPTIONS = (
         "with two replicas each.",
         value="BROKER:BROKER,...",
     ),
-    Option(
-        "--config",
-        "Setting of the new topic, also with units: retention.ms=7d.",
-        value="NAME=VALUE",
-        repeatable=True,
-    ),
+    setting_option("--config", "Setting of the new topic, also with units: retention.ms=7d."),
     Option("--if-not-exists", "With --create: do nothing when the topic exists."),
     Option("--if-exists", "With --alter, --delete, --describe: do nothing when the topic does not exist."),
     Option("--exclude-internal", "With --list and --describe: leave out internal topics."),

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from itertools import groupby
 from typing import NamedTuple
 
@@ -97,8 +97,6 @@ def retention_forecast(
 
 def _moment(time_ms: int | None) -> datetime | None:
     """A time for a column; None where there is none, or it is beyond what a timestamp can say."""
-    from datetime import UTC, datetime
-
     if time_ms is None or not 0 <= time_ms <= _LATEST_TIME:
         return None
     return datetime.fromtimestamp(time_ms / 1000, UTC)
