@@ -24,7 +24,7 @@ from kafkatools.core.broker.metadata.controller.acls import (
     DESCRIBE_CONFIGS,
 )
 from kafkatools.core.broker.server.requests import Request, Response
-from kafkatools.core.errors import KafkaError
+from kafkatools.core.errors import UNKNOWN_CODE, KafkaError, UnknownServerError
 from kafkatools.core.protocol.api_versions import ApiKey
 
 Handler = Callable[[Any, Request], Response]
@@ -103,13 +103,16 @@ class Api:
         return self.key.first_flexible_version
 
     def load(self) -> Handler:
-        """Import the handler. A KafkaError that it raises becomes the response (`Request.refuse`)."""
+        """Import the handler. An error of Kafka's protocol that it raises becomes the response (`Request.refuse`); any
+        other one, a malformed request above all, is left to the dispatcher, which closes the connection."""
         handler: Handler = getattr(import_module(f"kafkatools.core.broker.apis.{self.module}"), f"handle_{self.name}")
 
         def answer(node: Any, request: Request) -> Response:
             try:
                 return handler(node, request)
             except KafkaError as error:
+                if error.code == UNKNOWN_CODE and not isinstance(error, UnknownServerError):
+                    raise
                 return request.refuse(error)
 
         return answer

@@ -10,7 +10,7 @@ import pytest
 from support.broker_client import BrokerClient
 
 from kafkatools.core.broker.server.apis import BROKER_APIS
-from kafkatools.core.protocol.messages import request_type
+from kafkatools.core.protocol.messages import build, encode, request_type
 
 API_VERSIONS = Path(__file__).parents[4] / "golden/protocol/api_versions.tsv"
 
@@ -70,6 +70,21 @@ def test_what_cannot_be_served_closes_that_connection_only(run_node: Callable[..
     with pytest.raises(EOFError):
         hostile.read(1)
     assert other.call(60, 0).cluster_id == running.node.cluster_id
+
+
+@pytest.mark.parametrize("api", BROKER_APIS.values(), ids=lambda api: api.name)
+def test_a_request_that_ends_early_closes_the_connection(run_node: Callable[..., Any], api: Any) -> None:
+    running = run_node()
+    for version in {api.lowest, api.highest}:
+        hostile = running.connect()
+        fields = {"transactional_id": None} if api.key in (0, 22) else {}
+        frame = hostile.frame(api.key, version, fields)
+        size = len(encode(build(request_type(api.key, version), fields)))
+        if size == 0:
+            continue
+        hostile.socket.sendall(struct.pack(">i", len(frame) - 4 - size) + frame[4 : len(frame) - size])
+        with pytest.raises(EOFError):
+            hostile.read(1)
 
 
 def test_a_request_byte_by_byte_and_two_requests_at_once(client: BrokerClient) -> None:
