@@ -7,7 +7,7 @@ EXTRAS ?= avro,clients,demo,dev,protobuf,spark
 WORKERS ?= 5
 # Tests wait for servers half of the time, so there are more workers than cores. Those that share little are spread one by one; those that share a cluster or a Spark
 # session stay together; times and kills want the machine for themselves.
-WAITERS ?= 6
+WAITERS ?= 5
 SMALL := tests/unit tests/faults tests/cli tests/fuzz tests/crash
 ALONE := tests/soak tests/history tests/scenarios/test_broker_scale.py
 JAVA = JAVA_HOME="$$(sh .ci/find-java)"

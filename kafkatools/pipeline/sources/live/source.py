@@ -8,9 +8,9 @@ ends that are taken then are the ends of the batch. Rows are made by the executo
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
-from pyspark.sql.datasource import Filter
 from pyspark.sql.types import StructType
 
 from kafkatools.pipeline.sources.live.cluster import LiveCluster
@@ -25,6 +25,9 @@ from kafkatools.pipeline.sources.spark_api import (
     DataSourceStreamReader,
     InputPartition,
 )
+
+if TYPE_CHECKING:
+    from pyspark.sql.datasource import Filter  # PySpark 4.0 has none
 
 
 class KtDataSource(DataSource):

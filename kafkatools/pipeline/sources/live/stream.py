@@ -15,10 +15,9 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-from pyspark.sql.streaming.datasource import ReadLimit
 from pyspark.sql.types import StructType
 
 from kafkatools.core.clock import Clock, SystemClock
@@ -37,6 +36,9 @@ from kafkatools.pipeline.sources.spark_api import (
     ReadMinRows,
     SupportsTriggerAvailableNow,
 )
+
+if TYPE_CHECKING:
+    from pyspark.sql.streaming.datasource import ReadLimit  # PySpark 4.0 has none
 
 
 class LiveStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
-from pyspark.sql.datasource import Filter
 from pyspark.sql.types import StructType
 
 from kafkatools.core.topic_partition import TopicPartition
@@ -22,6 +22,9 @@ from kafkatools.pipeline.sources.log.reader import read_task
 from kafkatools.pipeline.sources.log.splits import LogTask, make_tasks
 from kafkatools.pipeline.sources.record_bounds import RecordBounds, from_filters
 from kafkatools.pipeline.sources.spark_api import DataSource, DataSourceReader, InputPartition
+
+if TYPE_CHECKING:
+    from pyspark.sql.datasource import Filter  # PySpark 4.0 has none
 
 _KNOWN = {
     "records": columns.RECORD_COLUMNS | columns.HEADER_COLUMNS | columns.METADATA_COLUMNS,
