@@ -54,8 +54,8 @@ __all__ = [
     "profile_settings",
     "properties_file",
     "property_pairs",
-    "under",
     "read_properties",
     "setting_option",
     "settings_for",
+    "under",
 ]

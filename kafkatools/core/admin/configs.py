@@ -234,7 +234,5 @@ def list_config_resources(admin: AdminClient, kind: int) -> list[str]:
     """
     fields = {"resource_types": (kind,)}
     oldest = 0 if kind == CLIENT_METRICS else 1
-    response = admin.ask(
-        ApiKey.LIST_CONFIG_RESOURCES, fields, min_version=oldest, check=lambda entity: error_in(entity)
-    )
+    response = admin.ask(ApiKey.LIST_CONFIG_RESOURCES, fields, min_version=oldest, check=error_in)
     return [each.resource_name for each in response.config_resources]

@@ -303,7 +303,7 @@ class _Index(NamedTuple):
     def entries(self, entry: np.dtype[np.void]) -> npt.NDArray[np.void]:
         """The whole entries, relative to the base offset of the segment."""
         data = self.data or b""
-        return np.frombuffer(data[: len(data) // entry.itemsize * entry.itemsize], entry)
+        return np.frombuffer(data, entry, len(data) // entry.itemsize)
 
 
 def _read_index(log_path: str, suffix: str, entry: np.dtype[np.void], log_bytes: int) -> _Index | None:

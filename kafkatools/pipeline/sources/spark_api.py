@@ -36,6 +36,7 @@ __all__ = [
     "DataSourceStreamReader",
     "DataSourceStreamWriter",
     "DataSourceWriter",
+    "Filter",
     "InputPartition",
     "ReadAllAvailable",
     "ReadLimit",
@@ -54,7 +55,7 @@ HAS_READ_LIMITS = hasattr(DataSourceStreamReader, "getDefaultReadLimit")
 
 
 if TYPE_CHECKING:
-    from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter
+    from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, Filter
     from pyspark.sql.streaming.datasource import (
         ReadAllAvailable,
         ReadLimit,
@@ -72,6 +73,7 @@ else:
         made = type("DataSourceStreamArrowWriter", (DataSourceStreamWriter, DataSourceArrowWriter), {})
         return getattr(datasource, "DataSourceStreamArrowWriter", made)
 
+    Filter = getattr(datasource, "Filter", _Nothing)
     DataSourceArrowWriter = getattr(datasource, "DataSourceArrowWriter", DataSourceWriter)
     DataSourceStreamArrowWriter = _stream_arrow_writer()
     _name = "pyspark.sql.streaming.datasource"

@@ -8,7 +8,6 @@ ends that are taken then are the ends of the batch. Rows are made by the executo
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING
 
 import pyarrow as pa
 from pyspark.sql.types import StructType
@@ -23,11 +22,9 @@ from kafkatools.pipeline.sources.spark_api import (
     DataSourceReader,
     DataSourceStreamArrowWriter,
     DataSourceStreamReader,
+    Filter,
     InputPartition,
 )
-
-if TYPE_CHECKING:
-    from pyspark.sql.datasource import Filter  # PySpark 4.0 has none
 
 
 class KtDataSource(DataSource):

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 from pyspark.sql.types import StructType
@@ -32,13 +32,11 @@ from kafkatools.pipeline.sources.spark_api import (
     DataSourceStreamReader,
     InputPartition,
     ReadAllAvailable,
+    ReadLimit,
     ReadMaxRows,
     ReadMinRows,
     SupportsTriggerAvailableNow,
 )
-
-if TYPE_CHECKING:
-    from pyspark.sql.streaming.datasource import ReadLimit  # PySpark 4.0 has none
 
 
 class LiveStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):

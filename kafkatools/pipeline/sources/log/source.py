@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import pyarrow as pa
 from pyspark.sql.types import StructType
@@ -21,10 +20,7 @@ from kafkatools.pipeline.sources.log.options import LogOptions, read_options
 from kafkatools.pipeline.sources.log.reader import read_task
 from kafkatools.pipeline.sources.log.splits import LogTask, make_tasks
 from kafkatools.pipeline.sources.record_bounds import RecordBounds, from_filters
-from kafkatools.pipeline.sources.spark_api import DataSource, DataSourceReader, InputPartition
-
-if TYPE_CHECKING:
-    from pyspark.sql.datasource import Filter  # PySpark 4.0 has none
+from kafkatools.pipeline.sources.spark_api import DataSource, DataSourceReader, Filter, InputPartition
 
 _KNOWN = {
     "records": columns.RECORD_COLUMNS | columns.HEADER_COLUMNS | columns.METADATA_COLUMNS,
