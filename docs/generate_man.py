@@ -11,6 +11,7 @@ import pathlib
 import re
 from collections.abc import Iterable, Mapping
 
+from kafkatools.cli import GLOBAL_OPTIONS
 from kafkatools.commands import ALIASES, COMMANDS, GROUPS, load
 from kafkatools.options.environment import ENVIRONMENT
 from kafkatools.options.table import Command
@@ -27,13 +28,6 @@ EXIT_STATUSES = {
 }
 """What ExitStatus means to a user."""
 
-_GLOBAL_OPTIONS = {
-    "--profile NAME": "Use the cluster defined by this profile.",
-    "--confirm CLUSTER": "Confirm changes to a protected cluster without a prompt.",
-    "--version": "Show the version and exit.",
-    "--help": "Show the help and exit.",
-}
-
 
 def pages() -> dict[str, str]:
     """The text of every page by the name of its file."""
@@ -46,7 +40,7 @@ def overview() -> str:
         *_head("kt", "Apache Kafka's bin/ without the JVM"),
         *_section("SYNOPSIS", ["kt [--profile NAME] [--confirm CLUSTER] COMMAND [OPTION]..."]),
         *_section("DESCRIPTION", [f"The tools of Apache Kafka {KAFKA_VERSION} and more, without a Java installation."]),
-        *_section("OPTIONS", _definitions(_GLOBAL_OPTIONS)),
+        *_section("OPTIONS", _definitions(GLOBAL_OPTIONS | {"--help": "Show the help and exit."})),
         ".SH COMMANDS",
     ]
     for heading, names in GROUPS.items():

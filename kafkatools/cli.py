@@ -74,6 +74,13 @@ class Globals(NamedTuple):
 
 _GLOBALS = {f"--{name}": name for name in Globals._fields}
 
+GLOBAL_OPTIONS = {
+    "--profile NAME": "Use the cluster defined by this profile.",
+    "--confirm CLUSTER": "Confirm changes to a protected cluster without a prompt.",
+    "--version": "Show the version and exit.",
+}
+"""The options in front of the command, for the help and the manual page."""
+
 
 def _global_options(arguments: Sequence[str]) -> tuple[Globals, Sequence[str]]:
     """Takes the options in front of the command; one without its value is left for the complaint about it."""
@@ -342,13 +349,11 @@ def _global_options_help() -> Callable[..., None]:
     import typer
 
     def options(
-        profile: str = typer.Option(
-            "", metavar="NAME", help="Use the cluster defined by this profile.", show_default=False
-        ),
+        profile: str = typer.Option("", metavar="NAME", help=GLOBAL_OPTIONS["--profile NAME"], show_default=False),
         confirm: str = typer.Option(
-            "", metavar="CLUSTER", help="Confirm changes to a protected cluster without a prompt.", show_default=False
+            "", metavar="CLUSTER", help=GLOBAL_OPTIONS["--confirm CLUSTER"], show_default=False
         ),
-        version: bool = typer.Option(False, "--version", help="Show the version and exit."),
+        version: bool = typer.Option(False, "--version", help=GLOBAL_OPTIONS["--version"]),
     ) -> None:
         """Stands for `kt` itself; never called."""
 

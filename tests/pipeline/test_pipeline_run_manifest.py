@@ -116,7 +116,7 @@ def test_a_manifest_counts_everything_in_the_range_whatever_the_query_keeps(plac
 def test_markers_behind_the_last_record_count_once(place: Place) -> None:
     topic = place.topic("marked")
     words = ("pipeline", "run", "--from", "log:data", "--from-option", f"subscribe={topic}", "--to", "json:marked")
-    with kafkatools.Producer(bootstrap_servers=place.bootstrap, transactional_id="marked") as producer:
+    with kafkatools.Producer(bootstrap_servers=place.bootstrap, transactional_id="marked", linger_ms=1000) as producer:
         for count in (3, 6):
             with producer.transaction():
                 for number in range(3):

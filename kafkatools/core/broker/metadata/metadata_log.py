@@ -150,8 +150,18 @@ class MetadataLog:
         if ids and (ids[-1].epoch, ids[-1].offset) > end:  # a crash cut the log behind a snapshot that is whole
             self._log.truncate_fully_and_start_at(ids[-1].offset, wall_ms)
             self._log.assign_epoch_start_offset(ids[-1].epoch)
+        self._delete_snapshots_below_start()
         self._last_snapshot_ms = self._last_clean_ms = now_ms
         return self._log.log_end_offset == 0
+
+    def _delete_snapshots_below_start(self) -> None:
+        """A snapshot whose deletion a loss of power undid has no log behind it: with it as the earliest one, a follower
+        at the start of the log would be sent there again and again."""
+        start, ids = self.log.log_start_offset, self.snapshots.ids()
+        if ids and ids[-1].offset >= start:
+            for snapshot_id in ids:
+                if snapshot_id.offset < start:
+                    self.snapshots.delete(snapshot_id)
 
     def sync_every_append(self) -> None:
         """From now on every append is on the disk before it counts, as in Kafka."""

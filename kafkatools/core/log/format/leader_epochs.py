@@ -30,7 +30,7 @@ class LeaderEpochCache:
         self.path = path
         self.entries: list[EpochEntry] = []
         self._in_file: list[EpochEntry] = []
-        self.needs_sync = False
+        self._is_file_synced = True
 
     def load(self) -> None:
         """Read the file; one that is missing is empty. Raises KafkaStorageError when it is malformed."""
@@ -47,17 +47,24 @@ class LeaderEpochCache:
                 write_atomically(self._files, self.path, data)
             else:
                 replace_content(self._files, self.path, data, sync=False)
-            self.needs_sync = not sync
+            self._is_file_synced = sync
         self.entries = self._in_file = entries
 
+    @property
+    def needs_sync(self) -> bool:
+        """Whether `flush` has something to do."""
+        return not self._is_file_synced or self.entries != self._in_file
+
     def flush(self) -> bool:
-        """Make the file's content durable, unless it is; True when the caller has to sync the directory too."""
-        if not self.needs_sync:
+        """Make the entries durable, unless they are; True when the caller has to sync the directory too."""
+        if self.entries != self._in_file:
+            self._replace(self.entries, sync=False)
+        if self._is_file_synced:
             return False
         file = self._files.open(self.path)
         file.flush()
         file.close()
-        self.needs_sync = False
+        self._is_file_synced = True
         return True
 
     @property
@@ -78,6 +85,20 @@ class LeaderEpochCache:
             if epoch < last.epoch or start_offset <= last.start_offset:
                 entries = [e for e in entries if e.epoch < epoch and e.start_offset < start_offset]
         self._replace([*entries, EpochEntry(epoch, start_offset)], sync=False)
+
+    def note_batch(self, epoch: int, base_offset: int) -> None:
+        """Take over the leader epoch of a batch of the log; below 0 it has none. Epochs rise with the offsets: entries
+        that contradict the batch come from a file that is older or newer than the log, and are dropped."""
+        entries = self.entries
+        if epoch < 0 or (entries and entries[-1].epoch == epoch and entries[-1].start_offset <= base_offset):
+            return
+        earlier = [e for e in entries if e.start_offset <= base_offset and e.epoch <= epoch]
+        later = [e for e in entries if e.start_offset > base_offset and e.epoch > epoch]
+        if not earlier or earlier[-1].epoch < epoch:
+            earlier = [e for e in earlier if e.start_offset < base_offset] + [EpochEntry(epoch, base_offset)]
+        updated = earlier + later
+        if updated != entries:
+            self._replace(updated, sync=False)
 
     def end_offset_for(self, epoch: int, log_end_offset: int) -> tuple[int, int]:
         """The largest epoch known that is at most `epoch`, and where it ends: the OffsetForLeaderEpoch answer. (-1, -1)
@@ -102,7 +123,7 @@ class LeaderEpochCache:
             self._replace([entry for entry in self.entries if entry.start_offset < end_offset])
 
     def forget_from(self, end_offset: int) -> None:
-        """As `truncate_from_end`, in memory: what the file has more has written nothing."""
+        """As `truncate_from_end`, in memory until `flush`: what the file has more has written nothing."""
         self.entries = [entry for entry in self.entries if entry.start_offset < end_offset]
 
     def truncate_from_start(self, start_offset: int) -> None:

@@ -298,11 +298,7 @@ class LogSegment:
                     self.time_index.maybe_append(self._max_timestamp.timestamp, self._max_timestamp.offset)
                     last_index_entry = position
                 if header.magic >= 2:
-                    latest = epochs.latest_epoch
-                    if header.partition_leader_epoch >= 0 and (
-                        latest is None or header.partition_leader_epoch > latest
-                    ):
-                        epochs.assign(header.partition_leader_epoch, header.base_offset)
+                    epochs.note_batch(header.partition_leader_epoch, header.base_offset)
                     replay_batch(producer_state, header, batch, self.txn_index)
                 valid_bytes = position + header.size_bytes
                 next_offset = header.last_offset + 1

@@ -67,6 +67,7 @@ class _Loader:
         self._recovery_point = recovery_point
         self._had_clean_shutdown = had_clean_shutdown
         self._now_ms = now_ms
+        self._first_epoch_start = END_OF_TIME
 
     def load(self) -> None:
         log = self._log
@@ -75,10 +76,10 @@ class _Loader:
         has_epochs = self._load_epochs()
         log.load_topic_id()
         next_offset = self._load_and_recover()
-        if not has_epochs:
+        log.log_start_offset = max(self._start_checkpoint, self._segments.first.base_offset)
+        if not has_epochs or self._lacks_epochs():
             self._rebuild_epochs()
         log.epochs.forget_from(next_offset)
-        log.log_start_offset = max(self._start_checkpoint, self._segments.first.base_offset)
         log.epochs.truncate_from_start(self._start_checkpoint)
         log.log_end_offset = next_offset
         log.recovery_point = next_offset if self._had_clean_shutdown else min(self._recovery_point, next_offset)
@@ -101,17 +102,31 @@ class _Loader:
             self._log.epochs.load()
         except KafkaStorageError:
             return False
+        if self._log.epochs.entries:
+            self._first_epoch_start = self._log.epochs.entries[0].start_offset
         return True
 
+    def _lacks_epochs(self) -> bool:
+        """Whether the log begins below its first epoch: the epochs are cut, durably, before segments are deleted and
+        before the log start offset is checkpointed, so that a loss of power may bring back the records alone."""
+        start, entries = self._log.log_start_offset, self._log.epochs.entries
+        first_epoch_start = entries[0].start_offset if entries else END_OF_TIME
+        if first_epoch_start <= start:
+            return False
+        for segment in self._segments.range(start, END_OF_TIME):
+            with suppress(CorruptRecord):
+                for _, header in walk_headers(segment.log):
+                    if header.last_offset >= start:
+                        return header.partition_leader_epoch >= 0 and header.base_offset < first_epoch_start
+        return False
+
     def _rebuild_epochs(self) -> None:
-        """Every batch has its leader's epoch."""
+        """Every batch has its leader's epoch; those behind damage that was on the disk before are left out."""
         self._log.epochs.entries = []
         for segment in self._segments:
-            for _, header in walk_headers(segment.log):
-                latest = self._log.epochs.latest_epoch
-                epoch = header.partition_leader_epoch
-                if epoch >= 0 and (latest is None or epoch > latest):
-                    self._log.epochs.assign(epoch, header.base_offset)
+            with suppress(CorruptRecord):
+                for _, header in walk_headers(segment.log):
+                    self._log.epochs.note_batch(header.partition_leader_epoch, header.base_offset)
 
     def _list(self) -> list[DirectoryEntry]:
         return [entry for entry in self._files.list_directory(self._directory) if not entry.is_directory]
@@ -260,8 +275,7 @@ class _Loader:
 
     def _begins_above(self, segment: LogSegment) -> bool:
         """Whether the log begins in a segment or above it: the epochs are cut, durably, before segments are deleted."""
-        entries = self._log.epochs.entries
-        return bool(entries) and entries[0].start_offset >= segment.base_offset
+        return segment.base_offset <= self._first_epoch_start < END_OF_TIME
 
     def _next_offset(self) -> int | None:
         """The end of the log. A last segment that cannot be read to its end in spite of a clean stop is recovered."""

@@ -124,6 +124,42 @@ def test_the_recorded_epochs(golden: Callable[[str], Path]) -> None:
     assert [loaded.epoch_for_offset(offset) for offset in (0, 24, 25, 60)] == [0, 0, 2, 4]
 
 
+@pytest.mark.parametrize(
+    ("batch", "entries"),
+    [
+        ((-1, 5), [(1, 0), (3, 10), (7, 40)]),
+        ((3, 10), [(1, 0), (3, 10), (7, 40)]),
+        ((3, 39), [(1, 0), (3, 10), (7, 40)]),
+        ((7, 60), [(1, 0), (3, 10), (7, 40)]),
+        ((8, 60), [(1, 0), (3, 10), (7, 40), (8, 60)]),
+        ((1, 10), [(1, 0), (7, 40)]),
+        ((1, 60), [(1, 0)]),
+        ((3, 4), [(1, 0), (3, 4), (7, 40)]),
+        ((5, 30), [(1, 0), (3, 10), (5, 30), (7, 40)]),
+        ((7, 10), [(1, 0), (7, 10)]),
+        ((0, 0), [(0, 0), (3, 10), (7, 40)]),
+    ],
+)
+def test_a_batch_of_the_log_corrects_the_epochs(
+    batch: tuple[int, int], entries: list[tuple[int, int]], tmp_path: Path
+) -> None:
+    made = cache(tmp_path, (1, 0), (3, 10), (7, 40))
+    made.note_batch(*batch)
+    assert made.entries == entries
+    again = LeaderEpochCache(FILES, made.path)
+    again.load()
+    assert again.entries == entries
+
+
+def test_a_forgotten_epoch_leaves_the_file_with_the_next_flush(tmp_path: Path) -> None:
+    made = cache(tmp_path, (1, 0), (3, 10))
+    made.flush()
+    made.forget_from(10)
+    assert made.needs_sync and Path(made.path).read_text() == "0\n2\n1 0\n3 10\n"
+    assert made.flush() and not made.needs_sync
+    assert Path(made.path).read_text() == "0\n1\n1 0\n"
+
+
 def test_contradicting_epochs_are_dropped(tmp_path: Path) -> None:
     assert cache(tmp_path, (1, 0), (3, 10), (2, 20)).entries == [(1, 0), (2, 20)]
     assert cache(tmp_path, (1, 0), (2, 10), (3, 10)).entries == [(1, 0), (3, 10)]

@@ -372,6 +372,37 @@ def test_the_epoch_checkpoint_answers_where_epochs_end(open_log: Opener) -> None
     assert answers == [(-1, -1), (0, 0), (2, 2), (2, 2), (5, 3), (-1, -1)]
 
 
+@pytest.mark.parametrize("start", [0, 2])
+@pytest.mark.parametrize("left", ["0\n1\n7 4\n", "0\n0\n"])
+def test_epochs_below_the_first_of_the_checkpoint_are_read_from_the_batches(
+    left: str, start: int, open_log: Opener, tmp_path: Path
+) -> None:
+    """A deletion of records cuts the checkpoint durably; a loss of power gives the records back, not the epochs."""
+    log = open_log(segment_bytes=150)
+    for epoch in (2, 5, 7):
+        for _ in range(2):
+            log.append_as_leader(memoryview(make_batch()), leader_epoch=epoch, now_ms=NOW_MS)
+    log.flush()
+    log.close()
+    checkpoint = tmp_path / "t-0" / "leader-epoch-checkpoint"
+    checkpoint.write_text(left)
+    again = open_log(segment_bytes=150, clean=False, start=start)
+    assert [again.end_offset_for_epoch(epoch) for epoch in (1, 5, 6, 7)] == [(1, start), (5, 4), (5, 4), (7, 6)]
+    again.close()
+    assert checkpoint.read_text() == ("0\n3\n2 0\n5 2\n7 4\n" if start == 0 else "0\n2\n5 2\n7 4\n")
+
+
+def test_a_log_that_begins_behind_its_start_offset_keeps_its_checkpoint(open_log: Opener, tmp_path: Path) -> None:
+    """As a replica of a compacted log does, and one of batches without epochs."""
+    log = open_log("compacted-0", cleanup_policy=("compact",))
+    log.append_as_follower(memoryview(make_batch(base_offset=50, leader_epoch=3)), NOW_MS)
+    log.assign_epoch_start_offset(4)
+    log.close()
+    again = open_log("compacted-0", cleanup_policy=("compact",), clean=False)
+    assert (again.log_start_offset, again.end_offset_for_epoch(3)) == (0, (3, 51))
+    assert (tmp_path / "compacted-0" / "leader-epoch-checkpoint").read_text() == "0\n2\n3 50\n4 51\n"
+
+
 def test_interrupted_swaps_are_finished_and_leftovers_removed(open_log: Opener, tmp_path: Path) -> None:
     log = open_log(segment_bytes=300)
     fill(log, 6)

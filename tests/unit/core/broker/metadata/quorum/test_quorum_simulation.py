@@ -29,6 +29,19 @@ def test_whatever_fails_the_rules_of_the_quorum_hold(part: int) -> None:
             raise
 
 
+@pytest.mark.parametrize(
+    "seed",
+    [
+        pytest.param(236655302887, id="records come back whose epochs the checkpoint has dropped"),
+        pytest.param(694449323802, id="an epoch that wrote nothing stays in the checkpoint"),
+        pytest.param(1089482493204, id="the same with several restarts"),
+        pytest.param(161334979916, id="a snapshot comes back below the start of the log"),
+    ],
+)
+def test_a_loss_of_power_leaves_no_log_that_contradicts_its_epochs_or_snapshots(seed: int) -> None:
+    random_schedule(seed, 30_000)
+
+
 def test_a_quorum_elects_commits_and_agrees() -> None:
     simulation = Simulation(1)
     simulation.heal()
