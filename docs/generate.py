@@ -25,8 +25,9 @@ _HEAD = """\
 # Settings: {name}
 
 {about}
-Names, types, defaults and valid values are those of Apache Kafka 4.3; where a command has another default,
-[differences.md](../differences.md) says so. Made from `kafkatools/core/config` by `make docs`.
+Names, types, defaults and valid values are those of Apache Kafka 4.3.
+Where a command has another default, [differences.md](../differences.md) says so.
+Made from `kafkatools/core/config` by `make docs`.
 
 """
 

@@ -74,7 +74,8 @@ def reference() -> str:
     lines = [
         "# Reference of the Python API",
         "",
-        "The guide is [python.md](../python.md). Made from the docstrings by `make docs`.",
+        "The guide is [python.md](../python.md).",
+        "Made from the docstrings by `make docs`.",
         "",
     ]
     others = [name for name in kafkatools.__all__ if name not in (*CLIENTS, "errors", "KafkaError")]
@@ -91,7 +92,8 @@ def error_table() -> str:
     lines = [
         "# Errors: `kafkatools.errors`",
         "",
-        "All are `kafkatools.KafkaError`. A code is that of the protocol; those without one arise on this side only.",
+        "All are subclasses of `kafkatools.KafkaError`.",
+        "A code is that of Kafka's protocol; errors without one are raised by the client only.",
         "Made from the classes by `make docs`.",
         "",
         "| Class | Code | May succeed later | What it is |",

@@ -75,6 +75,17 @@ def test_sentences_are_short(page: pathlib.Path) -> None:
     assert _long(_prose(page)) == []
 
 
+HAND_WRITTEN = [page for page in PAGES if page != DOCS / "python" / "reference.md"]
+"""The reference of the Python API repeats docstrings, which are wrapped."""
+
+
+@pytest.mark.parametrize("page", HAND_WRITTEN, ids=_name)
+def test_a_line_has_one_sentence(page: pathlib.Path) -> None:
+    lines = [re.sub(r"`[^`]*`", "`code`", line) for line in _prose(page).splitlines()]
+    text = [line for line in lines if not line.lstrip().startswith(("|", "#"))]
+    assert [line for line in text if re.search(r"""[a-z`)\]*"][.?!][)*`"]* +[A-Z`*\["]""", line)] == []
+
+
 def _docstrings(path: pathlib.Path) -> list[str]:
     tree = ast.parse(path.read_text(encoding="utf-8"))
     kinds = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
