@@ -114,6 +114,7 @@ docs: $(VENV)/.installed-docs
 	$(BIN)/python docs/generate.py
 	$(BIN)/python docs/generate_messages.py
 	$(BIN)/python docs/generate_man.py
+	$(BIN)/python docs/generate_pictures.py
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
 
 # What only the site needs is installed beside the rest, and is no part of what the tests need.

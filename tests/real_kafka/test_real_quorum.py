@@ -23,6 +23,7 @@ pytestmark = [pytest.mark.real_kafka, pytest.mark.slow]
 
 APACHE, OWN, OBSERVER = 1, 2, 9
 NEVER_MS = 10_000_000
+PART_BYTES = 1000
 SETTINGS = {"metadata.log.max.record.bytes.between.snapshots": "500"}
 
 
@@ -47,9 +48,13 @@ class HalfQuorum:
         """Where Apache Kafka keeps the log."""
         return self.kafka.log_dir() / "__cluster_metadata-0"
 
+    def has_large_snapshot(self) -> bool:
+        """Whether Apache Kafka has written a snapshot that is sent in several parts."""
+        return any(path.stat().st_size > 2 * PART_BYTES for path in self.directory.glob("*.checkpoint"))
+
     def observer(self, root: pathlib.Path) -> RaftNode:
         """A node of ours that only listens."""
-        settings = RaftSettings(CLUSTER_ID, fetch_snapshot_max_bytes=1000)
+        settings = RaftSettings(CLUSTER_ID, fetch_snapshot_max_bytes=PART_BYTES)
         return RaftNode(OBSERVER, self.voters, root / "observer", settings)
 
 
@@ -74,6 +79,7 @@ def test_apache_kafka_leads_with_the_vote_and_the_disk_of_ours(half_quorum: Half
         made = create_topics(admin, [NewTopic(f"t{index}", 3, 1) for index in range(30)])
         assert [each.error for each in made.values()] == [None] * 30
         eventually(lambda: len(_topics(own)) == 31)
+        eventually(half_quorum.has_large_snapshot)
         observer = half_quorum.observer(tmp_path)
         try:
             eventually(lambda: observer.raft.high_watermark >= own.raft.high_watermark > 30)
@@ -107,7 +113,7 @@ def _check_observer(half_quorum: HalfQuorum, observer: RaftNode) -> None:
     name = snapshot.snapshot_id.file_name
     data = (observer.directory / name).read_bytes()
     assert data == (half_quorum.directory / name).read_bytes()
-    assert len(data) > 2000
+    assert len(data) > 2 * PART_BYTES
     log = _log(observer.directory)
     assert log in _log(half_quorum.directory)
     assert observer.failures == []

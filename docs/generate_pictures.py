@@ -1,0 +1,160 @@
+"""The pictures of the pages: sessions of `kt` on a terminal as SVG, and the page of `kt monitor --web` from a browser.
+
+Every picture shows what commands print in a private sandbox; `python docs/generate_pictures.py` (or `make docs`) draws
+them into docs/pictures. The browser is Chromium without a window; without one the picture of the page stays as it is.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import os
+import pathlib
+import pty
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from rich.console import Console
+from rich.text import Text
+
+PICTURES = pathlib.Path(__file__).parent / "pictures"
+BROWSERS = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
+KT = str(pathlib.Path(sys.executable).parent / "kt")
+SEGMENT = "00000000000000000000.log"
+FIRST_TIMESTAMP_MS = 1_795_000_000_000
+
+
+class Session(NamedTuple):
+    """A picture of a terminal: its commands, one shell line each, and the columns."""
+
+    name: str
+    title: str
+    lines: Sequence[str]
+    columns: int = 100
+
+
+SESSIONS = (
+    Session(
+        "first-minute",
+        "the first minute",
+        (
+            "kt topics --create --topic first --partitions 2",
+            "seq 1000 | kt console-producer --topic first",
+            "kt console-consumer --topic first --group readers --from-beginning --exit-at-end | tail -1",
+            "kt consumer-groups --describe --group readers --fail-if 'lag>0'",
+        ),
+        columns=150,
+    ),
+    Session(
+        "dump-log",
+        "a segment with a changed byte",
+        (
+            f"kt dump-log --files {SEGMENT} > dump.txt; echo exit status $?",
+            f"kt dump-log --files {SEGMENT} --print-data-log --salvage 2> damage.txt | grep -o 'key: .*'",
+        ),
+        columns=120,
+    ),
+    Session("monitor", "kt monitor --once", ("kt monitor --once",)),
+)
+
+
+@contextlib.contextmanager
+def sandbox() -> Iterator[pathlib.Path]:
+    """A directory in which `kt` uses a sandbox of its own, which ends with the block."""
+    with tempfile.TemporaryDirectory() as name:
+        directory = pathlib.Path(name)
+        os.environ |= {"KT_HOME": str(directory / "home"), "KT_SANDBOX": "quiet", "TERM": "xterm-256color"}
+        os.environ["PATH"] = f"{pathlib.Path(KT).parent}:{os.environ['PATH']}"
+        try:
+            yield directory
+        finally:
+            subprocess.run([KT, "sandbox", "stop"], capture_output=True, check=False)
+
+
+def on_terminal(line: str, directory: pathlib.Path, columns: int) -> str:
+    """What a shell line prints on a terminal of so many columns, with its escape sequences."""
+    main, terminal = pty.openpty()
+    shell = f"stty cols {columns} rows 40; {line}"
+    child = subprocess.Popen(["/bin/sh", "-c", shell], cwd=directory, stdin=terminal, stdout=terminal, stderr=terminal)
+    os.close(terminal)
+    parts = []
+    with contextlib.suppress(OSError):  # the last process has closed the terminal
+        while part := os.read(main, 65536):
+            parts.append(part)
+    os.close(main)
+    child.wait()
+    return b"".join(parts).decode().replace("\r\n", "\n")
+
+
+def draw(session: Session, directory: pathlib.Path) -> None:
+    """Run the commands of a session and write the picture of the terminal."""
+    console = Console(record=True, width=session.columns, file=io.StringIO(), force_terminal=True)
+    for line in session.lines:
+        console.print(Text.assemble(("$ ", "bold green"), (line, "bold")))
+        console.print(Text.from_ansi(on_terminal(line, directory, session.columns).rstrip("\n")))
+    svg = console.export_svg(title=session.title, unique_id=session.name)
+    text = re.sub(r"@font-face \{.*?\}\s*", "", svg, flags=re.DOTALL)  # no fonts of other servers
+    (PICTURES / f"{session.name}.svg").write_text(text, encoding="utf-8")
+
+
+def damage_a_segment(directory: pathlib.Path) -> None:
+    """Copy the segment of a topic with six batches, and change a byte of the third one."""
+    home = pathlib.Path(os.environ["KT_HOME"])
+    subprocess.run([KT, "topics", "--create", "--topic", "orders"], check=True, capture_output=True)
+    for number in range(6):
+        record = {"key": f"user-{number % 2}", "value": f"order {number}", "timestamp": FIRST_TIMESTAMP_MS + number}
+        command = [KT, "console-producer", "--topic", "orders", "--json"]
+        subprocess.run(command, input=json.dumps(record).encode(), check=True, capture_output=True)
+    (segment,) = home.rglob(f"orders-0/{SEGMENT}")
+    data = bytearray(segment.read_bytes())
+    data[data.index(b"order 2")] ^= 1
+    (directory / SEGMENT).write_bytes(data)
+
+
+def photograph(directory: pathlib.Path) -> None:
+    """Take a picture of the page of `kt monitor --web`."""
+    browser = next(filter(None, map(shutil.which, BROWSERS)), None)
+    if browser is None:
+        print(f"No browser is installed ({', '.join(BROWSERS)}): pictures/monitor.png stays as it is", file=sys.stderr)
+        return
+    load = [KT, "producer-perf-test", "--topic", "orders", "--num-records", "100000", "--record-size", "200"]
+    command = [KT, "monitor", "--web", "0", "--interval", "0.5"]
+    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    with (
+        subprocess.Popen([*load, "--throughput", "2000"], **quiet) as producer,
+        subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as monitor,
+    ):
+        assert monitor.stderr is not None
+        url = next(found[0] for line in monitor.stderr if (found := re.search(r"http://\S+", line)))
+        time.sleep(6)  # the charts begin with the second refresh
+        switches = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--hide-scrollbars"]
+        picture = f"--screenshot={PICTURES / 'monitor.png'}"
+        profile = f"--user-data-dir={directory / 'browser'}"
+        subprocess.run(
+            [browser, *switches, profile, "--window-size=1000,700", "--virtual-time-budget=3000", picture, url],
+            capture_output=True,
+            check=True,
+            timeout=60,
+        )
+        monitor.terminate()
+        producer.terminate()
+
+
+def main() -> None:
+    PICTURES.mkdir(exist_ok=True)
+    with sandbox() as directory:
+        damage_a_segment(directory)
+        for session in SESSIONS:
+            draw(session, directory)
+        photograph(directory)
+
+
+if __name__ == "__main__":
+    main()
