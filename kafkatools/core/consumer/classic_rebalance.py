@@ -1,9 +1,9 @@
-"""Rebalances of the classic protocol as the application's thread goes through them (ConsumerCoordinator).
+"""Rebalances of the classic group protocol on the application's thread (Kafka's ConsumerCoordinator).
 
-Rules: `advance` does the steps that ClassicMembership asks for until one has to wait for an answer; it never waits
-itself, so a poll goes on reading what is still ours. Listeners and assignors run here, outside of the lock, in Kafka's
-order: eager members give everything up before they join, cooperative ones only what they no longer subscribe to, and
-what the new assignment takes away after it. A generation that was lost gives everything up as lost.
+Rules: `advance` performs the steps that ClassicMembership requests until one must wait for a response. It never blocks,
+so polls keep reading owned partitions. Listeners and assignors run here, outside of the lock, in Kafka's order. Eager
+members revoke everything before they join. Cooperative members revoke only unsubscribed topics then, and what the new
+assignment takes away afterwards. A lost generation reports all partitions as lost.
 """
 
 from __future__ import annotations
@@ -50,7 +50,10 @@ _log = logging.getLogger(__name__)
 
 
 def common_protocol(assignors: Sequence[Assignor]) -> RebalanceProtocol:
-    """The highest protocol that all assignors support. Raises ConfigError without one, or with a name twice."""
+    """Return the highest rebalance protocol that all assignors support.
+
+    Raises ConfigError when there is none, when no assignor is configured, or when two share a name.
+    """
     if not assignors:
         raise ConfigError("partition.assignment.strategy names no assignor, but the consumer subscribes to topics")
     names = [assignor.name for assignor in assignors]
@@ -64,7 +67,8 @@ def common_protocol(assignors: Sequence[Assignor]) -> RebalanceProtocol:
 
 
 class ClassicRebalance(MemberHeartbeats):
-    """What the application's thread does for a member of a classic group."""
+    """The application-thread side of a classic group membership: rejoin, assign as leader, revoke, leave, identify
+    commits."""
 
     def __init__(self, membership: ClassicMembership, parts: GroupParts, assignors: Sequence[Assignor]) -> None:
         self.membership: ClassicMembership = membership
@@ -93,7 +97,10 @@ class ClassicRebalance(MemberHeartbeats):
     # --- what the group consumer asks
 
     def advance(self, now_ms: int) -> None:
-        """Does what can be done now. Raises what no other try cures, and what listeners raised."""
+        """Perform the due steps of a rebalance until one must wait; never blocks.
+
+        Raises fatal membership errors, and KafkaError with the listener's exception as its cause.
+        """
         self._note_changes()
         while True:
             with self._parts.channel.lock:
@@ -106,21 +113,24 @@ class ClassicRebalance(MemberHeartbeats):
                 return
 
     def metadata_topics(self) -> frozenset[str]:
-        """The topics whose partitions matter: ours, and the whole group's while we lead it."""
+        """Return the topics whose metadata is needed: the member's own, and as group leader those of all members."""
         return self._parts.subscription.topics | self._group_topics
 
     def request_rejoin(self, reason: str) -> None:
-        """The group is to be joined anew."""
+        """Make the member send a new JoinGroup request."""
         with self._parts.channel.lock:
             self.membership.request_rejoin(reason)
 
     @property
     def is_done(self) -> bool:
-        """Whether no rebalance is under way."""
+        """Whether no rebalance is needed or in progress."""
         return not self.membership.rejoin_needed_or_pending
 
     def leave(self, reason: str, *, even_static: bool = False) -> None:
-        """Gives the partitions up and leaves (onLeavePrepare, maybeLeaveGroup)."""
+        """Revoke all partitions (as lost during a rebalance or without a generation) and send LeaveGroup.
+
+        A static member sends LeaveGroup only with `even_static`. Follows Kafka's onLeavePrepare and maybeLeaveGroup.
+        """
         subscriptions = self._parts.subscriptions
         dropped = subscriptions.assigned_partitions()
         with self._parts.channel.lock:
@@ -138,15 +148,19 @@ class ClassicRebalance(MemberHeartbeats):
         self._awaited_metadata = None
 
     def group_metadata(self) -> ConsumerGroupMetadata:
-        """Who we are since the last assignment. It outlives the membership (groupMetadata of ConsumerCoordinator): the
-        heartbeat thread may find out that we are out while the application still has records to copy, and offsets of a
-        transaction that name no member are taken from anybody."""
+        """Return the group metadata of the last assignment, even after the membership ended
+        (ConsumerCoordinator.groupMetadata).
+
+        The heartbeat thread may lose the membership while the application still processes records. Transactional
+        offsets without a member id would be accepted from any consumer, so the old identity is kept.
+        """
         return self._known
 
     # --- in whose name offsets are committed
 
     def commit_metadata(self) -> ConsumerGroupMetadata | KafkaError:
-        """The generation, while it is stable."""
+        """Return the generation for OffsetCommit; RebalanceInProgress or CommitFailed while the generation is not
+        stable."""
         if self.membership.generation_if_stable() is not None:
             return self.membership.group_metadata()
         if self.membership.is_rebalancing:
@@ -154,7 +168,8 @@ class ClassicRebalance(MemberHeartbeats):
         return CommitFailed(NOT_A_MEMBER)
 
     def note_commit_error(self, sent: ConsumerGroupMetadata, error: KafkaError) -> KafkaError:
-        """What a refused commit means (OffsetCommitResponseHandler)."""
+        """Return the application's error for a refused commit and reset the membership if it is still the one that sent
+        it (Kafka's OffsetCommitResponseHandler)."""
         membership = self.membership
         with self._parts.channel.lock:
             is_unchanged = membership.group_metadata() == sent
@@ -169,7 +184,7 @@ class ClassicRebalance(MemberHeartbeats):
         return CommitFailed(NOT_A_MEMBER)
 
     def fetch_metadata(self) -> ConsumerGroupMetadata | None:
-        """The classic protocol does not ask who reads offsets."""
+        """Return None: OffsetFetch carries no member id in the classic protocol."""
         return None
 
     # --- reasons to join again
@@ -188,7 +203,7 @@ class ClassicRebalance(MemberHeartbeats):
     # --- the steps
 
     def _prepare(self, now_ms: int) -> bool:
-        """onJoinPrepare. False while the commit that goes before it is on its way."""
+        """Commit and revoke before joining (Kafka's onJoinPrepare). Returns False while the commit is in flight."""
         with self._parts.channel.lock:
             generation = self.membership.generation
             is_member = self.membership.has_generation
@@ -203,7 +218,7 @@ class ClassicRebalance(MemberHeartbeats):
         return True
 
     def _is_committed(self, owned: Sequence[TopicPartition], now_ms: int) -> bool:
-        """Commits before anything goes; what is about to go is not handed out meanwhile."""
+        """Commit consumed offsets; return whether that is settled. Eager members hand out no records meanwhile."""
         is_first = not self._commit.is_begun
         if self._commit.is_settled(now_ms):
             return True
@@ -258,7 +273,7 @@ class ClassicRebalance(MemberHeartbeats):
         return True
 
     def _is_waiting_for_metadata(self) -> bool:
-        """A pattern is matched with what there is now, not with what there was when it was last looked at."""
+        """Match a topic pattern against current metadata; return True when no metadata has arrived yet."""
         client = self._parts.client
         if client.cluster.is_bootstrap:
             return True
@@ -266,7 +281,8 @@ class ClassicRebalance(MemberHeartbeats):
         return False
 
     def _assign(self, now_ms: int) -> bool:
-        """The leader shares the partitions, once metadata covers all topics of the group."""
+        """As group leader, assign all partitions and send SyncGroup. Returns False while metadata lacks a topic of the
+        group."""
         joined = self.membership.joined
         if joined is None:
             return True
@@ -295,7 +311,7 @@ class ClassicRebalance(MemberHeartbeats):
         return True
 
     def _has_metadata(self, topics: frozenset[str]) -> bool:
-        """Whether metadata has been asked for all of them since we know of them."""
+        """Return whether metadata covers the group's topics, or was refreshed since they became known."""
         client = self._parts.client
         self._group_topics = topics
         if self._awaited_metadata is None:
@@ -324,7 +340,7 @@ class ClassicRebalance(MemberHeartbeats):
         return True
 
     def _complete(self, now_ms: int) -> bool:
-        """onJoinComplete."""
+        """Apply the assignment of a finished SyncGroup (Kafka's onJoinComplete)."""
         with self._parts.channel.lock:
             data, generation = self.membership.assignment, self.membership.generation
             known = self.membership.group_metadata()

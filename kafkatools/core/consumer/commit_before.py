@@ -1,6 +1,7 @@
-"""The background commit that goes before partitions are given up: one for each rebalance, tried until it is settled.
+"""The automatic offset commit that precedes revoking partitions in a rebalance, retried until it is settled.
 
-Settled means: committed, refused for good, or max.poll.interval.ms over. Nothing waits here; ask `is_settled` again.
+A commit is settled when it succeeded, failed for good, or max.poll.interval.ms has passed. Nothing blocks: the caller
+asks `is_settled` again.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from kafkatools.core.consumer.offset_commits import Attempt, OffsetCommits
 
 
 class CommitBeforeRebalance:
-    """See the module."""
+    """State of the one automatic commit that a rebalance sends before partitions are revoked."""
 
     def __init__(self, commits: OffsetCommits, limit_ms: int, retry_backoff_ms: int) -> None:
         self._commits = commits
@@ -21,11 +22,11 @@ class CommitBeforeRebalance:
 
     @property
     def is_begun(self) -> bool:
-        """Whether it was asked for since the last rebalance."""
+        """Whether a commit was started for the current rebalance."""
         return self._deadline_ms is not None
 
     def is_settled(self, now_ms: int) -> bool:
-        """Commits what was consumed, the first time; whether there is nothing left to wait for."""
+        """Start or retry the commit of consumed offsets if needed; return whether the rebalance can proceed."""
         if not self._commits.is_auto or not self._commits.all_consumed():
             return True
         if self._deadline_ms is None:
@@ -48,5 +49,5 @@ class CommitBeforeRebalance:
         return False
 
     def forget(self) -> None:
-        """The rebalance goes on, or is over."""
+        """Reset the state, because the rebalance proceeds or has ended."""
         self._attempt, self._deadline_ms, self._retry_ms = None, None, 0

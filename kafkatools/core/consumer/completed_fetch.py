@@ -1,11 +1,10 @@
-"""One partition's share of a Fetch response on its way to columns: Kafka's CompletedFetch.
+"""One partition's part of a Fetch response, decoded into columns (Kafka's CompletedFetch).
 
-Rules: batches are taken in order and each is checked (CRC unless check.crcs=false) before a record of it is handed out.
-Records below the fetch offset are dropped (a broker answers with the whole batch that holds the offset). Control
-batches and, under read_committed, batches of aborted transactions are passed over, but `next_fetch_offset` moves past
-them, as it moves over the holes that compaction left. Damage ends the fetch where it is: what was sound before it (in
-a batch whose checksum holds: the records in front of the damage) is handed out first, then every try raises the same
-error, and the position stays.
+Rules: batches are decoded in order, each after its CRC check (unless check.crcs=false). Records below the fetch offset
+are dropped, since a broker returns the whole batch that holds the offset. Control batches, and under read_committed the
+batches of aborted transactions, are skipped; `next_fetch_offset` moves past them and past compaction holes. Damage
+stops the fetch: sound records before it are returned first, then every call raises the same error and the position
+stays.
 """
 
 from __future__ import annotations
@@ -52,8 +51,9 @@ SkipCorrupt = Callable[[CorruptBatch], None]
 
 
 class FetchOptions(NamedTuple):
-    """How batches are read. `skip_corrupt`: called with the damage, which is then passed over; None = damage is an
-    error.
+    """How fetched batches are decoded: isolation level, CRC checks, the decompressed size limit in bytes.
+
+    `skip_corrupt` is called with each CorruptBatch, which is then skipped; None raises the CorruptBatch instead.
     """
 
     isolation_level: int = READ_UNCOMMITTED
@@ -63,7 +63,7 @@ class FetchOptions(NamedTuple):
 
 
 class FetchedColumns(NamedTuple):
-    """Records of one partition, in columns over the receive buffer."""
+    """Fetched records of one partition, as columns over the receive buffer."""
 
     topic: str
     partition: int
@@ -71,12 +71,11 @@ class FetchedColumns(NamedTuple):
 
     @property
     def topic_partition(self) -> TopicPartition:
-        """Where the records come from."""
         return TopicPartition(self.topic, self.partition)
 
 
 class CompletedFetch:
-    """Batches of one partition that wait to be handed out."""
+    """The buffered batches that one Fetch response holds for one partition, handed out as record columns."""
 
     def __init__(self, partition: TopicPartition, data: FetchedPartition, fetch_offset: int, options: FetchOptions):
         self.partition = partition
@@ -103,19 +102,20 @@ class CompletedFetch:
 
     @cached_property
     def _table(self) -> array[int]:
-        """Room for the headers of a run of batches."""
+        """The reused array into which the kernel writes the parsed headers of up to 256 batches."""
         return array("q", bytes(8 * kernel.HEADER_WIDTH * _RUN_BATCHES))
 
     def drain(self) -> None:
-        """Gives up what is left."""
+        """Drop the remaining batches and mark the fetch as consumed."""
         self.is_consumed = True
         self._columns = self._damage = None
         self._end = len(self._records)
 
     def fetch_columns(self, max_records: int) -> list[RecordColumns]:
-        """Up to `max_records` further records, one item for each batch; empty at the end of the fetch.
+        """Return up to `max_records` further records, one item for each batch or joined run of batches; empty at the
+        end.
 
-        Raises CorruptBatch for damage, at once or, if there were sound records before it, at the next call.
+        Raises CorruptBatch for damage: at once, or on the next call when sound records precede the damage.
         """
         taken: list[RecordColumns] = []
         left = max_records
@@ -137,6 +137,7 @@ class CompletedFetch:
         return taken
 
     def _move_to(self, columns: RecordColumns, stop: int) -> None:
+        """Advance `next_fetch_offset` past the first `stop` records of the current columns."""
         if stop == columns.count:
             self._columns = None
             self.next_fetch_offset = self._columns_next_offset
@@ -145,7 +146,8 @@ class CompletedFetch:
             self.next_fetch_offset = columns.offsets[stop - 1] + 1
 
     def _next_columns(self) -> RecordColumns | None:
-        """The columns that are being handed out, or those of the next batches that have records; None at the end."""
+        """Return the current columns, decoding further batches until one has records; None at the end of the fetch.
+        Raises CorruptBatch."""
         if self._error is not None:
             raise self._error
         while self._columns is None:
@@ -166,9 +168,9 @@ class CompletedFetch:
         return self._columns
 
     def _load_run(self) -> bool:
-        """Reads a run of plain batches into one set of columns, so that a batch costs little more than its CRC.
+        """Decode a run of plain batches into one set of columns, so that each batch costs little more than its CRC.
 
-        False, with nothing taken, when the batch whose turn it is needs a closer look.
+        Returns False, without consuming anything, when the next batch must be decoded on its own.
         """
         if not self._is_plain_at(self._end):
             return False
@@ -186,14 +188,16 @@ class CompletedFetch:
         return True
 
     def _is_plain_at(self, position: int) -> bool:
-        """Whether a batch may share its columns: magic 2, not compressed, create time, of no transaction to look at."""
+        """Return whether the batch at `position` can join a run: magic 2, uncompressed, CreateTime, not a control
+        batch, and under read_committed not transactional."""
         records = self._records
         if len(records) - position < HEADER_SIZE or records[position + MAGIC_OFFSET] != CURRENT_MAGIC:
             return False
         return not records[position + ATTRIBUTES_OFFSET + 1] & self._not_plain
 
     def _plain_rows(self, rows: int) -> int:
-        """How many batches of the table are plain and sound, and of the first one's epoch."""
+        """Return how many leading batches in the header table are plain, have the first batch's leader epoch and pass
+        the CRC check."""
         records, table, not_plain, check_crcs = self._records, self._table, self._not_plain, self._options.check_crcs
         epoch = table[4]
         for row in range(rows):
@@ -208,7 +212,7 @@ class CompletedFetch:
         return rows
 
     def _next_batch(self) -> AnyBatch | None:
-        """The next whole batch; None at the end. Bytes that cannot be a batch are damage."""
+        """Return the next whole batch, None at the end. Bytes that cannot be a batch are reported as damage."""
         while True:
             try:
                 batch = next(read_batches(self._records, self._end), None)
@@ -220,14 +224,16 @@ class CompletedFetch:
             return batch
 
     def _pass_unreadable(self, error: KafkaError) -> None:
-        """What lies at `_end` has a size or a magic byte that no batch has: raises, or goes on behind it if it can."""
+        """Report bytes with an impossible batch size or magic byte as damage, then skip them if `skip_corrupt`
+        allows."""
         batch = RecordBatch(self._records, self._end)
         fits = batch.length >= HEADER_SIZE - LOG_OVERHEAD and self._end + batch.size_bytes <= len(self._records)
         self._damaged(batch if fits else None, error)
         self._end = self._end + batch.size_bytes if fits else len(self._records)
 
     def _load(self, batch: AnyBatch) -> None:
-        """Puts a batch's records from the position on into `_columns`; None stays when it has none to show."""
+        """Decode a batch's records from the position on into `_columns`, which stays None when the batch has none to
+        return."""
         try:
             if self._options.check_crcs:
                 batch.ensure_valid()
@@ -248,7 +254,8 @@ class CompletedFetch:
             self._show(columns, columns.offsets[-1] + 1)
 
     def _show(self, columns: RecordColumns, next_offset: int) -> None:
-        """Columns whose records end in front of `next_offset`: those from the position on are next to be handed out."""
+        """Make columns whose records end before `next_offset` the current ones, starting at the record at or after the
+        position."""
         start = _first_at(columns, self.next_fetch_offset)
         if start == columns.count:
             self.next_fetch_offset = max(self.next_fetch_offset, next_offset)
@@ -256,14 +263,15 @@ class CompletedFetch:
             self._columns, self._column_start, self._columns_next_offset = columns, start, next_offset
 
     def _decode(self, batch: AnyBatch) -> tuple[RecordColumns, KafkaError | None]:
-        """The records in front of the first that cannot be read, and what is wrong with that one."""
+        """Return a batch's columns up to its first unreadable record, and that record's error or None."""
         limit = self._options.max_decompressed_bytes
         if isinstance(batch, RecordBatch):
             return batch.try_columns() if limit is None else batch.try_columns(max_output_bytes=limit)
         return (batch.columns() if limit is None else batch.columns(max_output_bytes=limit)), None
 
     def _is_passed_over(self, batch: AnyBatch) -> bool:
-        """Whether no record of the batch is for the user: control batches, and aborted ones under read_committed."""
+        """Return whether a batch holds no records for the application: control batches, and aborted ones under
+        read_committed."""
         if self._options.isolation_level == READ_COMMITTED and batch.has_producer_id:
             self._open_aborted_up_to(batch.last_offset)
             producer_id: int = batch.producer_id
@@ -279,9 +287,9 @@ class CompletedFetch:
             self._aborted_producers.add(heapq.heappop(self._aborted)[1])
 
     def _damaged(self, batch: AnyBatch | None, error: KafkaError, is_inside: bool = False) -> None:
-        """Keeps the damage as this fetch's error, or reports it and moves past when that is the policy.
+        """Store and raise a CorruptBatch, or with `skip_corrupt` report it there and move the position past it.
 
-        `is_inside`: the records of the batch in front of the position are sound and were handed out.
+        `is_inside`: the batch's records before the position are sound and were already returned.
         """
         offsets = (self.next_fetch_offset, self.next_fetch_offset) if batch is None else self._stated_offsets(batch)
         if is_inside:
@@ -295,7 +303,8 @@ class CompletedFetch:
         self.next_fetch_offset = corrupt.next_offset
 
     def _stated_offsets(self, batch: AnyBatch) -> tuple[int, int]:
-        """The offsets a damaged batch states, as far as they can be true: those bytes may be what is damaged."""
+        """Return the first and last offset in a damaged batch's header; the position twice when they are
+        implausible."""
         position, end = self.next_fetch_offset, self.data.high_watermark
         try:
             first, last = batch.base_offset, batch.last_offset
@@ -306,7 +315,7 @@ class CompletedFetch:
         return first, last
 
     def check_progress(self) -> None:
-        """Raises FetchFailed for bytes without a whole batch: the next fetch would bring the same."""
+        """Raise FetchFailed when the response has bytes but no whole batch: another fetch would return the same."""
         if self.size_bytes and not self._is_readable():
             raise FetchFailed(
                 f"Failed to make progress reading messages at {self.partition}={self.fetch_offset}. "
@@ -321,7 +330,8 @@ class CompletedFetch:
 
 
 def join_batches(buffer: memoryview, table: array[int], rows: int) -> RecordColumns | None:
-    """The records of plain batches (rows of a scan's table) in one set of columns; None when one is damaged inside."""
+    """Decode plain batches, given as rows of a kernel scan table, into one set of columns; None when a batch is damaged
+    inside."""
     total = sum(table[13 : rows * kernel.HEADER_WIDTH : kernel.HEADER_WIDTH])
     if total * MINIMUM_RECORD_SIZE > len(buffer):
         return None

@@ -1,9 +1,9 @@
-"""The consumer: Kafka's KafkaConsumer, with partitions assigned by hand or by a group.
+"""The consumer: Kafka's KafkaConsumer, with manually or group-assigned partitions.
 
-Rules: one thread; `wakeup` is the only call another thread may make. A poll lets the group go on, sends what is due
-(resets, validations, fetches), hands out what is buffered and, before it returns records, sends the next fetches, so
-that the broker works while they are read. Nothing waits anywhere but in the network client. What a group does is in
-`group_consumer.py`; without group.id none of it is loaded.
+Rules: one thread; only `wakeup` may be called by another. A poll advances the group, sends due requests (offset resets,
+validations, fetches) and returns buffered records. Before it returns, it sends the next fetches, so that brokers work
+while records are processed. Only the network client blocks. Without group.id the group code in `group_consumer.py` is
+never loaded.
 """
 
 from __future__ import annotations
@@ -73,21 +73,23 @@ Fetched = TypeVar("Fetched")
 
 
 class Consumer(RecordLoops):
-    """Reads records, one by one (`for record in consumer`), by polls, or in columns. A context manager.
+    """Reads records one by one (`for record in consumer`), by polls, or in columns. A context manager.
 
-    `config`: settings by Kafka's names, `{"bootstrap.servers": "localhost:9092", "group.id": "g"}`, or a Config;
-    `settings`: the same as keyword arguments, `bootstrap_servers="localhost:9092", group_id="g"` (all of them:
-    docs/config/consumer.md). Without group.id partitions are assigned by hand, and nothing is committed.
+    `config`: a Config, or a dict with Kafka's setting names, `{"bootstrap.servers": "localhost:9092", "group.id":
+    "g"}`. `settings`: the same as keyword arguments, `bootstrap_servers="localhost:9092"`. All settings:
+    docs/config/consumer.md. Without group.id, partitions are assigned manually and nothing is committed.
 
-    `poll` and iteration go through `interceptors` and deserializers: functions of the bytes, objects with
-    `deserialize(topic, data, headers)`, or Kafka's by class name; without one, keys and values are bytes. `poison` says
-    what happens with a record they refuse: `fail`, `skip` or `raw` (poison.py). `poll_columns` hands out the bytes.
-    `skip_corrupt`: called with the damage when a batch cannot be trusted, which is then passed over; without it such a
-    batch is an error and the position stays in front of it.
+    `poll` and iteration apply `interceptors` and deserializers. A deserializer is a function of the bytes, an object
+    with `deserialize(topic, data, headers)`, or the class name of one of Kafka's. Without one, keys and values are
+    bytes. `poison` says what happens to records that cannot be deserialized: `fail`, `skip` or `raw` (poison.py).
+    `poll_columns` applies neither.
 
-    Not thread-safe: a call while another thread is in one is IllegalState; only `wakeup` may come from anywhere. Times
-    are milliseconds (int), partitions are pairs (topic, number). An error of Kafka is a KafkaError (kafkatools.errors).
-    No connection is made yet. Raises ConfigError for a setting that is unknown, wrong or contradicts another.
+    `skip_corrupt` is called with the CorruptBatch of each damaged batch, which is then skipped. Without it, a damaged
+    batch raises the error and the position stays before the batch.
+
+    Not thread-safe: a call during another thread's call raises IllegalState, except `wakeup`. Times are int
+    milliseconds; partitions are pairs (topic, number). Kafka's errors are KafkaError (kafkatools.errors). Creating a
+    consumer opens no connection. Raises ConfigError for an unknown, invalid or contradictory setting.
     """
 
     def __init__(
@@ -148,7 +150,7 @@ class Consumer(RecordLoops):
         return self
 
     def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
-        """Closes, after Ctrl-C within three seconds."""
+        """Close the consumer; after Ctrl-C within three seconds."""
         is_interrupted = error is not None and not isinstance(error, Exception)
         self.close(_INTERRUPTED_CLOSE_MS if is_interrupted else None)
 
@@ -156,8 +158,8 @@ class Consumer(RecordLoops):
 
     @one_at_a_time
     def assign(self, partitions: Iterable[tuple[str, int]]) -> None:
-        """Reads exactly these partitions; those that were read before keep their position. Raises IllegalState when
-        the consumer subscribes to topics."""
+        """Read exactly these partitions; those already assigned keep their position. Raises IllegalState when
+        subscribed to topics."""
         chosen = [as_partition(part) for part in partitions]
         self.give_back()
         if self._group is not None:
@@ -167,15 +169,18 @@ class Consumer(RecordLoops):
 
     @one_at_a_time
     def subscribe(self, topics: Topics, listener: RebalanceListener | None = None) -> None:
-        """Reads topics as a member of the group: names, a compiled pattern, a predicate, or a SubscriptionPattern that
-        the broker matches. Replaces the subscription before; the group is joined by polling.
+        """Read topics as a group member: topic names, a compiled regular expression, a predicate, or a
+        SubscriptionPattern that the broker matches.
+
+        Replaces the previous subscription. The group is joined during the next polls. Raises InvalidGroupId without
+        group.id.
         """
         self.give_back()
         self._grouped().subscribe(topics, listener)
 
     @one_at_a_time
     def unsubscribe(self) -> None:
-        """Leaves the group and reads nothing any more, also of what was assigned by hand."""
+        """Leave the group and drop all partitions, manually assigned ones too."""
         self.give_back()
         if self._group is not None:
             self._group.unsubscribe()
@@ -183,17 +188,18 @@ class Consumer(RecordLoops):
 
     @one_at_a_time
     def subscription(self) -> set[str]:
-        """The topics that are subscribed; those of a pattern as far as they are known."""
+        """Return the subscribed topics; for a pattern those that match so far."""
         return set() if self._group is None else set(self._group.subscription.topics)
 
     @one_at_a_time
     def enforce_rebalance(self, reason: str = "") -> None:
-        """Asks the group to rebalance with the next poll."""
+        """Ask the group to rebalance with the next poll."""
         self._grouped().enforce_rebalance(reason)
 
     @one_at_a_time
     def group_metadata(self) -> ConsumerGroupMetadata:
-        """Who this consumer is in its group, for Producer.send_offsets_to_transaction."""
+        """Return this member's group metadata, for Producer.send_offsets_to_transaction. Raises InvalidGroupId without
+        group.id."""
         return self._grouped().group_metadata()
 
     def _grouped(self) -> GroupConsumer:
@@ -205,31 +211,34 @@ class Consumer(RecordLoops):
 
     @one_at_a_time
     def assignment(self) -> list[TopicPartition]:
-        """The partitions that are read."""
+        """Return the assigned partitions."""
         return self._subscriptions.assigned_partitions()
 
     @one_at_a_time
     def pause(self, partitions: Iterable[tuple[str, int]]) -> None:
-        """Hands out nothing from these partitions until resume; what is buffered is kept."""
+        """Return no records of these partitions until `resume`; buffered records are kept."""
         for part in partitions:
             self._subscriptions.pause(TopicPartition(*part))
 
     @one_at_a_time
     def resume(self, partitions: Iterable[tuple[str, int]]) -> None:
-        """Ends a pause."""
+        """Return records of these paused partitions again."""
         for part in partitions:
             self._subscriptions.resume(TopicPartition(*part))
 
     @one_at_a_time
     def paused(self) -> list[TopicPartition]:
-        """The partitions that are paused."""
+        """Return the paused partitions."""
         return self._subscriptions.paused_partitions()
 
     # --- positions
 
     @one_at_a_time
     def seek(self, partition: tuple[str, int], offset: int, leader_epoch: int = -1) -> None:
-        """The next poll reads from `offset`; with the epoch of the record before it a truncation is noticed."""
+        """Make the next poll read from `offset`. Raises ValueError for a negative offset.
+
+        With `leader_epoch`, the epoch of the record before that offset, a truncated log is detected.
+        """
         if offset < 0:
             raise ValueError("seek offset must not be a negative number")
         self.give_back()
@@ -241,18 +250,22 @@ class Consumer(RecordLoops):
 
     @one_at_a_time
     def seek_to_beginning(self, partitions: Iterable[tuple[str, int]] = ()) -> None:
-        """To the first record there is, looked up with the next poll or position; no partitions = all of them."""
+        """Move to the log start offset, looked up by the next poll or `position`; without partitions, for all assigned
+        ones."""
         self._request_reset(partitions, ResetKind.EARLIEST)
 
     @one_at_a_time
     def seek_to_end(self, partitions: Iterable[tuple[str, int]] = ()) -> None:
-        """To the end of the log (of what is committed, under read_committed)."""
+        """Move to the end of the log (the last stable offset under read_committed); without partitions, for all
+        assigned ones."""
         self._request_reset(partitions, ResetKind.LATEST)
 
     @one_at_a_time
     def seek_to_time(self, timestamp_ms: int, partitions: Iterable[tuple[str, int]] = ()) -> None:
-        """To the first record with a timestamp (ms since 1970) at or after the one given, to the end where there is
-        none; no partitions = all of them. Raises RequestTimedOut after default.api.timeout.ms."""
+        """Move to the first record at or after `timestamp_ms` (ms since 1970), or to the end where there is none.
+
+        Without partitions, moves all assigned ones. Raises RequestTimedOut after default.api.timeout.ms.
+        """
         chosen = [TopicPartition(*part) for part in partitions] or self.assignment()
         found = self.offsets_for_times(dict.fromkeys(chosen, timestamp_ms))
         self.give_back()
@@ -270,7 +283,10 @@ class Consumer(RecordLoops):
 
     @one_at_a_time
     def position(self, partition: tuple[str, int], timeout_ms: int | None = None) -> int:
-        """The offset of the next record to be handed out; looked up when not known yet. Raises RequestTimedOut."""
+        """Return the offset of the next record to be returned, looking it up if unknown.
+
+        Raises RequestTimedOut after `timeout_ms` (default: default.api.timeout.ms).
+        """
         part = TopicPartition(*partition)
         if self._pending and part in (pending := self._pending.offsets()):
             return pending[part]
@@ -285,14 +301,15 @@ class Consumer(RecordLoops):
             self._wait(deadline, f"Timeout expired before the position for partition {part} could be determined")
 
     def known_position(self, partition: tuple[str, int]) -> int | None:
-        """The position, None while it is not known; never waits."""
+        """Return the position, None while it is unknown; never waits."""
         position = self._subscriptions.position(TopicPartition(*partition))
         return None if position is None else position.offset
 
     def has_read_to(self, partition: tuple[str, int], end: int) -> bool:
-        """Whether the position has reached an offset, or the broker said that no record lies before it; never waits.
+        """Return whether the position has reached offset `end`, or the broker reported no records between both; never
+        waits.
 
-        A position behind the end counts only once a broker has served it: a committed one may lie outside of the log.
+        A position beyond `end` counts only after a fetch confirmed it: a committed offset may lie outside of the log.
         """
         part = TopicPartition(*partition)
         position = self._subscriptions.position(part)
@@ -305,7 +322,7 @@ class Consumer(RecordLoops):
 
     @one_at_a_time
     def current_lag(self, partition: tuple[str, int]) -> int | None:
-        """Records between the position and the end, as the last fetch showed it; None while that is not known."""
+        """Return the records between the position and the end of the log, as of the last fetch; None while unknown."""
         state = self._subscriptions.state(TopicPartition(*partition))
         end = state.last_stable_offset if self._is_committed_only else state.high_watermark
         return None if end is None or state.position is None else max(0, end - state.position.offset)
@@ -318,9 +335,9 @@ class Consumer(RecordLoops):
         offsets: Mapping[Place, OffsetAndMetadata | int] | None = None,
         timeout_ms: int | None = None,
     ) -> None:
-        """Commits offsets (the next ones to read; without any: the positions, of what was handed out) and waits for it.
+        """Commit offsets and wait for the response. Each is the next offset to read; default: the positions.
 
-        Raises CommitFailed when the partitions are not ours any more, RebalanceInProgress, Timeout.
+        Raises CommitFailed when the partitions were reassigned, RebalanceInProgress, Timeout.
         """
         self._grouped().commit_sync(
             self._committable(offsets), self._api_timeout_ms if timeout_ms is None else timeout_ms
@@ -332,11 +349,11 @@ class Consumer(RecordLoops):
         offsets: Mapping[Place, OffsetAndMetadata | int] | None = None,
         callback: CommitCallback | None = None,
     ) -> None:
-        """Commits without waiting or trying again; `callback(offsets, error)` runs in a later call, in order."""
+        """Commit without waiting or retrying; `callback(offsets, error)` runs in a later call, in commit order."""
         self._grouped().commit_async(self._committable(offsets), callback)
 
     def _committable(self, offsets: Mapping[Place, OffsetAndMetadata | int] | None) -> Any:
-        """The offsets given, or the positions without the records that an iterator has not handed out yet."""
+        """Return the given offsets, or the positions excluding records that an iterator has not yielded yet."""
         if offsets is not None or not self._pending:
             return offsets
         assigned = set(self.assignment())
@@ -347,25 +364,25 @@ class Consumer(RecordLoops):
     def committed(
         self, partitions: Iterable[tuple[str, int]], timeout_ms: int | None = None
     ) -> dict[TopicPartition, OffsetAndMetadata | None]:
-        """What the group has committed; None where there is nothing."""
+        """Return the group's committed offsets, None for a partition without one. Raises Timeout."""
         return self._grouped().committed(partitions, self._api_timeout_ms if timeout_ms is None else timeout_ms)
 
     # --- records
 
     @one_at_a_time
     def poll(self, timeout_ms: int) -> ConsumerRecords:
-        """Up to max.poll.records records; waits up to `timeout_ms` for the first.
+        """Return up to max.poll.records records; wait up to `timeout_ms` for the first.
 
-        Raises RecordDeserializationError for a record that cannot be deserialized, with the position at it; WakeupError
-        after `wakeup`; what a rebalance listener raised; ConnectionFailed and the like while no bootstrap server could
-        be reached; and errors that another poll would not get over.
+        Raises RecordDeserializationError for a record that cannot be deserialized, with the position at that record;
+        WakeupError after `wakeup`; KafkaError caused by a rebalance listener; ConnectionFailed and the like while no
+        bootstrap server is reachable; and errors that a retry cannot cure.
         """
         self.give_back()
         return self._poll_records(timeout_ms)
 
     @one_at_a_time
     def poll_further(self, timeout_ms: int) -> ConsumerRecords:
-        """The next poll of an iterator, which keeps what it holds back."""
+        """Poll for a record iterator, without moving the position back to its pending records."""
         return self._poll_records(timeout_ms)
 
     def _poll_records(self, timeout_ms: int) -> ConsumerRecords:
@@ -383,9 +400,7 @@ class Consumer(RecordLoops):
 
     @one_at_a_time
     def poll_columns(self, timeout_ms: int) -> list[FetchedColumns]:
-        """All records that are buffered, in columns; waits up to `timeout_ms` for the first. max.poll.records is not
-        looked at.
-        """
+        """Return all buffered records as columns; wait up to `timeout_ms` for the first. Ignores max.poll.records."""
         self.give_back()
         return self._poll(whole_ms(timeout_ms), partial(self._fetcher.collect, _ALL_BUFFERED))
 
@@ -461,17 +476,17 @@ class Consumer(RecordLoops):
 
     @one_at_a_time
     def beginning_offsets(self, partitions: Iterable[tuple[str, int]]) -> dict[TopicPartition, int]:
-        """The first offset of each partition; raises RequestTimedOut after default.api.timeout.ms."""
+        """Return the log start offset of each partition. Raises RequestTimedOut after default.api.timeout.ms."""
         return self._known_offsets(partitions, EARLIEST_TIMESTAMP)
 
     @one_at_a_time
     def end_offsets(self, partitions: Iterable[tuple[str, int]]) -> dict[TopicPartition, int]:
-        """The offset after the last record of each partition (the last stable offset, under read_committed)."""
+        """Return the offset after the last record of each partition (the last stable offset under read_committed)."""
         return self._known_offsets(partitions, LATEST_TIMESTAMP)
 
     @one_at_a_time
     def offsets_for_times(self, timestamps: Mapping[Place, int]) -> dict[TopicPartition, OffsetAndTimestamp | None]:
-        """The first record of each partition with a timestamp (ms) at or after the one given; None without one."""
+        """Return the first record of each partition at or after its timestamp (ms); None where there is none."""
         return self._list({TopicPartition(*part): timestamp for part, timestamp in timestamps.items()})
 
     def _known_offsets(self, partitions: Iterable[tuple[str, int]], timestamp: int) -> dict[TopicPartition, int]:
@@ -484,7 +499,8 @@ class Consumer(RecordLoops):
 
     @one_at_a_time
     def partitions_for(self, topic: str, timeout_ms: int | None = None) -> list[int]:
-        """The partitions of a topic; empty when there is none. Raises InvalidTopic, TopicAuthorizationFailed."""
+        """Return a topic's partition numbers; empty when it does not exist. Raises InvalidTopic,
+        TopicAuthorizationFailed."""
         deadline = self._deadline(timeout_ms)
         self._client.set_topics({topic})
         self._client.refresh_metadata(deadline)
@@ -497,7 +513,7 @@ class Consumer(RecordLoops):
 
     @one_at_a_time
     def list_topics(self, timeout_ms: int | None = None) -> dict[str, list[int]]:
-        """All topics with their partitions; from now on metadata covers all topics."""
+        """Return the partition numbers of all topics. Metadata covers all topics from then on."""
         self._client.replace_topics(None)
         self._client.refresh_metadata(self._deadline(timeout_ms))
         return self._client.topics()
@@ -517,21 +533,22 @@ class Consumer(RecordLoops):
 
     @property
     def metadata_version(self) -> int:
-        """Grows with every change of what is known of the cluster."""
+        """A counter that grows with every change of the cached cluster metadata."""
         return self._client.metadata_version
 
     def known_partitions(self) -> dict[str, list[int]]:
-        """Topics and their partitions as they are known now; never waits."""
+        """Return the partition numbers of each topic in cached metadata; never waits."""
         return self._client.topics()
 
     def topic_id(self, topic: str) -> uuid.UUID | None:
-        """The id of a topic as it is known now, None without one; never waits."""
+        """Return the topic's id from cached metadata, None when it has none; never waits."""
         return self._client.cluster.topic_id(topic)
 
     def connection_problem(self) -> KafkaError | None:
-        """Why a leader of what is read cannot be reached; None when all can be. A poll only tries again.
+        """Return the connection error of the first unreachable leader of an assigned partition, else None.
 
-        A member of a group that was not given anything yet tells why no broker, or no coordinator, can be reached.
+        A group member without partitions gets the error of the brokers or the coordinator. Polls raise none of these
+        errors once metadata has arrived; they retry.
         """
         if self._group is not None and not self.assignment():
             return self._client.cluster_problem() or self._group.problem
@@ -545,7 +562,7 @@ class Consumer(RecordLoops):
         return None
 
     def missing_leader(self) -> KafkaError | None:
-        """That a partition of what is read has no leader; None when all have one. An election may be on its way."""
+        """Return LeaderNotAvailable for the first assigned partition without a leader, None when all have one."""
         for part in self.assignment():
             leader = self._leaders.leader(part)
             if leader is not None and leader.leader < 0:
@@ -553,16 +570,18 @@ class Consumer(RecordLoops):
         return None
 
     def has_broker(self) -> bool:
-        """Whether some broker can be reached, or was not tried yet."""
+        """Return whether at least one broker is reachable or has not been tried yet."""
         return self._client.cluster_problem() is None
 
     def wakeup(self) -> None:
-        """Ends a poll or another wait of the consumer's thread with WakeupError; may be called by any thread."""
+        """Make the current or next blocking call raise WakeupError; callable from any thread."""
         self._client.wakeup()
 
     def close(self, timeout_ms: int | None = None) -> None:
-        """Ends the membership (with a last commit, when it commits in the background) within `timeout_ms`, the fetch
-        sessions and the connections. Raises what a rebalance listener raised."""
+        """Leave the group within `timeout_ms`, then end the fetch sessions and close the connections.
+
+        With enable.auto.commit, commits before leaving. Raises KafkaError caused by a rebalance listener.
+        """
         if self._closed or not self._begin_close():
             return
         try:
@@ -578,7 +597,7 @@ class Consumer(RecordLoops):
             self._call_lock.release()
 
     def _begin_close(self) -> bool:
-        """Takes the consumer for the rest of its life; False when a listener called close within close."""
+        """Acquire the call lock for good; return False when a listener called `close` within `close`."""
         if not self._call_lock.acquire(blocking=False):
             raise IllegalState(TWO_THREADS)
         if self._is_closing:
@@ -590,4 +609,4 @@ class Consumer(RecordLoops):
 
 
 def _ignore(*_: object) -> None:
-    """Nobody waits for the answer."""
+    """Do nothing: the callback of requests that close a fetch session."""

@@ -1,9 +1,9 @@
-"""Rebalances under KIP-848 as the application's thread goes through them (ConsumerMembershipManager's reconciliation).
+"""KIP-848 rebalances on the application's thread (the reconciliation of Kafka's ConsumerMembershipManager).
 
-Rules: the broker says what we are to have; `advance` commits what was consumed, gives up what goes, takes what comes,
-in this order and with the listener's calls, and lets the next heartbeat acknowledge it. A partition that is to go is
-neither fetched nor handed out any more while its commit is on its way. Topics come as ids: those that metadata does not
-know yet wait for it, and the rest goes ahead.
+Rules: the broker sends the target assignment. `advance` commits consumed offsets, revokes partitions, then adds new
+ones, calling the rebalance listener each time; the next heartbeat acknowledges the result. A partition being revoked is
+neither fetched nor returned while its offsets are committed. Targets name topics by id: an id that is missing from
+metadata waits for fresh metadata, the remaining topics do not.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ _log = logging.getLogger(__name__)
 
 
 class ConsumerRebalance(MemberHeartbeats):
-    """See the module."""
+    """The application-thread side of a KIP-848 group membership: reconcile assignments, rejoin, leave and identify
+    commits."""
 
     def __init__(self, membership: ConsumerMembership, parts: GroupParts) -> None:
         self.membership: ConsumerMembership = membership
@@ -42,7 +43,10 @@ class ConsumerRebalance(MemberHeartbeats):
         return self.membership.is_in_group
 
     def advance(self, now_ms: int) -> None:
-        """Does what can be done now. Raises what no other try cures, and what listeners raised."""
+        """Send subscription changes, then rejoin or reconcile if the membership state requires it; never waits.
+
+        Raises fatal membership errors, and KafkaError with the listener's exception as its cause.
+        """
         self._note_subscription()
         with self._parts.channel.lock:
             failure = self.membership.take_failure()
@@ -59,15 +63,16 @@ class ConsumerRebalance(MemberHeartbeats):
         self._parts.listener.raise_error()
 
     def metadata_topics(self) -> frozenset[str]:
-        """The topics whose partitions matter."""
+        """Return the subscribed topics, whose metadata the client must fetch."""
         return self._parts.subscription.topics
 
     def request_rejoin(self, reason: str) -> None:
-        """The broker decides when to rebalance: nothing to ask for."""
+        """Log a warning: in KIP-848 groups only the broker starts rebalances."""
         _log.warning("The consumer protocol knows no rebalance on demand (%s)", reason)
 
     def leave(self, reason: str, *, even_static: bool = False) -> None:
-        """Gives the partitions up and leaves."""
+        """Revoke all partitions (as lost when the member has no epoch) and send the leave heartbeat. Ignores
+        `even_static`."""
         owned = self._parts.subscriptions.assigned_partitions()
         with self._parts.channel.lock:
             is_member = self.membership.has_epoch
@@ -82,20 +87,21 @@ class ConsumerRebalance(MemberHeartbeats):
                 self._parts.channel.send(request)
 
     def group_metadata(self) -> ConsumerGroupMetadata:
-        """Who we are."""
+        """Return the group id, member id, member epoch and instance id."""
         with self._parts.channel.lock:
             return self.membership.group_metadata()
 
     # --- in whose name offsets are committed
 
     def commit_metadata(self) -> ConsumerGroupMetadata | KafkaError:
-        """The member and its epoch, while it has one."""
+        """Return the member id and epoch for OffsetCommit, or CommitFailed while the member has no epoch."""
         if self.membership.has_epoch:
             return self.membership.group_metadata()
         return CommitFailed(NOT_A_MEMBER)
 
     def note_commit_error(self, sent: ConsumerGroupMetadata, error: KafkaError) -> KafkaError:
-        """An epoch that grew meanwhile is worth another try; everything else says that we are out."""
+        """Translate a refused commit: RetriableCommitFailed when the member's epoch grew after the request, else
+        CommitFailed."""
         with self._parts.channel.lock:
             now = self.membership.group_metadata()
         is_newer = now.member_id == sent.member_id and now.generation_id > sent.generation_id
@@ -104,7 +110,7 @@ class ConsumerRebalance(MemberHeartbeats):
         return CommitFailed(NOT_A_MEMBER)
 
     def fetch_metadata(self) -> ConsumerGroupMetadata | None:
-        """The broker refuses readers whose epoch is old."""
+        """Return the member id and epoch that OffsetFetch must carry; None while the member has no epoch."""
         return self.membership.group_metadata() if self.membership.has_epoch else None
 
     # --- subscription and membership
@@ -116,7 +122,7 @@ class ConsumerRebalance(MemberHeartbeats):
             self.membership.subscribe(subscription.topics, subscription.server_pattern)
 
     def _rejoin(self, now_ms: int) -> None:
-        """What was ours is lost; start over. A pattern that is matched here waits for metadata first."""
+        """Drop all partitions as lost and rejoin the group; a client-side pattern first waits for metadata."""
         owned = self._parts.subscriptions.assigned_partitions()
         if owned:
             _log.info("Giving away all assigned partitions as lost")
@@ -159,12 +165,12 @@ class ConsumerRebalance(MemberHeartbeats):
                 self.membership.acknowledge({topic: target[topic] for topic in resolved})
 
     def _is_over(self, life: int) -> bool:
-        """Whether we were fenced, or left, while the listener ran."""
+        """Return whether the member was fenced or left the group while the listener ran."""
         with self._parts.channel.lock:
             return self.membership.life != life or self.membership.state is not MemberState.RECONCILING
 
     def _resolved(self, target: Iterable[uuid.UUID]) -> dict[uuid.UUID, str]:
-        """The names of the topics that are known; fresh metadata is asked for when some are not."""
+        """Return the names of the topic ids found in metadata; request fresh metadata when some are missing."""
         cluster = self._parts.client.cluster
         found: dict[uuid.UUID, str] = {}
         missing: set[uuid.UUID] = set()

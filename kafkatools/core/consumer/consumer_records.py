@@ -1,4 +1,4 @@
-"""What a poll returns: records one by one, or in columns."""
+"""The records that a poll returns, one by one or in columns (Kafka's ConsumerRecord and ConsumerRecords)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from kafkatools.core.records.columns import TimestampType
 
 
 class ConsumerRecord(NamedTuple):
-    """One record and where it came from. Key and value are bytes, or what the consumer's deserializers make of them."""
+    """One record with its topic, partition and offset; `timestamp` in ms. Key and value are bytes or deserialized
+    objects."""
 
     topic: str
     partition: int
@@ -25,10 +26,9 @@ class ConsumerRecord(NamedTuple):
 
 
 class ConsumerRecords:
-    """What a poll returned: columns by partition; iteration makes the records, partition by partition.
+    """The result of a poll: iterate over its records partition by partition, or take its columns.
 
-    `records`: the records themselves, where deserializers or interceptors have made them already; the columns stay as
-    they came.
+    `records` holds the records that deserializers or interceptors have already made; the columns stay as fetched.
     """
 
     def __init__(self, fetched: Sequence[FetchedColumns], records: Sequence[ConsumerRecord] | None = None) -> None:
@@ -53,13 +53,13 @@ class ConsumerRecords:
             yield from records_of(item)
 
     def partitions(self) -> list[TopicPartition]:
-        """The partitions that have records, each once."""
+        """Return the partitions that have records, each once."""
         sources = self._fetched if self._records is None else self._records
         return list(dict.fromkeys(TopicPartition(item.topic, item.partition) for item in sources))
 
     def next_offsets(self) -> dict[TopicPartition, OffsetAndMetadata]:
-        """The offset after the last record of each partition: what to commit, or to send to a transaction, once these
-        records are processed (KIP-1094)."""
+        """Return the offset after each partition's last record: what to commit once these records are processed
+        (KIP-1094)."""
         found = {
             item.topic_partition: OffsetAndMetadata(item.columns.offsets[-1] + 1)
             for item in self._fetched
@@ -70,11 +70,11 @@ class ConsumerRecords:
         return found
 
     def columns(self) -> Sequence[FetchedColumns]:
-        """The records in columns, in the order they are to be read."""
+        """Return the fetched records as columns, in reading order."""
         return self._fetched
 
 
 def records_of(item: FetchedColumns) -> Iterator[ConsumerRecord]:
-    """The records of one set of columns."""
+    """Yield the records of one partition's columns as ConsumerRecord objects."""
     for record in item.columns.records():
         yield ConsumerRecord(item.topic, item.partition, *record)

@@ -1,9 +1,10 @@
-"""When everything that was there at the start has been read (--exit-at-end, Consumer.read_to_end).
+"""Detect that a consumer has read each partition up to the end offset it had at the start (--exit-at-end,
+Consumer.read_to_end).
 
-Rules: the ends are taken once. A partition is done when its position has reached its end, over control records and the
-holes that compaction left, or when the broker has nothing to give between the position and that end. Time never makes a
-partition done. What can never be read to its end is an error: a topic that was deleted or made anew, a log that was cut
-below its end, brokers that do not answer.
+Rules: end offsets are looked up once. A partition is complete when its position has reached its end offset, control
+records and compaction holes included. It is also complete when the broker reports no records between the position and
+that end. Time never completes a partition. An end that can no longer be reached is an error: a deleted or recreated
+topic, a truncated log, unreachable brokers.
 """
 
 from __future__ import annotations
@@ -19,33 +20,37 @@ if TYPE_CHECKING:
 
 
 class EndUnreachable(KafkaError, name="END_UNREACHABLE"):
-    """What was there at the start can never be read to its end: it was deleted, made anew or truncated."""
+    """A partition cannot be read up to the end offset it had at the start: its topic was deleted or recreated, or its
+    log was truncated."""
 
 
 class Positioned(Protocol):
-    """The part of Consumer that tells its positions and the ends of partitions."""
+    """The methods of Consumer that Ends calls: assignment, positions, end offsets, topic ids and connection errors."""
 
     def assignment(self) -> list[TopicPartition]:
-        """The partitions that are read."""
+        """Return the partitions assigned to the consumer."""
 
     def end_offsets(self, partitions: Iterable[tuple[str, int]]) -> dict[TopicPartition, int]:
-        """The offset after the last record of each partition. Raises KafkaError."""
+        """Return the offset after the last record of each partition. Raises KafkaError."""
 
     def has_read_to(self, partition: tuple[str, int], end: int) -> bool:
-        """Whether the position has reached an offset, or the broker said that no record lies before it."""
+        """Return whether the position has reached offset `end`, or the broker reported no records between the position
+        and `end`."""
 
     def known_partitions(self) -> dict[str, list[int]]:
-        """Topics and their partitions as they are known now."""
+        """Return the partition numbers of each topic in the cached cluster metadata."""
 
     def topic_id(self, topic: str) -> uuid.UUID | None:
-        """The id of a topic as it is known now, None without one."""
+        """Return the topic's id from the cached cluster metadata, None when it has none."""
 
     def connection_problem(self) -> KafkaError | None:
-        """Why a leader of what is read cannot be reached; None when all can be."""
+        """Return the error of the first unreachable leader of an assigned partition, None when no connection has
+        failed."""
 
 
 class Ends:
-    """The ends of partitions, as they were at the start."""
+    """The end offsets of partitions, looked up once when the object is created. Raises EndUnreachable for a partition
+    without one."""
 
     def __init__(self, consumer: Positioned, partitions: Iterable[TopicPartition]) -> None:
         self._consumer = consumer
@@ -59,15 +64,18 @@ class Ends:
         self._suspects: set[str] = set()
 
     def end_of(self, part: TopicPartition) -> int:
-        """Where a partition ended; one that was not there yet has nothing to read."""
+        """Return a partition's end offset at the start; 0 for a partition that did not exist then."""
         return self._ends.get(part, 0)
 
     def undone(self) -> list[TopicPartition]:
-        """The assigned partitions that are not read to their ends."""
+        """Return the assigned partitions that are not yet read up to their end offsets."""
         return [part for part in self._consumer.assignment() if not self._consumer.has_read_to(part, self.end_of(part))]
 
     def ensure_reachable(self) -> None:
-        """Raises EndUnreachable when an end cannot be reached any more. Called when nothing arrived for a while."""
+        """Raise EndUnreachable when a topic was deleted or recreated or a log was truncated below its end offset.
+
+        Raises the connection error when a leader cannot be reached. Called when polls return nothing.
+        """
         undone = self.undone()
         for topic in sorted({part.topic for part in undone}):
             self._ensure_same_topic(topic)
@@ -85,7 +93,11 @@ class Ends:
                 )
 
     def _ensure_same_topic(self, topic: str) -> None:
-        """A topic may be missing for a moment while metadata changes: it is gone when it is missing twice."""
+        """Raise EndUnreachable when the topic was deleted or recreated.
+
+        A topic missing from metadata once is only suspect, since metadata may be changing; missing twice, it is
+        deleted.
+        """
         known = topic in self._consumer.known_partitions()
         if known and self._consumer.topic_id(topic) == self._ids.get(topic):
             self._suspects.discard(topic)

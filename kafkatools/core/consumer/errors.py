@@ -1,4 +1,4 @@
-"""Errors of the consumer that no broker sends."""
+"""Consumer errors that are raised locally rather than received from a broker."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kafkatools.core.errors import WakeupError as WakeupError
 
 
 class NoOffsetForPartition(errors.NoOffsetForPartition):
-    """A partition has neither a position nor a policy to find one (auto.offset.reset=none)."""
+    """A partition has no position and auto.offset.reset=none forbids choosing one."""
 
     def __init__(self, partitions: Iterable[tuple[str, int]]) -> None:
         self.partitions = tuple(partitions)
@@ -19,7 +19,7 @@ class NoOffsetForPartition(errors.NoOffsetForPartition):
 
 
 class FetchOffsetOutOfRange(OffsetOutOfRange):
-    """A position outside of the log, and no policy that says where to go (Kafka's OffsetOutOfRangeException)."""
+    """A fetch position lies outside the log and auto.offset.reset=none (Kafka's OffsetOutOfRangeException)."""
 
     def __init__(self, positions: Iterable[tuple[str, int, int]]) -> None:
         self.positions = tuple(positions)
@@ -28,7 +28,7 @@ class FetchOffsetOutOfRange(OffsetOutOfRange):
 
 
 class LogTruncation(errors.LogTruncation):
-    """Records that were read are no longer in the log (KIP-320): the log ends before the position."""
+    """The log was truncated below the consumer's position (KIP-320), and no reset policy is set."""
 
     def __init__(self, topic: str, partition: int, offset: int, diverging_offset: int | None) -> None:
         self.topic, self.partition, self.offset, self.diverging_offset = topic, partition, offset, diverging_offset
@@ -40,7 +40,7 @@ class LogTruncation(errors.LogTruncation):
 
 
 class CorruptBatch(CorruptRecord):
-    """A batch that cannot be trusted; the position stays in front of it. Offsets are those its header states."""
+    """A record batch is damaged; the consumer's position stays before it. Offsets are those in the batch header."""
 
     def __init__(self, topic: str, partition: int, offsets: tuple[int, int], position: int, cause: str) -> None:
         self.topic, self.partition, self.position = topic, partition, position
@@ -53,12 +53,12 @@ class CorruptBatch(CorruptRecord):
 
     @property
     def next_offset(self) -> int:
-        """The first offset after the damage: behind the batch when its header makes sense, else one further."""
+        """The first offset after the damaged batch; the position plus one when its header is implausible."""
         return max(self.last_offset, self.position) + 1
 
 
 class FetchFailed(KafkaError, name="FETCH_FAILED"):
-    """A fetch that can never succeed: the broker's answer for the partition, in words."""
+    """A fetch failed in a way that no retry can cure; the message quotes the broker's error for the partition."""
 
 
 class RetriableCommitFailed(RetriableError, name="RETRIABLE_COMMIT_FAILED"):

@@ -1,9 +1,8 @@
-"""Incremental fetch sessions of one node (KIP-227), as Kafka's FetchSessionHandler.
+"""Incremental fetch sessions of one broker (KIP-227), as in Kafka's FetchSessionHandler.
 
-Rules: a full request names every partition and asks for a session; later requests name only what changed. Any doubt
-about what the broker remembers (an error, an answer that does not fit, a lost connection) ends the session: the next
-request is full again. From version 13 on topics travel as ids, so the handler keeps the names of the topics in the
-session.
+Rules: a full request names every partition and asks for a session; later requests name only changed partitions. Any
+doubt about the broker's session state (an error, an unexpected response, a lost connection) makes the next request full
+again. From Fetch version 13 on topics are sent as ids, so the handler keeps the topic names.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ _FETCH_SESSION_ID_NOT_FOUND = 70
 
 
 class FetchMetadata(NamedTuple):
-    """Session id and epoch of the next request."""
+    """Session id and session epoch of the next Fetch request."""
 
     session_id: int = INVALID_SESSION_ID
     epoch: int = INITIAL_EPOCH
@@ -40,16 +39,16 @@ class FetchMetadata(NamedTuple):
         return self.epoch in (INITIAL_EPOCH, FINAL_EPOCH)
 
     def next_incremental(self) -> FetchMetadata:
-        """The request after this one in the same session; the epoch wraps to 1."""
+        """Return the metadata of the following request in the same session; the epoch wraps to 1."""
         return FetchMetadata(self.session_id, 1 if self.epoch == _MAX_EPOCH else self.epoch + 1)
 
     def next_close_existing(self) -> FetchMetadata:
-        """Ends the session on the broker with the next full request, which asks for a new one."""
+        """Return metadata for a full request that closes this session and asks for a new one."""
         return FetchMetadata(self.session_id, INITIAL_EPOCH)
 
 
 class FetchRequestData(NamedTuple):
-    """What the next request of a session has to say."""
+    """The partitions to add, change or forget in the next Fetch request of a session."""
 
     to_send: list[FetchPartition]
     to_forget: list[ForgottenPartition]
@@ -57,7 +56,7 @@ class FetchRequestData(NamedTuple):
 
 
 class FetchSessionHandler:
-    """The consumer's side of one node's fetch session."""
+    """The consumer's side of its fetch session with one broker."""
 
     def __init__(self, node: int) -> None:
         self.node = node
@@ -65,7 +64,7 @@ class FetchSessionHandler:
         self.session_partitions: dict[TopicPartition, FetchPartition] = {}
 
     def build(self, wanted: Mapping[TopicPartition, FetchPartition]) -> FetchRequestData:
-        """The next request for `wanted` (in that order), and the session as it will be once the broker has it."""
+        """Return the next request for these partitions, in their order, and update `session_partitions` to match."""
         if self.next_metadata.is_full:
             self.session_partitions = dict(wanted)
             return FetchRequestData(list(wanted.values()), [], self.next_metadata)
@@ -87,7 +86,7 @@ class FetchSessionHandler:
         return FetchRequestData(to_send, to_forget, self.next_metadata)
 
     def handle_response(self, response: FetchResponse, version: int) -> bool:
-        """Takes over what an answer says about the session; False when its partitions are not to be used."""
+        """Update the session from a Fetch response; return False when its partitions must be ignored."""
         if response.error_code:
             lost = response.error_code == _FETCH_SESSION_ID_NOT_FOUND
             self.next_metadata = FetchMetadata() if lost else self.next_metadata.next_close_existing()
@@ -117,11 +116,11 @@ class FetchSessionHandler:
         return True
 
     def handle_error(self) -> None:
-        """The request failed without an answer: nobody knows what the broker remembers."""
+        """Make the next request full, because a request failed and the broker's session state is unknown."""
         self.next_metadata = self.next_metadata.next_close_existing()
 
     def close_request(self) -> FetchRequestData | None:
-        """A request that ends the session on the broker; None when there is no session."""
+        """Return a request that closes the session on the broker, None without a session."""
         if self.next_metadata.session_id == INVALID_SESSION_ID:
             return None
         metadata = FetchMetadata(self.next_metadata.session_id, FINAL_EPOCH)
@@ -130,7 +129,7 @@ class FetchSessionHandler:
         return FetchRequestData([], [], metadata)
 
     def _name_topics(self, response: FetchResponse) -> bool:
-        """Puts the session's topic names in the place of ids; False when an id is not one of the session."""
+        """Set topic names from topic ids; return False when an id is not in the session."""
         names: dict[uuid.UUID, str] = {part.topic_id: part.topic for part in self.session_partitions.values()}
         for data in response.partitions:
             name = names.get(data.topic_id)

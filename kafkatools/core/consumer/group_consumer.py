@@ -1,9 +1,8 @@
-"""What a consumer does when it has a group: subscriptions, rebalances, committed offsets.
+"""Group membership of a consumer: subscriptions, rebalances and committed offsets.
 
-Rules: `advance` is called with every turn of a poll, before anything is fetched: callbacks of commits, the steps of a
-rebalance, the background commit, then positions for partitions that have none, in Kafka's order. It costs a few
-comparisons when nothing is due, and never anything by the record. A consumer with a group and partitions assigned by
-hand commits and reads offsets, but is no member.
+Rules: each poll calls `advance` before it fetches. In Kafka's order, that runs commit callbacks, rebalance steps and
+the automatic commit, then looks up positions. When nothing is due this costs a few comparisons, and nothing per record.
+With manually assigned partitions the consumer commits and reads offsets without being a group member.
 """
 
 from __future__ import annotations
@@ -54,32 +53,32 @@ _LEAVE_WAIT_MS = 1000
 
 
 class Rebalance(CommitIdentity, Protocol):
-    """A membership as the application's thread sees it: ClassicRebalance or ConsumerRebalance."""
+    """The interface of a group membership on the application's thread: ClassicRebalance or ConsumerRebalance."""
 
     def advance(self, now_ms: int) -> None:
-        """Does what can be done now."""
+        """Perform the due steps of a rebalance without blocking."""
 
     def tick(self, now_ms: int) -> None:
-        """What is due in the background; under the lock."""
+        """Send a due heartbeat, or leave the group when the application stopped polling. The caller holds the lock."""
 
     def delay_ms(self, now_ms: int, longest_ms: int) -> int:
-        """How long nothing is."""
+        """Return the ms until background work is due, at most `longest_ms`."""
 
     def metadata_topics(self) -> frozenset[str]:
-        """The topics metadata has to cover."""
+        """Return the topics whose metadata the group needs."""
 
     def request_rejoin(self, reason: str) -> None:
-        """The group is to be joined anew, or told of a new subscription."""
+        """Ask for a new rebalance; KIP-848 members only log a warning."""
 
     def leave(self, reason: str, *, even_static: bool = False) -> None:
-        """Gives everything up and leaves."""
+        """Revoke all partitions and leave the group; a static classic member leaves only with `even_static`."""
 
     def group_metadata(self) -> ConsumerGroupMetadata:
-        """Who we are."""
+        """Return the group id, generation or epoch, member id and instance id."""
 
 
 def group_settings(config: Config) -> GroupSettings:
-    """The settings of a membership."""
+    """Return the membership settings from a consumer configuration."""
     return GroupSettings(
         config.group_id,
         config.group_instance_id,
@@ -101,8 +100,8 @@ NOT_WITH = {
 
 
 def check_settings(config: Config) -> None:
-    """Raises ConfigError for settings of the other protocol, assignors that do not exist, and intervals that cannot
-    work."""
+    """Raise ConfigError for settings of the other group protocol, unknown assignors, or heartbeat.interval.ms not below
+    session.timeout.ms."""
     protocol = config.group_protocol.lower()
     for name in NOT_WITH[protocol]:
         if config.is_given(name):
@@ -117,7 +116,7 @@ def check_settings(config: Config) -> None:
 
 
 class GroupConsumer:
-    """See the module."""
+    """The group half of a consumer: subscribe, rebalance, commit, fetch committed offsets and leave."""
 
     def __init__(
         self, config: Config, clock: Clock, client: ConsumerNetworkClient, subscriptions: SubscriptionState
@@ -156,7 +155,11 @@ class GroupConsumer:
     # --- subscriptions
 
     def subscribe(self, wanted: Topics, listener: RebalanceListener | None) -> None:
-        """Replaces the subscription; the group is joined with the next polls."""
+        """Replace the subscription; the group is joined during the next polls. An empty collection unsubscribes.
+
+        Raises IllegalState when the new subscription is of another kind, UnsupportedVersion for a SubscriptionPattern
+        with the classic protocol.
+        """
         if not isinstance(wanted, (str, SubscriptionPattern)) and not callable(wanted) and not hasattr(wanted, "match"):
             wanted = frozenset(wanted)
             if not wanted:
@@ -176,7 +179,7 @@ class GroupConsumer:
         self.cover_topics()
 
     def cover_topics(self) -> None:
-        """Metadata covers what the subscription needs."""
+        """Make metadata cover the subscription: all topics for a pattern, else the group's topics."""
         if self.subscription.needs_all_topics:
             self._client.replace_topics(None)
             self.subscription.match(self._client.cluster.topics)
@@ -198,7 +201,7 @@ class GroupConsumer:
         return ClassicRebalance(ClassicMembership(self._settings, self._lookup, self._heartbeat), parts, assignors)
 
     def unsubscribe(self) -> None:
-        """Leaves the group, if there is one, and reads nothing any more."""
+        """Leave the group, if joined, and drop the subscription and all partitions."""
         if self.subscription.is_automatic and self._rebalance is not None:
             self._rebalance.leave("the consumer unsubscribed from all topics")
         self.subscription.unsubscribe()
@@ -208,19 +211,20 @@ class GroupConsumer:
         self._listener.raise_error()
 
     def assign_by_hand(self) -> None:
-        """The partitions are the application's choice. Raises IllegalState when a group assigns them."""
+        """Switch to manual assignment. Raises IllegalState when the consumer is subscribed to topics."""
         self.subscription.become(SubscriptionType.USER_ASSIGNED)
 
     @property
     def problem(self) -> KafkaError | None:
-        """Why the group cannot be joined, as long as nobody can; None when it can."""
+        """Why the group coordinator cannot be found at present; None when it can."""
         error = self._lookup.problem
         return None if error is None else type(error)(f"Group {self._settings.group_id}: {error}")
 
     # --- the turn of a poll
 
     def advance(self, now_ms: int) -> None:
-        """See the module."""
+        """Run the group's part of a poll: callbacks, rebalance steps, automatic commit and position lookups, without
+        blocking."""
         self.commits.run_callbacks()
         self.commits.advance()
         self._raise_failure()
@@ -236,7 +240,7 @@ class GroupConsumer:
         self.find_positions(now_ms)
 
     def _check_topics(self) -> None:
-        """Raises InvalidTopic and TopicAuthorizationFailed of what is subscribed, once for every metadata answer."""
+        """Raise InvalidTopic or TopicAuthorizationFailed for a subscribed topic, once per metadata response."""
         version = self._client.update_version
         if version == self._seen_metadata:
             return
@@ -248,7 +252,7 @@ class GroupConsumer:
             self._warn_if_missing(topic)
 
     def _warn_if_missing(self, topic: str) -> None:
-        """Log once that a subscribed topic does not exist; again when it was created and deleted in between."""
+        """Log once that a subscribed topic does not exist; again after it was created and deleted."""
         if not self._client.is_missing(topic):
             self._missing.discard(topic)
         elif topic not in self._missing:
@@ -261,7 +265,7 @@ class GroupConsumer:
             raise failure
 
     def _run_background(self) -> int:
-        """A turn of the heartbeat thread: answers first, then what is due; how long nothing is."""
+        """Run one turn of the heartbeat thread: responses first, then due requests. Returns the ms to sleep."""
         with self.channel.lock:
             if self._is_expecting:
                 self._client.poll_background()
@@ -280,7 +284,7 @@ class GroupConsumer:
     # --- positions from committed offsets
 
     def find_positions(self, now_ms: int) -> None:
-        """Asks for the committed offsets of partitions that have no position (refreshCommittedOffsetsIfNeeded)."""
+        """Fetch committed offsets for partitions without a position (Kafka's refreshCommittedOffsetsIfNeeded)."""
         self._raise_failure()
         if self._fetching or now_ms < self._retry_ms:
             return
@@ -320,13 +324,13 @@ class GroupConsumer:
     # --- commits
 
     def commit_sync(self, offsets: Mapping[tuple[str, int], OffsetAndMetadata | int] | None, timeout_ms: int) -> None:
-        """Commits these offsets, or what was consumed."""
+        """Commit these offsets (default: all consumed ones) and wait for the response, at most `timeout_ms`."""
         self.commits.commit_sync(self._offsets(offsets), timeout_ms)
 
     def commit_async(
         self, offsets: Mapping[tuple[str, int], OffsetAndMetadata | int] | None, callback: CommitCallback | None
     ) -> None:
-        """Likewise, without waiting."""
+        """Commit these offsets (default: all consumed ones) without waiting; `callback` runs in a later call."""
         self.commits.commit_async(self._offsets(offsets), callback)
 
     def _offsets(
@@ -345,24 +349,27 @@ class GroupConsumer:
     def committed(
         self, parts: Iterable[tuple[str, int]], timeout_ms: int
     ) -> dict[TopicPartition, OffsetAndMetadata | None]:
-        """What is committed."""
+        """Return the group's committed offsets, None for a partition without one. Raises Timeout."""
         return self.commits.committed((TopicPartition(*part) for part in parts), timeout_ms)
 
     def group_metadata(self) -> ConsumerGroupMetadata:
-        """Who we are in the group."""
+        """Return this member's group metadata, with the group id and instance id only before the first subscription."""
         if self._rebalance is None:
             return ConsumerGroupMetadata(self._settings.group_id, group_instance_id=self._settings.group_instance_id)
         return self._rebalance.group_metadata()
 
     def enforce_rebalance(self, reason: str) -> None:
-        """The group rebalances with the next poll."""
+        """Ask the group to rebalance with the next poll. Does nothing before the first subscription."""
         if self._rebalance is not None:
             self._rebalance.request_rejoin(reason or "rebalance enforced by user")
 
     # --- the end
 
     def close(self, timeout_ms: int) -> None:
-        """Commits, tells the listener, leaves; within the time. Raises what the listener raised."""
+        """Commit (with enable.auto.commit), revoke partitions and leave the group within `timeout_ms`.
+
+        Raises KafkaError with the listener's exception as its cause.
+        """
         deadline = self._clock.now_ms() + timeout_ms
         self._client.ignores_wakeup = True
         try:
@@ -387,7 +394,7 @@ class GroupConsumer:
             self._thread = None
 
     def _drain(self, deadline: int) -> None:
-        """Waits until the coordinator has answered the last requests; one that metadata went before is still unsent."""
+        """Poll until the coordinator has answered the last requests, unsent ones included, or the deadline passes."""
         endpoint = self._lookup.endpoint
         if endpoint is None:
             return

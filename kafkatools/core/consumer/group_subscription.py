@@ -1,8 +1,8 @@
-"""What a consumer with a group subscribes to, and who is told about rebalances, without I/O (SubscriptionState's half).
+"""A group consumer's subscription and its rebalance listener, without I/O (half of Kafka's SubscriptionState).
 
-Rules: topics, a pattern and partitions assigned by hand exclude each other until `unsubscribe`. A pattern is matched
-here against all topics that metadata shows; a `SubscriptionPattern` is matched by the broker (KIP-848). A topic matches
-as a whole. Internal topics match only with exclude.internal.topics=false.
+Rules: topics, a pattern and manually assigned partitions exclude each other until `unsubscribe`. A regular expression
+or predicate is matched here against all topics in metadata, as a full match; the broker matches a `SubscriptionPattern`
+(KIP-848). Internal topics match only with exclude.internal.topics=false.
 """
 
 from __future__ import annotations
@@ -21,13 +21,14 @@ _EXCLUSIVE = "Subscription to topics, partitions and pattern are mutually exclus
 
 
 class SubscriptionPattern(NamedTuple):
-    """A regular expression (RE2) that the group coordinator matches, with group.protocol=consumer."""
+    """An RE2 topic pattern that the group coordinator matches; needs group.protocol=consumer."""
 
     pattern: str
 
 
 class SubscriptionType(enum.Enum):
-    """Kafka's SubscriptionType."""
+    """The kinds of subscription: none, topics, client-side pattern, broker-side pattern, manual (Kafka's
+    SubscriptionType)."""
 
     NONE = "none"
     AUTO_TOPICS = "topics"
@@ -37,20 +38,23 @@ class SubscriptionType(enum.Enum):
 
 
 class RebalanceListener:
-    """Told when partitions come and go, on the thread that polls (ConsumerRebalanceListener); override what you need.
+    """Callbacks for assigned and revoked partitions, on the polling thread (ConsumerRebalanceListener). Override any of
+    them.
 
-    With eager assignors everything is revoked before a rebalance and assigned after it; with cooperative ones only what
-    moves. Lost partitions may be somebody else's already: their offsets cannot be committed any more.
+    Eager assignors revoke everything before a rebalance and assign everything afterwards; cooperative ones only the
+    partitions that move. Lost partitions may already belong to another member: their offsets cannot be committed any
+    more.
     """
 
     def on_partitions_revoked(self, partitions: Sequence[TopicPartition]) -> None:
-        """These are about to go; they are still ours."""
+        """Called before these partitions are revoked, while their offsets can still be committed."""
 
     def on_partitions_assigned(self, partitions: Sequence[TopicPartition]) -> None:
-        """These are new."""
+        """Called after these partitions were newly assigned."""
 
     def on_partitions_lost(self, partitions: Sequence[TopicPartition]) -> None:
-        """These went without notice; as revoked, unless overridden."""
+        """Called after these partitions were lost without a revocation; calls `on_partitions_revoked` unless
+        overridden."""
         self.on_partitions_revoked(partitions)
 
 
@@ -59,7 +63,7 @@ Topics = Iterable[str] | re.Pattern[str] | SubscriptionPattern | Takes
 
 
 class GroupSubscription:
-    """Topics or a pattern, and the listener."""
+    """The subscribed topics or pattern, and the rebalance listener."""
 
     def __init__(self, exclude_internal_topics: bool) -> None:
         self._exclude_internal = exclude_internal_topics
@@ -71,22 +75,25 @@ class GroupSubscription:
 
     @property
     def is_automatic(self) -> bool:
-        """Whether the group assigns our partitions."""
+        """Whether the group, not the application, assigns the partitions."""
         return self.type not in (SubscriptionType.NONE, SubscriptionType.USER_ASSIGNED)
 
     @property
     def needs_all_topics(self) -> bool:
-        """Whether metadata has to cover every topic: a pattern's topics are known by their ids or names only then."""
+        """Whether metadata must cover every topic, as both kinds of pattern require."""
         return self.type in (SubscriptionType.AUTO_PATTERN, SubscriptionType.AUTO_PATTERN_RE2J)
 
     def become(self, kind: SubscriptionType) -> None:
-        """Takes a kind of subscription. Raises IllegalState when there is another."""
+        """Set the kind of subscription. Raises IllegalState when another kind is set."""
         if self.type not in (SubscriptionType.NONE, kind):
             raise IllegalState(_EXCLUSIVE)
         self.type = kind
 
     def subscribe(self, wanted: Topics, listener: RebalanceListener | None) -> bool:
-        """Takes a subscription; whether it differs from the present one."""
+        """Set topics or a pattern, and the listener; return whether the subscription changed.
+
+        Raises IllegalState for a change of kind, ValueError for an empty topic name.
+        """
         before = (self.type, self.topics, self._takes, self.server_pattern)
         if isinstance(wanted, SubscriptionPattern):
             self.become(SubscriptionType.AUTO_PATTERN_RE2J)
@@ -105,12 +112,13 @@ class GroupSubscription:
         return before != (self.type, self.topics, self._takes, self.server_pattern)
 
     def unsubscribe(self) -> None:
-        """Nothing is subscribed any more."""
+        """Drop the topics or pattern."""
         self.type = SubscriptionType.NONE
         self.topics, self._takes, self.server_pattern = frozenset(), None, None
 
     def match(self, topics: Mapping[str, TopicView]) -> bool:
-        """Looks a pattern's topics up; whether they changed."""
+        """Set `topics` to those that the client-side pattern matches; return whether they changed. False without a
+        pattern."""
         if self._takes is None:
             return False
         found = frozenset(name for name, topic in topics.items() if self._is_wanted(name, topic.is_internal))
@@ -121,7 +129,7 @@ class GroupSubscription:
         return not (is_internal and self._exclude_internal) and self._takes is not None and self._takes(topic)
 
     def accepts(self, partitions: Iterable[TopicPartition]) -> bool:
-        """Whether an assignment holds nothing but what is subscribed."""
+        """Return whether all assigned partitions belong to subscribed topics."""
         if self.type is SubscriptionType.AUTO_PATTERN_RE2J:
             return True
         takes = self._takes or self.topics.__contains__
@@ -129,7 +137,7 @@ class GroupSubscription:
 
 
 class _Whole:
-    """A pattern as a predicate; two of the same pattern are equal."""
+    """A predicate that full-matches a regular expression; equal for equal expressions."""
 
     def __init__(self, pattern: re.Pattern[str]) -> None:
         self._pattern = pattern
@@ -152,9 +160,9 @@ def _checked(topics: Iterable[str]) -> frozenset[str]:
 
 
 class ListenerCalls:
-    """Calls the listener; its errors are kept until the rebalance is done, the first one is raised then.
+    """Calls the rebalance listener and keeps its first error until `raise_error`, after the rebalance.
 
-    WakeupError goes through at once (ConsumerRebalanceListenerInvoker).
+    WakeupError is raised at once (Kafka's ConsumerRebalanceListenerInvoker).
     """
 
     def __init__(self, subscription: GroupSubscription) -> None:
@@ -162,15 +170,15 @@ class ListenerCalls:
         self._error: BaseException | None = None
 
     def revoked(self, partitions: Iterable[TopicPartition]) -> None:
-        """onPartitionsRevoked."""
+        """Call on_partitions_revoked with the sorted partitions."""
         self._call(self._subscription.listener.on_partitions_revoked, partitions)
 
     def assigned(self, partitions: Iterable[TopicPartition]) -> None:
-        """onPartitionsAssigned."""
+        """Call on_partitions_assigned with the sorted partitions."""
         self._call(self._subscription.listener.on_partitions_assigned, partitions)
 
     def lost(self, partitions: Iterable[TopicPartition]) -> None:
-        """onPartitionsLost."""
+        """Call on_partitions_lost with the sorted partitions."""
         self._call(self._subscription.listener.on_partitions_lost, partitions)
 
     def _call(self, method: Callable[[Sequence[TopicPartition]], None], partitions: Iterable[TopicPartition]) -> None:
@@ -182,7 +190,7 @@ class ListenerCalls:
             self._error = self._error or error
 
     def raise_error(self) -> None:
-        """Raises what the listener raised, as the cause of a KafkaError."""
+        """Raise the listener's first error as the cause of a KafkaError, once."""
         error, self._error = self._error, None
         if error is not None:
             raise KafkaError("User rebalance callback throws an error") from error

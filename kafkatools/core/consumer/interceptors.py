@@ -1,8 +1,9 @@
-"""Consumer interceptors: they see what a poll returns and what was committed (Kafka's ConsumerInterceptors, KIP-42).
+"""Consumer interceptors (KIP-42): called with the records of each poll and with committed offsets (Kafka's
+ConsumerInterceptors).
 
-Rules: they are called in the order given, on the thread that polls. An exception is logged and never reaches the
-caller; the next interceptor gets what the last good one gave. They are Python objects: Java classes cannot be loaded.
-`poll_columns` goes past them.
+Rules: interceptors run in list order on the polling thread. An exception is logged and does not reach the caller; the
+next interceptor receives the result of the last one that succeeded. Interceptors are Python objects; Java classes
+cannot be loaded. `poll_columns` bypasses them.
 """
 
 from __future__ import annotations
@@ -21,27 +22,27 @@ _log = logging.getLogger(__name__)
 
 
 class ConsumerInterceptor(Protocol):
-    """What may be passed to Consumer(interceptors=[...])."""
+    """The interface of the objects in Consumer(interceptors=[...])."""
 
     def on_consume(self, records: ConsumerRecords) -> ConsumerRecords:
-        """Sees the records of a poll, and returns those the caller is to get. Positions do not change with it."""
+        """Return the records that the poll hands to the caller. Dropping records does not change positions."""
 
     def on_commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
-        """These offsets were committed."""
+        """Called after these offsets were committed."""
 
     def close(self) -> None:
-        """The consumer is closed."""
+        """Called when the consumer is closed."""
 
 
 class ConsumerInterceptors:
-    """The chain, in the order given."""
+    """A consumer's interceptors, called in list order."""
 
     def __init__(self, interceptors: Sequence[ConsumerInterceptor] = ()) -> None:
         self._interceptors = tuple(interceptors)
 
     @classmethod
     def of(cls, config: Config, interceptors: Sequence[ConsumerInterceptor]) -> ConsumerInterceptors:
-        """The chain of a consumer. Raises ConfigError for interceptor.classes."""
+        """Build the chain for a consumer. Raises ConfigError when interceptor.classes is set."""
         if config.interceptor_classes:
             names = ", ".join(config.interceptor_classes)
             raise ConfigError(f"interceptor.classes={names}: Java classes cannot be loaded; pass objects to Consumer")
@@ -51,7 +52,7 @@ class ConsumerInterceptors:
         return bool(self._interceptors)
 
     def on_consume(self, records: ConsumerRecords) -> ConsumerRecords:
-        """The records after every interceptor that did not fail."""
+        """Pass records through all interceptors, skipping those that raise, and return the result."""
         for interceptor in self._interceptors:
             try:
                 records = interceptor.on_consume(records)
@@ -60,7 +61,7 @@ class ConsumerInterceptors:
         return records
 
     def on_commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
-        """Called once for each commit that worked."""
+        """Pass committed offsets to all interceptors, once for each successful commit."""
         for interceptor in self._interceptors:
             try:
                 interceptor.on_commit(offsets)
@@ -68,7 +69,7 @@ class ConsumerInterceptors:
                 _log.warning("Error executing interceptor onCommit callback", exc_info=True)
 
     def close(self) -> None:
-        """Closes them all."""
+        """Close all interceptors, logging their errors."""
         for interceptor in self._interceptors:
             try:
                 interceptor.close()

@@ -1,4 +1,4 @@
-"""ListOffsets for callers that wait for the offsets: requests to all leaders, repeated until each partition has one."""
+"""Blocking ListOffsets: send requests to all leaders, repeated until every partition has an offset."""
 
 from __future__ import annotations
 
@@ -15,10 +15,9 @@ from kafkatools.core.protocol.entities import Entity
 
 @dataclass(eq=False, repr=False)
 class OffsetListing:
-    """The offsets of some partitions by timestamp.
+    """A blocking lookup of partition offsets by timestamp.
 
-    `wait` polls the network once; it raises RequestTimedOut after the deadline, and the error that was passed to
-    `note_failure` before.
+    `wait` polls the network once; it raises RequestTimedOut after the deadline, and any error passed to `note_failure`.
     """
 
     client: ConsumerNetworkClient
@@ -28,7 +27,7 @@ class OffsetListing:
     _found: dict[TopicPartition, OffsetAndTimestamp | None] = field(default_factory=dict, init=False)
 
     def list(self, timestamps: Mapping[TopicPartition, int]) -> dict[TopicPartition, OffsetAndTimestamp | None]:
-        """Return the offset of each partition, None for one without a record at or after its timestamp."""
+        """Return the first offset at or after each partition's timestamp, None where no record is that young."""
         self.client.set_topics({part.topic for part in timestamps})
         while len(self._found) < len(timestamps):
             self._list_once({part: timestamp for part, timestamp in timestamps.items() if part not in self._found})

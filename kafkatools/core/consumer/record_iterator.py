@@ -1,8 +1,8 @@
-"""Records one by one: what `for record in consumer` and `consumer.read_to_end()` go through.
+"""Iteration over single records: `for record in consumer` and `consumer.read_to_end()`.
 
-Rules: a record counts as consumed once it is handed out; the rest of its poll is pending. A commit of the positions
-leaves out what is pending, and it is given back (the position goes back to it) before anything else moves the consumer:
-a poll, a seek, the end. So a loop may be left in the middle, and nothing is lost or repeated.
+Rules: a record is consumed once it is yielded; the remaining records of its poll are pending. Commits exclude pending
+records. Before any other poll, seek or close, the position moves back to the first pending record. So a loop may be
+left at any record without losing or repeating one.
 """
 
 from __future__ import annotations
@@ -26,22 +26,22 @@ _LOOK_AT_ENDS_MS = 1000
 
 
 class PolledConsumer(Positioned, Protocol):
-    """The part of Consumer that its iterators poll and move."""
+    """The methods of Consumer that its record iterators call."""
 
     clock: Clock
 
     def poll_further(self, timeout_ms: int) -> ConsumerRecords:
-        """The next poll, which keeps what the iterator holds back."""
+        """Poll without moving the position back to pending records."""
 
     def give_back(self) -> None:
-        """Take back the records that iterators have not handed out."""
+        """Move positions back to the first records that iterators have not yielded."""
 
     def seek(self, partition: tuple[str, int], offset: int, leader_epoch: int = -1) -> None:
-        """Read from `offset` in the next poll."""
+        """Set the position from which the next poll reads."""
 
 
 class PendingRecords:
-    """What was polled and is not handed out yet; one for each consumer, shared by its iterators."""
+    """Polled records that no iterator has yielded yet; shared by all iterators of one consumer."""
 
     def __init__(self) -> None:
         self._records: list[ConsumerRecord] = []
@@ -52,22 +52,23 @@ class PendingRecords:
         return self._next < len(self._records) or bool(self._held_back)
 
     def refill(self, records: list[ConsumerRecord]) -> None:
-        """Takes the records of the next poll; those before were all taken."""
+        """Store the records of the next poll, after the previous ones were all taken."""
         self._records, self._next = records, 0
 
     def hold_back(self, record: ConsumerRecord) -> None:
-        """A record that is not for this iterator: it and those behind it are given back in the end."""
+        """Mark a record beyond the iterator's end; the position moves back to the first such record of its
+        partition."""
         self._held_back.setdefault(TopicPartition(record.topic, record.partition), record.offset)
 
     def take(self) -> ConsumerRecord | None:
-        """The next record, None when there is none left."""
+        """Return the next pending record, None when there is none."""
         if self._next >= len(self._records):
             return None
         self._next += 1
         return self._records[self._next - 1]
 
     def offsets(self) -> dict[TopicPartition, int]:
-        """The first pending offset of each partition that has one."""
+        """Return the first pending or held-back offset of each partition that has one."""
         found: dict[TopicPartition, int] = {}
         for index in range(self._next, len(self._records)):
             record = self._records[index]
@@ -75,14 +76,14 @@ class PendingRecords:
         return {**self._held_back, **found}
 
     def clear(self) -> dict[TopicPartition, int]:
-        """Forgets everything; the offsets from which it is to be read again."""
+        """Drop all pending records; return the offset of each partition from which to read again."""
         found = self.offsets()
         self._records, self._next, self._held_back = [], 0, {}
         return found
 
 
 class RecordIterator(Iterator[ConsumerRecord]):
-    """Never ends, or with `idle_ms` when no record came for so long."""
+    """Endless iterator over polled records; with `idle_ms` it ends when no record arrived for that time."""
 
     poll_ms = _POLL_MS
 
@@ -99,7 +100,7 @@ class RecordIterator(Iterator[ConsumerRecord]):
         return record
 
     def _fill(self) -> None:
-        """Polls until records came. Raises StopIteration when it is over."""
+        """Poll until records arrive. Raises StopIteration when the iteration has ended."""
         now_ms = self._consumer.clock.now_ms
         started_ms = now_ms()
         waited_ms = 0
@@ -121,7 +122,8 @@ class RecordIterator(Iterator[ConsumerRecord]):
 
 
 class EndIterator(RecordIterator):
-    """Ends when everything is read that was there when it began; what came later is given back."""
+    """Iterator that ends at the end offsets the partitions had when it started; later records are left for the next
+    poll."""
 
     poll_ms = _POLL_NEAR_THE_END_MS
 
@@ -162,7 +164,7 @@ class EndIterator(RecordIterator):
 
 
 class RecordLoops:
-    """The loops over a consumer's records, and what they hold back."""
+    """Mixin of Consumer with its record iterators: `for record in consumer`, `records` and `read_to_end`."""
 
     _pending: PendingRecords
     _subscriptions: SubscriptionState
@@ -171,29 +173,31 @@ class RecordLoops:
     _closed: bool
 
     def __iter__(self) -> Iterator[ConsumerRecord]:
-        """`for record in consumer`: every record, for ever; see `records` and `read_to_end` for loops that end.
+        """Iterate over records endlessly; `records` and `read_to_end` return iterators that end.
 
-        The loop may be left at any time: what it has not handed out is not committed, and the next loop or poll begins
-        with it. In a group, commits in the background (enable.auto.commit) happen between polls. Raises as `poll`.
+        The loop may be left at any time: records it has not yielded are not committed, and the next loop or poll starts
+        with them. In a group, automatic commits (enable.auto.commit) happen between polls. Raises the errors of `poll`.
         """
         return RecordIterator(_consumer(self), self._pending)
 
     def records(self, timeout_ms: int) -> Iterator[ConsumerRecord]:
-        """As `for record in consumer`, but ends when no record came for `timeout_ms`."""
+        """Iterate over records until none has arrived for `timeout_ms`. Raises the errors of `poll`, and TypeError for
+        a fraction."""
         return RecordIterator(_consumer(self), self._pending, whole_ms(timeout_ms))
 
     def read_to_end(self) -> Iterator[ConsumerRecord]:
-        """The records of the assigned partitions that are there when the loop begins, and then the end; what is
-        produced meanwhile is left to be read later. In a group the assignment is waited for.
+        """Iterate over the records up to the end offsets that the assigned partitions have when the loop starts.
 
-        Raises as `poll`; EndUnreachable when a topic is deleted or truncated meanwhile; Timeout when the group assigns
-        nothing within default.api.timeout.ms; ConnectionFailed when brokers cannot be reached.
+        Later records are left for the next poll. In a group, waits for the assignment first.
+
+        Raises the errors of `poll`; EndUnreachable when a topic is deleted or truncated meanwhile; Timeout when the
+        group assigns nothing within default.api.timeout.ms; ConnectionFailed when brokers cannot be reached.
         """
         return EndIterator(_consumer(self), self._pending, self._api_timeout_ms)
 
     @one_at_a_time
     def give_back(self) -> None:
-        """Takes back what iterators have not handed out: it will be read again."""
+        """Move positions back to the first records that iterators have not yielded, so that they are read again."""
         if not self._pending:
             return
         for part, offset in self._pending.clear().items():
@@ -202,12 +206,12 @@ class RecordLoops:
 
 
 def _consumer(loops: RecordLoops) -> PolledConsumer:
-    """The consumer that they are the loops of."""
     return cast("PolledConsumer", loops)
 
 
 def whole_ms(timeout_ms: int) -> int:
-    """A time to wait. Raises TypeError for seconds as a fraction, which others take."""
+    """Return a timeout in ms unchanged. Raises TypeError unless it is an int, since other clients take fractional
+    seconds."""
     if not isinstance(timeout_ms, int):
         raise TypeError(f"timeout_ms is a number of whole milliseconds, not {timeout_ms!r}")
     return timeout_ms

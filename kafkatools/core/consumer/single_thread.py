@@ -1,4 +1,4 @@
-"""One call at a time: what a second thread in a consumer, or a call after its close, is told."""
+"""The decorator that rejects consumer calls from a second thread or after close."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ CLOSED = "This consumer has already been closed."
 
 
 class Lock(Protocol):
-    """A lock that its thread may take again, as threading.RLock."""
+    """A reentrant lock, such as threading.RLock."""
 
     def acquire(self, blocking: bool = True) -> bool:
-        """Take it; False when another thread has it and `blocking` is off."""
+        """Acquire the lock; return False when another thread holds it and `blocking` is False."""
 
     def release(self) -> None:
-        """Give it back."""
+        """Release the lock."""
 
 
 class _Guarded(Protocol):
@@ -34,9 +34,9 @@ G = TypeVar("G", bound=_Guarded)
 
 
 def one_at_a_time(method: Callable[Concatenate[G, P], R]) -> Callable[Concatenate[G, P], R]:
-    """A method that raises IllegalState after close and while another thread is in one (KafkaConsumer.acquire).
+    """Decorate a method to raise IllegalState after close or while another thread is in a call (KafkaConsumer.acquire).
 
-    Calls from within one, as rebalance listeners make them, are fine.
+    The same thread may call further methods from inside, as rebalance listeners do.
     """
 
     @functools.wraps(method)

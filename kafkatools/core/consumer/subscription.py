@@ -1,9 +1,8 @@
-"""Which partitions are read and where: Kafka's SubscriptionState.
+"""The assigned partitions and their fetch positions (Kafka's SubscriptionState).
 
-Rules: no I/O and no clock; `now_ms` is passed in. A partition is always in one FetchState and only FETCHING partitions
-are fetched. Every change of the position's leader epoch sends a partition with a known offset epoch through
-AWAIT_VALIDATION (KIP-320), so that a log that was truncated behind our back is noticed and not read on. Partitions keep
-an order; one that was just read moves to the end of it.
+Rules: no I/O and no clock; `now_ms` is passed in. Each partition is in exactly one FetchState; only FETCHING partitions
+are fetched. A new leader epoch sends a position with an offset epoch through AWAIT_VALIDATION (KIP-320), which detects
+a truncated log. Partitions keep an order; a partition that was just read moves to the end.
 """
 
 from __future__ import annotations
@@ -22,14 +21,15 @@ LATEST_TIMESTAMP = -1
 
 
 class LeaderAndEpoch(NamedTuple):
-    """A leader (node id, -1 = none) and its epoch (-1 = not known)."""
+    """A partition leader's node id (-1 = none) and leader epoch (-1 = unknown)."""
 
     leader: int = -1
     epoch: int = -1
 
 
 class FetchPosition(NamedTuple):
-    """The next offset to read, the epoch of the record before it and the leader it is valid for."""
+    """The next offset to read, the leader epoch of the record before it (-1 = unknown), and the leader it is valid
+    for."""
 
     offset: int
     offset_epoch: int = -1
@@ -37,7 +37,7 @@ class FetchPosition(NamedTuple):
 
 
 class FetchState(enum.Enum):
-    """What has to happen before a partition can be fetched."""
+    """The fetch states of a partition: without position, fetching, waiting for an offset reset or for validation."""
 
     INITIALIZING = "initializing"
     FETCHING = "fetching"
@@ -46,7 +46,7 @@ class FetchState(enum.Enum):
 
 
 class ResetKind(enum.Enum):
-    """The kinds of auto.offset.reset."""
+    """The kinds of auto.offset.reset policies."""
 
     EARLIEST = "earliest"
     LATEST = "latest"
@@ -55,14 +55,14 @@ class ResetKind(enum.Enum):
 
 
 class AutoOffsetResetStrategy(NamedTuple):
-    """auto.offset.reset: earliest, latest, none or by_duration:<ISO 8601 duration> (KIP-1106)."""
+    """A parsed auto.offset.reset value: earliest, latest, none or by_duration:<ISO 8601 duration> (KIP-1106)."""
 
     kind: ResetKind
     duration_ms: int = 0
 
     @classmethod
     def parse(cls, text: str) -> AutoOffsetResetStrategy:
-        """Reads a setting; raises ConfigError for anything else."""
+        """Parse an auto.offset.reset value. Raises ConfigError for an invalid one."""
         word = text.strip().lower()
         if word in ("earliest", "latest", "none"):
             return cls(ResetKind(word))
@@ -77,14 +77,14 @@ class AutoOffsetResetStrategy(NamedTuple):
         )
 
     def timestamp(self, wall_ms: int) -> int:
-        """The timestamp a ListOffsets request asks for."""
+        """Return the ListOffsets timestamp: -2 (earliest), -1 (latest), or `wall_ms` minus the duration."""
         if self.kind is ResetKind.BY_DURATION:
             return max(0, wall_ms - self.duration_ms)
         return EARLIEST_TIMESTAMP if self.kind is ResetKind.EARLIEST else LATEST_TIMESTAMP
 
 
 class TopicPartitionState:
-    """The state of one assigned partition."""
+    """The fetch state, position and log offsets of one assigned partition."""
 
     __slots__ = (
         "high_watermark",
@@ -115,34 +115,38 @@ class TopicPartitionState:
 
     @property
     def is_fetchable(self) -> bool:
-        """Whether the partition may be asked for."""
+        """Whether the partition may be fetched: FETCHING, not paused and not being revoked."""
         return self.state is FetchState.FETCHING and not self.paused and not self.pending_revocation
 
     def has_valid_position(self) -> bool:
-        """Whether records from the position on may be handed out."""
+        """Return whether the position is set and validated (state FETCHING)."""
         return self.state is FetchState.FETCHING
 
     def reset(self, strategy: AutoOffsetResetStrategy) -> None:
+        """Drop the position and wait for the offset that `strategy` finds."""
         self.state, self.reset_strategy = FetchState.AWAIT_RESET, strategy
         self.position, self.next_retry_ms = None, 0
 
     def seek_validated(self, position: FetchPosition) -> None:
+        """Set the position and fetch from it at once."""
         self.state, self.position = FetchState.FETCHING, position
         self.reset_strategy, self.next_retry_ms = None, 0
 
     def seek_unvalidated(self, position: FetchPosition) -> None:
+        """Set the position and validate it first when its epochs are known."""
         self.seek_validated(position)
         self.validate(position)
 
     def validate(self, position: FetchPosition) -> None:
-        """Goes through validation when the position has both epochs it needs, else is taken as it is."""
+        """Set the position; it awaits validation when offset epoch and leader epoch are known, else it is fetched at
+        once."""
         self.position, self.next_retry_ms = position, 0
         needed = position.offset_epoch >= 0 and position.leader.epoch >= 0
         self.state = FetchState.AWAIT_VALIDATION if needed else FetchState.FETCHING
 
 
 class SubscriptionState:
-    """The assigned partitions, their positions and what they wait for."""
+    """The assigned partitions in fetch order, with their positions, resets and validations."""
 
     def __init__(self, default_reset: AutoOffsetResetStrategy) -> None:
         self.default_reset = default_reset
@@ -151,33 +155,35 @@ class SubscriptionState:
     # --- assignment
 
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
-        """Takes exactly these partitions; those that stay keep their position."""
+        """Replace the assignment; partitions that stay assigned keep their state."""
         old = self._assignment
         self._assignment = {part: old.get(part) or TopicPartitionState() for part in partitions}
 
     def assigned_partitions(self) -> list[TopicPartition]:
-        """The partitions in fetch order."""
+        """Return the assigned partitions in fetch order."""
         return list(self._assignment)
 
     def is_assigned(self, partition: TopicPartition) -> bool:
+        """Return whether the partition is assigned."""
         return partition in self._assignment
 
     def topics(self) -> set[str]:
-        """The topics metadata is needed for."""
+        """Return the topics of the assigned partitions."""
         return {part.topic for part in self._assignment}
 
     def state(self, partition: TopicPartition) -> TopicPartitionState:
-        """The state of an assigned partition; raises ValueError for another."""
+        """Return the state of an assigned partition. Raises ValueError for a partition that is not assigned."""
         found = self._assignment.get(partition)
         if found is None:
             raise ValueError(f"No current assignment for partition {partition}")
         return found
 
     def state_or_none(self, partition: TopicPartition) -> TopicPartitionState | None:
+        """Return the partition's state, None when it is not assigned."""
         return self._assignment.get(partition)
 
     def move_partition_to_end(self, partition: TopicPartition) -> None:
-        """Lets the other partitions go first the next time, so that none starves."""
+        """Move a partition to the end of the fetch order, so that no partition starves."""
         state = self._assignment.pop(partition, None)
         if state is not None:
             self._assignment[partition] = state
@@ -185,38 +191,48 @@ class SubscriptionState:
     # --- positions
 
     def position(self, partition: TopicPartition) -> FetchPosition | None:
+        """Return the fetch position of an assigned partition, None before it is set. Raises ValueError when not
+        assigned."""
         return self.state(partition).position
 
     def seek(self, partition: TopicPartition, position: FetchPosition) -> None:
+        """Set the position of an assigned partition, to be validated first if its epochs are known. Raises
+        ValueError."""
         self.state(partition).seek_unvalidated(position)
 
     def pause(self, partition: TopicPartition) -> None:
+        """Stop fetching an assigned partition until `resume`. Raises ValueError when not assigned."""
         self.state(partition).paused = True
 
     def resume(self, partition: TopicPartition) -> None:
+        """Fetch a paused partition again. Raises ValueError when not assigned."""
         self.state(partition).paused = False
 
     def paused_partitions(self) -> list[TopicPartition]:
+        """Return the paused partitions."""
         return [part for part, state in self._assignment.items() if state.paused]
 
     def is_fetchable(self, partition: TopicPartition) -> bool:
+        """Return whether the partition is assigned and may be fetched."""
         state = self._assignment.get(partition)
         return state is not None and state.is_fetchable
 
     def fetchable_partitions(self, wanted: Callable[[TopicPartition], bool]) -> list[TopicPartition]:
+        """Return the fetchable partitions that satisfy the predicate, in fetch order."""
         return [part for part, state in self._assignment.items() if state.is_fetchable and wanted(part)]
 
     # --- reset
 
     def request_offset_reset(self, partition: TopicPartition, strategy: AutoOffsetResetStrategy | None = None) -> None:
-        """Asks for a new position by `strategy` (default: auto.offset.reset)."""
+        """Drop a partition's position and reset it by `strategy` (default: auto.offset.reset)."""
         self.state(partition).reset(strategy or self.default_reset)
 
     def has_default_reset_policy(self) -> bool:
+        """Return whether auto.offset.reset is not none."""
         return self.default_reset.kind is not ResetKind.NONE
 
     def initializing_partitions(self) -> list[TopicPartition]:
-        """The partitions that have no position yet and do not wait for one."""
+        """Return the partitions that have no position and no reset pending; partitions being revoked are left out."""
         return [
             part
             for part, state in self._assignment.items()
@@ -224,14 +240,15 @@ class SubscriptionState:
         ]
 
     def mark_pending_revocation(self, partitions: Iterable[TopicPartition]) -> None:
-        """Nothing more is fetched or handed out of these: their offsets are being committed before they go."""
+        """Stop fetching and returning these partitions while their offsets are committed before revocation."""
         for part in partitions:
             state = self._assignment.get(part)
             if state is not None:
                 state.pending_revocation = True
 
     def reset_initializing_positions(self, among: Iterable[TopicPartition] | None = None) -> None:
-        """Partitions that have no position yet go to the default policy; raises NoOffsetForPartition without one."""
+        """Reset partitions without a position by auto.offset.reset; `among` limits which. Raises NoOffsetForPartition
+        for policy none."""
         waiting = self.initializing_partitions()
         if among is not None:
             chosen = set(among)
@@ -242,6 +259,7 @@ class SubscriptionState:
             self.request_offset_reset(part)
 
     def partitions_needing_reset(self, now_ms: int) -> dict[TopicPartition, AutoOffsetResetStrategy]:
+        """Return the partitions to send in ListOffsets now, with their reset strategies."""
         return {
             part: state.reset_strategy
             for part, state in self._assignment.items()
@@ -251,7 +269,8 @@ class SubscriptionState:
     def maybe_seek_unvalidated(
         self, partition: TopicPartition, position: FetchPosition, strategy: AutoOffsetResetStrategy
     ) -> None:
-        """Takes the answer to a reset, unless the partition was moved, seeked or given away meanwhile."""
+        """Apply a reset's offset unless the partition was unassigned, sought or reset by another strategy since the
+        request."""
         state = self._awaiting_reset(partition, strategy)
         if state is not None:
             state.seek_unvalidated(position)
@@ -259,7 +278,7 @@ class SubscriptionState:
     def maybe_replace_reset(
         self, partition: TopicPartition, old: AutoOffsetResetStrategy, new: AutoOffsetResetStrategy
     ) -> None:
-        """Asks by another policy, when the partition still waits for the answer to the old one."""
+        """Replace the pending reset strategy `old` by `new`, if the partition still waits for `old`."""
         state = self._awaiting_reset(partition, old)
         if state is not None:
             state.reset(new)
@@ -267,7 +286,7 @@ class SubscriptionState:
     def _awaiting_reset(
         self, partition: TopicPartition, strategy: AutoOffsetResetStrategy
     ) -> TopicPartitionState | None:
-        """The state of a partition that waits for the answer to a reset by this policy."""
+        """Return the state of a partition that waits for a reset by this strategy, else None."""
         state = self._assignment.get(partition)
         if state is None or state.state is not FetchState.AWAIT_RESET or state.reset_strategy != strategy:
             return None
@@ -276,7 +295,8 @@ class SubscriptionState:
     # --- validation
 
     def maybe_validate_position_for_current_leader(self, partition: TopicPartition, leader: LeaderAndEpoch) -> bool:
-        """Notes the leader of now; True when the position has to be validated against it."""
+        """Record the current leader in the position; return whether the position must be validated against that
+        leader."""
         state = self._assignment.get(partition)
         if state is None or state.position is None or state.state is FetchState.AWAIT_RESET:
             return False
@@ -285,6 +305,7 @@ class SubscriptionState:
         return state.state is FetchState.AWAIT_VALIDATION
 
     def partitions_needing_validation(self, now_ms: int) -> list[TopicPartition]:
+        """Return the partitions to send in OffsetForLeaderEpoch now."""
         return [
             part
             for part, state in self._assignment.items()
@@ -292,7 +313,7 @@ class SubscriptionState:
         ]
 
     def complete_validation(self, partition: TopicPartition) -> None:
-        """The broker cannot tell epochs' ends: the position is taken as it is."""
+        """Accept a position without validation, because the broker is too old for OffsetForLeaderEpoch."""
         state = self._assignment.get(partition)
         if state is not None and state.state is FetchState.AWAIT_VALIDATION:
             state.state = FetchState.FETCHING
@@ -300,10 +321,11 @@ class SubscriptionState:
     def maybe_complete_validation(
         self, partition: TopicPartition, asked: FetchPosition, epoch: int, end_offset: int
     ) -> None:
-        """Compares a position with the end of its epoch on the leader.
+        """Validate a position against the leader's end offset for its epoch (-1 = undefined).
 
-        Moves back to the end of the epoch when the log was truncated below the position, or resets; raises
-        LogTruncation when there is no reset policy. An answer for a position that has changed meanwhile is ignored.
+        When the log was truncated below the position, the position moves back to that end offset. An undefined end
+        resets the position. Raises LogTruncation in both cases when auto.offset.reset=none. A response for a position
+        that has changed since the request is ignored.
         """
         state = self._assignment.get(partition)
         if state is None or state.state is not FetchState.AWAIT_VALIDATION or state.position != asked:
@@ -319,7 +341,7 @@ class SubscriptionState:
             state.seek_validated(FetchPosition(end_offset, epoch, asked.leader))
 
     def set_next_retry(self, partitions: Iterable[TopicPartition], retry_ms: int) -> None:
-        """Resets and validations that are on their way are not asked for again before `retry_ms`."""
+        """Delay further reset and validation requests for these partitions until `retry_ms`."""
         for part in partitions:
             state = self._assignment.get(part)
             if state is not None:
@@ -328,7 +350,7 @@ class SubscriptionState:
     # --- read replicas (KIP-392)
 
     def preferred_read_replica(self, partition: TopicPartition, now_ms: int) -> int | None:
-        """The follower the leader told us to read from, as long as that holds."""
+        """Return the follower to read from (KIP-392), None when the leader named none or the preference has expired."""
         state = self._assignment.get(partition)
         if state is None or state.preferred_read_replica is None:
             return None
@@ -337,12 +359,13 @@ class SubscriptionState:
         return state.preferred_read_replica
 
     def set_preferred_read_replica(self, partition: TopicPartition, node: int, expires_ms: int) -> None:
+        """Read the partition from this follower until `expires_ms` (KIP-392)."""
         state = self._assignment.get(partition)
         if state is not None and state.preferred_read_replica != node:
             state.preferred_read_replica, state.preferred_replica_expires_ms = node, expires_ms
 
     def clear_preferred_read_replica(self, partition: TopicPartition) -> int | None:
-        """Goes back to the leader; returns the replica that was read."""
+        """Read from the leader again; return the follower that was preferred, or None."""
         state = self._assignment.get(partition)
         if state is None:
             return None
