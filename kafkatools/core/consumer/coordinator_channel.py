@@ -1,7 +1,7 @@
-"""The way to a group's coordinator: looked up when it is not known, on a connection of its own.
+"""The connection to a group's coordinator, which is looked up when unknown. Fetches use other connections.
 
-`tick` belongs to whichever thread holds the client's lock: it looks the coordinator up and lets the membership send its
-heartbeat. Nothing here waits but `poll`, which is the application's thread's.
+The thread that holds the client's lock calls `tick`, which looks up the coordinator and sends due heartbeats. Only
+`poll` blocks, on the application's thread.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from kafkatools.core.protocol.entities import Entity
 
 @dataclass(eq=False, repr=False)
 class CoordinatorChannel:
-    """Sends requests to the coordinator of one group."""
+    """Sends requests to one group's coordinator."""
 
     client: ConsumerNetworkClient
     lookup: CoordinatorLookup
@@ -35,14 +35,14 @@ class CoordinatorChannel:
         self.poll_limit_ms = self.client.poll_limit_ms
 
     def tick(self, now_ms: int) -> None:
-        """What is due in the background."""
+        """Look up an unknown coordinator and run `on_tick`, which sends due heartbeats."""
         with self.lock:
             self.maybe_find(now_ms)
             if self.on_tick is not None:
                 self.on_tick(now_ms)
 
     def maybe_find(self, now_ms: int) -> None:
-        """Asks for the coordinator when it is not known and nobody asked yet."""
+        """Send FindCoordinator when the coordinator is unknown and no lookup is in flight."""
         lookup = self.lookup
         if self.failure is not None or not lookup.should_ask(now_ms):
             return
@@ -63,13 +63,15 @@ class CoordinatorChannel:
         self.failure = self.lookup.handle_failure(error, now_ms)
 
     def take_failure(self) -> KafkaError | None:
-        """Why the coordinator cannot be found at all, once; the next call may try again."""
+        """Return and clear the fatal error of the coordinator lookup, or None; the next tick retries."""
         failure, self.failure = self.failure, None
         return failure
 
     def send(self, request: GroupRequest) -> None:
-        """Sends to the coordinator; fails at once when it is not known any more: the heartbeat thread may have lost it
-        since the caller looked."""
+        """Send a request to the coordinator; fail the request at once when the coordinator is unknown.
+
+        The heartbeat thread may have lost the coordinator since the caller checked.
+        """
         endpoint = self.lookup.endpoint
         if endpoint is None:
             request.failed(CoordinatorNotAvailable(), self.clock.now_ms())
@@ -77,6 +79,6 @@ class CoordinatorChannel:
             self.client.send_request(self.client.coordinator_node(endpoint), request)
 
     def poll(self, timeout_ms: int) -> None:
-        """Waits for something to happen, heartbeats included."""
+        """Wait for network events up to `timeout_ms`, sending due heartbeats first."""
         self.tick(self.clock.now_ms())
         self.client.poll(max(0, min(timeout_ms, self.poll_limit_ms)))

@@ -1,8 +1,8 @@
-"""Kafka's built-in deserializers by class name: bytes to the text that Java's toString gives, or to Python objects.
+"""Kafka's built-in deserializers by class name, to Python objects or to the text of Java's toString.
 
-Rules: a closed list; a name from outside is never imported. A null never reaches a deserializer. Errors carry Kafka's
-wording. Two differ from Java on purpose: ByteArrayDeserializer and ByteBufferDeserializer give the bytes themselves,
-where Java prints an object's identity. Source: org.apache.kafka.common.serialization.
+Rules: a closed list; no class is imported by name. A null never reaches a deserializer. Errors have Kafka's wording.
+ByteArrayDeserializer and ByteBufferDeserializer return the bytes, where Java prints an object identity. Source:
+org.apache.kafka.common.serialization.
 """
 
 from __future__ import annotations
@@ -81,13 +81,17 @@ _BUILT_IN: Final[dict[str, tuple[Callable[[bytes], object], Callable[[Any], str]
 
 
 def deserializer(name: str) -> Deserializer:
-    """The deserializer of a class name, with Kafka's package or without; ConfigError for a name not on the list."""
+    """Return a function from record bytes to printable bytes, for a deserializer class with or without package.
+
+    Raises ConfigError for an unknown class.
+    """
     make, text = _built_in(name)
     return bytes if text is None else lambda data: text(make(data)).encode()
 
 
 def object_deserializer(name: str) -> Callable[[bytes], object]:
-    """The same list, giving str, int, float, bool, uuid.UUID or bytes. Raises ConfigError likewise."""
+    """Return a function from record bytes to str, int, float, bool, uuid.UUID or bytes. Raises ConfigError for an
+    unknown class."""
     return _built_in(name)[0]
 
 

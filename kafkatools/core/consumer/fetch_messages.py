@@ -1,7 +1,6 @@
 """Fetch requests and responses of a consumer, versions 4 to 18.
 
-The codec leaves the records of a partition where they are: a slice of the receive buffer, so a record is copied for the
-first time when somebody asks for its bytes.
+Decoded records stay a slice of the receive buffer; their bytes are first copied when a caller asks for a key or value.
 """
 
 from __future__ import annotations
@@ -31,21 +30,21 @@ ZERO_UUID = UUID_ZERO
 
 
 class EpochEndOffset(NamedTuple):
-    """Where a leader epoch ends; (-1, -1) when not given."""
+    """A leader epoch and its end offset; (-1, -1) when the response has none."""
 
     epoch: int = -1
     end_offset: int = -1
 
 
 class CurrentLeader(NamedTuple):
-    """The leader a broker knows of, sent along with NOT_LEADER_OR_FOLLOWER and FENCED_LEADER_EPOCH (KIP-951)."""
+    """The current leader that a broker reports with NOT_LEADER_OR_FOLLOWER or FENCED_LEADER_EPOCH (KIP-951)."""
 
     leader_id: int = -1
     leader_epoch: int = -1
 
 
 class AbortedTransaction(NamedTuple):
-    """A producer's aborted transaction and the offset of its first record."""
+    """The producer id of an aborted transaction and the offset of its first record."""
 
     producer_id: int
     first_offset: int
@@ -56,7 +55,7 @@ NO_LEADER = CurrentLeader()
 
 
 class FetchedPartition:
-    """What a Fetch response says about one partition; `records` is a slice of the receive buffer."""
+    """One partition of a Fetch response; `records` is a slice of the receive buffer."""
 
     __slots__ = (
         "aborted_transactions",
@@ -91,7 +90,7 @@ class FetchedPartition:
 
 
 class FetchResponse:
-    """A decoded Fetch response; partitions in the order they came."""
+    """A decoded Fetch response, with its partitions in response order."""
 
     __slots__ = ("error_code", "node_endpoints", "partitions", "session_id", "throttle_time_ms")
 
@@ -104,10 +103,9 @@ class FetchResponse:
 
 
 def decode_fetch_response(buffer: memoryview, version: int, position: int = 0) -> FetchResponse:
-    """Decodes the body of a Fetch response (the response header already passed).
+    """Decode the body of a Fetch response; `position` is where the response header ends.
 
-    Topics have a name before version 13 and an id from then on. Raises DecodeError for bytes that cannot be a
-    response.
+    Topics have a name before version 13 and an id from then on. Raises DecodeError for malformed bytes.
     """
     entity, _ = decode(response_type(ApiKey.FETCH, version), buffer, position)
     has_session = version >= SESSION_VERSION
@@ -139,7 +137,7 @@ def _fetched(entity: Entity, version: int, topic: str, topic_id: uuid.UUID) -> F
 
 
 class FetchPartition(NamedTuple):
-    """What a request asks of one partition."""
+    """One partition of a Fetch request: fetch offset, size limit in bytes and epochs."""
 
     topic: str
     topic_id: uuid.UUID
@@ -151,7 +149,7 @@ class FetchPartition(NamedTuple):
 
 
 class ForgottenPartition(NamedTuple):
-    """A partition that leaves the session."""
+    """A partition to remove from the fetch session."""
 
     topic: str
     topic_id: uuid.UUID
@@ -159,7 +157,7 @@ class ForgottenPartition(NamedTuple):
 
 
 class FetchRequest(NamedTuple):
-    """A consumer's Fetch request, before a version is chosen."""
+    """A consumer's Fetch request, independent of the version it is encoded for."""
 
     max_wait_ms: int
     min_bytes: int
@@ -173,13 +171,13 @@ class FetchRequest(NamedTuple):
 
     @property
     def can_use_topic_ids(self) -> bool:
-        """Whether every topic has an id, so that version 13 and later may be used."""
+        """Whether every topic has an id, as Fetch version 13 and later require."""
         ids = [item.topic_id for item in self.partitions] + [item.topic_id for item in self.forgotten]
         return ZERO_UUID not in ids
 
 
 def encode_fetch_request(request: FetchRequest, version: int) -> bytes:
-    """Encodes the body of a Fetch request from a consumer (replica id -1, which newer versions leave out)."""
+    """Encode the body of a consumer's Fetch request (replica id -1)."""
     forgotten: dict[tuple[str, uuid.UUID], list[int]] = {}
     for item in request.forgotten:
         forgotten.setdefault((item.topic, item.topic_id), []).append(item.partition)

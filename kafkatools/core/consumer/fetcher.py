@@ -1,10 +1,10 @@
-"""Asks leaders for records and hands them out: Kafka's Fetcher (AbstractFetch and FetchCollector), without I/O.
+"""Fetch records from leaders and hand them out: Kafka's Fetcher (AbstractFetch and FetchCollector), without I/O.
 
-Rules: one request in flight for each node, in a fetch session. A partition is asked for again as soon as its answer is
-here, from the end of what is buffered, so the broker works while the records are read; at most two answers wait for
-each partition and, over all of them, no more than half of fetch.max.bytes before a request is sent. What is buffered is
-handed out only while it still starts at the position: after a seek or a reset it is stale and dropped. Errors of a
-partition act when its turn to be handed out has come, as in Kafka.
+Rules: each node has one fetch session and at most one Fetch request in flight. A partition is fetched again as soon as
+its response has arrived, from the end of its buffered data, so that brokers work while records are read. At most two
+responses per partition are buffered, and no request is sent while more than half of fetch.max.bytes is buffered.
+Buffered data is dropped when it no longer starts at the position, after a seek or reset. As in Kafka, partition errors
+take effect when their response is collected.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _MAX_WAITING_FETCHES = 2
 
 
 class FetchSettings(NamedTuple):
-    """The settings of fetching; names as in the consumer's configuration."""
+    """The consumer settings that fetching uses, named as in the configuration."""
 
     min_bytes: int = CONSUMER.default_number("fetch.min.bytes")
     max_bytes: int = CONSUMER.default_number("fetch.max.bytes")
@@ -58,7 +58,7 @@ class FetchSettings(NamedTuple):
 
     @classmethod
     def of(cls, config: Config, options: FetchOptions) -> FetchSettings:
-        """Those of a consumer's configuration."""
+        """Return the fetch settings of a consumer configuration."""
         return cls(
             config.fetch_min_bytes,
             config.fetch_max_bytes,
@@ -72,10 +72,10 @@ class FetchSettings(NamedTuple):
 
 
 class FetchedBatches(NamedTuple):
-    """Batches of one partition as a broker sent them, in a slice of the receive buffer.
+    """Undecoded record batches of one partition, in a slice of the receive buffer.
 
-    They begin with the batch that holds `fetch_offset`; `next_offset` is the one behind their last record. `aborted`:
-    (producer id, first offset) of the aborted transactions that lie in them, told to readers of what is committed only.
+    They start with the batch that holds `fetch_offset`; `next_offset` follows their last record. `aborted` holds
+    (producer id, first offset) of the aborted transactions among them; brokers send it under read_committed only.
     """
 
     partition: TopicPartition
@@ -86,31 +86,32 @@ class FetchedBatches(NamedTuple):
 
 
 class Leaders(Protocol):
-    """What the fetcher needs to know of the cluster."""
+    """The cluster metadata that the fetcher needs: leaders, replicas, topic ids and update requests."""
 
     def leader(self, partition: TopicPartition) -> LeaderAndEpoch | None:
-        """The leader, None when nobody knows one."""
+        """Return the partition's leader and epoch, None when the partition is unknown."""
 
     def topic_id(self, topic: str) -> uuid.UUID:
-        """The topic's id, zero when there is none."""
+        """Return the topic's id, the zero UUID when it has none."""
 
     def has_replica(self, partition: TopicPartition, node: int) -> bool:
-        """Whether the node is part of the cluster and holds the partition, and is not known to be offline."""
+        """Return whether the node is in the cluster and holds an online replica of the partition."""
 
     def request_update(self) -> None:
-        """Asks for fresh metadata."""
+        """Request fresh metadata."""
 
     def note_epoch(self, partition: TopicPartition, epoch: int) -> None:
-        """A leader epoch was seen in an answer (-1: none); a newer one than is known asks for fresh metadata."""
+        """Request fresh metadata when this leader epoch (-1 = none) is newer than the cached one."""
 
     def update_leadership(
         self, partition: TopicPartition, leader: CurrentLeader, endpoints: tuple[NodeEndpoint, ...]
     ) -> bool:
-        """Takes over a leader a Fetch response names (KIP-951); False when it is not newer than what is known."""
+        """Apply a leader that a Fetch response reports (KIP-951); return False when it is not newer than the cached
+        one."""
 
 
 class NodeFetch(NamedTuple):
-    """A request that is ready to go to a node."""
+    """A Fetch request that is ready to be sent to a node."""
 
     node: int
     request: FetchRequest
@@ -118,7 +119,7 @@ class NodeFetch(NamedTuple):
 
 @dataclass(eq=False, repr=False)
 class Fetcher:
-    """Fetch requests out, columns in."""
+    """Builds Fetch requests, buffers their responses and hands out records as columns."""
 
     settings: FetchSettings
     subscriptions: SubscriptionState
@@ -133,7 +134,7 @@ class Fetcher:
     # --- requests
 
     def prepare(self, now_ms: int, can_send: Callable[[int], bool]) -> list[NodeFetch]:
-        """The requests to send now; each counts as in flight until its answer or failure is handled."""
+        """Return the Fetch requests to send now; each is in flight until its response or failure is handled."""
         waiting: dict[TopicPartition, list[CompletedFetch]] = {}
         for fetch in self._completed:
             waiting.setdefault(fetch.partition, []).append(fetch)
@@ -170,7 +171,8 @@ class Fetcher:
         return FetchPartition(part.topic, topic_id, part.partition, offset, size, position.leader.epoch)
 
     def _node_for(self, part: TopicPartition, now_ms: int) -> int | None:
-        """The replica to read from: the one the leader prefers for us, else the leader (KIP-392)."""
+        """Return the replica to fetch from: the leader's preferred one if set (KIP-392), else the leader; None without
+        a leader."""
         leader = self.leaders.leader(part)
         if leader is None or leader.leader < 0:
             self.leaders.request_update()
@@ -204,14 +206,14 @@ class Fetcher:
         )
 
     def close_requests(self) -> list[NodeFetch]:
-        """Requests that end the sessions, so that brokers need not wait for them to grow old."""
+        """Return requests that close all fetch sessions, so that brokers need not wait for them to expire."""
         ends = [(node, session.close_request()) for node, session in self._sessions.items()]
         return [NodeFetch(node, self._fetch_request(data)) for node, data in ends if data is not None]
 
     # --- answers
 
     def handle_response(self, node: int, response: FetchResponse, version: int) -> None:
-        """Takes in a node's answer."""
+        """Buffer the partitions of a node's Fetch response and update its fetch session."""
         self._in_flight.discard(node)
         session = self._sessions[node]
         if not session.handle_response(response, version):
@@ -233,8 +235,9 @@ class Fetcher:
                 self._note_offsets(part, data)
 
     def _note_empty(self, session: FetchSessionHandler, response: FetchResponse) -> None:
-        """An answer without any record says that nothing lies behind the offsets it was asked for. One with records
-        does not say so of its empty partitions: they may only have found no room.
+        """Remember the fetch offsets that a response without any records proves to have no records after them.
+
+        A response with records proves nothing for its empty partitions: the size limit may have excluded them.
         """
         if any(data.records for data in response.partitions):
             return
@@ -244,9 +247,8 @@ class Fetcher:
                 self._empty_from[part] = asked.fetch_offset
 
     def has_nothing_before(self, part: TopicPartition, end: int) -> bool:
-        """Whether a broker whose log goes on to `end` has answered that no record lies between the position and that
-        end: what was there is compacted away.
-        """
+        """Return whether the broker has reported no records between the position and offset `end`, as after
+        compaction."""
         state = self.subscriptions.state_or_none(part)
         if state is None or state.position is None or self._empty_from.get(part) != state.position.offset:
             return False
@@ -255,14 +257,14 @@ class Fetcher:
         return readable is not None and readable >= end
 
     def handle_failure(self, node: int) -> None:
-        """The request ended without an answer."""
+        """Reset the node's fetch session after a request that failed without a response."""
         self._in_flight.discard(node)
         self._sessions[node].handle_error()
         for part in self._sessions[node].session_partitions:
             self.subscriptions.clear_preferred_read_replica(part)
 
     def has_completed(self) -> bool:
-        """Whether something waits to be collected that may be handed out now."""
+        """Return whether a buffered response of a partition that is not paused waits for collection."""
         return any(self._is_current(fetch) for fetch in self._completed)
 
     def _is_current(self, fetch: CompletedFetch) -> bool:
@@ -272,9 +274,9 @@ class Fetcher:
     # --- handing out
 
     def collect(self, max_records: int) -> list[FetchedColumns]:
-        """Up to `max_records` buffered records; positions move past what is returned.
+        """Return up to `max_records` buffered records and move the positions past them.
 
-        An error of a partition is raised only when nothing is there to return; it comes (again) with the next call.
+        A partition's error is raised only when there are no records to return; the next call raises it otherwise.
         """
         collected: list[FetchedColumns] = []
         paused: list[CompletedFetch] = []
@@ -303,8 +305,9 @@ class Fetcher:
         return collected
 
     def collect_batches(self) -> list[FetchedBatches]:
-        """What is buffered, as the broker sent it: nothing is decoded, no checksum looked at. Positions move past it;
-        errors as in `collect`.
+        """Return all buffered batches undecoded and without CRC checks, and move the positions past them.
+
+        Errors are raised as in `collect`.
         """
         collected: list[FetchedBatches] = []
         paused = [fetch for fetch in self._completed if not self._is_current(fetch)]
@@ -343,7 +346,8 @@ class Fetcher:
         return FetchedBatches(fetch.partition, fetch.data.records, fetch.fetch_offset, next_offset, aborted)
 
     def buffered_to(self, part: TopicPartition) -> int | None:
-        """The offset behind all that is fetched of a partition, handed out or not; None when it cannot be told."""
+        """Return the offset after all fetched data of a partition, whether collected or not; None when it is
+        unknown."""
         ends = [end_offset_of(fetch.data) for fetch in self._completed if fetch.partition == part]
         if ends:
             return ends[-1]
@@ -351,6 +355,8 @@ class Fetcher:
         return None if position is None else position.offset
 
     def _take(self, fetch: CompletedFetch, max_records: int) -> list[FetchedColumns]:
+        """Return up to `max_records` records of a response as columns; none when the position has changed since the
+        fetch."""
         part = fetch.partition
         state = self.subscriptions.state_or_none(part)
         if state is None or not state.is_fetchable or state.position is None:
@@ -369,7 +375,7 @@ class Fetcher:
         return [FetchedColumns(part.topic, part.partition, columns) for columns in taken]
 
     def _initialize(self, fetch: CompletedFetch) -> bool:
-        """The first look at an answer: its error, its age, the offsets it reports. False when it has no records."""
+        """Process a response's error and reported offsets once; return False when it has no records to collect."""
         part, data = fetch.partition, fetch.data
         state = self.subscriptions.state_or_none(part)
         if state is None or not state.has_valid_position() or state.position is None:
@@ -392,7 +398,7 @@ class Fetcher:
         return True
 
     def note_time(self, now_ms: int) -> None:
-        """The time for what is collected next: back-offs and the expiry of preferred replicas begin at it."""
+        """Set the current time in ms, from which back-offs and expiries are computed."""
         self._now_ms = now_ms
 
     def _note_offsets(self, part: TopicPartition, data: FetchedPartition) -> None:
@@ -407,7 +413,8 @@ class Fetcher:
             state.last_stable_offset = data.last_stable_offset
 
     def _handle_error(self, fetch: CompletedFetch, position: FetchPosition) -> None:
-        """Acts on an error (FetchCollector.handleInitializeErrors); raises those that only the user can cure."""
+        """React to a partition's error code (FetchCollector.handleInitializeErrors); raise those a retry cannot
+        cure."""
         part, code = fetch.partition, fetch.data.error_code
         fetch.drain()
         self.subscriptions.move_partition_to_end(part)
@@ -444,7 +451,7 @@ class Fetcher:
 
 
 def end_offset_of(data: FetchedPartition) -> int | None:
-    """The offset after the last whole batch of a fetched partition; None when it cannot be told from the headers."""
+    """Return the offset after the last whole batch of a fetched partition; None when the headers do not tell."""
     records = data.records
     if data.error_code or records is None:
         return None

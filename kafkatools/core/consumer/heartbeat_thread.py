@@ -1,8 +1,8 @@
-"""Keeps a member alive while the application works on its records (AbstractCoordinator.HeartbeatThread).
+"""The thread that sends heartbeats while the application processes records (AbstractCoordinator.HeartbeatThread).
 
-Rules: everything it does happens in `run_once`, under the network client's lock and without waiting there. It sleeps
-until something is due, and looks often while an answer is on its way. While the application is inside of a call, that
-call does the same work, and this thread finds nothing to do.
+Rules: all work happens in `run_once`, which holds the network client's lock and does not block. The thread sleeps until
+work is due, and polls every 20 ms while a response is in flight. A consumer call does the same work, so that this
+thread finds nothing to do meanwhile.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ LONGEST_SLEEP_MS = 1000
 
 
 class HeartbeatThread:
-    """A daemon thread that calls `run_once() -> ms to sleep` until it is closed."""
+    """A daemon thread that calls `run_once` until closed and sleeps for the ms that `run_once` returns."""
 
     def __init__(self, run_once: Callable[[], int], name: str) -> None:
         self._run_once = run_once
@@ -37,6 +37,6 @@ class HeartbeatThread:
             self._closing.wait(delay_ms / 1000)
 
     def close(self) -> None:
-        """Ends it and waits for that."""
+        """Stop the thread and wait until it has ended."""
         self._closing.set()
         self._thread.join()

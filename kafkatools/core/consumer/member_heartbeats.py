@@ -1,4 +1,4 @@
-"""What a member of a group does between its rebalances, with either protocol: heartbeats, until nobody polls."""
+"""Heartbeats of a group member in both protocols, until the application stops polling."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from kafkatools.core.group.consumer_membership import ConsumerMembership
 
 
 class GroupParts(NamedTuple):
-    """What a rebalance works on."""
+    """The objects that a rebalance works with: network client, coordinator channel, subscription, commits, listener."""
 
     client: ConsumerNetworkClient
     channel: CoordinatorChannel
@@ -25,7 +25,7 @@ class GroupParts(NamedTuple):
 
 
 class MemberHeartbeats:
-    """The background duties of a member. A subclass says whether there is a membership to keep."""
+    """Base of ClassicRebalance and ConsumerRebalance: heartbeats and topic patterns. Subclasses define `_is_member`."""
 
     membership: ClassicMembership | ConsumerMembership
     _parts: GroupParts
@@ -36,7 +36,7 @@ class MemberHeartbeats:
         raise NotImplementedError
 
     def _match_metadata(self) -> bool:
-        """Match the subscription's pattern against the topics of fresh metadata; whether there was some."""
+        """Match the topic pattern against new metadata; return whether metadata was new."""
         version = self._parts.client.metadata_version
         if version == self._seen_metadata:
             return False
@@ -45,7 +45,8 @@ class MemberHeartbeats:
         return True
 
     def tick(self, now_ms: int) -> None:
-        """Heartbeats, and leaving when the application does not poll. Under the lock, by either thread."""
+        """Send a due heartbeat, or leave the group after max.poll.interval.ms without a poll. The caller holds the
+        lock."""
         membership = self.membership
         if self._is_member and membership.heartbeat.poll_expired(now_ms):
             request = membership.poll_expired()
@@ -55,7 +56,7 @@ class MemberHeartbeats:
             self._parts.channel.send(request)
 
     def delay_ms(self, now_ms: int, longest_ms: int) -> int:
-        """How long nothing is due in the background."""
+        """Return the ms until a heartbeat or the poll interval is due, at most `longest_ms`."""
         if not self._is_member:
             return longest_ms
         heartbeat = self.membership.heartbeat

@@ -1,14 +1,12 @@
-"""The consumer's way to the brokers: Kafka's ConsumerNetworkClient over NetworkClient and Metadata.
+"""The consumer's network layer: Kafka's ConsumerNetworkClient over NetworkClient and Metadata.
 
-Rules: the only part of the consumer that waits. A request for a node that has no connection yet is kept until there is
-one, or until the connection fails; its failure goes to the callback, never to a caller. A cluster of which no bootstrap
-server can be reached is an error after a few seconds; once it was reached, lost connections are made again without a
-word.
+Rules: only this part of the consumer blocks. A request for an unconnected node is queued until the connection is made
+or fails; failures go to the request's callback. An unreachable cluster raises an error after a few seconds; after the
+first metadata response, lost connections are silently made again.
 
-One lock guards everything here, and the membership that lives above it: the heartbeat thread of a group sends and reads
-under it, with `poll_background`, and never waits in the network meanwhile. Answers that are not the heartbeat thread's
-to take in are kept for the application's next poll. A group's coordinator has a connection of its own, since answers
-come in order and a fetch may wait for fetch.max.wait.ms.
+One lock guards this object and the group membership above it. The heartbeat thread sends and reads under that lock with
+`poll_background`, never blocking in the network. Responses for the application are kept for its next poll. A group
+coordinator has its own connection: responses arrive in order, and a Fetch may take fetch.max.wait.ms.
 """
 
 from __future__ import annotations
@@ -57,14 +55,15 @@ OnResponse = Callable[[ClientResponse], None]
 
 
 class MetadataLeaders:
-    """Leaders and topic ids as the fetcher asks for them."""
+    """Leaders, replicas and topic ids from cached metadata, for the fetcher; `changes` counts leaders learned from
+    Fetch responses."""
 
     def __init__(self, metadata: Metadata) -> None:
         self._metadata = metadata
         self.changes = 0
 
     def leader(self, partition: TopicPartition) -> LeaderAndEpoch | None:
-        """The leader, None when the partition is not known."""
+        """Return the partition's leader and epoch, None when the partition is unknown."""
         found = self._metadata.cluster.partition(*partition)
         if found is None:
             return None
@@ -72,11 +71,11 @@ class MetadataLeaders:
         return LeaderAndEpoch(leader, -1 if found.leader_epoch is None else found.leader_epoch)
 
     def topic_id(self, topic: str) -> uuid.UUID:
-        """The topic's id, zero when there is none."""
+        """Return the topic's id, the zero UUID when it has none."""
         return self._metadata.cluster.topic_id(topic) or fetch_messages.ZERO_UUID
 
     def has_replica(self, partition: TopicPartition, node: int) -> bool:
-        """Whether the node is part of the cluster and holds the partition, and is not known to be offline."""
+        """Return whether the node is in the cluster and holds an online replica of the partition."""
         cluster = self._metadata.cluster
         found = cluster.partition(partition.topic, partition.partition)
         if found is None or cluster.node(node) is None:
@@ -84,18 +83,19 @@ class MetadataLeaders:
         return node in found.replicas and node not in found.offline_replicas
 
     def request_update(self) -> None:
-        """Asks for fresh metadata."""
+        """Request fresh metadata."""
         self._metadata.request_update()
 
     def note_epoch(self, partition: TopicPartition, epoch: int) -> None:
-        """A leader epoch was seen: newer than known asks for fresh metadata."""
+        """Request fresh metadata when this leader epoch (-1 = none) is newer than the cached one."""
         if epoch >= 0:
             self._metadata.update_last_seen_epoch_if_newer(*partition, epoch)
 
     def update_leadership(
         self, partition: TopicPartition, leader: CurrentLeader, endpoints: tuple[NodeEndpoint, ...]
     ) -> bool:
-        """Takes over a leader a Fetch response names; False when it is not newer than what is known."""
+        """Apply a leader that a Fetch response reports (KIP-951); return False when it is not newer than the cached
+        one."""
         is_news = self._metadata.update_leader(*partition, leader.leader_id, leader.leader_epoch, endpoints)
         self.changes += is_news
         return is_news
@@ -107,7 +107,7 @@ class _Unsent(NamedTuple):
 
 
 class ConsumerNetworkClient:
-    """Requests with callbacks; `poll` makes everything move."""
+    """Sends requests with callbacks; `poll` does the I/O and runs the callbacks."""
 
     poll_limit_ms = _POLL_MS
 
@@ -135,20 +135,20 @@ class ConsumerNetworkClient:
 
     @property
     def cluster(self) -> ClusterView:
-        """The cluster as it is known now."""
+        """The cached cluster metadata."""
         return self._metadata.cluster
 
     def request_metadata(self) -> int:
-        """Asks for fresh metadata; the update version to wait to be passed."""
+        """Request fresh metadata; it has arrived once `update_version` exceeds the returned number."""
         return self._metadata.request_update()
 
     @property
     def update_version(self) -> int:
-        """How many metadata answers were taken in."""
+        """The number of metadata responses received."""
         return self._metadata.update_version
 
     def replace_topics(self, topics: Collection[str] | None) -> None:
-        """Metadata covers exactly these topics (None: all)."""
+        """Make metadata cover exactly these topics (None: all)."""
         self._metadata.set_topics(topics)
 
     def note_epoch(self, partition: TopicPartition, epoch: int) -> None:
@@ -157,15 +157,15 @@ class ConsumerNetworkClient:
 
     @property
     def metadata_version(self) -> int:
-        """Grows with every change of leaders."""
+        """A counter that grows with every metadata response and every leader learned from a Fetch response."""
         return self._metadata.update_version + self.leaders.changes
 
     def set_topics(self, topics: Collection[str]) -> None:
-        """Metadata covers these topics too (it keeps what it was asked for before)."""
+        """Make metadata cover these topics in addition to the present ones."""
         self._metadata.add_topics(topics)
 
     def refresh_metadata(self, deadline_ms: int) -> None:
-        """Waits for a metadata answer newer than now. Raises what keeps it away."""
+        """Wait for a new metadata response. Raises RequestTimedOut, or the connection error of unreachable brokers."""
         wanted = self._metadata.request_update()
         started = self._clock.now_ms()
         while self._metadata.update_version <= wanted:
@@ -176,7 +176,7 @@ class ConsumerNetworkClient:
             self.poll(min(deadline_ms - now, _POLL_MS))
 
     def ensure_contact(self, now_ms: int) -> None:
-        """Raise the connection error when all bootstrap servers have failed for some seconds and none responded."""
+        """Raise the connection error when all bootstrap servers have failed for 3 seconds and none ever responded."""
         if self._metadata.update_version:
             return
         if not all(self._client.connection_error(node) for node in self._metadata.cluster.nodes):
@@ -188,6 +188,10 @@ class ConsumerNetworkClient:
             self._raise_unreachable(is_late=True)
 
     def _raise_unreachable(self, is_late: bool) -> None:
+        """Raise the metadata error, or the connection error when no broker is reachable.
+
+        Before `is_late`, only NotKafka and AuthenticationFailed are raised among the connection errors.
+        """
         error = self._metadata.take_error()
         if error is not None:
             raise error
@@ -200,7 +204,8 @@ class ConsumerNetworkClient:
                 raise error
 
     def topic_error(self, topic: str) -> KafkaError | None:
-        """Why a topic cannot be read; None when it can be, or just does not exist."""
+        """Return InvalidTopic or TopicAuthorizationFailed from the topic's metadata, else None, also for a missing
+        topic."""
         error = self._metadata.cluster.topic_errors.get(topic)
         if error is InvalidTopic:
             return InvalidTopic(f"Invalid topics: [{topic}]")
@@ -209,48 +214,50 @@ class ConsumerNetworkClient:
         return None
 
     def is_being_created(self, topic: str) -> bool:
-        """Whether the topic has no leaders yet."""
+        """Return whether the topic's metadata is LEADER_NOT_AVAILABLE, as during topic creation."""
         return self._metadata.cluster.topic_errors.get(topic) is LeaderNotAvailable
 
     def is_missing(self, topic: str) -> bool:
-        """Whether the cluster answered that it has no such topic."""
+        """Return whether metadata reports the topic as nonexistent."""
         return self._metadata.cluster.topic_errors.get(topic) is UnknownTopicOrPartition
 
     def topics(self) -> dict[str, list[int]]:
-        """Topics and their partitions as they are known now."""
+        """Return the partition numbers of each topic in cached metadata."""
         return {name: sorted(topic.partitions) for name, topic in self._metadata.cluster.topics.items()}
 
     def connection_problem(self, node: int) -> KafkaError | None:
-        """Why there is no connection to a node; None when there is one, or none was tried."""
+        """Return the node's last connection error; None when it is connected or was never tried."""
         return self._client.connection_error(node)
 
     def cluster_problem(self) -> KafkaError | None:
-        """Why no broker that is known can be reached; None when one can, or was not tried."""
+        """Return a connection error when connections to all known brokers failed, else None."""
         errors = [self._client.connection_error(node) for node in self._metadata.cluster.nodes]
         return errors[0] if errors and all(errors) else None
 
     # --- requests
 
     def can_send(self, node: int) -> bool:
-        """Whether a request may go to the node now; else a connection is begun."""
+        """Return whether the node can take a request now; otherwise start connecting."""
         with self.lock:
             return self._client.ready(node, self._clock.now_ms())
 
     def any_node(self) -> int | None:
-        """The best node for a question that every node can answer."""
+        """Return the least loaded node, for requests that any broker can answer; None when none is usable."""
         with self.lock:
             return self._client.least_loaded_node(self._clock.now_ms())
 
     def coordinator_node(self, endpoint: Node) -> int:
-        """The id of the connection to a coordinator, apart from the one that fetches use."""
+        """Return the node id of the coordinator's own connection, separate from fetch connections to that broker."""
         connection = _COORDINATOR_IDS_FROM - endpoint.id
         with self.lock:
             self._client.add_node(endpoint._replace(id=connection))
         return connection
 
     def send_fetch(self, node: int, request: FetchRequest, on_response: OnFetched, on_error: OnError) -> None:
-        """Sends a Fetch request to a node that can be sent to; the answer is decoded over the receive buffer. The
-        heartbeat thread may have found the connection lost meanwhile."""
+        """Send a Fetch request to a connected node; records are decoded as slices of the receive buffer.
+
+        `on_error` gets Disconnected when the connection was lost since the caller checked.
+        """
 
         def complete(response: ClientResponse) -> None:
             if response.body is None:
@@ -282,7 +289,7 @@ class ConsumerNetworkClient:
         on_error(Disconnected(f"Node {node} is disconnected"))
 
     def _for_application(self, complete: OnResponse) -> OnResponse:
-        """The same, but kept for the application's thread when the heartbeat thread reads the answer."""
+        """Wrap a callback so that a response read by the heartbeat thread waits for the application's next poll."""
 
         def arrived(response: ClientResponse) -> None:
             if self._in_background:
@@ -293,14 +300,15 @@ class ConsumerNetworkClient:
         return arrived
 
     def send(self, node: int, api_key: int, fields: Fields, on_entity: OnEntity, on_error: OnError) -> None:
-        """Sends a request as soon as there is a connection."""
+        """Send a request as soon as the node is connected; one of the two callbacks gets the result."""
         request = GroupRequest(
             api_key, fields, lambda entity, now_ms: on_entity(entity), lambda error, now_ms: on_error(error)
         )
         self.send_request(node, request)
 
     def send_request(self, node: int, outgoing: GroupRequest) -> None:
-        """Sends a request as soon as there is a connection, within its time."""
+        """Send a GroupRequest as soon as the node is connected; fail it after request.timeout.ms without a
+        connection."""
 
         def complete(response: ClientResponse) -> None:
             now_ms = self._clock.now_ms()
@@ -333,7 +341,7 @@ class ConsumerNetworkClient:
                 self._unsent.append(item)
 
     def _fail_unsent(self, now_ms: int) -> None:
-        """Requests whose node cannot be reached, or not in time, end with the reason."""
+        """Fail queued requests whose node is unreachable or whose deadline has passed."""
         waiting, self._unsent = self._unsent, []
         for item in waiting:
             node = item.request.node
@@ -346,8 +354,10 @@ class ConsumerNetworkClient:
                 item.request.callback(ClientResponse(item.request, -1, None, None, error, True, 0))
 
     def poll(self, timeout_ms: int) -> None:
-        """Waits up to `timeout_ms` for something to happen and runs callbacks. Raises WakeupError after `wakeup`, and
-        AuthenticationFailed when a node refused us, once for every refusal."""
+        """Wait up to `timeout_ms` for network events and run callbacks.
+
+        Raises WakeupError after `wakeup`, and AuthenticationFailed once for each refused login.
+        """
         with self.lock:
             is_woken = self._is_woken and not self.ignores_wakeup
             self._poll(0 if self._run_deferred() or is_woken else timeout_ms)
@@ -360,7 +370,7 @@ class ConsumerNetworkClient:
             raise refusal
 
     def poll_background(self) -> None:
-        """One turn without waiting, for the heartbeat thread: only background answers are taken in."""
+        """Poll once without waiting, for the heartbeat thread; only background responses run their callbacks."""
         with self.lock:
             self._in_background = True
             try:
@@ -389,19 +399,19 @@ class ConsumerNetworkClient:
 
     @property
     def has_unsent(self) -> bool:
-        """Whether requests wait for a connection."""
+        """Whether requests are queued for a connection."""
         return bool(self._unsent)
 
     def in_flight_count(self, node: int) -> int:
-        """Requests to a node that have no answer yet."""
+        """Return the number of requests to the node without a response."""
         return self._client.in_flight_count(node)
 
     def wakeup(self) -> None:
-        """Ends the present or the next poll; any thread may call it."""
+        """Make the current or next `poll` raise WakeupError; callable from any thread."""
         self._is_woken = True
         self._client.wakeup()
 
     def close(self) -> None:
-        """Closes the connections."""
+        """Close all connections."""
         with self.lock:
             self._client.close()

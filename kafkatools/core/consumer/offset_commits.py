@@ -1,14 +1,14 @@
-"""Committed offsets: written (sync, async, in the background) and read (the offset half of ConsumerCoordinator).
+"""Commit offsets (sync, async, automatically) and fetch committed ones (the offset half of ConsumerCoordinator).
 
 Rules:
 
-- What is committed in the background is what previous polls returned: the positions at the start of a poll.
-- Callbacks of async commits run on the application's thread, in the order of the commits, inside of a later call.
+- An automatic commit covers what previous polls returned: the positions at the start of a poll.
+- Callbacks of async commits run on the application's thread, in commit order, during a later call.
   `commit_sync` runs those of all earlier commits first.
-- A commit carries the generation the partitions were given in. A generation that is not stable commits nothing:
-  RebalanceInProgress or CommitFailed, without asking the broker. So a member that was stopped and comes back cannot
-  write over what its successor committed.
-- An async commit is not tried again, a sync one until its time is over.
+- A commit carries the generation in which the partitions were assigned. An unstable generation commits nothing:
+  RebalanceInProgress or CommitFailed, without a request. So a member that was stopped and comes back cannot
+  overwrite its successor's offsets.
+- An async commit is not retried; a sync commit is, until its timeout.
 """
 
 from __future__ import annotations
@@ -49,20 +49,20 @@ OnCommitted = Callable[[KafkaError | None], None]
 
 
 class CommitIdentity(Protocol):
-    """In whose name offsets are committed."""
+    """The group membership in whose name offsets are committed and fetched."""
 
     def commit_metadata(self) -> ConsumerGroupMetadata | KafkaError:
-        """The member and its generation, or why nothing can be committed now."""
+        """Return the member and generation for OffsetCommit, or the error that forbids committing now."""
 
     def note_commit_error(self, sent: ConsumerGroupMetadata, error: KafkaError) -> KafkaError:
-        """A commit was refused; the error for the application."""
+        """Update the membership after a refused commit and return the error for the application."""
 
     def fetch_metadata(self) -> ConsumerGroupMetadata | None:
-        """Who asks for offsets, where the broker wants to know."""
+        """Return the member and epoch for OffsetFetch, None to send neither."""
 
 
 class CommitSettings(NamedTuple):
-    """The settings of commits."""
+    """The consumer settings for commits: group id, automatic commit, intervals and back-offs in ms."""
 
     group_id: str
     is_auto: bool
@@ -77,20 +77,20 @@ class _Waiting(NamedTuple):
 
 
 class Attempt:
-    """One request, and what became of it."""
+    """The outcome of one OffsetCommit request."""
 
     def __init__(self) -> None:
         self.is_done = False
         self.error: KafkaError | None = None
 
     def finish(self, error: KafkaError | None) -> None:
-        """The answer is here."""
+        """Store the outcome: an error, or None for success."""
         self.is_done, self.error = True, error
 
 
 @dataclass(eq=False, repr=False)
 class OffsetCommits:
-    """See the module. One thread, the application's."""
+    """Commits and fetches a consumer's offsets through its group coordinator; for the application's thread only."""
 
     settings: CommitSettings
     channel: CoordinatorChannel
@@ -121,7 +121,7 @@ class OffsetCommits:
     # --- one request
 
     def _send(self, offsets: dict[TopicPartition, OffsetAndMetadata], on_done: OnCommitted) -> None:
-        """Sends a commit to the coordinator, which is known."""
+        """Send OffsetCommit to the known coordinator; `on_done` gets the error or None."""
         with self.channel.lock:
             member = self.identity.commit_metadata()
         if isinstance(member, KafkaError):
@@ -164,7 +164,8 @@ class OffsetCommits:
     # --- sync
 
     def commit_sync(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], timeout_ms: int) -> None:
-        """Commits and waits. Raises CommitFailed, RebalanceInProgress, Timeout and what the broker says."""
+        """Commit offsets and wait for the response. Raises CommitFailed, RebalanceInProgress, Timeout and the broker's
+        errors."""
         deadline = self.clock.now_ms() + timeout_ms
         while self._pending_async and self.clock.now_ms() < deadline:
             self._turn(deadline)
@@ -200,7 +201,7 @@ class OffsetCommits:
         return attempt.error
 
     def await_coordinator(self, deadline: int) -> bool:
-        """Waits until the coordinator is known; False when the time is over. Raises what makes it hopeless."""
+        """Wait until the coordinator is known; return False after the deadline. Raises fatal lookup errors."""
         while not self.channel.lookup.is_known:
             failure = self.channel.take_failure()
             if failure is not None:
@@ -224,7 +225,7 @@ class OffsetCommits:
     def commit_async(
         self, offsets: Mapping[TopicPartition, OffsetAndMetadata], callback: CommitCallback | None = None
     ) -> None:
-        """Commits without waiting; `callback(offsets, error)` runs in a later call of the application's."""
+        """Commit without waiting; `callback(offsets, error)` runs during a later call of the application."""
         kept = dict(offsets)
 
         def done(error: KafkaError | None) -> None:
@@ -242,7 +243,7 @@ class OffsetCommits:
         self.advance()
 
     def advance(self) -> None:
-        """Sends what waited for the coordinator; what waited in vain ends."""
+        """Send async commits that wait for the coordinator; fail them when the lookup failed."""
         while self._waiting:
             if self.channel.lookup.is_known:
                 item = self._waiting.popleft()
@@ -254,7 +255,8 @@ class OffsetCommits:
                 return
 
     def run_callbacks(self) -> None:
-        """Runs the callbacks of commits that are done."""
+        """Run the callbacks of completed async commits. Raises FencedInstanceId once after another consumer took the
+        instance id."""
         if self.is_fenced:
             self.is_fenced = False
             raise FencedInstanceId(
@@ -264,7 +266,7 @@ class OffsetCommits:
             self._completed.popleft()()
 
     def finish_pending(self, deadline: int) -> None:
-        """Waits for async commits that are on their way, and runs their callbacks."""
+        """Wait for async commits in flight until the deadline, then run their callbacks."""
         while self._pending_async and self.clock.now_ms() < deadline:
             self._turn(deadline)
         self.run_callbacks()
@@ -272,7 +274,7 @@ class OffsetCommits:
     # --- in the background
 
     def maybe_auto_commit(self, now_ms: int) -> None:
-        """Commits what was consumed when auto.commit.interval.ms has passed. Costs a comparison when it has not."""
+        """Commit consumed offsets when auto.commit.interval.ms has passed."""
         if not self.settings.is_auto or now_ms < self._next_auto_ms:
             return
         if not self.channel.lookup.is_known:
@@ -283,7 +285,7 @@ class OffsetCommits:
         self.start_auto_commit()
 
     def start_auto_commit(self) -> Attempt | None:
-        """Commits what was consumed; None when that is nothing."""
+        """Start a commit of the consumed offsets; return None when there are none or the coordinator is unknown."""
         offsets = self.all_consumed()
         if not offsets or not self.channel.lookup.is_known:
             return None
@@ -300,11 +302,12 @@ class OffsetCommits:
         return attempt
 
     def restart_auto_commit(self, now_ms: int) -> None:
-        """The interval begins anew: a rebalance is done."""
+        """Restart auto.commit.interval.ms, after a rebalance."""
         self._next_auto_ms = now_ms + self.settings.auto_interval_ms
 
     def commit_before_end(self, deadline: int) -> None:
-        """The last background commit: waits, and keeps its failure to the log."""
+        """Commit consumed offsets when the consumer closes, with enable.auto.commit; log a failure instead of raising
+        it."""
         if not self.settings.is_auto:
             return
         offsets = self.all_consumed()
@@ -316,7 +319,7 @@ class OffsetCommits:
             _log.warning("The last commit of offsets of %s failed: %s", self.settings.group_id, error)
 
     def all_consumed(self) -> dict[TopicPartition, OffsetAndMetadata]:
-        """The positions of everything that is read."""
+        """Return the valid positions of all assigned partitions, as offsets to commit."""
         found = {}
         for part in self.subscriptions.assigned_partitions():
             state = self.subscriptions.state(part)
@@ -327,7 +330,7 @@ class OffsetCommits:
     # --- reading
 
     def request_committed(self, parts: Iterable[TopicPartition], on_fetched: Callable[[Fetched], None]) -> None:
-        """Asks the coordinator, which is known, once."""
+        """Send OffsetFetch to the known coordinator once; `on_fetched` gets the result."""
         wanted = list(parts)
 
         def answered(entity: Entity, now_ms: int) -> None:
@@ -351,7 +354,7 @@ class OffsetCommits:
     def committed(
         self, parts: Iterable[TopicPartition], timeout_ms: int
     ) -> dict[TopicPartition, OffsetAndMetadata | None]:
-        """The committed offsets, None where there is none. Raises Timeout."""
+        """Return the committed offsets, None for a partition without one. Raises Timeout."""
         wanted = list(parts)
         if not wanted:
             return {}
@@ -392,21 +395,21 @@ def _call(callback: CommitCallback | None, offsets: Offsets, error: KafkaError |
 
 
 class NoMembership:
-    """Commits of a consumer whose partitions are assigned by hand: in no generation."""
+    """The identity of a consumer with manually assigned partitions: a group id without member or generation."""
 
     def __init__(self, group_id: str) -> None:
         self._group_id = group_id
 
     def commit_metadata(self) -> ConsumerGroupMetadata | KafkaError:
-        """Nobody in particular."""
+        """Return the group id alone."""
         return ConsumerGroupMetadata(self._group_id)
 
     def note_commit_error(self, sent: ConsumerGroupMetadata, error: KafkaError) -> KafkaError:
-        """The group has members: it is not for us to write."""
+        """Return CommitFailed when the group has members, else the error itself."""
         if isinstance(error, (UnknownMemberId, IllegalGeneration)):
             return CommitFailed(offset_requests.NOT_A_MEMBER)
         return error
 
     def fetch_metadata(self) -> ConsumerGroupMetadata | None:
-        """Nobody in particular."""
+        """Return None: OffsetFetch needs no member."""
         return None

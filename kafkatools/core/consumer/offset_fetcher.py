@@ -1,8 +1,7 @@
-"""Where to read from: resets by ListOffsets, validation by OffsetForLeaderEpoch (Kafka's OffsetFetcher), without I/O.
+"""Find and validate fetch positions: ListOffsets and OffsetForLeaderEpoch (Kafka's OffsetFetcher), without I/O.
 
-Rules: makes requests for leaders and takes in their answers; whoever sends them is elsewhere. A partition that is asked
-about is not asked again before retry.backoff.ms after a failure. Answers are applied by SubscriptionState, which knows
-whether they are still of use.
+Rules: builds requests for leaders and reads their responses; the caller sends them. After a failure a partition waits
+retry.backoff.ms before the next request. SubscriptionState applies results and ignores outdated ones.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ _CONSUMER = -1
 
 
 class OffsetAndTimestamp(NamedTuple):
-    """An offset found by timestamp, the record's timestamp and the leader epoch it was written in (-1 = not known)."""
+    """An offset found by timestamp, the record's timestamp in ms and its leader epoch (-1 = unknown)."""
 
     offset: int
     timestamp: int
@@ -39,7 +38,7 @@ class OffsetAndTimestamp(NamedTuple):
 
 
 class NodeRequest(NamedTuple):
-    """A request for one node, as fields of the message; `partitions` is what it asks about."""
+    """A request for one node as message fields, and the partitions it asks about."""
 
     node: int
     api_key: int
@@ -48,7 +47,7 @@ class NodeRequest(NamedTuple):
 
 
 class ListedOffsets(NamedTuple):
-    """What a ListOffsets answer gave: offsets (None = there is no such record) and partitions to ask again."""
+    """A ListOffsets response: offsets (None = no such record), and the partitions to retry."""
 
     found: dict[TopicPartition, OffsetAndTimestamp | None]
     again: list[TopicPartition]
@@ -56,7 +55,7 @@ class ListedOffsets(NamedTuple):
 
 @dataclass(eq=False, repr=False)
 class OffsetFetcher:
-    """Requests for offsets and what their answers mean."""
+    """Builds ListOffsets and OffsetForLeaderEpoch requests and applies their responses to positions."""
 
     subscriptions: SubscriptionState
     leaders: Leaders
@@ -69,7 +68,8 @@ class OffsetFetcher:
     # --- ListOffsets
 
     def list_requests(self, timestamps: Mapping[TopicPartition, int]) -> tuple[list[NodeRequest], list[TopicPartition]]:
-        """Requests for the leaders, and the partitions that have none now (fresh metadata is asked for)."""
+        """Return ListOffsets requests for the leaders, and the partitions without a leader, for which metadata is
+        refreshed."""
         by_node: dict[int, list[TopicPartition]] = {}
         without: list[TopicPartition] = []
         leaders: dict[TopicPartition, LeaderAndEpoch] = {}
@@ -110,7 +110,7 @@ class OffsetFetcher:
         }
 
     def listed(self, entity: Entity) -> ListedOffsets:
-        """Reads an answer; raises TopicAuthorizationFailed. Stale leaders lead to fresh metadata."""
+        """Read a ListOffsets response. Raises TopicAuthorizationFailed; other errors mark partitions to retry."""
         result = ListedOffsets({}, [])
         forbidden: list[str] = []
         for topic in entity.topics:
@@ -135,7 +135,7 @@ class OffsetFetcher:
     # --- reset
 
     def reset_requests(self, now_ms: int, wall_ms: int) -> list[NodeRequest]:
-        """Requests for the partitions that wait for a reset."""
+        """Return ListOffsets requests for the partitions that wait for an offset reset."""
         strategies = self.subscriptions.partitions_needing_reset(now_ms)
         if not strategies:
             return []
@@ -148,7 +148,7 @@ class OffsetFetcher:
         return requests
 
     def handle_reset_response(self, request: NodeRequest, entity: Entity, now_ms: int) -> None:
-        """Takes over the offsets; what failed is asked again after the back-off."""
+        """Set the reset positions from a ListOffsets response; partitions with errors retry after the back-off."""
         listed = self.listed(entity)
         missed = set(request.partitions) - listed.found.keys()
         self.subscriptions.set_next_retry(missed, now_ms + self.retry_backoff_ms)
@@ -165,14 +165,14 @@ class OffsetFetcher:
             self.subscriptions.maybe_seek_unvalidated(part, FetchPosition(offset.offset, -1, leader), strategy)
 
     def handle_failure(self, request: NodeRequest, now_ms: int) -> None:
-        """No answer: again after the back-off, with fresh metadata."""
+        """Schedule a retry after a request without a response, and request fresh metadata."""
         self.subscriptions.set_next_retry(request.partitions, now_ms + self.retry_backoff_ms)
         self.leaders.request_update()
 
     # --- validation
 
     def note_leaders(self) -> None:
-        """Compares every position with the leaders of now, after a change of metadata."""
+        """Mark positions for validation whose leader changed in the cached metadata."""
         for part in self.subscriptions.assigned_partitions():
             leader = self.leaders.leader(part)
             if leader is None or leader.leader < 0:
@@ -183,7 +183,7 @@ class OffsetFetcher:
             self.subscriptions.maybe_validate_position_for_current_leader(part, leader)
 
     def validation_requests(self, now_ms: int) -> list[NodeRequest]:
-        """Requests for the partitions whose position has to be validated."""
+        """Return OffsetForLeaderEpoch requests for the positions that await validation."""
         by_node: dict[int, dict[str, list[dict[str, int]]]] = {}
         asked: dict[int, list[TopicPartition]] = {}
         for part in self.subscriptions.partitions_needing_validation(now_ms):
@@ -211,10 +211,10 @@ class OffsetFetcher:
         return requests
 
     def handle_validation_response(self, request: NodeRequest, entity: Entity, now_ms: int) -> None:
-        """Compares positions with the ends of their epochs.
+        """Validate positions against the epoch end offsets of an OffsetForLeaderEpoch response.
 
-        Raises LogTruncation when nobody says what to do then, and TopicAuthorizationFailed; the first of them, after
-        all partitions of the answer were looked at. Those without an answer are asked again after the back-off.
+        All partitions are processed before the first error is raised: LogTruncation without a reset policy, or
+        TopicAuthorizationFailed. Partitions with errors retry after the back-off.
         """
         missed = set(request.partitions)
         failure: KafkaError | None = None
@@ -242,7 +242,7 @@ class OffsetFetcher:
             self.subscriptions.maybe_complete_validation(part, asked, data.leader_epoch, data.end_offset)
 
     def skip_validation(self, request: NodeRequest) -> None:
-        """The broker is too old to tell where an epoch ends."""
+        """Accept positions without validation, because the broker does not support OffsetForLeaderEpoch."""
         for part in request.partitions:
             self._validations.pop(part, None)
             self.subscriptions.complete_validation(part)

@@ -1,7 +1,7 @@
-"""OffsetCommit and OffsetFetch as the consumer uses them: fields out, answers in, without I/O.
+"""OffsetCommit and OffsetFetch of a consumer: build request fields and read responses, without I/O.
 
-Versions 2 to 9 of OffsetCommit and 1 to 9 of OffsetFetch, by topic names. What an error means for the caller is in the
-tables of this module (OffsetCommitResponseHandler and OffsetFetchResponseHandler of ConsumerCoordinator).
+OffsetCommit versions 2 to 9 and OffsetFetch versions 1 to 9, by topic name. Errors are interpreted as in
+ConsumerCoordinator's OffsetCommitResponseHandler and OffsetFetchResponseHandler.
 """
 
 from __future__ import annotations
@@ -59,14 +59,14 @@ Offsets = Mapping[TopicPartition, OffsetAndMetadata]
 
 
 class Fetched(NamedTuple):
-    """What OffsetFetch brought: offsets (None = none committed), or an error; `is_retriable` as it says."""
+    """The committed offsets in an OffsetFetch response (None = none committed), or its error."""
 
     offsets: dict[TopicPartition, OffsetAndMetadata | None]
     error: KafkaError | None = None
 
 
 def commit_fields(member: ConsumerGroupMetadata, offsets: Offsets, version: int) -> dict[str, object]:
-    """The fields of OffsetCommit; the epoch of an offset is left out where the version has none."""
+    """Return the fields of an OffsetCommit request; versions before 6 omit leader epochs."""
     fields: dict[str, object] = {
         "group_id": member.group_id,
         "generation_id_or_member_epoch": member.generation_id,
@@ -79,7 +79,8 @@ def commit_fields(member: ConsumerGroupMetadata, offsets: Offsets, version: int)
 
 
 def commit_error(entity: Entity, group_id: str) -> KafkaError | None:
-    """The error of a commit: the first of its partitions', topics that may not be written all together."""
+    """Return the first partition error of an OffsetCommit response, or one error for all unauthorized topics; None for
+    success."""
     forbidden: list[str] = []
     for topic in entity.topics:
         for data in topic.partitions:
@@ -98,14 +99,15 @@ def commit_error(entity: Entity, group_id: str) -> KafkaError | None:
 
 
 def is_retriable_commit(error: KafkaError) -> bool:
-    """Whether the same commit may be tried again at once or after the back-off."""
+    """Return whether the same commit may be retried."""
     return error.retriable and not isinstance(error, (RebalanceInProgress, CommitFailed))
 
 
 def fetch_fields(
     member: ConsumerGroupMetadata | None, group_id: str, parts: Iterable[TopicPartition]
 ) -> Callable[[int], dict[str, object]]:
-    """The fields of OffsetFetch by version; `member` is given under KIP-848, where stale members are refused."""
+    """Return a function from version to OffsetFetch fields. `member` is sent in KIP-848 groups, whose brokers reject
+    stale members."""
     listed = topic_fields(((part, part.partition) for part in parts), partitions="partition_indexes")
 
     def fields(version: int) -> dict[str, object]:
@@ -121,7 +123,7 @@ def fetch_fields(
 
 
 def read_fetch(entity: Entity, group_id: str) -> Fetched:
-    """Takes an answer apart. The error of the group, or of a partition, makes all of it void."""
+    """Read an OffsetFetch response. An error of the group or of any partition replaces all offsets."""
     groups = getattr(entity, "groups", None)
     answer = entity if groups is None else groups[0]
     code = int(getattr(answer, "error_code", NONE))
@@ -164,7 +166,7 @@ def _partition_error(part: TopicPartition, code: int) -> KafkaError:
 
 
 def is_retriable_fetch(error: KafkaError) -> bool:
-    """Whether to ask again."""
+    """Return whether an OffsetFetch request may be retried after this error."""
     return error.retriable or isinstance(error, (CoordinatorLoadInProgress, StaleMemberEpoch, UnknownMemberId))
 
 

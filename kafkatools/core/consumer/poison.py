@@ -1,10 +1,9 @@
-"""Keys and values as objects, and what happens with a record that cannot be deserialized.
+"""Deserialization of keys and values, and the policy for records that cannot be deserialized.
 
 Rules: a null never reaches a deserializer. A deserializer is a function of the bytes, or an object with
-`deserialize(topic, data, headers)`; whatever it raises makes the record poison. Policies: `fail` hands out the records
-in front of it first, then every poll raises RecordDeserializationError with the position at the record, until somebody
-seeks past it (as Kafka does, KIP-334); `skip` leaves it out, with a line in the log; `raw` hands it out with the bytes
-that could not be deserialized.
+`deserialize(topic, data, headers)`; any exception it raises makes the record a poison record. Policy `fail` returns the
+records before it, then every poll raises RecordDeserializationError until a seek past it (KIP-334). Policy `skip` drops
+the record and logs a warning; `raw` returns it with the undecoded bytes.
 """
 
 from __future__ import annotations
@@ -28,10 +27,10 @@ Headers = tuple[tuple[str, bytes | None], ...]
 
 
 class DeserializerObject(Protocol):
-    """A deserializer that wants to know where the bytes come from."""
+    """A deserializer that also receives the record's topic and headers."""
 
     def deserialize(self, topic: str, data: bytes, headers: Headers) -> object:
-        """The object of these bytes."""
+        """Return the object that `data` encodes."""
 
 
 AnyDeserializer = Callable[[bytes], object] | DeserializerObject
@@ -39,7 +38,7 @@ _Uniform = Callable[[str, bytes, Headers], object]
 
 
 class PoisonPolicy(enum.Enum):
-    """What happens with a record that cannot be deserialized."""
+    """The policies for records that cannot be deserialized: fail, skip, or return raw bytes."""
 
     FAIL = "fail"
     SKIP = "skip"
@@ -47,7 +46,7 @@ class PoisonPolicy(enum.Enum):
 
 
 class RecordDeserializationError(SerializationError):
-    """A key or value that its deserializer refused; the position is at the record (RecordDeserializationException)."""
+    """A deserializer rejected a key or value; the position stays at the record (RecordDeserializationException)."""
 
     def __init__(self, record: ConsumerRecord, is_key: bool, cause: BaseException) -> None:
         self.topic, self.partition, self.offset, self.is_key = record.topic, record.partition, record.offset, is_key
@@ -60,14 +59,14 @@ class RecordDeserializationError(SerializationError):
 
 
 class Decoded(NamedTuple):
-    """The records that can be handed out, and by partition the one that stopped it."""
+    """Deserialized records, and for each failed partition the error of its first poison record."""
 
     records: list[ConsumerRecord]
     failures: dict[TopicPartition, RecordDeserializationError]
 
 
 class RecordDecoder:
-    """Applies the deserializers of a consumer to what was fetched."""
+    """Applies a consumer's deserializers and poison policy to fetched records."""
 
     def __init__(
         self, key: AnyDeserializer | None, value: AnyDeserializer | None, policy: PoisonPolicy = PoisonPolicy.FAIL
@@ -84,9 +83,9 @@ class RecordDecoder:
         value: str | AnyDeserializer | None = None,
         policy: PoisonPolicy | str = PoisonPolicy.FAIL,
     ) -> RecordDecoder:
-        """The decoder of a consumer: the objects given, else key.deserializer and value.deserializer by class name.
+        """Return a consumer's decoder. `key` and `value` override key.deserializer and value.deserializer.
 
-        Raises ConfigError for a name that is not on the list.
+        Raises ConfigError for an unknown class name or policy.
         """
         try:
             chosen = PoisonPolicy(policy)
@@ -103,7 +102,7 @@ class RecordDecoder:
         return self._key is not None or self._value is not None
 
     def decode(self, fetched: Sequence[FetchedColumns]) -> Decoded:
-        """The records with their keys and values deserialized, by the policy."""
+        """Deserialize the keys and values of fetched records according to the poison policy."""
         decoded = Decoded([], {})
         for item in fetched:
             if item.topic_partition not in decoded.failures:
@@ -121,7 +120,7 @@ class RecordDecoder:
                 _log.warning("Skipped: %s", error)
 
     def decode_record(self, record: ConsumerRecord) -> ConsumerRecord:
-        """One record. Raises RecordDeserializationError, unless the policy is `raw`."""
+        """Deserialize one record. Raises RecordDeserializationError unless the policy is `raw`."""
         key = self._apply(self._key, record, record.key, is_key=True)
         return record._replace(key=key, value=self._apply(self._value, record, record.value, is_key=False))
 
@@ -139,7 +138,7 @@ class RecordDecoder:
 def up_to_failures(
     fetched: Sequence[FetchedColumns], failures: Mapping[TopicPartition, RecordDeserializationError]
 ) -> list[FetchedColumns]:
-    """What was fetched, without the records that failed and those behind them: they are not handed out."""
+    """Return the fetched columns, cut off before the first failed record of each partition."""
     kept = []
     for item in fetched:
         failure = failures.get(item.topic_partition)

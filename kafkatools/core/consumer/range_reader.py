@@ -1,11 +1,10 @@
-"""Reads one range of offsets of a partition as the batches lie in the log, for those who decode many at once.
+"""Read an offset range of a partition as undecoded record batches, for callers that decode many batches at once.
 
-Rules: the range is [start, end), and end must have been a broker's answer: the reader is done when its position has
-reached it, or when the broker has said that no record lies before it (holes of compaction, control batches). The first
-and the last batch may hold records outside of the range; no checksum is looked at; under read_committed what is handed
-out comes with the aborted transactions in it, and the caller drops their records. Fetches run ahead of what is handed
-out, but not beyond the end. What can never be read is `RangeLost`, which names what is missing and where one could go
-on: offsets that retention took away, a log that was cut, a topic that was deleted or made again under its name.
+Rules: the range is [start, end), where `end` is an offset that a broker reported. The range is complete when the
+position has reached `end`, or the broker reported no records before it (compaction holes, control batches). The first
+and last batch may hold records outside of the range. CRCs are not checked. Under read_committed, batches come with
+their aborted transactions, whose records the caller must drop. Fetches run ahead of the caller, but not beyond the
+range. Unreadable offsets raise `RangeLost`: deleted by retention, truncated, or in a deleted or recreated topic.
 """
 
 from __future__ import annotations
@@ -29,8 +28,9 @@ _FORCED = {"auto.offset.reset": "none", "allow.auto.create.topics": "false"}
 
 
 class RangeLost(KafkaError, name="RANGE_LOST"):
-    """Offsets of a range that no broker has any more: [first, end). `resume_at`: the first offset behind the loss that
-    can be read, None when nothing of the range is left.
+    """Offsets [first, end) of a range that no broker has any more.
+
+    `resume_at`: the first readable offset after the loss, None when nothing of the range remains.
     """
 
     def __init__(self, partition: TopicPartition, lost: tuple[int, int], resume_at: int | None, why: str) -> None:
@@ -39,7 +39,7 @@ class RangeLost(KafkaError, name="RANGE_LOST"):
 
 
 class RangeReader(Consumer):
-    """One range after another; a context manager. `patience_ms`: how long a range may go without an answer."""
+    """Reads offset ranges, one after another. A context manager. `patience_ms`: the time limit without any progress."""
 
     def __init__(self, config: Mapping[str, object], clock: Clock | None = None, patience_ms: int = 120_000) -> None:
         super().__init__({**{name: value for name, value in config.items() if name != "group.id"}, **_FORCED}, clock)
@@ -49,10 +49,9 @@ class RangeReader(Consumer):
     def read_range(
         self, partition: tuple[str, int], start: int, end: int, topic_id: uuid.UUID | None = None
     ) -> Iterator[FetchedBatches]:
-        """The batches that hold the range, in order. `topic_id`: the topic that was planned for.
+        """Yield the batches that hold offsets [start, end), in order. `topic_id`: the id the topic must have.
 
-        Raises RangeLost, RequestTimedOut after `patience_ms` without any progress, and errors that another try would
-        not get over.
+        Raises RangeLost, RequestTimedOut after `patience_ms` without progress, and errors that a retry cannot cure.
         """
         part = TopicPartition(*partition)
         self._range = part, end
@@ -88,7 +87,7 @@ class RangeReader(Consumer):
             super()._send_fetches(now_ms)
 
     def _explain_out_of_range(self, part: TopicPartition, offset: int, end: int) -> None:
-        """Raises RangeLost; returns when the log reaches there by now, which a new leader may need a moment for."""
+        """Raise RangeLost, or seek again when the log now covers the offset, as after a change of leader."""
         first, last = self.beginning_offsets([part])[part], self.end_offsets([part])[part]
         if offset < first:
             resume_at = first if first < end else None
@@ -108,7 +107,7 @@ class RangeReader(Consumer):
 
 
 class _Watch:
-    """Whether a range can still be reached: looked at when nothing arrives."""
+    """Checks whether the rest of a range can still be read, while no batches arrive."""
 
     def __init__(self, reader: RangeReader, part: TopicPartition, end: int, topic_id: uuid.UUID | None) -> None:
         self._reader, self._part, self._end = reader, part, end
@@ -117,10 +116,11 @@ class _Watch:
         self.progress_ms = reader.clock.now_ms()
 
     def note_progress(self, now_ms: int) -> None:
+        """Restart the timeout, because batches arrived."""
         self.progress_ms, self._missing = now_ms, 0
 
     def ensure_same_topic(self) -> None:
-        """Raises RangeLost when the topic is not the one that was planned for."""
+        """Raise RangeLost when the topic was deleted and recreated."""
         now = self._reader.topic_id(self._part.topic)
         if self._topic_id is None:
             self._topic_id = now
@@ -128,8 +128,9 @@ class _Watch:
             raise self._lost(f"topic {self._part.topic} was deleted and made again under its name")
 
     def look(self) -> None:
-        """Raises RangeLost when the topic is gone or the log ends before the range does. A topic may be missing for a
-        moment while metadata changes: it is gone when it is missing twice.
+        """Raise RangeLost when the topic was deleted or recreated or the log ends before the range.
+
+        A topic missing from metadata once may be a change in progress; missing twice, it is deleted.
         """
         topic, partition = self._part
         partitions = self._reader.partitions_for(topic, timeout_ms=_LOOK_EVERY_MS * 10)

@@ -1,10 +1,10 @@
-"""Who reads what in a group of the classic protocol: Kafka's assignors.
+"""Client-side partition assignors of the classic group protocol.
 
-Rules: the leader's assignor is given what all members said and answers for all of them, without I/O and without a
-clock. The result is Kafka's, list for list, so that members with Java and with this client take turns as leader
-without moving a partition. `subscriptions` has the order of the JoinGroup answer. Every assignor has to be used for
-one group only: it remembers the last assignment of its member. Sources: RangeAssignor, RoundRobinAssignor,
-AbstractPartitionAssignor (KIP-345 for the order of static members, KIP-881 for racks).
+Rules: the group leader's assignor receives all members' subscriptions and assigns for all members, without I/O or
+clock. Results equal Kafka's, list for list, so that Java clients and this one can alternate as leader without moving
+partitions. `subscriptions` has the order of the JoinGroup response. An assignor belongs to one member, whose last
+assignment it may remember. Sources: RangeAssignor, RoundRobinAssignor, AbstractPartitionAssignor (KIP-345 for the order
+of static members, KIP-881 for racks).
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from kafkatools.core.net.metadata import ClusterView
 
 
 class RebalanceProtocol(enum.IntEnum):
-    """How members rebalance: give everything up first, or only what moves (KIP-429)."""
+    """The rebalance protocols: revoke everything first, or only the partitions that move (KIP-429)."""
 
     EAGER = 0
     COOPERATIVE = 1
 
 
 class PartitionInfo(NamedTuple):
-    """A partition and the racks of its replicas (None where a broker has none)."""
+    """A partition and the racks of its replicas (None for a broker without a rack)."""
 
     topic: str
     partition: int
@@ -36,7 +36,7 @@ class PartitionInfo(NamedTuple):
 
 
 class MemberSubscription(NamedTuple):
-    """What a member said when it joined. `generation_id` is -1 when it did not say."""
+    """A member's subscription as decoded from JoinGroup. `generation_id` is -1 when the member sent none."""
 
     topics: Sequence[str]
     owned_partitions: Sequence[TopicPartition] = ()
@@ -52,23 +52,23 @@ GroupAssignment = dict[str, list[TopicPartition]]
 
 
 class Assignor(Protocol):
-    """One way to share partitions."""
+    """The interface of a client-side assignor (ConsumerPartitionAssignor)."""
 
     name: str
     supported_protocols: tuple[RebalanceProtocol, ...]
 
     def subscription_user_data(self, topics: Iterable[str]) -> bytes | None:
-        """What the member says about itself when it joins."""
+        """Return the user data for the member's JoinGroup subscription, or None."""
 
     def assign(self, partitions_per_topic: Partitions, subscriptions: Subscriptions) -> GroupAssignment:
-        """The partitions of every member; topics without metadata are left out of `partitions_per_topic`."""
+        """Return every member's partitions; `partitions_per_topic` lacks topics without metadata."""
 
     def on_assignment(self, assignment: Sequence[TopicPartition], generation: int) -> None:
-        """The member was given these partitions in this generation."""
+        """Called after the member was assigned these partitions in this generation."""
 
 
 def partitions_of(view: ClusterView, topics: Iterable[str]) -> dict[str, list[PartitionInfo]]:
-    """The partitions of those topics that the cluster has, with the racks of their replicas."""
+    """Return the partitions of the topics in metadata, with their replicas' racks."""
     found: dict[str, list[PartitionInfo]] = {}
     for name in topics:
         topic = view.topics.get(name)
@@ -86,7 +86,7 @@ def _rack(view: ClusterView, node_id: int) -> str | None:
 
 
 def in_map_order(partitions_per_topic: Partitions, subscriptions: Subscriptions) -> tuple[Partitions, Subscriptions]:
-    """Both in the order of the HashMaps that Kafka fills: members as they joined, topics as members name them."""
+    """Return both mappings in the iteration order of the HashMaps that Kafka's assignors fill."""
     members = {member: subscriptions[member] for member in hash_order(subscriptions)}
     named = hash_order(chain.from_iterable(said.topics for said in members.values()))
     topics = {topic: partitions_per_topic[topic] for topic in named if partitions_per_topic.get(topic)}
@@ -94,7 +94,7 @@ def in_map_order(partitions_per_topic: Partitions, subscriptions: Subscriptions)
 
 
 def sorted_members(members: Iterable[str], subscriptions: Subscriptions) -> list[str]:
-    """Static members first, by group.instance.id, then the others by member id (MemberInfo.compareTo)."""
+    """Sort static members first, by group.instance.id, then dynamic ones by member id (MemberInfo.compareTo)."""
 
     def key(member: str) -> tuple[bool, bytes]:
         instance = subscriptions[member].group_instance_id
@@ -104,12 +104,13 @@ def sorted_members(members: Iterable[str], subscriptions: Subscriptions) -> list
 
 
 def racks_of(info: PartitionInfo) -> frozenset[str]:
-    """The racks of a partition's replicas."""
+    """Return the racks of a partition's replicas."""
     return frozenset(rack for rack in info.racks if rack is not None)
 
 
 def needs_rack_awareness(consumer_racks: Iterable[str], partition_racks: Sequence[frozenset[str]]) -> bool:
-    """Whether racks make a difference: some consumer is in a partition's rack, and some partition not everywhere."""
+    """Return whether racks affect the assignment: a consumer shares a rack with a partition, and not every partition is
+    in all racks."""
     everywhere = frozenset(chain.from_iterable(partition_racks))
     if everywhere.isdisjoint(consumer_racks):
         return False
@@ -117,25 +118,25 @@ def needs_rack_awareness(consumer_racks: Iterable[str], partition_racks: Sequenc
 
 
 class _NoUserData:
-    """What assignors without a memory have in common."""
+    """Base of assignors without user data and memory; eager protocol."""
 
     supported_protocols: tuple[RebalanceProtocol, ...] = (RebalanceProtocol.EAGER,)
 
     def subscription_user_data(self, topics: Iterable[str]) -> bytes | None:
-        """Nothing."""
+        """Return None."""
         return None
 
     def on_assignment(self, assignment: Sequence[TopicPartition], generation: int) -> None:
-        """Nothing is remembered."""
+        """Do nothing."""
 
 
 class RoundRobinAssignor(_NoUserData):
-    """All partitions in turn over all members (RoundRobinAssignor)."""
+    """Kafka's RoundRobinAssignor: all partitions in turn to the members subscribed to their topics."""
 
     name = "roundrobin"
 
     def assign(self, partitions_per_topic: Partitions, subscriptions: Subscriptions) -> GroupAssignment:
-        """The partitions of every member."""
+        """Return every member's partitions."""
         partitions_per_topic, subscriptions = in_map_order(partitions_per_topic, subscriptions)
         assignment: GroupAssignment = {member: [] for member in subscriptions}
         members = cycle(sorted_members(subscriptions, subscriptions))
@@ -148,12 +149,12 @@ class RoundRobinAssignor(_NoUserData):
 
 
 class RangeAssignor(_NoUserData):
-    """Each topic's partitions in equal stretches (RangeAssignor); with racks, in the members' racks first."""
+    """Kafka's RangeAssignor: consecutive partitions of each topic in equal shares, same-rack members first."""
 
     name = "range"
 
     def assign(self, partitions_per_topic: Partitions, subscriptions: Subscriptions) -> GroupAssignment:
-        """The partitions of every member."""
+        """Return every member's partitions."""
         partitions_per_topic, subscriptions = in_map_order(partitions_per_topic, subscriptions)
         assignment: GroupAssignment = {member: [] for member in subscriptions}
         topics = [_TopicRanges(topic, infos, subscriptions) for topic, infos in partitions_per_topic.items()]
@@ -173,7 +174,7 @@ class RangeAssignor(_NoUserData):
 
 
 class _TopicRanges:
-    """One topic on its way to being assigned (TopicAssignmentState)."""
+    """One topic's unassigned partitions, subscribed members and their quotas (Kafka's TopicAssignmentState)."""
 
     def __init__(self, topic: str, infos: Sequence[PartitionInfo], subscriptions: Subscriptions) -> None:
         self.topic = topic
@@ -191,16 +192,16 @@ class _TopicRanges:
         self.is_rack_aware = needs_rack_awareness(consumer_racks, tuple(self.partition_racks.values()))
 
     def racks_match(self, member: str, partition: TopicPartition) -> bool:
-        """Whether a replica is in the member's rack; a member without a rack may read anywhere."""
+        """Return whether a replica is in the member's rack; True for a member without a rack."""
         rack = self.racks[member]
         return rack is None or rack in self.partition_racks.get(partition, ())
 
     def max_assignable(self, member: str) -> int:
-        """How many partitions the member may still be given."""
+        """Return how many more partitions the member's quota allows."""
         return max(0, self._each + (self._left_over > 0) - self._taken[member])
 
     def assign_ranges(self, may_assign: Callable[[str, TopicPartition], bool], assignment: GroupAssignment) -> None:
-        """Gives every member its stretch of the partitions that it may have."""
+        """Assign consecutive partitions that `may_assign` allows to every member, up to its quota."""
         for member in self.racks:
             allowed = (part for part in self.unassigned if may_assign(member, part))
             partitions = list(islice(allowed, self.max_assignable(member)))
@@ -208,7 +209,7 @@ class _TopicRanges:
                 self.give(member, partitions, assignment)
 
     def give(self, member: str, partitions: Sequence[TopicPartition], assignment: GroupAssignment) -> None:
-        """Hands partitions to a member."""
+        """Assign partitions to a member and count them against its quota."""
         assignment[member].extend(partitions)
         self._taken[member] += len(partitions)
         if self._taken[member] > self._each:
@@ -218,7 +219,8 @@ class _TopicRanges:
 
 
 def _co_partitioned(topics: Iterable[_TopicRanges]) -> list[list[_TopicRanges]]:
-    """Topics of the same members and as many partitions, together: what is joined by key has to stay together."""
+    """Group topics with the same members and partition count, whose equal partitions belong together for joins by
+    key."""
     groups: dict[tuple[tuple[tuple[str, str | None], ...], int], list[_TopicRanges]] = {}
     for topic in topics:
         groups.setdefault((tuple(topic.racks.items()), len(topic.partition_racks)), []).append(topic)
@@ -226,7 +228,8 @@ def _co_partitioned(topics: Iterable[_TopicRanges]) -> list[list[_TopicRanges]]:
 
 
 def _assign_together(topics: Sequence[_TopicRanges], assignment: GroupAssignment) -> None:
-    """Gives partition n of all topics to a member in whose rack all of them are, where there is one."""
+    """Assign partition n of all co-partitioned topics to one member whose rack holds all of them, where there is
+    one."""
     members = list(topics[0].racks)
 
     def fits(member: str, index: int) -> bool:

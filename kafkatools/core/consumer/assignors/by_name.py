@@ -1,4 +1,4 @@
-"""The assignors that partition.assignment.strategy can name."""
+"""Look up assignors by the names used in partition.assignment.strategy."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _PACKAGE = "org.apache.kafka.clients.consumer."
 
 
 def assignor_for_name(name: str) -> Assignor:
-    """A new assignor by Java class name, or by its name in the protocol; ConfigError for one that is not known."""
+    """Return a new assignor by its Java class name or protocol name. Raises ConfigError for an unknown name."""
     known: tuple[Callable[[], Assignor], ...] = (
         RangeAssignor,
         RoundRobinAssignor,

@@ -1,12 +1,14 @@
-"""The assignors that leave partitions where they are: StickyAssignor and CooperativeStickyAssignor (KIP-54, KIP-429).
+"""The sticky assignors, which keep partitions with their owners: StickyAssignor and CooperativeStickyAssignor (KIP-54,
+KIP-429).
 
-Rules: members say what they owned and in which generation. StickyAssignor reads that from its user data (version 1
-with the generation, version 0 without), CooperativeStickyAssignor from the subscription itself (version 2 on) or the
-generation from its user data. Of two claims to a partition the newer generation's counts; two claims of one generation
-are both void. User data that cannot be read means that the member owned nothing. What moves is left out of a
-cooperative assignment until its owner has given it up; the next rebalance hands it out. Source: AbstractStickyAssignor.
-Better than Kafka's in two rare cases, which there end in partitions that nobody reads: a partition that a topic no
-longer has is nobody's, and a member without topics is given none.
+Rules: members report the partitions they own, with a generation. StickyAssignor reads both from its user data (version
+0 lacks the generation). CooperativeStickyAssignor reads them from the subscription, or the generation from its user
+data. Of two claims to a partition the newer generation's wins; two claims of one generation are void. Unreadable user
+data counts as owning nothing.
+
+A cooperative assignment excludes partitions that their owner must revoke first; the next rebalance assigns them.
+Source: AbstractStickyAssignor. Two rare cases differ, where Kafka leaves partitions unread: a partition that its topic
+no longer has is assigned to nobody, and a member without topics gets none.
 """
 
 from __future__ import annotations
@@ -33,14 +35,14 @@ _INT16 = struct.Struct(">h")
 
 
 class MemberData(NamedTuple):
-    """What a member owned; generation None when it did not say."""
+    """The partitions a member claims to own; generation None when it reported none."""
 
     partitions: Sequence[TopicPartition]
     generation: int | None = None
 
 
 class Claims:
-    """Who owned what, as far as the claims hold together (allSubscriptionsEqual)."""
+    """The owners of partitions after conflicting claims are settled (Kafka's allSubscriptionsEqual)."""
 
     def __init__(self) -> None:
         self.owned: dict[str, list[TopicPartition]] = {}
@@ -50,7 +52,7 @@ class Claims:
     def take(
         self, member: str, data: MemberData, partitions_per_topic: Partitions, subscriptions: Subscriptions
     ) -> None:
-        """Notes a member's claims and settles those that another made too."""
+        """Add a member's claims and settle conflicts with earlier members' claims by generation."""
         generation = DEFAULT_GENERATION if data.generation is None else data.generation
         owned = self.owned[member] = []
         for part in data.partitions:
@@ -73,7 +75,7 @@ class Claims:
 
 
 class _StickyBase(ABC):
-    """What both assignors share."""
+    """The assignment algorithm that both sticky assignors share."""
 
     def __init__(self) -> None:
         self._generation = DEFAULT_GENERATION
@@ -81,12 +83,15 @@ class _StickyBase(ABC):
 
     @abstractmethod
     def _member_data(self, said: MemberSubscription) -> MemberData:
-        """What a member says it owned."""
+        """Return the partitions and generation that a member's subscription claims."""
 
     def _assign(
         self, partitions_per_topic: Partitions, subscriptions: Subscriptions
     ) -> tuple[GroupAssignment, dict[TopicPartition, str] | None]:
-        """The assignment, and what changes its owner where that is known (None: look at what was owned)."""
+        """Return the assignment, and the new owner of each partition that another member still owns.
+
+        The second item is None when members subscribe to different topics: compare with the owned partitions then.
+        """
         # Only a leader assigns: no other member loads this.
         from kafkatools.core.consumer.assignors.sticky_constrained import ConstrainedAssignment
         from kafkatools.core.consumer.assignors.sticky_general import GeneralAssignment
@@ -108,7 +113,7 @@ class _StickyBase(ABC):
         return GeneralAssignment(partitions_per_topic, racks, owned, subscriptions).build(previous), None
 
     def _previous_owners(self, data: dict[str, MemberData]) -> dict[TopicPartition, str]:
-        """Who owned a partition in the newest generation before the last one (prevAssignment)."""
+        """Return each partition's owner in the newest generation before the last one (Kafka's prevAssignment)."""
         previous: dict[TopicPartition, tuple[str, int]] = {}
         for member, said in data.items():
             generation = DEFAULT_GENERATION if said.generation is None else said.generation
@@ -126,7 +131,8 @@ def _are_equal(subscriptions: Subscriptions) -> bool:
 
 
 class StickyAssignor(_StickyBase):
-    """Sticky with the eager protocol: everything is given up first, and mostly comes back."""
+    """Kafka's StickyAssignor, with the eager protocol: everything is revoked first, and mostly assigned to the same
+    members again."""
 
     name = "sticky"
     supported_protocols: tuple[RebalanceProtocol, ...] = (RebalanceProtocol.EAGER,)
@@ -136,17 +142,17 @@ class StickyAssignor(_StickyBase):
         self._assignment: Sequence[TopicPartition] | None = None
 
     def subscription_user_data(self, topics: Iterable[str]) -> bytes | None:
-        """The last assignment and its generation (version 1); None before the first."""
+        """Return the last assignment and its generation (user data version 1); None before the first assignment."""
         if self._assignment is None:
             return None
         return write_sticky_user_data(self._assignment, self._generation)
 
     def on_assignment(self, assignment: Sequence[TopicPartition], generation: int) -> None:
-        """Remembers it for the next time the member joins."""
+        """Remember the assignment for the member's next JoinGroup."""
         self._assignment, self._generation = tuple(assignment), generation
 
     def assign(self, partitions_per_topic: Partitions, subscriptions: Subscriptions) -> GroupAssignment:
-        """The partitions of every member."""
+        """Return every member's partitions."""
         return self._assign(partitions_per_topic, subscriptions)[0]
 
     def _member_data(self, said: MemberSubscription) -> MemberData:
@@ -154,25 +160,25 @@ class StickyAssignor(_StickyBase):
 
 
 class CooperativeStickyAssignor(_StickyBase):
-    """Sticky with the cooperative protocol: only what moves is given up, before it is handed out anew.
+    """Kafka's CooperativeStickyAssignor: only partitions that move are revoked, one rebalance before they are assigned.
 
-    It supports the eager protocol too, so that a group can change over in two rolling restarts: first with this and
-    the old assignor in partition.assignment.strategy, then with this one alone.
+    It supports the eager protocol too, so that a group can switch in two rolling restarts: first with this and the old
+    assignor in partition.assignment.strategy, then with this one alone.
     """
 
     name = "cooperative-sticky"
     supported_protocols: tuple[RebalanceProtocol, ...] = (RebalanceProtocol.COOPERATIVE, RebalanceProtocol.EAGER)
 
     def subscription_user_data(self, topics: Iterable[str]) -> bytes | None:
-        """The generation of the last assignment (for leaders that do not read subscriptions of version 2)."""
+        """Return the generation of the last assignment, for leaders that cannot read version 2 subscriptions."""
         return _INT32.pack(self._generation)
 
     def on_assignment(self, assignment: Sequence[TopicPartition], generation: int) -> None:
-        """Remembers the generation."""
+        """Remember the generation of the assignment."""
         self._generation = generation
 
     def assign(self, partitions_per_topic: Partitions, subscriptions: Subscriptions) -> GroupAssignment:
-        """The partitions of every member, without those that another has to give up first."""
+        """Return every member's partitions, excluding those another member must revoke first."""
         assignment, transferring = self._assign(partitions_per_topic, subscriptions)
         if transferring is None:
             transferring = _transferring(assignment, subscriptions)
@@ -191,7 +197,7 @@ class CooperativeStickyAssignor(_StickyBase):
 
 
 def _transferring(assignment: GroupAssignment, subscriptions: Subscriptions) -> dict[TopicPartition, str]:
-    """What one member gets and another still owns."""
+    """Return the partitions assigned to one member but still owned by another, with their new owners."""
     added: dict[TopicPartition, str] = {}
     revoked: set[TopicPartition] = set()
     for member, partitions in assignment.items():
@@ -205,7 +211,7 @@ def _transferring(assignment: GroupAssignment, subscriptions: Subscriptions) -> 
 
 
 def write_sticky_user_data(partitions: Iterable[TopicPartition], generation: int) -> bytes:
-    """Version 1: the topics with their partitions, then the generation."""
+    """Encode the user data of StickyAssignor, version 1: topics with their partitions, then the generation."""
     by_topic: dict[str, list[int]] = {}
     for part in partitions:
         by_topic.setdefault(part.topic, []).append(part.partition)
@@ -218,7 +224,8 @@ def write_sticky_user_data(partitions: Iterable[TopicPartition], generation: int
 
 
 def read_sticky_user_data(data: bytes) -> MemberData:
-    """Version 1, or 0 when the generation is missing; nothing owned when it is neither."""
+    """Decode the user data of StickyAssignor, version 1, or 0 without a generation. Malformed bytes give no
+    partitions."""
     try:
         partitions, end = _read_partitions(data)
     except (struct.error, UnicodeDecodeError, ValueError):
@@ -244,7 +251,7 @@ def _read_partitions(data: bytes) -> tuple[list[TopicPartition], int]:
 
 
 def _count(data: bytes, position: int) -> tuple[int, int]:
-    """The length of an array, which cannot be larger than what is there."""
+    """Return an array's length and the position after it. Raises ValueError when it exceeds the remaining bytes."""
     (count,) = _INT32.unpack_from(data, position)
     if not 0 <= count <= len(data) - position:
         raise ValueError(count)

@@ -1,8 +1,7 @@
-"""The sticky assignment when all members want the same topics (AbstractStickyAssignor.ConstrainedAssignmentBuilder).
+"""The sticky assignment of members with equal topics (AbstractStickyAssignor.ConstrainedAssignmentBuilder).
 
-Rules: every member ends with the smallest or the largest share, which differ by one at most. Members keep what they
-owned up to their share, in their rack when racks count; then free partitions go to members in their racks; then the
-rest goes round.
+Rules: members' partition counts differ by at most one. Members keep owned partitions up to their quota, in their rack
+when racks count. Then unassigned partitions go to members in the same rack, and the rest round-robin.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from kafkatools.core.java.hashes import utf16_order
 
 
 class ConstrainedAssignment:
-    """One assignment under way. `transferring`: what another member still owns, by its new owner."""
+    """One assignment being built. `transferring`: partitions that another member still owns, with their new owners."""
 
     def __init__(
         self,
@@ -44,7 +43,7 @@ class ConstrainedAssignment:
         self.transferring: dict[TopicPartition, str] = {}
 
     def build(self) -> GroupAssignment:
-        """The partitions of every member."""
+        """Return every member's partitions."""
         for member, partitions in self._owned.items():
             self._keep_owned(member, partitions)
         assigned = {part for partitions in self._assignment.values() for part in partitions}
@@ -57,6 +56,7 @@ class ConstrainedAssignment:
         return self._assignment
 
     def _keep_owned(self, member: str, partitions: Sequence[TopicPartition]) -> None:
+        """Assign a member the partitions it already owns, up to its quota."""
         owned = sorted(
             (part for part in partitions if not self._racks.is_mismatch(member, part)),
             key=lambda part: (part.partition, utf16_order(part.topic)),
@@ -78,7 +78,7 @@ class ConstrainedAssignment:
         self._revoked.update((part, member) for part in partitions if part not in kept)
 
     def _assign_in_racks(self, free: Sequence[TopicPartition]) -> list[TopicPartition]:
-        """Gives partitions to members in their racks; returns those that nobody could take so."""
+        """Assign partitions to members in the same rack; return those for which no such member has room."""
         left: list[TopicPartition] = []
         turn = 0
         for part in free:
@@ -99,7 +99,7 @@ class ConstrainedAssignment:
         return left
 
     def _give_below(self, part: TopicPartition, index: int) -> int:
-        """Gives a partition to one of the members below their share; returns whose turn is next."""
+        """Assign a partition to a member below the minimum quota; return the index of the next such member."""
         member = self._below[index]
         count = self._give(part, member)
         if count >= self._min_quota:
@@ -111,7 +111,7 @@ class ConstrainedAssignment:
         return index % len(self._below) if self._below else 0
 
     def _assign_round(self, free: Sequence[TopicPartition]) -> None:
-        """The rest goes round: to the members below the smallest share, then one each to those that have it."""
+        """Assign the rest round-robin to members below the minimum quota, then one each to members at it."""
         turn = 0
         for part in free:
             if turn >= len(self._below):
@@ -126,6 +126,7 @@ class ConstrainedAssignment:
                 turn += 1
 
     def _give(self, part: TopicPartition, member: str) -> int:
+        """Assign a partition to a member and return the member's partition count."""
         partitions = self._assignment[member]
         partitions.append(part)
         if part in self._doubly_claimed or self._revoked.get(part, member) != member:

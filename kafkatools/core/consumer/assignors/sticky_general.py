@@ -1,9 +1,9 @@
-"""The sticky assignment when members want different topics (AbstractStickyAssignor.GeneralAssignmentBuilder).
+"""The sticky assignment of members with different topics (AbstractStickyAssignor.GeneralAssignmentBuilder).
 
-Rules: what a member owned and may keep stays. Free partitions go to the member with the fewest that may have them, in
-its rack first. Then partitions move, one at a time and those with the fewest candidates first, as long as the balance
-gets better; one that could go back to its owner of an older generation does, and of two partitions of a topic that
-would cross, the one that came back is taken. If all that moving was no improvement it is undone.
+Rules: members keep owned partitions that they may still have. Unassigned partitions go to the eligible member with the
+fewest partitions, same rack first. Then partitions move one at a time, those with the fewest eligible members first, as
+long as the balance improves. A partition returns to its owner of an older generation if possible. Instead of crossing
+moves within a topic, an earlier move is reversed. All moves are undone if they did not improve the balance.
 """
 
 from __future__ import annotations
@@ -21,14 +21,15 @@ Previous = Mapping[TopicPartition, str]
 
 
 class PartitionMovements:
-    """Which partitions moved from whom to whom (AbstractStickyAssignor.PartitionMovements)."""
+    """The partitions moved so far, by topic and by (old, new) member pair
+    (AbstractStickyAssignor.PartitionMovements)."""
 
     def __init__(self) -> None:
         self._by_topic: dict[str, dict[tuple[str, str], PartitionSet]] = {}
         self._pairs: dict[TopicPartition, tuple[str, str]] = {}
 
     def move(self, part: TopicPartition, old: str, new: str) -> None:
-        """Notes a move; one that undoes another leaves nothing."""
+        """Record a move; a move back to the first owner removes the record."""
         source = old
         if part in self._pairs:
             source = self._forget(part)
@@ -38,7 +39,7 @@ class PartitionMovements:
         self._by_topic.setdefault(part.topic, {}).setdefault((source, new), PartitionSet()).add(part)
 
     def actual_partition(self, part: TopicPartition, old: str, new: str) -> TopicPartition:
-        """The partition to move in the place of `part`: one of its topic that came the opposite way, if any did."""
+        """Return a partition of the topic that moved the opposite way, to be moved back instead; else `part`."""
         moved = self._by_topic.get(part.topic)
         if moved is None:
             return part
@@ -48,6 +49,7 @@ class PartitionMovements:
         return part if opposite is None else opposite.first()
 
     def _forget(self, part: TopicPartition) -> str:
+        """Remove the record of a partition's move and return the member it moved from."""
         pair = self._pairs.pop(part)
         moved = self._by_topic[part.topic]
         moved[pair].remove(part)
@@ -59,7 +61,7 @@ class PartitionMovements:
 
 
 class GeneralAssignment:
-    """One assignment under way."""
+    """One assignment being built for members with different subscriptions."""
 
     def __init__(
         self,
@@ -85,7 +87,7 @@ class GeneralAssignment:
         self._movements = PartitionMovements()
 
     def build(self, previous: Previous) -> GroupAssignment:
-        """The partitions of every member."""
+        """Return every member's partitions; `previous` holds owners from older generations."""
         kept = self._drop_unwanted()
         everything = self._sorted_partitions()
         free = [part for part in everything if part not in kept]
@@ -100,7 +102,8 @@ class GeneralAssignment:
         return self._current
 
     def _drop_unwanted(self) -> set[TopicPartition]:
-        """Takes from members what they may not keep; returns what they do."""
+        """Revoke owned partitions of unsubscribed topics or mismatched racks; return the partitions that members
+        keep."""
         kept: set[TopicPartition] = set()
         for member, partitions in self._current.items():
             stays = [
@@ -114,7 +117,7 @@ class GeneralAssignment:
         return kept
 
     def _sorted_partitions(self) -> list[TopicPartition]:
-        """All partitions: topics that few members may have come first."""
+        """Return all partitions, those of topics with the fewest subscribers first."""
         topics = sorted(self._counts, key=lambda topic: (len(self._consumers[topic]), utf16_order(topic)))
         return [TopicPartition(topic, index) for topic in topics for index in range(self._counts[topic])]
 
@@ -150,7 +153,7 @@ class GeneralAssignment:
     # --- then: what may move
 
     def _set_fixed_apart(self) -> GroupAssignment:
-        """Takes out the members that nothing can be moved to or from; returns them."""
+        """Remove and return the members whose partitions can neither grow nor move."""
         fixed: GroupAssignment = {}
         for member in self._topics:
             if not self._can_take_part(member):
@@ -178,7 +181,7 @@ class GeneralAssignment:
             self._current = before
 
     def _reassign(self, partitions: Sequence[TopicPartition], previous: Previous) -> bool:
-        """Moves partitions until nothing gets better; True when one was moved."""
+        """Move partitions until the balance no longer improves; return whether any moved."""
         has_moved = False
         is_modified = True
         while is_modified:
@@ -193,7 +196,7 @@ class GeneralAssignment:
         return has_moved
 
     def _target(self, part: TopicPartition, previous: Previous) -> str | None:
-        """Who should have the partition instead of its owner; None when it is in good hands."""
+        """Return the member that should get the partition instead of its owner; None when it should stay."""
         size = len(self._current[self._owner[part]])
         former = previous.get(part)
         if former in self._current and size > len(self._current[former]) + 1:
@@ -217,7 +220,7 @@ class GeneralAssignment:
             self._put(old)
 
     def _is_balanced(self) -> bool:
-        """Whether no partition could go to a member that would still have fewer than its owner has."""
+        """Return whether no partition could move to a member that would still have fewer than its owner."""
         if self._sorted[0][0] >= self._sorted[-1][0] - 1:
             return True
         return not any(self._could_get_more(size, member) for size, _, member in self._sorted)
@@ -235,6 +238,6 @@ class GeneralAssignment:
 
 
 def balance_score(assignment: GroupAssignment) -> int:
-    """The sum of the differences between all members' numbers of partitions: 0 is balanced."""
+    """Return the sum of the differences between all members' partition counts; 0 is balanced."""
     sizes = sorted(len(partitions) for partitions in assignment.values())
     return sum((2 * index - len(sizes) + 1) * size for index, size in enumerate(sizes))

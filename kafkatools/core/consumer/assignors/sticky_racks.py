@@ -1,4 +1,4 @@
-"""What the sticky assignors know of racks (AbstractStickyAssignor.RackInfo, KIP-881)."""
+"""Racks of members and partitions for the sticky assignors (AbstractStickyAssignor.RackInfo, KIP-881)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kafkatools.core.consumer.subscription import TopicPartition
 
 
 class RackInfo:
-    """The racks of members and partitions; empty when they make no difference."""
+    """The racks of members and partitions; empty (and false) when racks do not affect the assignment."""
 
     def __init__(self, partitions_per_topic: Partitions, subscriptions: Subscriptions) -> None:
         members = {member: said.rack_id for member, said in subscriptions.items() if said.rack_id}
@@ -29,12 +29,12 @@ class RackInfo:
         return bool(self.consumer_racks)
 
     def is_mismatch(self, member: str, partition: TopicPartition) -> bool:
-        """Whether the member has a rack and no replica is in it."""
+        """Return whether the member has a rack and no replica of the partition is in it."""
         rack = self.consumer_racks.get(member)
         return rack is not None and rack not in self.partition_racks.get(partition, ())
 
     def by_rack_consumers(self, partitions: Sequence[TopicPartition]) -> list[TopicPartition]:
-        """Those that few members could read in their rack come first."""
+        """Sort partitions by the number of members in their replicas' racks, fewest first."""
         if not self.consumer_racks:
             return list(partitions)
         members: dict[str, int] = {}
@@ -45,7 +45,8 @@ class RackInfo:
         )
 
     def next_consumer(self, partition: TopicPartition, members: Sequence[str], first: int) -> int:
-        """The index of the next member, from `first` on, in a rack of the partition; -1 when there is none."""
+        """Return the index of the next member, cyclically from `first`, in a rack of the partition; -1 when there is
+        none."""
         racks = self.partition_racks.get(partition)
         if not racks:
             return -1
