@@ -1,7 +1,7 @@
-"""ACLs: describe, create, delete (KafkaAdminClient.describeAcls, createAcls, deleteAcls; KIP-140, KIP-290).
+"""Describe, create and delete ACLs (KafkaAdminClient, KIP-140, KIP-290).
 
-Kinds of resources and patterns, operations and permissions have Kafka's names here, `TOPIC`, `PREFIXED`, `READ`, `DENY`
-(ResourceType, PatternType, AclOperation, AclPermissionType); the numbers of the wire stay in this module.
+Resource types, pattern types, operations and permissions have Kafka's names, such as `TOPIC`, `PREFIXED`, `READ`,
+`DENY`. Only this module knows their numbers in the protocol.
 """
 
 from __future__ import annotations
@@ -50,10 +50,10 @@ OPERATIONS = (
 
 
 class Acl(NamedTuple):
-    """Whom (`principal`, such as User:alice, from `host`) what is allowed or denied on which resources.
+    """Allows or denies a principal (such as User:alice) from `host` an operation on resources.
 
-    `resource_type`, `operation`, `permission` and `pattern_type` are Kafka's names; a `pattern_type` PREFIXED covers
-    all resources whose names begin with `resource_name`, the name `*` all of the type.
+    `resource_type`, `operation`, `permission` and `pattern_type` are Kafka's names. The `pattern_type` PREFIXED covers
+    resources whose names start with `resource_name`; the name `*` covers all resources of the type.
     """
 
     resource_type: str
@@ -66,7 +66,8 @@ class Acl(NamedTuple):
 
 
 class AclFilter(NamedTuple):
-    """Which ACLs are meant: None and ANY are all. `pattern_type` MATCH: those that cover a resource of that name."""
+    """A filter of ACLs; None and ANY match all. `pattern_type` MATCH selects the ACLs that apply to a resource of that
+    name."""
 
     resource_type: str = ANY
     resource_name: str | None = None
@@ -78,7 +79,7 @@ class AclFilter(NamedTuple):
 
 
 class DeletedAcls(NamedTuple):
-    """What a filter removed; `errors`: ACLs that it meant and that are there still; `error`: why nothing was done."""
+    """The ACLs that a filter deleted, the errors of matching ACLs that remain, or the filter's own error."""
 
     acls: list[Acl]
     errors: dict[Acl, KafkaError]
@@ -86,12 +87,13 @@ class DeletedAcls(NamedTuple):
 
 
 def filter_of(acl: Acl) -> AclFilter:
-    """A filter that means this ACL alone."""
+    """Return a filter that matches exactly this ACL."""
     return AclFilter(**acl._asdict())
 
 
 def describe_acls(admin: AdminClient, wanted: AclFilter = AclFilter()) -> list[Acl]:  # noqa: B008 (it cannot change)
-    """The ACLs that a filter means, in the broker's order. Raises KafkaError (SecurityDisabled: no authorizer)."""
+    """Return the ACLs that match a filter, in the broker's order. Raises KafkaError; SecurityDisabled without an
+    authorizer."""
     response = admin.ask(ApiKey.DESCRIBE_ACLS, _filter_fields(wanted), check=error_in)
     return [_acl(resource, acl) for resource in response.resources for acl in resource.acls]
 
@@ -121,7 +123,7 @@ def _acl(resource: Entity, binding: Entity) -> Acl:
 
 
 def create_acls(admin: AdminClient, acls: Iterable[Acl]) -> dict[Acl, KafkaError | None]:
-    """Makes ACLs, each for itself; None is success, also for one that is there already."""
+    """Create ACLs; return None (also for an existing ACL) or the error for each."""
 
     def once(items: list[Acl], deadline_ms: int) -> Mapping[Acl, KafkaError | bool]:
         creations = [
@@ -144,7 +146,7 @@ def create_acls(admin: AdminClient, acls: Iterable[Acl]) -> dict[Acl, KafkaError
 
 
 def delete_acls(admin: AdminClient, filters: Iterable[AclFilter]) -> dict[AclFilter, DeletedAcls]:
-    """Removes what filters mean; an ACL that several mean is in the results of all of them."""
+    """Delete the ACLs that each filter matches; an ACL matched by several filters is in all their results."""
 
     def once(items: list[AclFilter], deadline_ms: int) -> Mapping[AclFilter, KafkaError | DeletedAcls]:
         fields = {"filters": [_filter_fields(each) for each in items]}
@@ -169,7 +171,7 @@ def _deleted(result: Entity) -> DeletedAcls:
 
 
 def _number(names: tuple[str, ...], name: str) -> int:
-    """The number of the wire. Raises ValueError for a name that Kafka does not have."""
+    """Return the protocol number of a name. Raises ValueError for an unknown name."""
     if name not in names or name == UNKNOWN:
         raise ValueError(f"{name!r} is none of {', '.join(names[1:])}")
     return names.index(name)

@@ -1,9 +1,8 @@
-"""Admin: the face of the admin client for Python programs; the work is done by the modules beside it.
+"""Admin, the admin client for Python programs; the modules beside it do the work.
 
-The rule of errors, here and nowhere else: a call that is about several things does what it can for all of them and
-returns when all succeeded. When one failed it raises: that thing's own error when the call was about one thing only,
-else PartialFailure with `errors` (the error of each thing that failed, by the thing) and `results` (what the call would
-have returned, of the others). So nothing fails unseen, and nothing that was done is lost sight of.
+The error rule: a call about several items processes all of them and returns when all succeeded. When one failed, a call
+about one item raises that item's error. Any other call raises PartialFailure, with the failed items' `errors` and the
+remaining `results`.
 """
 
 from __future__ import annotations
@@ -68,17 +67,18 @@ _OFFSETS = {
 
 
 class Admin(ClusterOperations, Closing):
-    """Asks and changes a cluster: topics, configurations, offsets, groups, transactions, ACLs, and what those need who
-    run it: reassignments, elections, quotas, credentials, tokens. A context manager.
+    """Queries and changes a cluster: topics, configurations, offsets, groups, transactions, ACLs, reassignments,
+    elections, quotas, credentials, tokens. A context manager.
 
-    `config`: settings by Kafka's names, `{"bootstrap.servers": "localhost:9092"}`, or a Config; `settings`: the same as
-    keyword arguments, `bootstrap_servers="localhost:9092"` (all of them: docs/config/admin.md). No connection is made
-    yet. Raises ConfigError.
+    `config`: a Config, or a dict with Kafka's setting names, `{"bootstrap.servers": "localhost:9092"}`. `settings`: the
+    same as keyword arguments, `bootstrap_servers="localhost:9092"`. All settings: docs/config/admin.md. Creating an
+    Admin opens no connection. Raises ConfigError.
 
-    A call about several things returns when all succeeded, else it raises (PartialFailure, see the module). Every call
-    raises KafkaError when the cluster cannot be asked: ConnectionFailed or another one that says why, within seconds
-    when no broker ever answered, Timeout after default.api.timeout.ms (60 s). Times are milliseconds (int), partitions
-    are pairs (topic, number), offsets of groups are those of the next record to read. Thread-safe: one call at a time.
+    A call about several items returns when all succeeded; if some failed it raises PartialFailure with their `errors`
+    and the other `results`. Every call raises KafkaError when the cluster is unreachable: ConnectionFailed within
+    seconds when no broker ever answered, Timeout after default.api.timeout.ms (60 s). Times are int milliseconds,
+    partitions are pairs (topic, number), group offsets are those of the next record to read. Thread-safe: one call at a
+    time.
     """
 
     def __init__(self, config: Settings | None = None, clock: Clock | None = None, **settings: object) -> None:
@@ -89,7 +89,7 @@ class Admin(ClusterOperations, Closing):
         self._closed = False
 
     def close(self) -> None:
-        """Closes the connections. Safe to call again."""
+        """Close the connections. May be called again."""
         with self._lock:
             if not self._closed:
                 self._closed = True
@@ -101,7 +101,7 @@ class Admin(ClusterOperations, Closing):
         *args: Arguments.args,
         **options: Arguments.kwargs,
     ) -> R:
-        """Calls a function of the modules beside this one with the client."""
+        """Call a function of the sibling modules with the client, under the lock. Raises IllegalState after `close`."""
         with self._lock:
             if self._closed:
                 raise IllegalState("Cannot perform operation after the admin client has been closed")
@@ -110,31 +110,34 @@ class Admin(ClusterOperations, Closing):
     # -- topics --
 
     def list_topics(self, *, include_internal: bool = False) -> list[TopicListing]:
-        """All topics: name, topic_id, is_internal."""
+        """Return all topics: name, topic_id, is_internal."""
         return [topic for topic in self._ask(topics.list_topics) if include_internal or not topic.is_internal]
 
     def describe_topics(self, names: str | Iterable[str]) -> dict[str, TopicDescription]:
-        """Topics by name: their id and `partitions` (leader, replicas, isr, ...). UnknownTopicOrPartition for one that
-        does not exist."""
+        """Return topics by name, with their ids and partitions (leader, replicas, isr, ...). Raises
+        UnknownTopicOrPartition."""
         return results.settled(self._ask(topics.describe_topics, _names(names)))
 
     def create_topics(
         self, new_topics: NewTopic | str | Iterable[NewTopic | str], *, validate_only: bool = False
     ) -> dict[str, CreatedTopic]:
-        """Creates topics: names, or NewTopic(name, num_partitions, replication_factor, configs=...); the broker's
-        defaults for what is left out. TopicAlreadyExists, InvalidTopic, InvalidReplicationFactor, PolicyViolation."""
+        """Create topics from names or NewTopic(name, num_partitions, replication_factor, configs=...).
+
+        Omitted values are the broker's defaults. Raises TopicAlreadyExists, InvalidTopic, InvalidReplicationFactor,
+        PolicyViolation.
+        """
         given = [new_topics] if isinstance(new_topics, (str, topics.NewTopic)) else list(new_topics)
         wanted = [topics.NewTopic(each) if isinstance(each, str) else each for each in given]
         return results.settled(self._ask(topics.create_topics, wanted, validate_only=validate_only))
 
     def delete_topics(self, names: str | Iterable[str]) -> None:
-        """Deletes topics. UnknownTopicOrPartition, TopicDeletionDisabled."""
+        """Delete topics. Raises UnknownTopicOrPartition, TopicDeletionDisabled."""
         results.settled(self._ask(topics.delete_topics, _names(names)))
 
     def create_partitions(
         self, totals: Mapping[str, int] | Iterable[NewPartitions], *, validate_only: bool = False
     ) -> None:
-        """Gives topics more partitions: how many each shall have in all. InvalidPartitions when it has so many."""
+        """Raise topics' total partition counts. Raises InvalidPartitions when a topic already has that many."""
         wanted = (
             [topics.NewPartitions(name, total) for name, total in totals.items()]
             if isinstance(totals, Mapping)
@@ -143,8 +146,10 @@ class Admin(ClusterOperations, Closing):
         results.settled(self._ask(topics.create_partitions, wanted, validate_only=validate_only))
 
     def delete_records(self, before: Mapping[P, int]) -> dict[TopicPartition, int]:
-        """Deletes the records of each partition before an offset (-1: all there are now); the offsets at which the
-        partitions begin now. OffsetOutOfRange, PolicyViolation for a compacted topic."""
+        """Delete each partition's records before an offset (-1: all present ones); return the new log start offsets.
+
+        Raises OffsetOutOfRange, and PolicyViolation for a compacted topic.
+        """
         outcome = results.settled(
             self._ask(topics.delete_records, {(topic, index): at for (topic, index), at in before.items()})
         )
@@ -160,10 +165,10 @@ class Admin(ClusterOperations, Closing):
         include_synonyms: bool = False,
         include_documentation: bool = False,
     ) -> dict[Resource, dict[str, ConfigEntry]]:
-        """The settings of resources, all or those named, by name: value (None when sensitive), where it comes from.
+        """Return the settings of resources by name, all or those in `names`: value (None if sensitive), source, ...
 
-        A resource is ("topic", name), ("broker", id, or "" for the default of all), ("broker_logger", id), ("group",
-        name) or ("client_metrics", name).
+        A resource is ("topic", name), ("broker", id, or "" for the cluster-wide default), ("broker_logger", id),
+        ("group", name) or ("client_metrics", name).
         """
         found = self._ask(
             configs.describe_configs,
@@ -181,9 +186,11 @@ class Admin(ClusterOperations, Closing):
         *,
         validate_only: bool = False,
     ) -> None:
-        """Changes settings of resources and leaves the others alone (IncrementalAlterConfigs): for each resource the
-        new values by name, None to go back to the default, or ConfigChange objects to append to lists or subtract from
-        them. All changes of a resource are made, or none. InvalidConfig, UnknownTopicOrPartition."""
+        """Change settings of resources and keep their other settings (IncrementalAlterConfigs).
+
+        For each resource: new values by name, None to restore the default, or ConfigChange objects to append to or
+        subtract from lists. All changes of a resource are made, or none. Raises InvalidConfig, UnknownTopicOrPartition.
+        """
         wanted = {_resource(key): _changes(given) for key, given in changes.items()}
         found = self._ask(configs.incremental_alter_configs, wanted, validate_only=validate_only)
         results.settled({_as_given(key): error for key, error in found.items()})
@@ -196,10 +203,12 @@ class Admin(ClusterOperations, Closing):
         *,
         read_committed: bool = False,
     ) -> dict[TopicPartition, PartitionOffset]:
-        """An offset of each partition, by a time or in words: {("t", 0): "earliest"}, "latest" (also when partitions
-        come without), "max_timestamp" (the newest record), "earliest_local", "latest_tiered", or a timestamp in ms (the
-        first record that is not older; offset -1 when there is none). `read_committed`: "latest" is the last stable
-        offset. UnknownTopicOrPartition."""
+        """Return an offset of each partition by name or timestamp, such as {("t", 0): "earliest"}.
+
+        Names: "latest" (the default), "earliest", "max_timestamp" (the newest record), "earliest_local",
+        "latest_tiered". A timestamp in ms gives the first record at or after it, offset -1 without one. With
+        `read_committed`, "latest" is the last stable offset. Raises UnknownTopicOrPartition.
+        """
         wanted = partitions.items() if isinstance(partitions, Mapping) else ((part, "latest") for part in partitions)
         found = self._ask(
             offsets.list_offsets,
@@ -211,27 +220,33 @@ class Admin(ClusterOperations, Closing):
     # -- groups --
 
     def list_groups(self, *, states: Collection[str] = (), types: Collection[str] = ()) -> list[GroupListing]:
-        """Groups of all brokers; empty filters take all. States and types are Kafka's words: "Stable", "Empty", ...;
-        "Classic", "Consumer", "Share", "Streams". `errors` of a PartialFailure are by the broker's id."""
+        """Return the groups of all brokers; empty filters match all.
+
+        States and types are Kafka's names: "Stable", "Empty", ...; "Classic", "Consumer", "Share", "Streams". A
+        PartialFailure has `errors` by broker id.
+        """
         found = self._ask(groups.list_groups, states=states, types=types)
         return results.complete(found.groups, found.errors)
 
     def describe_groups(self, group_ids: str | Iterable[str]) -> dict[str, GroupDescription]:
-        """Groups of consumers, of the classic and the new protocol: state, assignor, coordinator, and members with
-        their partitions. GroupIdNotFound."""
+        """Return classic and consumer groups by id: state, assignor, coordinator, and members with partitions. Raises
+        GroupIdNotFound."""
         return results.settled(self._ask(groups.describe_groups, _names(group_ids)))
 
     def describe_share_groups(self, group_ids: str | Iterable[str]) -> dict[str, GroupDescription]:
-        """Share groups likewise. GroupIdNotFound, also for a group of another kind."""
+        """Return share groups by id. Raises GroupIdNotFound, also for a group of another type."""
         return results.settled(self._ask(groups.describe_share_groups, _names(group_ids)))
 
     def delete_groups(self, group_ids: str | Iterable[str]) -> None:
-        """Deletes groups without members, and their offsets. NonEmptyGroup, GroupIdNotFound."""
+        """Delete groups without members, and their offsets. Raises NonEmptyGroup, GroupIdNotFound."""
         results.settled(self._ask(groups.delete_groups, _names(group_ids)))
 
     def group_offsets(self, group_id: str, *, require_stable: bool = False) -> dict[TopicPartition, OffsetAndMetadata]:
-        """What a group has committed; nothing for a group that does not exist. `require_stable`: offsets of open
-        transactions are an error (UnstableOffsetCommit) instead of those before."""
+        """Return a group's committed offsets; empty for a nonexistent group.
+
+        With `require_stable`, partitions with offsets in open transactions fail with UnstableOffsetCommit instead of
+        returning the previous offsets.
+        """
         found = self._ask(group_offsets.fetch_offsets, [group_id], require_stable=require_stable)[group_id]
         if found.error is not None:
             raise found.error
@@ -239,7 +254,7 @@ class Admin(ClusterOperations, Closing):
         return results.complete(offsets_of, found.errors)
 
     def alter_group_offsets(self, group_id: str, new: Mapping[P, OffsetAndMetadata | int]) -> None:
-        """Sets committed offsets of a group without members. UnknownMemberId when it has some."""
+        """Set committed offsets of a group without members. Raises UnknownMemberId when it has members."""
         wanted: dict[tuple[str, int], OffsetAndMetadata] = {
             TopicPartition(*part): at if isinstance(at, OffsetAndMetadata) else OffsetAndMetadata(at)
             for part, at in new.items()
@@ -248,8 +263,11 @@ class Admin(ClusterOperations, Closing):
         results.settle_altered(found[group_id], wanted)
 
     def reset_group_offsets(self, group_id: str, to: Mapping[P, int | str]) -> dict[TopicPartition, OffsetAndMetadata]:
-        """Sets committed offsets of a group without members to the start, the end or a time: values as of
-        `list_offsets`; where no record is as new as a time, to the end. What was committed then."""
+        """Reset a memberless group's committed offsets by name or timestamp, as in `list_offsets`; return the new
+        offsets.
+
+        A partition without a record at or after the timestamp is reset to its end.
+        """
         found = self.list_offsets(to)
         beyond = [part for part, at in found.items() if at.offset < 0]
         ends = self.list_offsets(beyond) if beyond else {}
@@ -258,7 +276,7 @@ class Admin(ClusterOperations, Closing):
         return new
 
     def delete_group_offsets(self, group_id: str, partitions: Iterable[tuple[str, int]]) -> None:
-        """Forgets what a group committed of partitions. GroupSubscribedToTopic for those that it reads now."""
+        """Delete a group's committed offsets of partitions. Raises GroupSubscribedToTopic for subscribed topics."""
         wanted = [TopicPartition(*part) for part in partitions]
         results.settle_altered(self._ask(group_offsets.delete_offsets, group_id, wanted), wanted)
 
@@ -272,8 +290,11 @@ class Admin(ClusterOperations, Closing):
         duration_ms: int = -1,
         pattern: str | None = None,
     ) -> list[TransactionListing]:
-        """The transactional ids that the coordinators know. `duration_ms`: only those running longer; `pattern`: only
-        ids that it (RE2) matches. `errors` of a PartialFailure are by the broker's id."""
+        """Return the transactional ids of all coordinators.
+
+        `duration_ms`: only transactions running longer; `pattern`: only ids matching this RE2 expression. A
+        PartialFailure has `errors` by broker id.
+        """
         found = self._ask(
             transactions.list_transactions,
             states=states,
@@ -284,16 +305,16 @@ class Admin(ClusterOperations, Closing):
         return results.complete(found.transactions, found.errors)
 
     def describe_transactions(self, transactional_ids: str | Iterable[str]) -> dict[str, TransactionDescription]:
-        """Transactional ids: state, producer, partitions, when it began. TransactionalIdNotFound."""
+        """Return transactional ids with state, producer, partitions and start time. Raises TransactionalIdNotFound."""
         return results.settled(self._ask(transactions.describe_transactions, _names(transactional_ids)))
 
     def describe_producers(self, partitions: Iterable[tuple[str, int]]) -> dict[TopicPartition, list[ProducerState]]:
-        """The active producers of partitions, and where an open transaction of theirs begins."""
+        """Return the active producers of partitions, with the start offsets of their open transactions."""
         found = self._ask(transactions.describe_producers, [(topic, index) for topic, index in partitions])
         return {TopicPartition(*part): one for part, one in results.settled(found).items()}
 
     def abort_transaction(self, transaction: OpenTransaction) -> None:
-        """Aborts a transaction that hangs in a partition (`find_hanging_transactions`) by a marker."""
+        """Abort a hanging transaction (`find_hanging_transactions`) by writing an abort marker into its partition."""
         producer = transaction.producer
         error = self._ask(
             transactions.abort_transaction,
@@ -306,7 +327,7 @@ class Admin(ClusterOperations, Closing):
             raise error
 
     def fence_producer(self, transactional_id: str) -> None:
-        """Ends what a transactional id has open and fences its producer. TransactionalIdNotFound."""
+        """Abort a transactional id's open transaction and fence its producer. Raises TransactionalIdNotFound."""
         error = self._ask(transactions.force_terminate, transactional_id)
         if error is not None:
             raise error
@@ -314,22 +335,22 @@ class Admin(ClusterOperations, Closing):
     def find_hanging_transactions(
         self, partitions: Iterable[tuple[str, int]], max_timeout_ms: int = 900_000
     ) -> list[OpenTransaction]:
-        """Transactions open in partitions for longer than `max_timeout_ms` that no coordinator will end."""
+        """Return transactions open in partitions for longer than `max_timeout_ms` that no coordinator will end."""
         found = self._ask(transactions.find_hanging, [(topic, index) for topic, index in partitions], max_timeout_ms)
         return results.complete(found.transactions, found.errors)
 
     # -- ACLs --
 
     def describe_acls(self, wanted: AclFilter | None = None) -> list[Acl]:
-        """The ACLs that a filter means, all without one. SecurityDisabled when the brokers have no authorizer."""
+        """Return the ACLs that match a filter, or all. Raises SecurityDisabled when the brokers have no authorizer."""
         return self._ask(acls.describe_acls, wanted or acls.AclFilter())
 
     def create_acls(self, new: Acl | Iterable[Acl]) -> None:
-        """Makes ACLs; one that is there already is left as it is. InvalidRequest, SecurityDisabled."""
+        """Create ACLs; an existing ACL stays unchanged. Raises InvalidRequest, SecurityDisabled."""
         results.settled(self._ask(acls.create_acls, [new] if isinstance(new, acls.Acl) else list(new)))
 
     def delete_acls(self, wanted: AclFilter | Acl | Iterable[AclFilter | Acl]) -> list[Acl]:
-        """Removes ACLs, those given or those that filters mean; the ACLs that were removed. SecurityDisabled."""
+        """Delete the given ACLs and those matching filters; return the deleted ones. Raises SecurityDisabled."""
         given = [wanted] if isinstance(wanted, (acls.Acl, acls.AclFilter)) else list(wanted)
         filters = [acls.filter_of(each) if isinstance(each, acls.Acl) else each for each in given]
         found = results.settled(self._ask(acls.delete_acls, filters))
@@ -339,7 +360,7 @@ class Admin(ClusterOperations, Closing):
     # -- the cluster --
 
     def describe_cluster(self, *, include_fenced_brokers: bool = False) -> ClusterDescription:
-        """Its id, its controller and its brokers (id, host, port, rack)."""
+        """Return the cluster's id, controller and brokers (id, host, port, rack)."""
         return self._ask(cluster.describe_cluster, include_fenced_brokers=include_fenced_brokers)
 
 
@@ -376,7 +397,7 @@ def _changes(given: Mapping[str, object] | Sequence[ConfigChange]) -> list[Confi
 
 
 def _config_text(value: object) -> str:
-    """A value as brokers read it."""
+    """Return a setting's value as brokers expect it: true/false, comma-separated lists."""
     if isinstance(value, bool):
         return "true" if value else "false"
     return ",".join(value) if isinstance(value, (list, tuple)) else str(value)

@@ -1,10 +1,10 @@
-"""The admin client: one NetworkClient, the brokers of the cluster, and how its requests are tried again.
+"""The admin client's core: one NetworkClient, the cluster's brokers, and the retry rules of admin requests.
 
-`AdminClient` holds what every resource needs; the modules beside it (topics, configs, ...) are functions that take one.
-A request for the controller goes to any broker (those of KRaft pass it on), and to the controller itself once one said
-NOT_CONTROLLER; with `through_controllers` the bootstrap servers are controllers and no broker is asked (KIP-919). One
-about partitions goes to their leaders and follows them. It is tried again with back-off until default.api.timeout.ms.
-Nothing is dropped: what has no answer by then has an error of its own.
+The modules beside it (topics, configs, ...) are functions that take an `AdminClient`. Requests for the controller go to
+any broker, which forwards them in KRaft; after NOT_CONTROLLER they go to the controller itself. With
+`through_controllers` the bootstrap servers are controllers (KIP-919). Requests about partitions go to their leaders.
+Requests are retried with back-off until default.api.timeout.ms. Every requested item ends with a result or its own
+error.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _METADATA_VERSION = 12
 
 
 class AdminClient(Closing):
-    """Use it as a context manager. One thread."""
+    """Sends admin requests and retries them. A context manager; for one thread."""
 
     def __init__(
         self,
@@ -84,15 +84,15 @@ class AdminClient(Closing):
         self.client.close()
 
     def deadline_ms(self, timeout_ms: int | None = None) -> int:
-        """When a call that begins now must be over."""
+        """Return the clock time in ms when `timeout_ms` (default: default.api.timeout.ms) will be over."""
         return self.clock.now_ms() + (self.timeout_ms if timeout_ms is None else timeout_ms)
 
     def left_ms(self, deadline_ms: int) -> int:
-        """What is left until then."""
+        """Return the ms until the deadline, at least 0."""
         return max(0, deadline_ms - self.clock.now_ms())
 
     def wait_before_retry(self, attempts: int, deadline_ms: int) -> bool:
-        """Sleep the back-off; False when the time is over."""
+        """Sleep for the back-off of this attempt; return False without sleeping when the deadline has passed."""
         left = self.left_ms(deadline_ms)
         if left == 0:
             return False
@@ -100,7 +100,7 @@ class AdminClient(Closing):
         return True
 
     def ask_all(self, questions: Sequence[Question], deadline_ms: int) -> list[Answer]:
-        """Answers to questions asked at the same time, in their order."""
+        """Send requests in parallel and return their answers in the same order."""
         return self._requester.ask_all(questions, self.left_ms(deadline_ms))
 
     def ask(
@@ -114,9 +114,11 @@ class AdminClient(Closing):
         check: Callable[[Entity], KafkaError | None] = lambda entity: None,
         timeout_ms: int | None = None,
     ) -> Entity:
-        """One answer; what `check` finds in it is tried again while it is retriable, at the controller when the node
-        asked says that it is not that. Raises KafkaError, also when the brokers cannot be reached: ask_all has tried
-        that for as long as it makes sense."""
+        """Send a request until it succeeds and return its response. `check` extracts a response's error.
+
+        Retriable errors are retried until the deadline, at the controller after NOT_CONTROLLER. Raises KafkaError, at
+        once for connection errors and timeouts, which ask_all has already retried.
+        """
         deadline_ms = self.deadline_ms(timeout_ms)
         attempts = 0
         asked = node
@@ -135,7 +137,7 @@ class AdminClient(Closing):
             attempts += 1
 
     def ask_controller(self, api_key: int, fields: Fields, deadline_ms: int) -> Entity:
-        """An answer to a request for the controller. Raises KafkaError."""
+        """Send one request for the controller and return its response. Raises KafkaError."""
         answer = self.ask_all([Question(self.controller, api_key, fields)], deadline_ms)[0]
         if answer.error is not None:
             raise answer.error
@@ -144,8 +146,10 @@ class AdminClient(Closing):
     def change(
         self, api_key: int, fields: Fields, check: Callable[[Entity], KafkaError | None] | None = None
     ) -> Entity:
-        """The controller's response to one change, requested again when another node became the controller. `check`
-        finds the error of the response, by default that of its error code. Raises KafkaError."""
+        """Send one change to the controller and return its response, retrying when the controller moves.
+
+        `check` extracts the response's error; by default its error code counts. Raises KafkaError.
+        """
 
         def once(items: list[int], deadline_ms: int) -> dict[int, Entity | KafkaError]:
             response = self.ask_controller(api_key, fields, deadline_ms)
@@ -163,10 +167,11 @@ class AdminClient(Closing):
         timeout_ms: int | None = None,
         may_retry: Callable[[KafkaError], bool] | None = None,
     ) -> dict[K, R | KafkaError]:
-        """Call `once(items, deadline)` for all, then again for those with an error to retry, until none is left.
+        """Call `once(items, deadline_ms)`, then again for items with retriable errors, until none is left or the
+        deadline passes.
 
-        `once` gives a result or an error for each item; one that it leaves out has an error that says so. By default
-        only the controller's moves and quotas are retried, as KafkaAdminClient does.
+        `once` returns a result or an error for each item; an omitted item gets UnknownServerError. By default only
+        NotController and quota errors are retried, as in KafkaAdminClient.
         """
         should_retry = may_retry or _is_about_controller
         deadline_ms = self.deadline_ms(timeout_ms)
@@ -198,9 +203,11 @@ class AdminClient(Closing):
         return {item: done[item] for item in wanted}
 
     def may_move(self, leaderless_ms: int | None = None) -> Callable[[KafkaError], bool]:
-        """For requests to a leader or coordinator, from now on: whether to look it up and ask again. Where there is
-        none, or it cannot be reached, another one may take over: that is waited for as long as for an answer,
-        request.timeout.ms. `leaderless_ms`: a shorter time for partitions without a leader."""
+        """Return the retry rule for requests to a leader or coordinator that may move to another broker.
+
+        Without one, or while it is unreachable, retries last request.timeout.ms from now. `leaderless_ms`: a shorter
+        limit for partitions without a leader.
+        """
         until_ms = self.deadline_ms(self.config.request_timeout_ms)
         leader_until_ms = until_ms if leaderless_ms is None else min(until_ms, self.deadline_ms(leaderless_ms))
 
@@ -214,18 +221,19 @@ class AdminClient(Closing):
         return may_retry
 
     def follow_controller(self, deadline_ms: int) -> None:
-        """Send to the controller itself from now on: the brokers do not pass requests on."""
+        """Look up the controller and send later controller requests to it directly."""
         self._learn_nodes(deadline_ms)
         controller = self.client.metadata.cluster.controller
         self.controller = None if controller is None else controller.id
 
     def brokers(self) -> list[int]:
-        """The ids of the brokers, after asking for them when they are not known yet."""
+        """Return the sorted ids of the cluster's brokers."""
         self.refresh_cluster()
         return sorted(self.client.metadata.cluster.nodes)
 
     def refresh_cluster(self, timeout_ms: int | None = None) -> None:
-        """Make sure that the brokers of the cluster are known by id. Raises KafkaError."""
+        """Fetch the broker list if only bootstrap addresses are known. Raises KafkaError, NoBrokersAvailable for an
+        empty list."""
         deadline_ms = self.deadline_ms(timeout_ms)
         if self.client.metadata.cluster.is_bootstrap:
             self._learn_nodes(deadline_ms)
@@ -239,13 +247,15 @@ class AdminClient(Closing):
                 raise NoBrokersAvailable("The broker that answers names none that is in service")
 
     def learn_brokers(self, answer: Entity) -> None:
-        """Take a Metadata answer in as the view of the cluster's brokers. One that names none teaches nothing: it comes
-        from a broker that has just started, and those that are known may be asked again."""
+        """Update the cached broker list from a Metadata response, unless the response lists no brokers.
+
+        A broker that has just started may list none; the cached brokers stay usable.
+        """
         if answer.brokers:
             self.client.metadata.update(1 << 30, answer, False, self.clock.now_ms())
 
     def _learn_nodes(self, deadline_ms: int) -> None:
-        """The nodes and the controller: of Metadata, or of DescribeCluster where the nodes are controllers."""
+        """Fetch nodes and controller with Metadata, or with DescribeCluster from controllers."""
         if not self.through_controllers:
             self.metadata_of((), deadline_ms)
             return
@@ -267,7 +277,8 @@ class AdminClient(Closing):
         self.learn_brokers(view)
 
     def metadata_of(self, names: Sequence[str] | None, deadline_ms: int) -> Entity:
-        """A Metadata answer for these topics (None: all), also taken in as the view of the cluster's brokers."""
+        """Return a Metadata response for these topics (None: all) and update the cached broker list from it. Raises
+        KafkaError."""
 
         def fields(version: int) -> Mapping[str, object]:
             if names is None:
@@ -288,8 +299,8 @@ def _no_creation(version: int) -> Mapping[str, object]:
 
 
 def may_help_again(error: KafkaError) -> bool:
-    """For requests to one certain broker: whether to ask it again. Not when it could not be reached or did not answer,
-    for ask_all has tried that for as long as it makes sense."""
+    """The retry rule for requests to one fixed broker: not after timeouts and connection errors, which ask_all has
+    already retried."""
     return not isinstance(error, (Timeout, ConnectionFailed))
 
 
@@ -298,16 +309,15 @@ def _is_about_controller(error: KafkaError) -> bool:
 
 
 def error_of(code: int, message: str | None = None) -> KafkaError | None:
-    """An error code of an answer."""
+    """Return the KafkaError of an error code with the broker's message, None for 0."""
     return error_from_code(int(code), message)
 
 
 def error_in(part: Entity) -> KafkaError | None:
-    """The error of a response or of a part of one, with the broker's message where the version has one."""
+    """Return the error of a response or of one of its parts, None for success."""
     return error_of(part.error_code, getattr(part, "error_message", None))
 
 
 def _entity(answer: Answer) -> Entity:
-    """The message of an answer without an error to a question that wants it decoded."""
     entity: Entity = answer.entity
     return entity

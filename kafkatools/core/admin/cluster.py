@@ -1,4 +1,4 @@
-"""The cluster itself: its id, its brokers, its controller (KafkaAdminClient.describeCluster)."""
+"""The cluster's id, brokers and controller (KafkaAdminClient.describeCluster), and each broker's API versions."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from kafkatools.core.protocol.entities import Entity, Fields
 
 
 class ClusterDescription(NamedTuple):
-    """`controller_id` is -1 when there is none; `fenced`: the ids of fenced brokers, if they were asked for."""
+    """A described cluster. `controller_id` is -1 without a controller; `fenced` holds the fenced brokers' ids if
+    requested."""
 
     cluster_id: str | None
     controller_id: int
@@ -22,9 +23,10 @@ class ClusterDescription(NamedTuple):
 
 
 def describe_cluster(admin: AdminClient, *, include_fenced_brokers: bool = False) -> ClusterDescription:
-    """The cluster as a broker sees it; through Metadata where the broker lacks DescribeCluster. Raises KafkaError.
+    """Return the cluster's id, controller and brokers, or the controllers when connected to controllers. Raises
+    KafkaError.
 
-    Through controllers it is the controllers that are listed.
+    Brokers without DescribeCluster are asked by Metadata.
     """
     endpoint_type = CONTROLLERS if admin.through_controllers else BROKERS
     fields = {"endpoint_type": endpoint_type, "include_fenced_brokers": include_fenced_brokers}
@@ -52,12 +54,12 @@ def _by_metadata(admin: AdminClient) -> ClusterDescription:
 
 
 def unregister_broker(admin: AdminClient, broker_id: int) -> None:
-    """Forget a broker that is gone for good (KRaft). Raises KafkaError."""
+    """Remove a broker that is permanently gone from the cluster metadata (KRaft). Raises KafkaError."""
     admin.change(ApiKey.UNREGISTER_BROKER, {"broker_id": broker_id})
 
 
 class ApiRange(NamedTuple):
-    """The versions of an API that a broker serves."""
+    """The versions of one API that a broker supports."""
 
     api_key: int
     min_version: int
@@ -65,7 +67,7 @@ class ApiRange(NamedTuple):
 
 
 def describe_api_versions(admin: AdminClient) -> dict[Node, tuple[ApiRange, ...] | KafkaError]:
-    """What each broker of the cluster serves, by API key; or why it did not tell. Raises KafkaError."""
+    """Return the API versions of each broker, sorted by API key, or the broker's error. Raises KafkaError."""
 
     def once(ids: list[int], deadline_ms: int) -> dict[int, tuple[ApiRange, ...] | KafkaError]:
         answers = admin.ask_all([Question(each, ApiKey.API_VERSIONS, _software) for each in ids], deadline_ms)

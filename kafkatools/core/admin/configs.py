@@ -1,7 +1,7 @@
-"""Configurations of topics, brokers, groups and client metrics (KafkaAdminClient.describeConfigs and
+"""Configurations of topics, brokers, groups and client metrics (KafkaAdminClient.describeConfigs,
 incrementalAlterConfigs).
 
-A broker's own configuration is asked of that broker, everything else of any.
+Requests about a broker's configuration go to that broker, all others to any broker.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ Resource = tuple[int, str]
 
 
 class ConfigSynonym(NamedTuple):
-    """One of the places a value may come from, the effective one first."""
+    """A source of a setting's value, in order of precedence."""
 
     name: str
     value: str | None
@@ -69,12 +69,12 @@ class ConfigSynonym(NamedTuple):
 
     @property
     def source_name(self) -> str:
-        """The source as Kafka prints it."""
+        """The source's name in Kafka, such as DYNAMIC_BROKER_CONFIG."""
         return SOURCE_NAMES.get(self.source, "UNKNOWN")
 
 
 class ConfigEntry(NamedTuple):
-    """One setting; the value of a sensitive one is None."""
+    """One setting with its effective value (None if sensitive) and the value's source."""
 
     name: str
     value: str | None
@@ -86,12 +86,12 @@ class ConfigEntry(NamedTuple):
 
     @property
     def is_default(self) -> bool:
-        """Whether the resource has no value of its own: for a topic a broker's value counts as a default."""
+        """Whether the value is a default or comes from a broker's settings."""
         return self.source in (DEFAULT_CONFIG, UNKNOWN_SOURCE) or self.source in _BROKER_SOURCES
 
     @property
     def source_name(self) -> str:
-        """The source as Kafka prints it."""
+        """The source's name in Kafka, such as DYNAMIC_BROKER_CONFIG."""
         return SOURCE_NAMES.get(self.source, "UNKNOWN")
 
 
@@ -99,14 +99,14 @@ _BROKER_SOURCES = (STATIC_BROKER_CONFIG, DYNAMIC_BROKER_CONFIG, DYNAMIC_DEFAULT_
 
 
 class ResourceConfig(NamedTuple):
-    """The settings of a resource in the broker's order, or the error in their place."""
+    """A resource's settings in the broker's order, or its error."""
 
     entries: tuple[ConfigEntry, ...]
     error: KafkaError | None = None
 
 
 class ConfigChange(NamedTuple):
-    """One change: SET, DELETE (back to the default), APPEND to or SUBTRACT from a list."""
+    """A change of one setting: SET, DELETE (restore the default), or APPEND to and SUBTRACT from a list."""
 
     name: str
     value: str | None
@@ -122,7 +122,10 @@ def describe_configs(
     include_documentation: bool = False,
     node: int | None = None,
 ) -> dict[Resource, ResourceConfig]:
-    """The settings of resources, all or those named. `node`: as that broker sees them; each hears of changes itself."""
+    """Return the settings of each resource, all or those in `names`.
+
+    `node`: the broker to ask, since every broker learns of changes on its own.
+    """
     options = {
         "include_synonyms": include_synonyms,
         "include_documentation": include_documentation,
@@ -155,7 +158,7 @@ def _ask(
     read: Callable[[Entity], Mapping[Resource, V | KafkaError]],
     deadline_ms: int,
 ) -> dict[Resource, V | KafkaError]:
-    """Ask every broker concerned at the same time; an error of a node is that of all its resources."""
+    """Send requests for resources to all their brokers in parallel; a broker's error applies to all its resources."""
     groups: dict[int | None, list[Resource]] = {}
     for kind, name in resources:
         is_own = kind in (BROKER, BROKER_LOGGER) and name != "" and not admin.through_controllers
@@ -201,7 +204,7 @@ def incremental_alter_configs(
     validate_only: bool = False,
     timeout_ms: int | None = None,
 ) -> dict[Resource, KafkaError | None]:
-    """Change settings of resources; for each None or why nothing of it was changed."""
+    """Change settings of resources; return None for each changed resource, or the error that left it unchanged."""
 
     def once(items: list[Resource], deadline_ms: int) -> dict[Resource, KafkaError | bool]:
         def fields(group: list[Resource]) -> Fields:
@@ -228,9 +231,9 @@ def _read_altered(entity: Entity) -> dict[Resource, KafkaError | bool]:
 
 
 def list_config_resources(admin: AdminClient, kind: int) -> list[str]:
-    """The names of the resources of a kind that have a configuration. Brokers before 4.1 know client metrics only.
+    """Return the names of the resources of a kind that have a configuration. Raises KafkaError.
 
-    Raises KafkaError.
+    Brokers before 4.1 list client metrics only; other kinds raise UnsupportedVersion.
     """
     fields = {"resource_types": (kind,)}
     oldest = 0 if kind == CLIENT_METRICS else 1

@@ -1,9 +1,8 @@
 """Requests about groups and transactional ids, sent to their coordinators (CoordinatorStrategy, AdminApiDriver).
 
-Keys are looked up together (FindCoordinator takes many from version 4 on, KIP-699), then each coordinator gets one
-request for all of its keys where the API takes many, else one for each key; all of them at the same time. Every key
-ends with a result or an error of its own. A key whose coordinator moved, is loading or cannot be reached is looked up
-anew and tried again until the time is over.
+Keys are looked up together (FindCoordinator batches from version 4 on, KIP-699). Then each coordinator gets one request
+for all its keys if the API allows it, else one per key, all in parallel. Every key ends with a result or its own error.
+A key whose coordinator moved, is loading or is unreachable is looked up again and retried until the deadline.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ _TOPICS = {GROUP: "__consumer_offsets", TRANSACTION: "__transaction_state"}
 
 
 class Coordinator(NamedTuple):
-    """The broker that a key belongs to."""
+    """The broker that coordinates a group or transactional id."""
 
     node: int
     host: str
@@ -47,10 +46,10 @@ class Coordinator(NamedTuple):
 
 
 class CoordinatorRequest(NamedTuple, Generic[Result]):
-    """How the request for some keys of one coordinator is made and read.
+    """How to build a request for some keys of one coordinator and how to read its answer.
 
-    `build(keys, version)` gives the fields; `read(answer, keys)` a result or an error for each key. Below version
-    `first_batched` a request takes one key. With `decode` False `answer.entity` is the body's bytes.
+    `build(keys, version)` returns the fields, `read(answer, keys)` a result or error for each key. Versions below
+    `first_batched` take one key per request. With `decode` False, `answer.entity` is the undecoded body.
     """
 
     api_key: int
@@ -63,8 +62,11 @@ class CoordinatorRequest(NamedTuple, Generic[Result]):
 
 
 def without_coordinator(admin: AdminClient, kind: int) -> dict[int, KafkaError]:
-    """An error under NOBODY when partitions of the coordinators' topic have no leader: no broker tells of what belongs
-    to them, and none says so. Raises KafkaError."""
+    """Return CoordinatorNotAvailable under the key NOBODY when partitions of the coordinator topic have no leader, else
+    nothing.
+
+    Groups or transactions of those partitions are missing from every broker's list. Raises KafkaError.
+    """
     found = admin.metadata_of([_TOPICS[kind]], admin.deadline_ms())
     partitions = [part for topic in found.topics for part in topic.partitions]
     missing = sorted(part.partition_index for part in partitions if part.leader_id < 0)
@@ -82,7 +84,7 @@ def one_key_each(
     min_version: int = 0,
     max_version: int = NEVER,
 ) -> CoordinatorRequest[R]:
-    """A request of an API that takes a single key; `read` gives its result or error."""
+    """Return a CoordinatorRequest for an API that takes one key per request."""
     return CoordinatorRequest(
         api_key,
         lambda keys, version: build(keys[0], version),
@@ -100,7 +102,7 @@ def ask_coordinators(
     kind: int = GROUP,
     timeout_ms: int | None = None,
 ) -> dict[str, R | KafkaError]:
-    """A result or a KafkaError for every key. When nobody can be asked for coordinators, nothing is tried again."""
+    """Return a result or KafkaError for every key. A failure of FindCoordinator itself is not retried."""
     found: dict[str, Coordinator] = {}
     final: set[KafkaError] = set()
     reasons: dict[str, KafkaError] = {}
@@ -135,9 +137,10 @@ def ask_coordinators(
 def _look_up(
     admin: AdminClient, keys: list[str], kind: int, found: dict[str, Coordinator], deadline_ms: int
 ) -> dict[str, KafkaError]:
-    """Adds coordinators to `found`; gives the errors of the others. Raises KafkaError when nobody can be asked.
+    """Add the keys' coordinators to `found` and return the errors of the other keys. Raises KafkaError when
+    FindCoordinator fails.
 
-    Nodes that were not known become part of the cluster's view.
+    Refreshes the broker list when it lacks a coordinator.
     """
     errors: dict[str, KafkaError] = {key: InvalidGroupId() for key in keys if kind == GROUP and not key}
     wanted = [key for key in keys if key not in errors]
@@ -192,7 +195,7 @@ def _coordinator(found: Entity) -> Coordinator | KafkaError:
 def _ask(
     admin: AdminClient, groups: Sequence[tuple[int, list[str]]], request: CoordinatorRequest[R], deadline_ms: int
 ) -> dict[str, R | KafkaError]:
-    """The answers of all coordinators at the same time; those too old for many keys are asked again key by key."""
+    """Send the requests to all coordinators in parallel; repeat key by key at brokers too old for batches."""
     is_batched = request.first_batched != _NOT_BATCHED
     oldest = max(request.min_version, request.first_batched) if is_batched else request.min_version
     if not is_batched:

@@ -1,6 +1,6 @@
-"""Delegation tokens: create, renew, expire, describe (KafkaAdminClient's methods of these names; KIP-48, KIP-373).
+"""Create, renew, expire and describe delegation tokens (KafkaAdminClient, KIP-48, KIP-373).
 
-Brokers take these requests only from connections that were authenticated by something else than a token.
+Brokers reject these requests on connections that were authenticated with a delegation token.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ _FIRST_WITH_OWNER = 3
 
 
 class DelegationToken(NamedTuple):
-    """A token. Principals are `User:alice`, times ms since 1970. Who has the `hmac` is the owner to every broker."""
+    """A delegation token. Principals look like `User:alice`, times are ms since 1970. Anyone with the `hmac` can log in
+    as the owner."""
 
     token_id: str
     hmac: bytes
@@ -37,7 +38,7 @@ class DelegationToken(NamedTuple):
 def create_delegation_token(
     admin: AdminClient, renewers: Sequence[str] = (), max_lifetime_ms: int = BROKERS_DEFAULT, owner: str | None = None
 ) -> DelegationToken:
-    """A new token, of this user or of another `owner`. Raises KafkaError."""
+    """Create a token for this user or for `owner`. Raises KafkaError."""
 
     def fields(version: int) -> Fields:
         wanted = {"renewers": [_principal(each) for each in renewers], "max_lifetime": max_lifetime_ms}
@@ -52,19 +53,19 @@ def create_delegation_token(
 
 
 def renew_delegation_token(admin: AdminClient, hmac: bytes, period_ms: int = BROKERS_DEFAULT) -> int:
-    """When the token expires now. Raises KafkaError."""
+    """Renew a token and return its new expiry time (ms since 1970). Raises KafkaError."""
     fields = {"hmac": hmac, "renew_period": period_ms}
     return int(admin.ask(ApiKey.RENEW_DELEGATION_TOKEN, fields, check=error_in).expiry_timestamp)
 
 
 def expire_delegation_token(admin: AdminClient, hmac: bytes, period_ms: int = BROKERS_DEFAULT) -> int:
-    """When the token expires now. Raises KafkaError."""
+    """Set when a token expires, -1 at once; return its new expiry time (ms since 1970). Raises KafkaError."""
     fields = {"hmac": hmac, "expiry_time_period": period_ms}
     return int(admin.ask(ApiKey.EXPIRE_DELEGATION_TOKEN, fields, check=error_in).expiry_timestamp)
 
 
 def describe_delegation_tokens(admin: AdminClient, owners: Sequence[str] | None = None) -> list[DelegationToken]:
-    """The tokens that this user may see, of these owners or (None) of all. Raises KafkaError."""
+    """Return the tokens visible to this user, of these owners or (None) of all. Raises KafkaError."""
     wanted = None if owners is None else [_principal(each) for each in owners]
     response = admin.ask(ApiKey.DESCRIBE_DELEGATION_TOKEN, {"owners": wanted}, check=error_in)
     return [

@@ -1,4 +1,4 @@
-"""Elections of leaders (KafkaAdminClient.electLeaders, KIP-460)."""
+"""Leader elections (KafkaAdminClient.electLeaders, KIP-460)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,11 @@ UNCLEAN = 1
 def elect_leaders(
     admin: AdminClient, election_type: int, partitions: Sequence[TopicPartition] | None
 ) -> dict[TopicPartition, KafkaError | None]:
-    """Hold elections for partitions (None: all); of all only those that had one. Raises KafkaError."""
+    """Elect leaders for partitions (None: all that need one); return None or the error by partition.
+
+    With None, only partitions that had an election are returned. Raises KafkaError, UnsupportedVersion for unclean
+    elections at old brokers.
+    """
     wanted = topic_fields(((key, key[1]) for key in partitions or ()), "topic")
 
     def fields(version: int) -> Fields:
@@ -37,7 +41,7 @@ def elect_leaders(
 
 
 def _refusal(response: Entity) -> KafkaError | None:
-    """Why nothing was done. Only partitions have room for the reason, in their own words."""
+    """Return the error of the whole request, with the message that a partition carries for it; None for success."""
     code = getattr(response, "error_code", 0)
     parts = (part for result in response.replica_election_results for part in result.partition_result)
     return error_of(code, next((part.error_message for part in parts if part.error_code == code), None))

@@ -1,4 +1,4 @@
-"""Feature levels of the cluster (KafkaAdminClient.describeFeatures and updateFeatures, KIP-584)."""
+"""Feature levels of the cluster: describe and update (KafkaAdminClient, KIP-584)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ UNSAFE_DOWNGRADE = 3
 
 
 class FeatureLevels(NamedTuple):
-    """The levels of a feature that the node asked supports, and the one that holds (0: none)."""
+    """A feature's supported levels on one node, and its finalized level (0 = none)."""
 
     min_level: int
     max_level: int
@@ -25,14 +25,14 @@ class FeatureLevels(NamedTuple):
 
 
 class Features(NamedTuple):
-    """All features a node knows, and the epoch of the levels that hold (None: not told)."""
+    """All features that a node reports, and the epoch of the finalized levels (None = not reported)."""
 
     levels: Mapping[str, FeatureLevels]
     epoch: int | None
 
 
 def describe_features(admin: AdminClient, node: int | None = None) -> Features:
-    """What a node (None: any) says of the features. Raises KafkaError."""
+    """Return the features that `node` (None: any) reports. Raises KafkaError."""
     if node is not None:
         admin.refresh_cluster()
     fields = {"client_software_name": "kafkatools", "client_software_version": "1"}
@@ -49,7 +49,10 @@ def describe_features(admin: AdminClient, node: int | None = None) -> Features:
 def update_features(
     admin: AdminClient, levels: Mapping[str, int], upgrade_type: int, *, validate_only: bool = False
 ) -> dict[str, KafkaError | None]:
-    """Set levels, all of them or none; for each feature None or why it did not change."""
+    """Set finalized feature levels, all or none; return None or the error by feature. Raises KafkaError.
+
+    The error is UnsupportedVersion for `validate_only` at brokers too old for it.
+    """
 
     def fields(version: int) -> Fields:
         if version == 0 and validate_only:

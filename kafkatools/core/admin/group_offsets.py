@@ -1,4 +1,4 @@
-"""Committed offsets of groups: fetch (many groups a request), alter, delete (KafkaAdminClient)."""
+"""Fetch, alter and delete committed offsets of groups (KafkaAdminClient)."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _FIRST_FETCH_WITH_EPOCH = 5
 
 
 class GroupOffsets(NamedTuple):
-    """What a group committed; `errors` holds partitions that could not be told, `error` is the group's own."""
+    """A group's committed offsets and errors by partition, or the group's error."""
 
     offsets: dict[TopicPartition, OffsetAndMetadata]
     errors: dict[TopicPartition, KafkaError]
@@ -38,7 +38,7 @@ class GroupOffsets(NamedTuple):
 def fetch_offsets(
     admin: AdminClient, group_ids: Iterable[str], *, require_stable: bool = False, timeout_ms: int | None = None
 ) -> dict[str, GroupOffsets]:
-    """Everything each group committed. A group that does not exist has no offsets."""
+    """Return all committed offsets of each group; a nonexistent group has none."""
 
     def build(keys: list[str], version: int) -> Fields:
         stable = {"require_stable": require_stable} if version >= _FIRST_STABLE_FETCH else {}
@@ -60,7 +60,7 @@ def fetch_offsets(
 
 
 def read_offset_fetch(body: memoryview, version: int, group_id: str) -> dict[str, GroupOffsets | KafkaError]:
-    """An OffsetFetch response (versions 2 to 9): offsets or the error of each group. Raises DecodeError."""
+    """Decode an OffsetFetch response (versions 2 to 9) to offsets or an error for each group. Raises DecodeError."""
     entity, _ = decode(response_type(ApiKey.OFFSET_FETCH, version), body)
     if version >= _FIRST_FETCH_OF_MANY:
         return {group.group_id: error_in(group) or _offsets(group.topics, version) for group in entity.groups}
@@ -68,7 +68,7 @@ def read_offset_fetch(body: memoryview, version: int, group_id: str) -> dict[str
 
 
 def _offsets(topics: Iterable[Entity], version: int) -> GroupOffsets:
-    """The topics of one group; a partition without a commit (offset -1) is left out."""
+    """Return the committed offsets of a group's topics, without partitions that have none (offset -1)."""
     found = GroupOffsets({}, {})
     for topic in topics:
         name = topic.name
@@ -88,7 +88,7 @@ def alter_offsets(
     offsets: Mapping[str, Mapping[TopicPartition, OffsetAndMetadata]],
     timeout_ms: int | None = None,
 ) -> dict[str, AlteredOffsets]:
-    """Commit these offsets for groups without members (OffsetCommit as nobody: generation -1)."""
+    """Commit offsets for groups without members (OffsetCommit with generation -1)."""
 
     def build(group_id: str, version: int) -> Fields:
         return {
@@ -105,7 +105,7 @@ def alter_offsets(
 
 
 def _read_commit(answer: Answer, group_id: str) -> AlteredOffsets | KafkaError:
-    """Errors of the coordinator stand at every partition: then they are the group's."""
+    """Read an OffsetCommit response. Coordinator errors, repeated at every partition, become the group's error."""
     errors = partition_errors(answer.entity.topics)
     for error in errors.values():
         if error.name in _OF_THE_GROUP:
@@ -132,7 +132,8 @@ _OF_THE_GROUP = frozenset(
 def delete_offsets(
     admin: AdminClient, group_id: str, partitions: Iterable[TopicPartition], timeout_ms: int | None = None
 ) -> AlteredOffsets:
-    """Forget a group's offsets of partitions; those whose topic the group reads now are refused (OffsetDelete)."""
+    """Delete a group's committed offsets; partitions of topics that its members subscribe to are refused
+    (OffsetDelete)."""
     fields = {"group_id": group_id, "topics": topic_fields((key, {"partition_index": key[1]}) for key in partitions)}
 
     def read(answer: Answer, group_id: str) -> AlteredOffsets | KafkaError:

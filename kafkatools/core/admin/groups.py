@@ -1,8 +1,8 @@
-"""Groups: list, describe (classic, consumer and share groups), delete (KafkaAdminClient).
+"""List, describe and delete classic, consumer and share groups (KafkaAdminClient).
 
-Every function gives a result or an error for each group (or broker) asked; nothing is dropped. Members of both
-protocols are described alike, as DescribeConsumerGroupsHandler does: a group is asked for as a consumer group first and
-as a classic one when it is none. `Stable`, `Empty` and the other states are Kafka's words.
+Each requested group or broker ends with a result or its own error. Members of both protocols are described alike, as in
+DescribeConsumerGroupsHandler: first ConsumerGroupDescribe, then DescribeGroups for groups of the classic protocol.
+State names are Kafka's, such as `Stable`.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _CONSUMER_MEMBER = 1
 
 
 class GroupListing(NamedTuple):
-    """A group in a list. `type` and `state` are "Unknown" where a broker is too old to say."""
+    """A listed group. `type` and `state` are "Unknown" from brokers too old to report them."""
 
     group_id: str
     type: str
@@ -56,8 +56,11 @@ class GroupListing(NamedTuple):
 
 
 class GroupListings(NamedTuple):
-    """Groups in the order in which brokers told them, and the brokers that could not be asked; under NOBODY why groups
-    are missing that no broker has. `has_answers`: at least one broker told."""
+    """Groups in the brokers' order, and errors by broker id.
+
+    The error under NOBODY means that groups may be missing, because __consumer_offsets partitions have no leader.
+    `has_answers`: at least one broker answered.
+    """
 
     groups: list[GroupListing]
     errors: dict[int, KafkaError]
@@ -65,7 +68,7 @@ class GroupListings(NamedTuple):
 
 
 class MemberDescription(NamedTuple):
-    """A member. The epochs, the target and `is_upgraded` are known of the consumer protocol only (else None)."""
+    """A group member. Epoch, target assignment and `is_upgraded` are None in classic groups."""
 
     member_id: str
     group_instance_id: str | None
@@ -79,7 +82,7 @@ class MemberDescription(NamedTuple):
 
 
 class GroupDescription(NamedTuple):
-    """A group of consumers, or the error in its place. The epochs are None for the classic protocol."""
+    """A described group, or its error. Epochs are None for classic groups."""
 
     group_id: str
     type: str
@@ -93,12 +96,13 @@ class GroupDescription(NamedTuple):
 
     @property
     def is_simple(self) -> bool:
-        """Nobody ever joined it: its offsets come from consumers that choose their partitions themselves."""
+        """Whether no member ever joined: consumers with manually assigned partitions committed its offsets."""
         return self.type == CLASSIC and not self.assignor and self.state == EMPTY
 
 
 class NotConsumers(KafkaError, name="NOT_A_CONSUMER_GROUP"):
-    """The members of the group are no consumers (Kafka Connect, a schema registry: IllegalArgumentException)."""
+    """The group's members are not consumers but, for example, Kafka Connect workers (Kafka:
+    IllegalArgumentException)."""
 
 
 _NO_COORDINATOR = Coordinator(-1, "", -1)
@@ -111,7 +115,10 @@ def list_groups(
     types: Collection[str] = (),
     protocol_types: Collection[str] | None = None,
 ) -> GroupListings:
-    """Groups of all brokers; empty filters take all. Raises KafkaError when no broker can be asked for the brokers."""
+    """Return the groups of all brokers; empty filters match all. Raises KafkaError when the brokers cannot be listed.
+
+    A broker too old for the `states` filter has the error UnsupportedVersion.
+    """
 
     def fields(version: int) -> Fields:
         wanted: Fields = {}
@@ -156,7 +163,7 @@ def _listing(group: Entity) -> GroupListing:
 
 
 def _has_type(listing: GroupListing, types: Collection[str]) -> bool:
-    """A broker that does not know of types has classic groups only."""
+    """Return whether a listed group has one of the types; groups of unknown type are classic."""
     kind = CLASSIC if listing.type == UNKNOWN else listing.type
     return not types or kind.lower() in {one.lower() for one in types}
 
@@ -164,7 +171,7 @@ def _has_type(listing: GroupListing, types: Collection[str]) -> bool:
 def describe_groups(
     admin: AdminClient, group_ids: Iterable[str], timeout_ms: int | None = None
 ) -> dict[str, GroupDescription]:
-    """Groups of consumers of either protocol; a group that is not there has GROUP_ID_NOT_FOUND."""
+    """Return descriptions of classic and consumer groups by id; a missing group has the error GroupIdNotFound."""
     wanted = list(dict.fromkeys(group_ids))
     deadline_ms = admin.deadline_ms(timeout_ms)
     found = ask_coordinators(admin, wanted, _CONSUMER_REQUEST, timeout_ms=admin.left_ms(deadline_ms))
@@ -185,7 +192,7 @@ def _described(admin: AdminClient, group_id: str, found: GroupDescription | Kafk
 
 
 def _reader(kind: str) -> Callable[[Answer, list[str]], dict[str, GroupDescription | KafkaError]]:
-    """Reads an answer whose groups each have an error of their own."""
+    """Return a reader of ConsumerGroupDescribe or ShareGroupDescribe responses."""
 
     def read_groups(answer: Answer, _keys: list[str]) -> dict[str, GroupDescription | KafkaError]:
         return {
@@ -209,7 +216,8 @@ def _modern_group(kind: str, group: Entity, node: int) -> GroupDescription:
 
 
 def _modern_member(member: Entity) -> MemberDescription:
-    """A member of a consumer or share group. Those of share groups have no instance id, target assignment and type."""
+    """Convert a member of a consumer or share group; share members lack instance id, target assignment and member
+    type."""
     target = getattr(member, "target_assignment", None)
     return MemberDescription(
         member.member_id,
@@ -231,7 +239,7 @@ def _partitions(assignment: Entity) -> tuple[TopicPartition, ...]:
 def describe_share_groups(
     admin: AdminClient, group_ids: Iterable[str], timeout_ms: int | None = None
 ) -> dict[str, GroupDescription]:
-    """Share groups (KIP-932); a group that is not there, or no share group, has GROUP_ID_NOT_FOUND."""
+    """Return descriptions of share groups (KIP-932) by id; a missing or other group has the error GroupIdNotFound."""
     wanted = list(dict.fromkeys(group_ids))
     found = ask_coordinators(admin, wanted, _SHARE_REQUEST, timeout_ms=timeout_ms)
     return {key: _described(admin, key, found[key]) for key in wanted}
@@ -276,7 +284,7 @@ def _assignment(data: bytes) -> tuple[TopicPartition, ...]:
 
 
 def _build(name: str) -> Callable[[list[str], int], Fields]:
-    """Makes the fields of a request that holds group ids in one field of this name."""
+    """Return a builder of request fields with all group ids in the field `name`."""
     return lambda keys, version: {name: tuple(keys)}
 
 
@@ -288,7 +296,7 @@ _CLASSIC_REQUEST = CoordinatorRequest(ApiKey.DESCRIBE_GROUPS, _build("groups"), 
 def delete_groups(
     admin: AdminClient, group_ids: Iterable[str], timeout_ms: int | None = None
 ) -> dict[str, KafkaError | None]:
-    """Delete groups without members; None is success."""
+    """Delete groups without members; return None or the error for each."""
 
     def read(answer: Answer, keys: list[str]) -> dict[str, KafkaError | bool]:
         return {result.group_id: error_in(result) or True for result in answer.entity.results}

@@ -1,4 +1,4 @@
-"""Requests about partitions, sent to all their leaders at the same time (PartitionLeaderStrategy)."""
+"""Requests about partitions, sent to all their leaders in parallel (Kafka's PartitionLeaderStrategy)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Result = TypeVar("Result", covariant=True)
 
 
 class LeaderRequest(NamedTuple, Generic[Result]):
-    """How the request for some partitions of one leader is made, and its answer read: a result or an error for each."""
+    """How to build the request for some partitions of one leader, and how to read each partition's result or error."""
 
     api_key: int
     build: Callable[[list[TopicPartition], int], Fields]
@@ -35,10 +35,10 @@ def ask_leaders(
     timeout_ms: int | None = None,
     leaderless_ms: int | None = None,
 ) -> dict[TopicPartition, R | KafkaError]:
-    """A result or a KafkaError for every partition; leaders are looked up anew for those that are tried again.
+    """Return a result or KafkaError for every partition, looking leaders up again for each retry.
 
-    A partition that does not exist is an error at once, not one to wait for. `leaderless_ms`: how long to wait for the
-    election of a leader, if shorter than request.timeout.ms.
+    A nonexistent partition fails at once. `leaderless_ms`: how long to wait for a leader's election, if shorter than
+    request.timeout.ms.
     """
 
     def once(items: list[TopicPartition], deadline_ms: int) -> dict[TopicPartition, R | KafkaError]:
@@ -78,7 +78,7 @@ def _once(
 def _find_leaders(
     admin: AdminClient, partitions: list[TopicPartition], deadline_ms: int
 ) -> tuple[dict[TopicPartition, int], dict[TopicPartition, KafkaError]]:
-    """The leaders of partitions, and an error for those that have none."""
+    """Return the leaders of partitions, and errors for the partitions without one."""
     response = admin.metadata_of(sorted({topic for topic, _ in partitions}), deadline_ms)
     topics = {topic.name: _leaders(topic) for topic in response.topics}
     leaders: dict[TopicPartition, int] = {}
@@ -97,7 +97,7 @@ def _find_leaders(
 
 
 def _leaders(topic: Entity) -> dict[int, int] | KafkaError:
-    """The leaders of a topic's partitions, -1 where there is none; or why nothing is known of it."""
+    """Return each partition's leader (-1 = none), or the error of the topic."""
     error = error_in(topic)
     if error is not None:
         return NoSuchPartition() if isinstance(error, UnknownTopicOrPartition) else error

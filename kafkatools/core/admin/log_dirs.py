@@ -1,4 +1,4 @@
-"""The log directories of brokers and what is in them (KafkaAdminClient.describeLogDirs)."""
+"""Describe brokers' log directories and their replicas (KafkaAdminClient.describeLogDirs)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from kafkatools.core.protocol.entities import Entity
 
 
 class ReplicaInfo(NamedTuple):
-    """A replica in a log directory. `is_future`: it is on its way there from another directory of the broker."""
+    """A replica in a log directory. `is_future`: it is being moved there from another directory of the broker."""
 
     topic: str
     partition: int
@@ -23,7 +23,7 @@ class ReplicaInfo(NamedTuple):
 
 
 class LogDir(NamedTuple):
-    """A log directory, in the broker's order of replicas; sizes of its volume are -1 where the broker is too old."""
+    """A broker's log directory. Volume sizes in bytes are -1 from brokers too old to report them."""
 
     path: str
     replicas: tuple[ReplicaInfo, ...]
@@ -33,7 +33,7 @@ class LogDir(NamedTuple):
 
 
 def describe_log_dirs(admin: AdminClient, brokers: Sequence[int]) -> dict[int, tuple[LogDir, ...] | KafkaError]:
-    """The directories of each broker, or why it did not tell."""
+    """Return the log directories of each broker, or the broker's error."""
 
     def once(nodes: list[int], deadline_ms: int) -> dict[int, tuple[LogDir, ...] | KafkaError]:
         questions = [Question(node, ApiKey.DESCRIBE_LOG_DIRS, {"topics": None}) for node in nodes]
@@ -45,7 +45,7 @@ def describe_log_dirs(admin: AdminClient, brokers: Sequence[int]) -> dict[int, t
 
 
 def read_log_dirs(entity: Entity) -> tuple[LogDir, ...] | KafkaError:
-    """What an answer of one broker tells."""
+    """Return the log directories of a DescribeLogDirs response, or its error."""
     error = error_of(getattr(entity, "error_code", 0))
     return error or tuple(_log_dir(result) for result in entity.results)
 

@@ -1,4 +1,4 @@
-"""Offsets of partitions by timestamp, from their leaders (KafkaAdminClient.listOffsets)."""
+"""List partition offsets by timestamp, from the partitions' leaders (KafkaAdminClient.listOffsets)."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _MIN_VERSIONS = {MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9, EARLIEST
 
 
 class PartitionOffset(NamedTuple):
-    """An offset, -1 when no record is that new; its timestamp and leader epoch, -1 where not told."""
+    """An offset (-1 when no record is that new), its timestamp in ms and leader epoch (-1 = unknown), or an error."""
 
     offset: int
     timestamp: int = -1
@@ -44,7 +44,8 @@ def list_offsets(
     timeout_ms: int | None = None,
     leaderless_ms: int | None = None,
 ) -> dict[TopicPartition, PartitionOffset]:
-    """For each partition the offset of a special timestamp (-1 .. -6), or of the first record that is not older."""
+    """Return each partition's offset for a special timestamp (-1 to -6), or of its first record at or after a timestamp
+    in ms."""
     min_version = max((_MIN_VERSIONS.get(timestamp, 0) for timestamp in timestamps.values()), default=0)
     if isolation_level == READ_COMMITTED:
         min_version = max(min_version, 2)

@@ -1,7 +1,6 @@
-"""The part of Admin for those who run a cluster: where replicas lie and who leads, quotas, credentials, tokens,
-features.
+"""The cluster operations of Admin: replicas, elections, quotas, credentials, delegation tokens, features.
 
-`Admin` has these methods too; the rule of errors is its own (`admin.py`).
+Errors follow the rule in `admin.py`.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ _ELECTIONS = {"preferred": elections.PREFERRED, "unclean": elections.UNCLEAN}
 
 
 class ClusterOperations:
-    """Methods over `_ask`, which the class that takes them in has."""
+    """Mixin of Admin with the cluster operations. The class that uses it defines `_ask`."""
 
     def _ask(
         self,
@@ -53,16 +52,18 @@ class ClusterOperations:
     def list_reassignments(
         self, partitions: Iterable[tuple[str, int]] | None = None
     ) -> dict[TopicPartition, PartitionReassignment]:
-        """The partitions whose replicas are being moved, of those given or of all."""
+        """Return the ongoing partition reassignments, of these partitions or of all."""
         found = self._ask(reassignments.active_reassignments, partitions)
         return {TopicPartition(*part): moved for part, moved in found.items()}
 
     def alter_reassignments(
         self, replicas: Mapping[P, Sequence[int] | None], *, allow_replication_factor_change: bool = True
     ) -> None:
-        """Begins to move partitions to these brokers, the preferred leader first; None stops a move. It goes on after
-        this call: `list_reassignments` tells how far. InvalidReplicaAssignment, NoReassignmentInProgress,
-        UnknownTopicOrPartition."""
+        """Start moving partitions to these brokers, preferred leader first; None cancels a move.
+
+        The move continues after the call; `list_reassignments` shows its progress. Raises InvalidReplicaAssignment,
+        NoReassignmentInProgress, UnknownTopicOrPartition.
+        """
         found = self._ask(
             reassignments.alter_reassignments,
             {TopicPartition(*part): brokers for part, brokers in replicas.items()},
@@ -73,9 +74,11 @@ class ClusterOperations:
     def elect_leaders(
         self, partitions: Iterable[tuple[str, int]] | None = None, election_type: str = "preferred"
     ) -> list[TopicPartition]:
-        """Holds elections of leaders for partitions, or for all that need one; those that have another leader now.
-        "preferred": the first replica; "unclean": any that lives, where there is no leader, and records may be lost.
-        PreferredLeaderNotAvailable, EligibleLeadersNotAvailable."""
+        """Elect leaders for partitions, or for all that need one; return the partitions whose leader changed.
+
+        "preferred" elects the first replica. "unclean" elects any live replica of a partition without a leader, which
+        may lose records. Raises ValueError for another type, PreferredLeaderNotAvailable, EligibleLeadersNotAvailable.
+        """
         if election_type not in _ELECTIONS:
             raise ValueError(f"Unknown kind of election {election_type!r}. Known ones: {', '.join(_ELECTIONS)}")
         wanted = None if partitions is None else [TopicPartition(*part) for part in partitions]
@@ -84,44 +87,51 @@ class ClusterOperations:
         return sorted(results.settled(held))
 
     def describe_log_dirs(self, brokers: Iterable[int] | None = None) -> dict[int, tuple[LogDir, ...]]:
-        """The log directories of brokers, or of all: their replicas with sizes, and the room that is left. One that is
-        offline has an `error`."""
+        """Return the log directories of brokers (default: all), with replica sizes and free space in bytes.
+
+        An offline directory has its `error` set.
+        """
         wanted = self._ask(lambda client: client.brokers()) if brokers is None else list(brokers)
         return results.settled(self._ask(log_dirs.describe_log_dirs, wanted))
 
     def describe_replica_log_dirs(self, replicas: Iterable[tuple[str, int, int]]) -> dict[Replica, ReplicaLogDir]:
-        """In which directory replicas, (topic, partition, broker), lie, and to which they are being moved."""
+        """Return the current and future log directory of replicas, given as (topic, partition, broker)."""
         return results.settled(self._ask(reassignments.replica_log_dirs, [Replica(*each) for each in replicas]))
 
     def alter_replica_log_dirs(self, paths: Mapping[tuple[str, int, int], str]) -> None:
-        """Begins to move replicas, (topic, partition, broker), to other directories of their brokers. LogDirNotFound,
-        ReplicaNotAvailable."""
+        """Start moving replicas, given as (topic, partition, broker), to other log directories of their brokers.
+
+        Raises LogDirNotFound, ReplicaNotAvailable.
+        """
         wanted = {Replica(*each): path for each, path in paths.items()}
         results.settled(self._ask(reassignments.alter_replica_log_dirs, wanted))
 
     def unregister_broker(self, broker_id: int) -> None:
-        """Forgets a broker that is gone for good. BrokerIdNotRegistered."""
+        """Remove a broker that is permanently gone from the cluster metadata. Raises BrokerIdNotRegistered."""
         self._ask(cluster.unregister_broker, broker_id)
 
     # -- share groups --
 
     def share_group_offsets(self, group_id: str) -> dict[TopicPartition, ShareOffset]:
-        """Where a share group begins to read in the partitions it knows; nothing for a group that does not exist."""
+        """Return a share group's start offsets by partition; empty for a nonexistent group."""
         found = self._ask(share_groups.list_share_group_offsets, [group_id])[group_id]
         if found.error is not None:
             raise found.error
         return results.complete({TopicPartition(*part): at for part, at in found.offsets.items()}, found.errors)
 
     def alter_share_group_offsets(self, group_id: str, new: Mapping[P, int | None]) -> None:
-        """Sets where a share group without members begins, and makes it when it is not there; None: as before its first
-        fetch. NonEmptyGroup, UnknownTopicOrPartition."""
+        """Set start offsets of a share group without members, creating it if needed; None resets to before the first
+        fetch.
+
+        Raises NonEmptyGroup, UnknownTopicOrPartition.
+        """
         wanted: dict[tuple[str, int], int] = {
             TopicPartition(*part): share_groups.NO_START if at is None else at for part, at in new.items()
         }
         results.settle_altered(self._ask(share_groups.alter_share_group_offsets, group_id, wanted), wanted)
 
     def delete_share_group_offsets(self, group_id: str, topics: str | Iterable[str]) -> None:
-        """A share group without members forgets topics. NonEmptyGroup, GroupIdNotFound."""
+        """Delete topics' offsets from a share group without members. Raises NonEmptyGroup, GroupIdNotFound."""
         wanted = [topics] if isinstance(topics, str) else list(topics)
         found = self._ask(share_groups.delete_share_group_offsets, group_id, wanted)
         if found.error is not None:
@@ -131,8 +141,10 @@ class ClusterOperations:
     # -- quotas and credentials --
 
     def describe_client_quotas(self, entity: Mapping[str, str | None] | None = None) -> list[EntityQuotas]:
-        """The quotas of an entity, or of all: {"user": "alice", "client-id": "app"} or {"ip": "10.0.0.1"}; the name
-        None is the default of the kind."""
+        """Return the quotas of an entity, or of all entities.
+
+        An entity is {"user": "alice", "client-id": "app"} or {"ip": "10.0.0.1"}; the name None is the default entity.
+        """
         parts = [quotas.QuotaComponent(kind, name or "") for kind, name in (entity or {}).items()]
         return self._ask(quotas.describe_client_quotas, parts, strict=entity is not None)
 
@@ -143,13 +155,16 @@ class ClusterOperations:
         *,
         validate_only: bool = False,
     ) -> None:
-        """Sets quotas of an entity (as for `describe_client_quotas`): producer_byte_rate, consumer_byte_rate,
-        request_percentage, controller_mutation_rate, connection_creation_rate; None removes one. InvalidRequest."""
+        """Set quotas of an entity, given as in `describe_client_quotas`; None removes a quota. Raises InvalidRequest.
+
+        Quotas: producer_byte_rate, consumer_byte_rate, request_percentage, controller_mutation_rate,
+        connection_creation_rate.
+        """
         self._ask(quotas.alter_client_quotas, tuple(entity.items()), changes, validate_only=validate_only)
 
     def describe_scram_credentials(self, users: str | Iterable[str] = ()) -> dict[str, dict[str, int]]:
-        """The SCRAM mechanisms that users have credentials for, with their iterations; of all users when none is named.
-        A user without any is left out."""
+        """Return each user's SCRAM mechanisms with their iterations; without names, of all users. Users without
+        credentials are omitted."""
         wanted = [users] if isinstance(users, str) else list(users)
         found = self._ask(scram.describe_user_scram_credentials, wanted)
         return {each.user: each.iterations for each in results.settled({one.user: one for one in found}).values()}
@@ -157,8 +172,10 @@ class ClusterOperations:
     def alter_scram_credentials(
         self, user: str, passwords: Mapping[str, str | None], *, iterations: int = scram.DEFAULT_ITERATIONS
     ) -> None:
-        """Sets passwords of a user by mechanism ("SCRAM-SHA-256", "SCRAM-SHA-512"), or removes those with None. A
-        password is salted here and never sent. ResourceNotFound when there is none to remove, UnacceptableCredential.
+        """Set a user's passwords by mechanism ("SCRAM-SHA-256", "SCRAM-SHA-512"), or delete those with None.
+
+        A password is salted locally and never sent. Raises ValueError for an unknown mechanism, ResourceNotFound when
+        there is none to delete, UnacceptableCredential.
         """
         unknown = [name for name in passwords if name not in scram.MECHANISMS]
         if unknown:
@@ -172,27 +189,31 @@ class ClusterOperations:
     def create_delegation_token(
         self, renewers: Sequence[str] = (), *, owner: str | None = None, max_lifetime_ms: int = -1
     ) -> DelegationToken:
-        """A new token of this user or, with `owner` ("User:bob"), of another one; -1: as long as brokers allow. Asked
-        over a connection that was authenticated without a token. DelegationTokenAuthDisabled,
-        DelegationTokenRequestNotAllowed."""
+        """Create a token for this user or for `owner` ("User:bob"); lifetime -1 is the brokers' maximum.
+
+        Requires a connection authenticated without a token. Raises DelegationTokenAuthDisabled,
+        DelegationTokenRequestNotAllowed.
+        """
         return self._ask(delegation_tokens.create_delegation_token, renewers, max_lifetime_ms, owner)
 
     def renew_delegation_token(self, token: DelegationToken | bytes, period_ms: int = -1) -> int:
-        """Puts off when a token, or the token of this HMAC, expires; when it does now. DelegationTokenNotFound."""
+        """Renew a token, given itself or by its HMAC; return its new expiry time (ms since 1970). Raises
+        DelegationTokenNotFound."""
         return self._ask(delegation_tokens.renew_delegation_token, _hmac(token), period_ms)
 
     def expire_delegation_token(self, token: DelegationToken | bytes, period_ms: int = -1) -> int:
-        """Says when a token expires, -1: at once; when it does now. DelegationTokenNotFound."""
+        """Set when a token expires, -1 at once; return its new expiry time (ms since 1970). Raises
+        DelegationTokenNotFound."""
         return self._ask(delegation_tokens.expire_delegation_token, _hmac(token), period_ms)
 
     def describe_delegation_tokens(self, owners: Sequence[str] | None = None) -> list[DelegationToken]:
-        """The tokens that this user may see, all or those of some owners."""
+        """Return the tokens visible to this user, of all owners or of these."""
         return self._ask(delegation_tokens.describe_delegation_tokens, owners)
 
     # -- features --
 
     def describe_features(self) -> Features:
-        """The features that a broker knows: the levels it supports, and the one that holds (0: none)."""
+        """Return a broker's supported feature levels and the cluster's finalized ones (0 = none)."""
         return self._ask(features.describe_features)
 
     def update_features(
@@ -203,8 +224,11 @@ class ClusterOperations:
         unsafe: bool = False,
         validate_only: bool = False,
     ) -> None:
-        """Sets levels of features, all or none of them; 0 disables one. Lower levels need `downgrade`, and `unsafe`
-        where metadata would be lost. InvalidUpdateVersion, FeatureUpdateFailed."""
+        """Set finalized feature levels, all or none; 0 disables a feature.
+
+        Lower levels need `downgrade`, and `unsafe` where metadata would be lost. Raises InvalidUpdateVersion,
+        FeatureUpdateFailed.
+        """
         lower = features.UNSAFE_DOWNGRADE if unsafe else features.SAFE_DOWNGRADE
         how = lower if downgrade else features.UPGRADE
         results.settled(self._ask(features.update_features, levels, how, validate_only=validate_only))

@@ -1,16 +1,16 @@
-"""Ends prepared transactions from another process than their producer's (KIP-939, KIP-890).
+"""Commit or abort prepared transactions from another process than their producer (KIP-939, KIP-890).
 
-Rules: the end is asked of the coordinator with the identity the transaction was prepared under, so it can never hit a
-later transaction of the same id (InitProducerId could: it looks at the producer id alone while a transaction is open);
-asking again is harmless. What the coordinator answers to the second request:
+Rules: EndTxn goes to the coordinator with the producer id and epoch under which the transaction was prepared. So it can
+never end a later transaction of the same transactional id, as InitProducerId could. Repeating the request is harmless.
+The coordinator's response to a second request:
 
-| since the first one        | the same end | the other end |
-|----------------------------|--------------|---------------|
-| nothing (markers written)  | done         | INVALID_TXN_STATE |
-| markers are being written  | CONCURRENT_TRANSACTIONS, tried again | INVALID_TXN_STATE |
-| a new producer took the id | PRODUCER_FENCED | PRODUCER_FENCED |
+| since the first request    | same outcome                     | opposite outcome  |
+|----------------------------|----------------------------------|-------------------|
+| nothing (markers written)  | success                          | INVALID_TXN_STATE |
+| markers are being written  | CONCURRENT_TRANSACTIONS, retried | INVALID_TXN_STATE |
+| a new producer took the id | PRODUCER_FENCED                  | PRODUCER_FENCED   |
 
-A transaction that was aborted by its timeout answers a commit with INVALID_TXN_STATE or PRODUCER_FENCED.
+Committing a transaction that its timeout aborted fails with INVALID_TXN_STATE or PRODUCER_FENCED.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _LAST_END_TXN_BEFORE_V2 = 4
 def end_transactions(
     admin: AdminClient, prepared: Iterable[PreparedTransaction], *, commit: bool, timeout_ms: int | None = None
 ) -> dict[str, KafkaError]:
-    """Commits or aborts prepared transactions, all at the same time; the errors by transactional id."""
+    """Commit or abort prepared transactions in parallel; return the errors by transactional id."""
     errors: dict[str, KafkaError] = {}
     of_version: dict[int, dict[str, PreparedTransaction]] = {}
     for one in prepared:

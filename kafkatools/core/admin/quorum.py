@@ -1,4 +1,4 @@
-"""The quorum of controllers (KafkaAdminClient.describeMetadataQuorum and its changes of voters; KIP-836, KIP-853)."""
+"""Describe the KRaft controller quorum, add and remove voters (KafkaAdminClient, KIP-836, KIP-853)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ QUORUM_FIELDS = {"topics": [{"topic_name": _METADATA_TOPIC, "partitions": [{"par
 
 
 class QuorumReplica(NamedTuple):
-    """A voter or observer; `directory_id` is None and a timestamp -1 where it is not known."""
+    """A voter or observer of the quorum; `directory_id` None and timestamps (ms) -1 where unknown."""
 
     id: int
     directory_id: uuid.UUID | None
@@ -27,7 +27,7 @@ class QuorumReplica(NamedTuple):
 
 
 class Endpoint(NamedTuple):
-    """A listener of a controller."""
+    """A controller's listener name, host and port."""
 
     listener: str
     host: str
@@ -35,7 +35,7 @@ class Endpoint(NamedTuple):
 
 
 class MetadataQuorum(NamedTuple):
-    """The quorum as its leader sees it, in the leader's order. `endpoints` of the voters: not told before 3.9."""
+    """The quorum as its leader reports it. `endpoints` of the voters are empty before Kafka 3.9."""
 
     leader_id: int
     leader_epoch: int
@@ -46,7 +46,7 @@ class MetadataQuorum(NamedTuple):
 
 
 def describe_metadata_quorum(admin: AdminClient) -> MetadataQuorum:
-    """The quorum. Raises KafkaError."""
+    """Return the quorum's leader, voters, observers and high watermark. Raises KafkaError."""
 
     def once(items: list[str], deadline_ms: int) -> dict[str, MetadataQuorum | KafkaError]:
         if admin.through_controllers and admin.controller is None:
@@ -61,7 +61,7 @@ def describe_metadata_quorum(admin: AdminClient) -> MetadataQuorum:
 
 
 def read_quorum(response: Entity) -> MetadataQuorum | KafkaError | None:
-    """The quorum of an answer, or its error; None when it says nothing."""
+    """Return the quorum of a DescribeQuorum response, or its error; None for a response without partitions."""
     partition = response.topics[0].partitions[0] if response.topics else None
     error = error_in(response) or (None if partition is None else error_in(partition))
     return error or (None if partition is None else _quorum(partition, response))
@@ -98,7 +98,7 @@ def _replicas(states: Sequence[Entity]) -> tuple[QuorumReplica, ...]:
 def add_raft_voter(
     admin: AdminClient, voter_id: int, directory_id: uuid.UUID, endpoints: Sequence[Endpoint], cluster_id: str | None
 ) -> None:
-    """Make a controller a voter. Raises KafkaError."""
+    """Make a controller a voter of the quorum. Raises KafkaError."""
     fields = {
         "cluster_id": cluster_id,
         "timeout": admin.config.request_timeout_ms,

@@ -1,6 +1,6 @@
-"""Quotas of users, client ids and addresses (KafkaAdminClient.describeClientQuotas and alterClientQuotas, KIP-546).
+"""Client quotas of users, client ids and IP addresses (KafkaAdminClient, KIP-546).
 
-An entity is a mapping of a kind of client (USER, CLIENT_ID, IP) to its name; None is the kind's default.
+An entity is a tuple of (USER, CLIENT_ID or IP, name) pairs; the name None means the default entity.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ Entity = tuple[tuple[str, str | None], ...]
 
 
 class QuotaComponent(NamedTuple):
-    """One part of a filter: entities of this kind with this name, the default one (""), or any (None)."""
+    """A filter component: entities of a kind with this name, the default entity (""), or any name (None)."""
 
     kind: str
     name: str | None = None
 
 
 class EntityQuotas(NamedTuple):
-    """The quotas of an entity, both in the broker's order."""
+    """The quotas of one entity by name, both in the broker's order."""
 
     entity: Entity
     values: Mapping[str, float]
@@ -41,7 +41,11 @@ class EntityQuotas(NamedTuple):
 def describe_client_quotas(
     admin: AdminClient, components: Sequence[QuotaComponent], *, strict: bool = True
 ) -> list[EntityQuotas]:
-    """The entities that the filter fits; strict: those of no other kinds. Raises KafkaError."""
+    """Return the quotas of entities matching all components; with `strict`, entities with further components are
+    excluded.
+
+    Raises KafkaError.
+    """
     fields = {
         "components": [
             {"entity_type": each.kind, "match_type": _match_type(each.name), "match": each.name or None}
@@ -69,7 +73,7 @@ def _entity(entry: entities.Entity) -> Entity:
 def alter_client_quotas(
     admin: AdminClient, entity: Entity, changes: Mapping[str, float | None], *, validate_only: bool = False
 ) -> None:
-    """Set quotas of an entity, or remove those with None: all or nothing. Raises KafkaError."""
+    """Set quotas of an entity, or remove those with None; all or nothing. Raises KafkaError."""
     entry = {
         "entity": [{"entity_type": kind, "entity_name": name} for kind, name in entity],
         "ops": [

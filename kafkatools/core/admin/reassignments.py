@@ -1,8 +1,8 @@
-"""Moving replicas to other brokers and other log directories (KIP-455; KafkaAdminClient.alterPartitionReassignments,
-listPartitionReassignments, alterReplicaLogDirs, describeReplicaLogDirs).
+"""Move replicas to other brokers (KIP-455) and to other log directories.
 
-A reassignment is the controller's: it is begun, changed and cancelled there, and ends when the new replicas are in
-sync. A move between directories is the broker's own. Throttles: `replication_throttles`.
+Sources: KafkaAdminClient's alterPartitionReassignments, listPartitionReassignments, alterReplicaLogDirs and
+describeReplicaLogDirs. The controller runs reassignments, which end when the new replicas are in sync; brokers move
+replicas between their own directories. Throttles: `replication_throttles`.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ R = TypeVar("R")
 
 
 class PartitionReassignment(NamedTuple):
-    """The replicas of a partition that is being moved: those it has (the ones it gets included), gets and loses."""
+    """A partition's ongoing move: current replicas (added ones included), replicas being added and being removed."""
 
     replicas: tuple[int, ...]
     adding_replicas: tuple[int, ...]
@@ -38,7 +38,7 @@ class PartitionReassignment(NamedTuple):
 
 
 class Replica(NamedTuple):
-    """One replica (TopicPartitionReplica); as text as Kafka prints it."""
+    """One replica of a partition on a broker (Kafka's TopicPartitionReplica), printed as topic-partition-broker."""
 
     topic: str
     partition: int
@@ -49,8 +49,7 @@ class Replica(NamedTuple):
 
 
 class ReplicaLogDir(NamedTuple):
-    """Where a replica lies, and where it is on its way to. Paths are None where there is none; sizes in bytes, -1
-    where unknown."""
+    """A replica's current directory and the directory it is being moved to; None and -1 bytes where there is none."""
 
     current: str | None = None
     current_bytes: int = -1
@@ -61,9 +60,9 @@ class ReplicaLogDir(NamedTuple):
 def list_reassignments(
     admin: AdminClient, partitions: Iterable[TopicPartition] | None = None, timeout_ms: int | None = None
 ) -> dict[TopicPartition, PartitionReassignment]:
-    """What is being moved, of some partitions or of all, for those who only show it.
+    """Return the ongoing reassignments of some partitions or of all, for display.
 
-    A broker that does not tell (too old, or not allowed to) has nothing to show, as in Kafka's tools.
+    Empty when the broker is too old or denies access, as in Kafka's tools.
     """
     try:
         return active_reassignments(admin, partitions, timeout_ms)
@@ -74,7 +73,7 @@ def list_reassignments(
 def active_reassignments(
     admin: AdminClient, partitions: Iterable[TopicPartition] | None = None, timeout_ms: int | None = None
 ) -> dict[TopicPartition, PartitionReassignment]:
-    """What is being moved, of some partitions or of all, for those who decide by it. Raises KafkaError."""
+    """Return the ongoing reassignments of some partitions or of all. Raises KafkaError."""
     topics: list[Fields] | None = None
     if partitions is not None:
         topics = [
@@ -99,10 +98,10 @@ def alter_reassignments(
     allow_replication_factor_change: bool = True,
     timeout_ms: int | None = None,
 ) -> dict[TopicPartition, KafkaError | None]:
-    """Begin moving partitions to these replicas, or cancel their moves (None); for each None or why it was refused.
+    """Start moving partitions to these replicas, or cancel moves (None); return None or the error by partition.
 
-    A partition that has these replicas already is a success. Brokers before 4.1 cannot refuse a change of the factor:
-    UnsupportedVersion.
+    Moving a partition to the replicas it already has succeeds. Forbidding a changed replication factor needs Kafka 4.1,
+    else UnsupportedVersion.
     """
 
     def once(items: list[TopicPartition], deadline_ms: int) -> dict[TopicPartition, KafkaError | bool]:
@@ -142,7 +141,7 @@ def _read_altered(response: Entity) -> dict[TopicPartition, KafkaError | bool]:
 
 
 def partitions_of(admin: AdminClient, topics: Collection[str]) -> dict[TopicPartition, PartitionDescription]:
-    """All partitions of topics. Raises KafkaError; UnknownTopicOrPartition names the first topic that is not there."""
+    """Return all partitions of topics. Raises KafkaError; UnknownTopicOrPartition names the first missing topic."""
     found: dict[TopicPartition, PartitionDescription] = {}
     if not topics:
         return found
@@ -156,9 +155,9 @@ def partitions_of(admin: AdminClient, topics: Collection[str]) -> dict[TopicPart
 
 
 def alter_replica_log_dirs(admin: AdminClient, wanted: Mapping[Replica, str]) -> dict[Replica, KafkaError | None]:
-    """Begin moving replicas to other directories of their brokers; for each None or why it was refused.
+    """Start moving replicas to other directories of their brokers; return None or the error by replica.
 
-    ReplicaNotAvailable: the broker has no such replica (yet); it remembers the directory for when it gets one.
+    ReplicaNotAvailable means the broker does not have the replica yet; it will create it in that directory.
     """
 
     def once(items: list[Replica], deadline_ms: int) -> dict[Replica, KafkaError | bool]:
@@ -198,7 +197,8 @@ def _dirs(wanted: Mapping[Replica, str], replicas: Iterable[Replica]) -> list[Fi
 
 
 def replica_log_dirs(admin: AdminClient, replicas: Collection[Replica]) -> dict[Replica, ReplicaLogDir | KafkaError]:
-    """Where replicas lie; an empty ReplicaLogDir for one that is in no live directory of its broker."""
+    """Return the log directories of replicas; an empty ReplicaLogDir when no online directory of the broker has the
+    replica."""
 
     def once(items: list[Replica], deadline_ms: int) -> dict[Replica, ReplicaLogDir | KafkaError]:
         groups = _by_broker(items)
@@ -223,7 +223,7 @@ def _of_live_brokers(
     once: Callable[[list[Replica], int], Mapping[Replica, R | KafkaError]],
     may_retry: Callable[[KafkaError], bool],
 ) -> dict[Replica, R | KafkaError]:
-    """Ask those brokers that there are; a replica of another one has an error that says so."""
+    """Call `once` with retries for replicas on live brokers; other replicas get BrokerNotAvailable."""
     live = set(admin.brokers())
     asked = [replica for replica in replicas if replica.broker in live]
     found: dict[Replica, R | KafkaError] = {

@@ -1,8 +1,7 @@
-"""Limits on the traffic of replicas that are being moved (KIP-73, KIP-113): set, found and taken away again.
+"""Throttles of replication traffic during reassignments (KIP-73, KIP-113): set, find and remove them.
 
-A limit has two halves: rates of a broker (bytes per second), and on each topic the list of replicas to which they
-apply, `partition:broker` each. A replica that is in no list, or whose broker has no rate, is not limited. Rates without
-lists slow down nothing; what is left behind of either is what `find_throttles` shows.
+A throttle has two parts: rates of a broker in bytes per second, and a list of throttled replicas on each topic
+(`partition:broker`). A replica is throttled only when it is in such a list and its broker has a rate.
 """
 
 from __future__ import annotations
@@ -36,14 +35,14 @@ TOPIC_THROTTLES = (LEADER_REPLICAS, FOLLOWER_REPLICAS)
 
 
 class PartitionMove(NamedTuple):
-    """Where a partition's bytes come from and where they go (PartitionMove): sources are the replicas it has."""
+    """The source and destination brokers of a partition's move (Kafka's PartitionMove)."""
 
     sources: frozenset[int]
     destinations: frozenset[int]
 
 
 class Throttles(NamedTuple):
-    """What is set: by broker and by topic, setting -> value. `errors`: of those that did not tell."""
+    """Throttle settings by broker and by topic, and the errors of brokers and topics that could not be read."""
 
     brokers: Mapping[int, Mapping[str, str]]
     topics: Mapping[str, Mapping[str, str]]
@@ -55,9 +54,9 @@ def partition_moves(
     wanted: Mapping[TopicPartition, Iterable[int]],
     current: Mapping[TopicPartition, Iterable[int]],
 ) -> dict[TopicPartition, PartitionMove]:
-    """All moves there will be: the active ones and the new ones (ReassignPartitionsCommand.calculateProposedMoveMap).
+    """Return all moves: active ones and new ones (ReassignPartitionsCommand.calculateProposedMoveMap).
 
-    A partition that is moving already keeps its sources: the replicas it had before.
+    A partition already being moved keeps its original replicas as sources.
     """
     moves = {
         part: PartitionMove(
@@ -72,14 +71,14 @@ def partition_moves(
 
 
 def brokers_of(moves: Mapping[TopicPartition, PartitionMove]) -> list[int]:
-    """All brokers that send or receive."""
+    """Return the sorted ids of all source and destination brokers."""
     return sorted({broker for move in moves.values() for broker in move.sources | move.destinations})
 
 
 def set_replica_throttles(
     admin: AdminClient, moves: Mapping[TopicPartition, PartitionMove]
 ) -> dict[str, KafkaError | None]:
-    """Name the replicas to be limited on their topics, in place of those named there; an error for each topic."""
+    """Set the throttled replicas of each moved topic, replacing earlier lists; return None or the error by topic."""
     lists: dict[str, tuple[set[str], set[str]]] = {}
     for (topic, partition), move in moves.items():
         leaders, followers = lists.setdefault(topic, (set(), set()))
@@ -96,31 +95,37 @@ def set_replica_throttles(
 
 
 def set_broker_throttles(admin: AdminClient, brokers: Collection[int], rate: int) -> dict[int, KafkaError | None]:
-    """Limit what these brokers send and receive of throttled replicas, in bytes per second; an error for each."""
+    """Limit the brokers' throttled replication traffic to `rate` bytes per second; return None or the error by
+    broker."""
     changes = [ConfigChange(LEADER_RATE, str(rate)), ConfigChange(FOLLOWER_RATE, str(rate))]
     return _alter_brokers(admin, dict.fromkeys(brokers, changes))
 
 
 def set_log_dir_throttles(admin: AdminClient, brokers: Collection[int], rate: int) -> dict[int, KafkaError | None]:
-    """Limit what these brokers copy between their directories, in bytes per second; an error for each."""
+    """Limit moves between the brokers' log directories to `rate` bytes per second; return None or the error by
+    broker."""
     return _alter_brokers(admin, dict.fromkeys(brokers, [ConfigChange(LOG_DIR_RATE, str(rate))]))
 
 
 def clear_broker_throttles(admin: AdminClient, brokers: Collection[int]) -> dict[int, KafkaError | None]:
-    """Take all rates of these brokers away; None or an error for each: one that is down keeps what it has."""
+    """Remove all throttle rates of the brokers; return None or the error by broker. A broker that is down keeps its
+    rates."""
     changes = [ConfigChange(name, None, DELETE) for name in BROKER_THROTTLES]
     return _alter_brokers(admin, dict.fromkeys(brokers, changes))
 
 
 def clear_topic_throttles(admin: AdminClient, topics: Collection[str]) -> dict[str, KafkaError | None]:
-    """Take the lists of throttled replicas of these topics away; None or an error for each."""
+    """Remove the throttled-replica lists of the topics; return None or the error by topic."""
     changes = [ConfigChange(name, None, DELETE) for name in TOPIC_THROTTLES]
     outcome = incremental_alter_configs(admin, {(TOPIC, topic): changes for topic in topics})
     return {name: error for (_, name), error in outcome.items()}
 
 
 def _alter_brokers(admin: AdminClient, changes: Mapping[int, list[ConfigChange]]) -> dict[int, KafkaError | None]:
-    """A broker takes changes of its own configuration only: one that is not there can be told by controllers only."""
+    """Change broker settings, each on its own broker; a broker that is down gets BrokerNotAvailable.
+
+    Controllers accept changes for brokers that are down.
+    """
     live = set(changes) if admin.through_controllers else set(admin.brokers())
     outcome = incremental_alter_configs(
         admin, {(BROKER, str(broker)): wanted for broker, wanted in changes.items() if broker in live}
@@ -133,7 +138,7 @@ def _absent(broker: int) -> KafkaError:
 
 
 def find_throttles(admin: AdminClient, topics: Collection[str], brokers: Collection[int] = ()) -> Throttles:
-    """The throttles that are set on topics and on brokers themselves (not by their files, nor for all of them)."""
+    """Return the throttles set dynamically on topics and brokers, without static and cluster-wide ones."""
     wanted: list[Resource] = [(TOPIC, topic) for topic in topics] + [(BROKER, str(broker)) for broker in brokers]
     found = describe_configs(admin, wanted, names=BROKER_THROTTLES + TOPIC_THROTTLES)
     result = Throttles({}, {}, {})

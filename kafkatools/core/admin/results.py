@@ -1,4 +1,4 @@
-"""From results with an error of their own each to values or one exception (the rule is Admin's)."""
+"""Convert mappings of results and errors to values or to one exception, by the error rule of Admin."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ V = TypeVar("V")
 
 
 class AlteredOffsets(NamedTuple):
-    """What became of a group's new offsets: the partitions that failed, or the error of all."""
+    """The outcome of altering a group's offsets: errors by partition, or the group's error."""
 
     errors: dict[tuple[str, int], KafkaError]
     error: KafkaError | None = None
 
 
 def partition_errors(topics: Iterable[Entity], name: str = "name") -> dict[tuple[str, int], KafkaError]:
-    """The errors of partitions in a response's topics; `name`: the field that holds the topic's name."""
+    """Return the errors of partitions in a response's topics; `name` is the field with the topic name."""
     return {
         (getattr(topic, name), part.partition_index): error
         for topic in topics
@@ -32,22 +32,22 @@ def partition_errors(topics: Iterable[Entity], name: str = "name") -> dict[tuple
 
 
 def refusal(found: object) -> KafkaError | None:
-    """The error in place of a result, if it is one."""
+    """Return the argument if it is a KafkaError, else None."""
     return found if isinstance(found, KafkaError) else None
 
 
 def refusals(found: Mapping[K, object]) -> dict[K, KafkaError | None]:
-    """For each item its error, or None where there is a result."""
+    """Return each item's KafkaError, or None where it has a result."""
     return {item: refusal(result) for item, result in found.items()}
 
 
 def filled(found: Mapping[K, T | KafkaError], make: Callable[[KafkaError], T]) -> dict[K, T]:
-    """The results; where there is an error in place of one, the result that `make` makes of it."""
+    """Return the results, with each KafkaError replaced by `make(error)`."""
     return {item: make(result) if isinstance(result, KafkaError) else result for item, result in found.items()}
 
 
 def settled(found: Mapping[K, V | KafkaError]) -> dict[K, V]:
-    """The results by item, when there is no error among them: neither in place of a result nor in its `error`.
+    """Return the results by item when none is an error or has one in its `error`.
 
     Raises the error of the only item, or PartialFailure.
     """
@@ -61,15 +61,15 @@ def settled(found: Mapping[K, V | KafkaError]) -> dict[K, V]:
 
 
 def complete(result: T, errors: Mapping[K, KafkaError]) -> T:
-    """A result, when it is all there is. Raises PartialFailure with it when something could not be told."""
+    """Return the result when there are no errors. Raises PartialFailure with both otherwise."""
     if not errors:
         return result
     raise _failure(result, errors, None)
 
 
 def settle_altered(found: AlteredOffsets, wanted: Collection[tuple[str, int]]) -> None:
-    """Nothing, when all offsets were changed. Raises the error of the group or of the only partition, else
-    PartialFailure."""
+    """Raise the group's error, the only partition's error, or PartialFailure; return None when all offsets were
+    altered."""
     if found.error is not None:
         raise found.error
     settled({part: found.errors.get(part) for part in wanted})

@@ -1,6 +1,6 @@
-"""SCRAM credentials of users (KafkaAdminClient.describeUserScramCredentials and alterUserScramCredentials, KIP-554).
+"""Describe and alter users' SCRAM credentials (KafkaAdminClient, KIP-554).
 
-A password is salted here (RFC 5802) and never sent.
+A password is salted locally (RFC 5802) and never sent.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _NAMES = {number: name for name, (number, _) in MECHANISMS.items()}
 
 
 class ScramCredentials(NamedTuple):
-    """The mechanisms a user has a credential for, with their iterations; or the error in their place."""
+    """A user's SCRAM mechanisms with their iterations, or the user's error."""
 
     user: str
     iterations: dict[str, int]
@@ -32,7 +32,7 @@ class ScramCredentials(NamedTuple):
 
 
 class ScramUpsertion(NamedTuple):
-    """A credential to set."""
+    """A SCRAM credential to set."""
 
     mechanism: str
     iterations: int
@@ -40,7 +40,8 @@ class ScramUpsertion(NamedTuple):
 
 
 def describe_user_scram_credentials(admin: AdminClient, users: Sequence[str]) -> list[ScramCredentials]:
-    """Those of the users that have any, of all users when none is named; in the broker's order. Raises KafkaError."""
+    """Return the credentials of these users (default: all) in the broker's order, without users that have none. Raises
+    KafkaError."""
     fields = {"users": [{"name": user} for user in users] or None}
     response = admin.ask(ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, fields, check=error_in)
     found = [_credentials(result) for result in response.results]
@@ -56,7 +57,8 @@ def _credentials(result: Entity) -> ScramCredentials:
 def alter_user_scram_credentials(
     admin: AdminClient, user: str, upsertions: Sequence[ScramUpsertion] = (), deletions: Sequence[str] = ()
 ) -> None:
-    """Set and remove credentials of one user. A request takes a user once, so each change is one. Raises KafkaError."""
+    """Delete and set credentials of one user, one request each, since a request may name a user once. Raises
+    KafkaError."""
     for mechanism in deletions:
         _alter(admin, user, {"deletions": [{"name": user, "mechanism": MECHANISMS[mechanism][0]}], "upsertions": ()})
     for upsertion in upsertions:

@@ -1,5 +1,6 @@
-"""Offsets of share groups: where they begin to read (KafkaAdminClient.listShareGroupOffsets, alterShareGroupOffsets,
-deleteShareGroupOffsets; KIP-932, KIP-1226). Describing and deleting the groups themselves is in `groups.py`.
+"""Start offsets of share groups: list, alter, delete (KafkaAdminClient, KIP-932, KIP-1226).
+
+`groups.py` describes and deletes the groups themselves.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ NO_START = -1
 
 
 class ShareOffset(NamedTuple):
-    """Where a group begins in a partition; None where nothing is known, as before the first fetch."""
+    """A share group's start offset in a partition; None where it has none, as before its first fetch."""
 
     start_offset: int | None
     leader_epoch: int | None
@@ -30,7 +31,7 @@ class ShareOffset(NamedTuple):
 
 
 class ShareOffsets(NamedTuple):
-    """A group's partitions, those that cannot be told, or why none can."""
+    """A share group's offsets and errors by partition, or the group's error."""
 
     offsets: dict[TopicPartition, ShareOffset]
     errors: dict[TopicPartition, KafkaError]
@@ -38,7 +39,7 @@ class ShareOffsets(NamedTuple):
 
 
 class DeletedTopics(NamedTuple):
-    """The topics that were not forgotten, or why none was."""
+    """The topics whose offsets could not be deleted, or the group's error."""
 
     errors: dict[str, KafkaError]
     error: KafkaError | None = None
@@ -47,7 +48,7 @@ class DeletedTopics(NamedTuple):
 def list_share_group_offsets(
     admin: AdminClient, group_ids: Iterable[str], timeout_ms: int | None = None
 ) -> dict[str, ShareOffsets]:
-    """The offsets of groups in all partitions that they know."""
+    """Return the start offsets of share groups in all their partitions."""
 
     def build(group_id: str, version: int) -> Fields:
         return {"groups": ({"group_id": group_id, "topics": None},)}
@@ -64,7 +65,7 @@ def list_share_group_offsets(
 
 
 def read_offsets(group: Entity) -> ShareOffsets:
-    """A group of a DescribeShareGroupOffsets answer that has no error."""
+    """Read one group of a DescribeShareGroupOffsets response without a group error."""
     offsets: dict[TopicPartition, ShareOffset] = {}
     errors: dict[TopicPartition, KafkaError] = {}
     for topic in group.topics:
@@ -84,7 +85,7 @@ def read_offsets(group: Entity) -> ShareOffsets:
 def alter_share_group_offsets(
     admin: AdminClient, group_id: str, offsets: Mapping[TopicPartition, int], timeout_ms: int | None = None
 ) -> AlteredOffsets:
-    """Sets where a group without members begins; makes the group when it is not there."""
+    """Set start offsets of a share group without members; creates the group if it does not exist."""
     entries = ((key, {"partition_index": key[1], "start_offset": offset}) for key, offset in offsets.items())
     topics = topic_fields(entries, "topic_name")
 
@@ -102,7 +103,7 @@ def alter_share_group_offsets(
 def delete_share_group_offsets(
     admin: AdminClient, group_id: str, topics: Collection[str], timeout_ms: int | None = None
 ) -> DeletedTopics:
-    """A group without members forgets topics."""
+    """Delete the offsets of topics from a share group without members."""
 
     def build(group_id: str, version: int) -> Fields:
         return {"group_id": group_id, "topics": tuple({"topic_name": name} for name in topics)}

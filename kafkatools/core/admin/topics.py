@@ -1,6 +1,6 @@
-"""Topics: list, describe, create, delete, more partitions, delete records (KafkaAdminClient).
+"""List, describe, create and delete topics, add partitions, delete records (KafkaAdminClient).
 
-Every function gives one result per topic (or partition) that was asked for, each with an error of its own or None.
+Each requested topic or partition has one result with its own error or None.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _FIRST_DELETE_VERSION_WITH_IDS = 6
 
 
 class TopicListing(NamedTuple):
-    """A topic in a list; the id in Kafka's text form, None from old brokers."""
+    """A listed topic; the id in Kafka's text form, None from old brokers."""
 
     name: str
     topic_id: str | None
@@ -42,7 +42,8 @@ class TopicListing(NamedTuple):
 
 
 class PartitionDescription(NamedTuple):
-    """A partition; leader -1 when there is none, `elr` None when the broker does not tell eligible leader replicas."""
+    """A described partition. `leader` is -1 without a leader; `elr` is None when the broker does not report eligible
+    leader replicas."""
 
     partition: int
     leader: int
@@ -60,7 +61,7 @@ _NUMBER = itemgetter(0)
 
 
 class TopicDescription(NamedTuple):
-    """A topic, or the error in its place."""
+    """A described topic, or its error."""
 
     name: str
     topic_id: str | None
@@ -70,7 +71,7 @@ class TopicDescription(NamedTuple):
 
 
 class NewTopic(NamedTuple):
-    """A topic to create; -1 takes the broker's default. With `replicas_assignments` both numbers are -1."""
+    """A topic to create; -1 means the broker's default. With `replicas_assignments`, both numbers must be -1."""
 
     name: str
     num_partitions: int = -1
@@ -80,7 +81,7 @@ class NewTopic(NamedTuple):
 
 
 class CreatedTopic(NamedTuple):
-    """What became of a new topic; the numbers are -1 where the broker did not tell."""
+    """The outcome of creating a topic; numbers are -1 when the broker did not report them."""
 
     name: str
     error: KafkaError | None
@@ -90,7 +91,7 @@ class CreatedTopic(NamedTuple):
 
 
 class NewPartitions(NamedTuple):
-    """How many partitions a topic shall have in all, and optionally the replicas of each new one."""
+    """A topic's new total partition count, and optionally the replicas of each added partition."""
 
     name: str
     total_count: int
@@ -98,25 +99,25 @@ class NewPartitions(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """Success when `error` is None."""
+    """The outcome of a change: `error` is None for success."""
 
     error: KafkaError | None
 
 
 class DeletedRecords(NamedTuple):
-    """The log start offset after records were deleted."""
+    """A partition's log start offset after deleting records, or its error."""
 
     low_watermark: int
     error: KafkaError | None
 
 
 def topic_id_text(topic_id: uuid.UUID | None) -> str | None:
-    """An id as Kafka prints it; None where a version has none."""
+    """Return a topic id in Kafka's text form, None for None."""
     return None if topic_id is None else uuid_text(topic_id)
 
 
 def list_topics(admin: AdminClient) -> list[TopicListing]:
-    """All topics, internal ones too, in the broker's order. Raises KafkaError."""
+    """Return all topics, internal ones included, in the broker's order. Raises KafkaError."""
     response = admin.metadata_of(None, admin.deadline_ms())
     return [
         TopicListing(topic.name, topic_id_text(getattr(topic, "topic_id", None)), getattr(topic, "is_internal", False))
@@ -131,7 +132,7 @@ def describe_topics(
     ids: Sequence[str] = (),
     partition_limit: int = DEFAULT_PARTITION_LIMIT,
 ) -> dict[str, TopicDescription]:
-    """Topics by name, or by id (keys are then the ids). Raises KafkaError when nobody answers."""
+    """Return topics by name, or by id with ids as keys. Raises KafkaError when no broker answers."""
     found: dict[str, TopicDescription] = {}
     if names:
         found.update(_describe_by_name(admin, list(dict.fromkeys(names)), partition_limit))
@@ -152,7 +153,7 @@ def _describe_by_name(admin: AdminClient, names: list[str], partition_limit: int
 def describe_all_topics(
     admin: AdminClient, partition_limit: int = DEFAULT_PARTITION_LIMIT
 ) -> dict[str, TopicDescription]:
-    """Every topic, internal ones too, without asking for their names first. Raises KafkaError."""
+    """Return descriptions of all topics, internal ones included, without listing them first. Raises KafkaError."""
     try:
         return _describe_in_pages(admin, None, partition_limit)
     except UnsupportedVersion:
@@ -174,7 +175,7 @@ def _describe_by_metadata(
 
 
 def from_metadata(topic: Entity) -> TopicDescription:
-    """A topic of a Metadata answer that has no error."""
+    """Convert a topic of a Metadata response without an error."""
     partitions = tuple(
         PartitionDescription(
             part.partition_index,
@@ -193,8 +194,7 @@ def from_metadata(topic: Entity) -> TopicDescription:
 def _describe_in_pages(
     admin: AdminClient, names: Sequence[str] | None, partition_limit: int
 ) -> dict[str, TopicDescription]:
-    """DescribeTopicPartitions (KIP-966) of these topics or all (None): pages, in the order of the topics' names, until
-    there is no cursor left."""
+    """Describe topics (None: all) with DescribeTopicPartitions (KIP-966), page by page until no cursor is left."""
     deadline_ms = admin.deadline_ms()
     left = sorted(names or ())
     cursor: Fields | None = None
@@ -221,7 +221,7 @@ def _unanswered(name: str) -> TopicDescription:
 
 
 def add_page(found: dict[str, TopicDescription], topic: Entity) -> None:
-    """Takes in a topic of a DescribeTopicPartitions answer; what a page before had of it stays."""
+    """Add a topic of a DescribeTopicPartitions response to `found`, merging partitions from earlier pages."""
     error = error_in(topic)
     partitions = list(map(PartitionDescription._make, map(_DESCRIBED, topic.partitions)))
     before = found.get(topic.name)
@@ -260,7 +260,7 @@ def create_topics(
     timeout_ms: int | None = None,
     retry_on_quota_violation: bool = True,
 ) -> dict[str, CreatedTopic]:
-    """Create topics; with `validate_only` only check whether they could be."""
+    """Create topics; with `validate_only`, only check whether they could be created."""
     by_name = {topic.name: topic for topic in topics}
 
     def once(names: list[str], deadline_ms: int) -> dict[str, CreatedTopic | KafkaError]:
@@ -278,14 +278,14 @@ def create_topics(
 def _ask_for(
     admin: AdminClient, api_key: ApiKey, topics: list[Fields], deadline_ms: int, *, validate_only: bool
 ) -> Entity:
-    """The controller's response to a change of topics, or with `validate_only` to the question whether it could be."""
+    """Send CreateTopics or CreatePartitions to the controller and return the response."""
     timeout_ms = _request_timeout_ms(admin, deadline_ms)
     fields = {"topics": topics, "validate_only": validate_only, "timeout": timeout_ms}
     return admin.ask_controller(api_key, fields, deadline_ms)
 
 
 def _request_timeout_ms(admin: AdminClient, deadline_ms: int) -> int:
-    """How long the controller may take."""
+    """Return the timeout field for the controller: the remaining time, at most request.timeout.ms."""
     left_ms: int = min(admin.left_ms(deadline_ms), admin.config.request_timeout_ms)
     return left_ms
 
@@ -315,7 +315,7 @@ def _created(topic: Entity) -> CreatedTopic:
 
 
 def _failure(result: Entity, retry_on_quota_violation: bool = True) -> KafkaError | None:
-    """The error of an item; one that is not to be tried again is wrapped up as final by its class."""
+    """Return an item's error or None; a quota error that must not be retried becomes QuotaExceeded."""
     error = error_in(result)
     if isinstance(error, ThrottlingQuotaExceeded) and not retry_on_quota_violation:
         return QuotaExceeded(str(error))
@@ -323,13 +323,13 @@ def _failure(result: Entity, retry_on_quota_violation: bool = True) -> KafkaErro
 
 
 class QuotaExceeded(ThrottlingQuotaExceeded):
-    """The throttling quota has been exceeded, and the caller does not want to wait."""
+    """The throttling quota has been exceeded, and the caller disabled retries."""
 
     retriable = False
 
 
 def delete_topics(admin: AdminClient, names: Sequence[str], *, timeout_ms: int | None = None) -> dict[str, Outcome]:
-    """Delete topics by name."""
+    """Delete topics by name; return each topic's outcome."""
 
     def once(items: list[str], deadline_ms: int) -> dict[str, Outcome | KafkaError]:
         def fields(version: int) -> Fields:
@@ -351,7 +351,7 @@ def create_partitions(
     validate_only: bool = False,
     timeout_ms: int | None = None,
 ) -> dict[str, Outcome]:
-    """Give topics more partitions."""
+    """Add partitions to topics; return each topic's outcome."""
     by_name = {each.name: each for each in partitions}
 
     def once(names: list[str], deadline_ms: int) -> dict[str, Outcome | KafkaError]:
@@ -376,8 +376,10 @@ def delete_records(
     timeout_ms: int | None = None,
     leaderless_ms: int | None = None,
 ) -> dict[TopicPartition, DeletedRecords]:
-    """Delete the records before an offset (-1: the high watermark) of each partition, on their leaders.
-    `leaderless_ms` as for `ask_leaders`."""
+    """Delete each partition's records before an offset (-1: the high watermark), on its leader.
+
+    `leaderless_ms`: how long to wait for a leader's election, if shorter than request.timeout.ms.
+    """
 
     def build(partitions: list[TopicPartition], left_ms: int) -> Fields:
         return {

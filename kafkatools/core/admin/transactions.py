@@ -1,7 +1,7 @@
-"""Transactions: list, describe, the producers of partitions, abort, find those that hang (KafkaAdminClient, KIP-664).
+"""List, describe, abort and fence transactions, find hanging ones (KafkaAdminClient, KIP-664).
 
-Every function gives a result or an error for each broker, transactional id or partition asked; nothing is dropped.
-A transaction hangs when a partition holds it open for longer than any may last and no coordinator knows of it.
+Each requested broker, transactional id or partition ends with a result or its own error. A transaction hangs when a
+partition has held it open beyond the maximum timeout and no coordinator knows it.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _PARTITIONS_A_REQUEST = 500
 
 
 class TransactionListing(NamedTuple):
-    """A transactional id in a list, with the broker that coordinates it. States are Kafka's (`Ongoing`, ...)."""
+    """A listed transactional id, its coordinator's broker id and its state as in Kafka (`Ongoing`, ...)."""
 
     transactional_id: str
     coordinator: int
@@ -43,8 +43,11 @@ class TransactionListing(NamedTuple):
 
 
 class TransactionListings(NamedTuple):
-    """Transactional ids of all brokers, sorted, and the brokers that could not be asked; under NOBODY why ids are
-    missing that no broker has. `has_answers`: at least one broker told."""
+    """Transactional ids of all brokers, sorted, and errors by broker id.
+
+    The error under NOBODY means that ids may be missing, because __transaction_state partitions have no leader.
+    `has_answers`: at least one broker answered.
+    """
 
     transactions: list[TransactionListing]
     errors: dict[int, KafkaError]
@@ -52,7 +55,7 @@ class TransactionListings(NamedTuple):
 
 
 class TransactionDescription(NamedTuple):
-    """A transactional id. `start_ms` is None when it never had a transaction."""
+    """A described transactional id. `start_ms` (ms since 1970) is None before the producer's first transaction."""
 
     transactional_id: str
     coordinator: int
@@ -65,8 +68,8 @@ class TransactionDescription(NamedTuple):
 
 
 class ProducerState(NamedTuple):
-    """An active producer of a partition. The epoch of the coordinator and the offset at which a transaction began are
-    -1 when there is none."""
+    """An active producer of a partition; `last_timestamp` in ms. Coordinator epoch and transaction start offset are -1
+    when absent."""
 
     producer_id: int
     producer_epoch: int
@@ -77,7 +80,7 @@ class ProducerState(NamedTuple):
 
 
 class OpenTransaction(NamedTuple):
-    """A transaction that is open in a partition."""
+    """A producer's open transaction in one partition."""
 
     topic: str
     partition: int
@@ -92,9 +95,10 @@ def list_transactions(
     duration_ms: int = -1,
     pattern: str | None = None,
 ) -> TransactionListings:
-    """What the coordinators know. `duration_ms`: only those running longer; `pattern`: only ids that it (RE2) matches.
+    """Return the transactional ids of all coordinators. Raises KafkaError when the brokers cannot be listed.
 
-    Raises KafkaError when no broker can be asked for the brokers.
+    `duration_ms`: only transactions running longer; `pattern`: only ids matching this RE2 expression. A broker too old
+    for these filters has the error UnsupportedVersion.
     """
 
     def fields(version: int) -> Fields:
@@ -136,7 +140,7 @@ def _listed(node: int, answer: Answer) -> list[TransactionListing] | KafkaError:
 def describe_transactions(
     admin: AdminClient, transactional_ids: Iterable[str]
 ) -> dict[str, TransactionDescription | KafkaError]:
-    """Transactional ids; TransactionalIdNotFound for one that its coordinator does not know."""
+    """Return descriptions by transactional id; TransactionalIdNotFound for an id its coordinator does not know."""
     request = CoordinatorRequest(
         ApiKey.DESCRIBE_TRANSACTIONS, lambda keys, version: {"transactional_ids": tuple(keys)}, _read_descriptions
     )
@@ -167,7 +171,7 @@ def _description(found: Entity, node: int) -> TransactionDescription:
 def describe_producers(
     admin: AdminClient, partitions: Iterable[TopicPartition], broker: int | None = None
 ) -> dict[TopicPartition, list[ProducerState] | KafkaError]:
-    """The active producers of each partition, as its leader knows them, or this broker."""
+    """Return the active producers of each partition, as reported by its leader or by `broker`."""
     results: dict[TopicPartition, list[ProducerState] | KafkaError] = {}
     wanted = list(dict.fromkeys(partitions))
     for start in range(0, len(wanted), _PARTITIONS_A_REQUEST):
@@ -209,7 +213,10 @@ def _read_producers(entity: Entity) -> dict[TopicPartition, list[ProducerState] 
 def abort_transaction(
     admin: AdminClient, partition: TopicPartition, producer_id: int, producer_epoch: int, coordinator_epoch: int
 ) -> KafkaError | None:
-    """Write an abort marker into the partition (WriteTxnMarkers to its leader, which needs CLUSTER_ACTION)."""
+    """Write an abort marker into one partition; return the error or None.
+
+    Sends WriteTxnMarkers to the leader, which requires CLUSTER_ACTION.
+    """
     topic, index = partition
     marker = {
         "producer_id": producer_id,
@@ -232,9 +239,9 @@ def abort_transaction(
 
 
 def force_terminate(admin: AdminClient, transactional_id: str) -> KafkaError | None:
-    """End what a transactional id has open and fence its producer (InitProducerId, as fenceProducers does).
+    """Abort a transactional id's open transaction and fence its producer with InitProducerId; return the error or None.
 
-    An id that its coordinator does not know is TransactionalIdNotFound: asking for it would make it.
+    An unknown id returns TransactionalIdNotFound, because InitProducerId would create it.
     """
     known = describe_transactions(admin, [transactional_id])[transactional_id]
     if isinstance(known, TransactionalIdNotFound):
@@ -251,7 +258,7 @@ def force_terminate(admin: AdminClient, transactional_id: str) -> KafkaError | N
 
 
 class HangingTransactions(NamedTuple):
-    """Transactions that hang, sorted, and the partitions whose producers could not be told."""
+    """Hanging transactions, sorted, and errors by partition."""
 
     transactions: list[OpenTransaction]
     errors: dict[TopicPartition, KafkaError]
@@ -260,9 +267,9 @@ class HangingTransactions(NamedTuple):
 def find_hanging(
     admin: AdminClient, partitions: Iterable[TopicPartition], max_timeout_ms: int, broker: int | None = None
 ) -> HangingTransactions:
-    """Transactions open for more than `max_timeout_ms` that no coordinator will end.
+    """Return transactions open for more than `max_timeout_ms` that no coordinator will end.
 
-    Raises KafkaError when the coordinators cannot be asked: then none can be said to hang.
+    Raises KafkaError when a coordinator cannot be asked, since no transaction can then be called hanging.
     """
     producers = describe_producers(admin, partitions, broker)
     now_ms = admin.clock.wall_ms()
@@ -281,7 +288,7 @@ def find_hanging(
 
 
 def _known_partitions(admin: AdminClient, producer_ids: Collection[int]) -> Mapping[int, set[TopicPartition]]:
-    """The partitions in which coordinators still mean to write the markers of these producers."""
+    """Return, by producer id, the partitions of the transactions that coordinators know."""
     known: dict[int, set[TopicPartition]] = {producer_id: set() for producer_id in producer_ids}
     listings = list_transactions(admin, producer_ids=producer_ids)
     if listings.errors:

@@ -1,15 +1,15 @@
-"""A member of a group of the classic protocol: join, sync, heartbeat, leave (AbstractCoordinator), without I/O.
+"""A member of a classic group: JoinGroup, SyncGroup, Heartbeat, LeaveGroup (AbstractCoordinator), without I/O.
 
 Rules:
 
-- `next_step` says what is to be done now; the owner does it. Only the application's thread takes steps; heartbeats may
-  also be asked for and answered by the heartbeat thread. The owner's one lock guards every method.
-- The states are MemberState's. Heartbeats are sent in COMPLETING_REBALANCE and STABLE only.
-- Every request carries the generation it was made in. An answer that reports the loss of a generation which is not
-  ours any more changes nothing (KAFKA-10793 and its kin).
-- A lost generation means: the partitions may be somebody else's. Then PREPARE comes again before the next JOIN, with
-  the generation gone, so that the owner reports them as lost.
-- An error that no try cures becomes the `failure`, which the owner raises.
+- `next_step` names the next step, which the owner performs on the application's thread. The heartbeat thread may
+  request and answer heartbeats. The owner's one lock guards every method.
+- Heartbeats are sent in the states COMPLETING_REBALANCE and STABLE only.
+- Every request carries its generation. A response that reports the loss of an outdated generation is ignored
+  (KAFKA-10793).
+- After a lost generation, partitions may belong to other members. PREPARE then precedes the next JOIN, and the owner
+  reports the partitions as lost.
+- A fatal error becomes the `failure`, which the owner raises.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ _MAX_REASON = 255
 
 
 class MemberState(enum.Enum):
-    """Kafka's MemberState of AbstractCoordinator."""
+    """The member states of Kafka's AbstractCoordinator."""
 
     UNJOINED = "UNJOINED"
     PREPARING_REBALANCE = "PREPARING_REBALANCE"
@@ -70,7 +70,7 @@ class MemberState(enum.Enum):
 
 
 class Generation(NamedTuple):
-    """Which round of the group, and who we are in it."""
+    """A generation of the group, with this member's id and the chosen assignor."""
 
     generation_id: int = NO_GENERATION
     member_id: str = NO_MEMBER_ID
@@ -78,7 +78,7 @@ class Generation(NamedTuple):
 
 
 class Step(enum.Enum):
-    """What the owner has to do next."""
+    """The steps of a rebalance that the owner performs."""
 
     NOTHING = "nothing"
     WAIT = "wait"
@@ -90,7 +90,7 @@ class Step(enum.Enum):
 
 
 class JoinedGroup(NamedTuple):
-    """What JoinGroup told the leader: the members' subscriptions in the order of the answer."""
+    """A JoinGroup response: for the leader, each member's id, instance id and subscription, in response order."""
 
     protocol_name: str
     members: tuple[tuple[str, str | None, bytes], ...]
@@ -98,7 +98,7 @@ class JoinedGroup(NamedTuple):
 
 
 class ClassicMembership:
-    """See the module."""
+    """The state machine of a classic group member: it builds the requests and processes their responses."""
 
     def __init__(self, settings: GroupSettings, lookup: CoordinatorLookup, heartbeat: Heartbeat) -> None:
         self.settings = settings
@@ -122,49 +122,49 @@ class ClassicMembership:
 
     @property
     def member_id(self) -> str:
-        """Our id; empty before the coordinator gave one."""
+        """The member id, empty before the coordinator assigned one."""
         return self.generation.member_id
 
     @property
     def has_generation(self) -> bool:
-        """Whether we are (or were, as far as we know) a member of some generation."""
+        """Whether the member has a generation, joined and not yet reported as lost."""
         return self.generation.generation_id != NO_GENERATION and bool(self.generation.member_id)
 
     @property
     def is_rebalancing(self) -> bool:
-        """Whether a join is under way."""
+        """Whether JoinGroup or SyncGroup is in progress."""
         return self.state in (MemberState.PREPARING_REBALANCE, MemberState.COMPLETING_REBALANCE)
 
     @property
     def rejoin_needed_or_pending(self) -> bool:
-        """Whether the group is not done with us."""
+        """Whether a rebalance is needed or in progress."""
         return self._needs_rejoin or self._is_waiting or self.joined is not None or self.assignment is not None
 
     def generation_if_stable(self) -> Generation | None:
-        """The generation, while offsets may be committed in it."""
+        """Return the generation in the state STABLE, when offsets may be committed, else None."""
         return self.generation if self.state is MemberState.STABLE else None
 
     def group_metadata(self) -> ConsumerGroupMetadata:
-        """Who we are in the group."""
+        """Return the group id, generation, member id and instance id."""
         now = self.generation
         return ConsumerGroupMetadata(
             self.settings.group_id, now.generation_id, now.member_id, self.settings.group_instance_id
         )
 
     def take_failure(self) -> KafkaError | None:
-        """The error to raise, once."""
+        """Return and clear the fatal error to raise, or None."""
         failure, self.failure = self.failure, None
         return failure
 
     # --- steps
 
     def request_rejoin(self, reason: str) -> None:
-        """The group is to be joined (again) with the next steps."""
+        """Make the next steps join the group again; `reason` is sent in JoinGroup."""
         self._needs_rejoin = True
         self._reason = reason[:_MAX_REASON]
 
     def next_step(self, now_ms: int) -> Step:
-        """What to do now."""
+        """Return the step to perform now: WAIT for a response, coordinator or back-off; NOTHING when stable."""
         if self._is_waiting:
             return Step.WAIT
         if self.assignment is not None:
@@ -178,23 +178,23 @@ class ClassicMembership:
         return Step.PREPARE if self._needs_prepare else Step.JOIN
 
     def prepared(self) -> None:
-        """What had to be given up before joining was given up."""
+        """Record that partitions were revoked as needed before joining."""
         self._needs_prepare = False
 
     def abandon_join(self, reason: str) -> None:
-        """The leader cannot share the partitions: join again when the owner goes on."""
+        """Drop the joined generation and rejoin, because the leader could not assign partitions."""
         self.joined = None
         self.state = MemberState.UNJOINED
         self.request_rejoin(reason)
 
     def completed(self) -> None:
-        """The owner took the assignment over."""
+        """Record that the owner applied the assignment."""
         self.assignment = None
 
     # --- JoinGroup
 
     def join_request(self, protocols: Sequence[tuple[str, bytes]], now_ms: int) -> GroupRequest:
-        """Join with these protocols, the preferred first."""
+        """Return a JoinGroup request with these (assignor name, subscription) pairs, preferred first."""
         self.state = MemberState.PREPARING_REBALANCE
         self._is_waiting = True
         settings, sent = self.settings, self.generation
@@ -276,7 +276,7 @@ class ClassicMembership:
     # --- SyncGroup
 
     def sync_request(self, assignments: Mapping[str, bytes], now_ms: int) -> GroupRequest:
-        """Ask for our assignment; the leader hands in everybody's."""
+        """Return a SyncGroup request; `assignments` holds all members' assignments from the leader, else nothing."""
         self.joined = None
         self._is_waiting = True
         sent = self.generation
@@ -340,7 +340,10 @@ class ClassicMembership:
     # --- Heartbeat
 
     def heartbeat_request(self, now_ms: int) -> GroupRequest | None:
-        """A heartbeat when one is due. A coordinator silent for a session is looked up again."""
+        """Return a Heartbeat request when one is due, else None.
+
+        After session.timeout.ms without a response the coordinator is looked up again.
+        """
         if self.state not in (MemberState.COMPLETING_REBALANCE, MemberState.STABLE):
             return None
         if not self.lookup.is_known:
@@ -401,7 +404,7 @@ class ClassicMembership:
         self.lookup.mark_unknown()
 
     def poll_expired(self) -> GroupRequest | None:
-        """The application stopped polling: we leave, so that others get our partitions."""
+        """Return a LeaveGroup request because max.poll.interval.ms passed without a poll; None for a static member."""
         _log.warning(
             "The consumer of %s did not poll for max.poll.interval.ms and leaves its group", self.settings.group_id
         )
@@ -409,13 +412,16 @@ class ClassicMembership:
 
     @property
     def is_active(self) -> bool:
-        """Whether the coordinator counts on us."""
+        """Whether the member sends heartbeats: state COMPLETING_REBALANCE or STABLE."""
         return self.state in (MemberState.COMPLETING_REBALANCE, MemberState.STABLE)
 
     # --- LeaveGroup
 
     def leave_request(self, reason: str, *, even_static: bool = False) -> GroupRequest | None:
-        """The request to leave, None when there is nothing to leave: static members stay unless asked to go."""
+        """Reset the membership and return a LeaveGroup request.
+
+        None when the member never joined, the coordinator is unknown, or a static member leaves without `even_static`.
+        """
         left, settings = self.generation, self.settings
         is_member = self.state is not MemberState.UNJOINED and bool(left.member_id)
         self._reset(keeps_member_id=False)
@@ -437,7 +443,7 @@ class ClassicMembership:
     # --- errors of commits
 
     def note_commit_error(self, sent: Generation, error: KafkaError) -> None:
-        """A commit was refused for reasons that concern the membership."""
+        """Rejoin or reset the generation after a refused OffsetCommit, unless the generation has changed since."""
         if self.generation != sent:
             return
         if isinstance(error, RebalanceInProgress):
@@ -490,4 +496,4 @@ class ClassicMembership:
 
 
 def _ignore(*_: object) -> None:
-    """Nobody waits for the answer."""
+    """Do nothing: the callback of LeaveGroup."""

@@ -1,14 +1,14 @@
-"""A member of a group under the protocol of KIP-848, without I/O (ConsumerMembershipManager, HeartbeatState).
+"""A member of a KIP-848 consumer group, without I/O (ConsumerMembershipManager, HeartbeatState).
 
 Rules:
 
-- Everything is said in heartbeats. The broker answers with a member epoch and, when it changed, the target assignment;
-  the owner reconciles it on the application's thread and calls `acknowledge`, which the next heartbeat reports.
-- A field is sent when it changed since it was last taken in; all of them when joining, and after any failure.
-- Only one heartbeat is in flight. JOINING, ACKNOWLEDGING and LEAVING do not wait for the interval.
-- A fenced member has lost its partitions: the owner reports them as lost, then `rejoin` starts over with epoch 0.
-- A member that does not poll leaves, stays STALE, and joins again with the next poll.
-- Answers to heartbeats of an earlier life (before a leave or a rejoin) mean nothing.
+- The member talks to the coordinator in heartbeats only. Responses carry the member epoch and a changed target
+  assignment. The owner reconciles on the application's thread and calls `acknowledge`; the next heartbeat reports it.
+- A heartbeat contains the fields changed since the last one; all fields when joining and after any failure.
+- One heartbeat is in flight at a time. JOINING and ACKNOWLEDGING do not wait for the interval.
+- A fenced member has lost its partitions. The owner reports that, then `rejoin` starts again with epoch 0.
+- A member that stops polling leaves, becomes STALE, and joins again with the next poll.
+- Responses to heartbeats sent before the last leave or rejoin are ignored.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ Assigned = Mapping[uuid.UUID, tuple[int, ...]]
 
 
 class MemberState(enum.Enum):
-    """Kafka's MemberState of the asynchronous consumer."""
+    """The member states of Kafka's asynchronous consumer."""
 
     UNSUBSCRIBED = "UNSUBSCRIBED"
     JOINING = "JOINING"
@@ -78,7 +78,7 @@ _AT_ONCE = (MemberState.JOINING, MemberState.ACKNOWLEDGING)
 
 
 class ConsumerMembership:
-    """See the module."""
+    """The state machine of a KIP-848 group member: it builds heartbeats and processes their responses."""
 
     def __init__(self, settings: GroupSettings, lookup: CoordinatorLookup, heartbeat: Heartbeat) -> None:
         self.settings = settings
@@ -101,42 +101,45 @@ class ConsumerMembership:
 
     @property
     def is_in_group(self) -> bool:
-        """Whether heartbeats are sent."""
+        """Whether the member sends heartbeats."""
         return self.state in _IN_GROUP
 
     @property
     def has_epoch(self) -> bool:
-        """Whether the broker counts us as a member, as far as we know."""
+        """Whether the member has joined and has an epoch above 0."""
         return self.is_in_group and self.member_epoch > JOIN_EPOCH
 
     @property
     def is_reconciled(self) -> bool:
-        """Whether we have what the broker wants us to have."""
+        """Whether the current assignment equals the target assignment."""
         return self.target == self.current
 
     def group_metadata(self) -> ConsumerGroupMetadata:
-        """Who we are; the generation is the member epoch. A member that is fenced says who it was until it has joined
-        again (updateGroupMetadata of AsyncKafkaConsumer): a transaction's offsets without a member would be taken."""
+        """Return the group id, member epoch, member id and instance id.
+
+        A fenced member keeps its last epoch until it has joined again (AsyncKafkaConsumer.updateGroupMetadata).
+        Otherwise transactional offsets without a member would be accepted.
+        """
         instance = self.settings.group_instance_id
         if self._known_epoch == JOIN_EPOCH:
             return ConsumerGroupMetadata(self.settings.group_id, group_instance_id=instance)
         return ConsumerGroupMetadata(self.settings.group_id, self._known_epoch, self.member_id, instance)
 
     def take_failure(self) -> KafkaError | None:
-        """The error to raise, once."""
+        """Return and clear the fatal error to raise, or None."""
         failure, self.failure = self.failure, None
         return failure
 
     # --- what the owner does
 
     def subscribe(self, topics: frozenset[str], pattern: str | None) -> None:
-        """What the group is to give us; the broker hears of a change at once."""
+        """Set topics and pattern; a change makes the next heartbeat due at once."""
         if (topics, pattern) != (self._topics, self._pattern):
             self._topics, self._pattern = topics, pattern
             self.heartbeat.send_now()
 
     def rejoin(self) -> None:
-        """Starts (over) with epoch 0 and without partitions."""
+        """Join (again) with epoch 0 and without partitions."""
         self.life += 1
         self.state = MemberState.JOINING
         self.member_epoch = JOIN_EPOCH
@@ -146,14 +149,14 @@ class ConsumerMembership:
         self.heartbeat.send_now()
 
     def acknowledge(self, assigned: Assigned) -> None:
-        """The owner has taken these partitions over, and given all others up."""
+        """Set the current assignment after the owner reconciled it; the next heartbeat reports it."""
         self.current = dict(assigned)
         self.state = MemberState.ACKNOWLEDGING
 
     # --- heartbeats
 
     def heartbeat_request(self, now_ms: int) -> GroupRequest | None:
-        """A heartbeat when one is due."""
+        """Return a heartbeat request when one is due, else None."""
         if not self.is_in_group or not self.lookup.is_known or self.heartbeat.is_in_flight:
             return None
         is_retry = self.heartbeat.has_failed
@@ -173,7 +176,7 @@ class ConsumerMembership:
         )
 
     def _changed_fields(self) -> dict[str, object]:
-        """What always goes, and what the broker does not know yet."""
+        """Return the mandatory heartbeat fields and those changed since they were last sent."""
         settings = self.settings
         wanted: dict[str, object] = {
             "rebalance_timeout": settings.max_poll_interval_ms,
@@ -270,7 +273,10 @@ class ConsumerMembership:
     # --- leaving
 
     def leave_request(self) -> GroupRequest | None:
-        """The last heartbeat; None when the broker does not know us. Static members only go for a while."""
+        """Reset the membership and return the leaving heartbeat, with epoch -1, or -2 for a static member.
+
+        None when the member is not in the group or the coordinator is unknown.
+        """
         was_member = self.is_in_group and self.lookup.is_known
         static = self.settings.group_instance_id
         fields = {
@@ -291,7 +297,7 @@ class ConsumerMembership:
         return GroupRequest(ApiKey.CONSUMER_GROUP_HEARTBEAT, fields, _ignore, _ignore, is_background=True)
 
     def poll_expired(self) -> GroupRequest | None:
-        """The application stopped polling: we leave until it polls again."""
+        """Leave the group because max.poll.interval.ms passed without a poll; the state becomes STALE."""
         _log.warning(
             "The consumer of %s did not poll for max.poll.interval.ms and leaves its group", self.settings.group_id
         )
@@ -306,4 +312,4 @@ def _topic_partitions(assigned: Assigned) -> list[dict[str, object]]:
 
 
 def _ignore(*_: object) -> None:
-    """Nobody waits for the answer."""
+    """Do nothing: the callback of the leaving heartbeat."""

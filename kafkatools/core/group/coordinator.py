@@ -1,10 +1,9 @@
-"""Which broker coordinates a group, a transaction or a share group: FindCoordinator v0 to v6, without I/O.
+"""Find the broker that coordinates a group, transactional id or share group: FindCoordinator v0 to v6, without I/O.
 
-Rules: asks nobody itself; the owner sends `request_fields` to any node when `should_ask` says so and brings the answer
-back. One question at a time; after a failure the next one waits for the back-off. An error that another try cannot cure
-is returned to the owner once. A coordinator is forgotten with `mark_unknown` as soon as it says that it is none, or its
-connection is lost. `problem` is for those who wait: why there is none, or why the one that is found again and again
-does nothing. Source: FindCoordinatorResponseHandler of AbstractCoordinator, TransactionManager likewise.
+Rules: the owner sends `request_fields` to any node when `should_ask` is true, and passes the response back. One request
+is in flight at a time; after a failure the next one waits for the back-off. A fatal error is returned to the owner
+once. `mark_unknown` drops a coordinator that reports NOT_COORDINATOR or whose connection is lost. Sources:
+FindCoordinatorResponseHandler of AbstractCoordinator, TransactionManager.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ REFUSALS_TO_TELL = 3
 
 
 class CoordinatorKind(enum.IntEnum):
-    """What is coordinated: the key type of FindCoordinator."""
+    """The key types of FindCoordinator."""
 
     GROUP = 0
     TRANSACTION = 1
@@ -40,7 +39,7 @@ class CoordinatorKind(enum.IntEnum):
 
 
 class CoordinatorLookup:
-    """Finds the coordinator of one key, and remembers it."""
+    """Looks up and caches the coordinator of one group or transactional id."""
 
     API_KEY = ApiKey.FIND_COORDINATOR
 
@@ -57,29 +56,29 @@ class CoordinatorLookup:
 
     @property
     def problem(self) -> KafkaError | None:
-        """Why there is no coordinator, or why it refuses what it is asked; None when there is nothing to tell."""
+        """The last error, while no coordinator is known or after it refused three requests in a row; else None."""
         return None if self.endpoint is not None and self._refusals < REFUSALS_TO_TELL else self._error
 
     @property
     def node(self) -> int | None:
-        """The broker's id; None while it is not known."""
+        """The coordinator's broker id, None while unknown."""
         return None if self.endpoint is None else self.endpoint.id
 
     @property
     def is_known(self) -> bool:
-        """Whether there is somebody to ask."""
+        """Whether the coordinator is known."""
         return self.endpoint is not None
 
     def should_ask(self, now_ms: int) -> bool:
-        """Whether to send a request now."""
+        """Return whether to send FindCoordinator now: coordinator unknown, no request in flight, back-off over."""
         return self.endpoint is None and not self._is_asking and now_ms >= self._retry_ms
 
     def delay_ms(self, now_ms: int) -> int:
-        """How long until the next request may go."""
+        """Return the remaining back-off in ms."""
         return max(0, self._retry_ms - now_ms)
 
     def request_fields(self, version: int) -> dict[str, object]:
-        """The fields of the request. Raises UnsupportedVersion where the version knows groups only."""
+        """Return the fields of FindCoordinator. Raises UnsupportedVersion in version 0 unless the key is a group."""
         if version >= FIRST_VERSION_WITH_BATCHES:
             return {"key_type": int(self.kind), "coordinator_keys": [self.key]}
         if version >= FIRST_VERSION_WITH_KINDS:
@@ -89,11 +88,11 @@ class CoordinatorLookup:
         return {"key": self.key}
 
     def asked(self) -> None:
-        """The request is on its way."""
+        """Record that a FindCoordinator request is in flight."""
         self._is_asking = True
 
     def handle_response(self, entity: Entity, now_ms: int) -> KafkaError | None:
-        """Takes an answer in; an error that no other try cures, else None."""
+        """Store the coordinator from a FindCoordinator response; return a fatal error or None."""
         self._is_asking = False
         answers = getattr(entity, "coordinators", None)
         found = entity if answers is None else next((each for each in answers if each.key == self.key), None)
@@ -110,7 +109,7 @@ class CoordinatorLookup:
         return None if isinstance(error, RetriableError) else error
 
     def handle_failure(self, error: KafkaError, now_ms: int) -> KafkaError | None:
-        """No answer came; the error when another try would bring the same."""
+        """Back off after a request without a response; return the error if it is UnsupportedVersion, else None."""
         self._is_asking = False
         self._fail(now_ms)
         return error if isinstance(error, UnsupportedVersion) else None
@@ -120,12 +119,12 @@ class CoordinatorLookup:
         self._attempts += 1
 
     def mark_unknown(self, refusal: KafkaError | None = None) -> None:
-        """It is not the coordinator any more, or cannot be reached: to be looked up again."""
+        """Forget the coordinator, to look it up again. `refusal`: its error response, kept for `problem`."""
         self.endpoint = None
         if refusal is not None:
             self._error = refusal
             self._refusals += 1
 
     def accepted(self) -> None:
-        """The coordinator did what it was asked."""
+        """Reset the count of refusals after a successful response of the coordinator."""
         self._refusals, self._error = 0, None

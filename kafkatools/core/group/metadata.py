@@ -1,4 +1,4 @@
-"""What a group knows of a member and of an offset, as consumers commit it and producers send it (KIP-447)."""
+"""The identity of a group member and a committed offset, for commits of consumers and transactions (KIP-447)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ NO_EPOCH = -1
 
 
 class ConsumerGroupMetadata(NamedTuple):
-    """A member of a group at one moment; the generation is the member epoch under the protocol of KIP-848."""
+    """A group member's identity; `generation_id` is the member epoch in KIP-848 groups."""
 
     group_id: str
     generation_id: int = NO_GENERATION
@@ -22,7 +22,8 @@ class ConsumerGroupMetadata(NamedTuple):
 
 
 class OffsetAndMetadata(NamedTuple):
-    """A committed offset: the next record to read, the leader epoch of the record before it (-1 = not known), text."""
+    """A committed offset: the next record to read, the leader epoch of the record before it (-1 = unknown), and
+    metadata text."""
 
     offset: int
     leader_epoch: int = NO_EPOCH
@@ -32,7 +33,8 @@ class OffsetAndMetadata(NamedTuple):
 def commit_topics(
     offsets: Iterable[tuple[tuple[str, int], OffsetAndMetadata]], *, has_epochs: bool
 ) -> list[dict[str, object]]:
-    """The topics of a request that commits offsets. `has_epochs`: its version has leader epochs."""
+    """Return the topics field of OffsetCommit or TxnOffsetCommit. `has_epochs`: the request version has leader
+    epochs."""
 
     def entry(partition: int, new: OffsetAndMetadata) -> dict[str, object]:
         epoch = {"committed_leader_epoch": new.leader_epoch} if has_epochs else {}
@@ -43,5 +45,5 @@ def commit_topics(
 
 
 def committed(offset: OffsetAndMetadata | int) -> OffsetAndMetadata:
-    """What is committed for an offset that may be a bare number."""
+    """Convert a bare offset to OffsetAndMetadata."""
     return OffsetAndMetadata(offset) if isinstance(offset, int) else offset

@@ -1,4 +1,4 @@
-"""What a membership wants to be sent to its coordinator, and how the answer comes back."""
+"""Requests that a group membership sends to its coordinator, and the membership's settings."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ Fields = Mapping[str, object] | Callable[[int], Mapping[str, object]]
 
 
 class GroupRequest(NamedTuple):
-    """A request to the coordinator. One of `answered(entity, now_ms)` and `failed(error, now_ms)` is called, once.
+    """A request to a broker with callbacks: exactly one of `answered(entity, now_ms)` and `failed(error, now_ms)` is
+    called.
 
-    `is_background`: its answer may be taken in by the heartbeat thread, since nothing of the application runs in it.
+    `is_background`: the heartbeat thread may process the response, since no application code runs in the callbacks.
     """
 
     api_key: int
@@ -31,7 +32,7 @@ class GroupRequest(NamedTuple):
 
 
 class GroupSettings(NamedTuple):
-    """The settings of a membership; names as in the consumer's configuration."""
+    """The consumer settings of a group membership, named as in the configuration."""
 
     group_id: str
     group_instance_id: str | None = None

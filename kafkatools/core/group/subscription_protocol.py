@@ -1,8 +1,8 @@
-"""What members of a classic group say to each other: the bytes of Subscription and Assignment (ConsumerProtocol).
+"""Subscription and Assignment of classic group members, encoded as in Kafka's ConsumerProtocol.
 
-Rules: a version prefix of two bytes, then the message; newer versions only add to the end, so an unknown one is read as
-the newest that is known. We write version 3 of both, as Kafka does.
-Bytes that are neither are a `DecodeError`: a member that sends them must not break the leader silently.
+Rules: a two-byte version precedes the message. Newer versions only append fields, so an unknown version is read as the
+newest known one. Both are written in version 3, as Kafka does. Malformed bytes raise DecodeError: the group leader must
+not assign from a damaged subscription.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Partition = tuple[str, int]
 
 
 class Subscription(NamedTuple):
-    """What a member says when it joins."""
+    """A member's subscription in JoinGroup: topics, owned partitions, generation and rack."""
 
     topics: tuple[str, ...]
     user_data: bytes | None = None
@@ -35,14 +35,14 @@ class Subscription(NamedTuple):
 
 
 class Assignment(NamedTuple):
-    """What a member is given."""
+    """A member's assignment in SyncGroup."""
 
     partitions: tuple[Partition, ...]
     user_data: bytes | None = None
 
 
 def encode_subscription(subscription: Subscription) -> bytes:
-    """The bytes of a subscription; topics and owned partitions are sorted, as Kafka writes them."""
+    """Encode a subscription, with topics and owned partitions sorted as in Kafka."""
     values = {
         "topics": sorted(subscription.topics),
         "user_data": subscription.user_data,
@@ -54,7 +54,7 @@ def encode_subscription(subscription: Subscription) -> bytes:
 
 
 def decode_subscription(data: bytes | memoryview) -> Subscription:
-    """Reads a subscription of any version. Raises DecodeError."""
+    """Decode a subscription of any version. Raises DecodeError."""
     found = _decode(_SUBSCRIPTION, data, SUBSCRIPTION_VERSION, "subscription")
     return Subscription(
         found.topics,
@@ -66,13 +66,13 @@ def decode_subscription(data: bytes | memoryview) -> Subscription:
 
 
 def encode_assignment(assignment: Assignment) -> bytes:
-    """The bytes of an assignment; the order of the partitions within a topic is kept."""
+    """Encode an assignment, keeping the order of partitions within a topic."""
     values = {"assigned_partitions": _by_topic(assignment.partitions), "user_data": assignment.user_data}
     return _encode(_ASSIGNMENT, ASSIGNMENT_VERSION, values)
 
 
 def decode_assignment(data: bytes | memoryview) -> Assignment:
-    """Reads an assignment of any version; no bytes at all are an empty one. Raises DecodeError."""
+    """Decode an assignment of any version; empty bytes are an empty assignment. Raises DecodeError."""
     if not len(data):
         return Assignment(())
     found = _decode(_ASSIGNMENT, data, ASSIGNMENT_VERSION, "assignment")
