@@ -1,7 +1,6 @@
-"""Options of the commands: tables of options, the two ways Kafka's tools parse them, help texts, and Java properties
-files.
+"""Command-line options: option tables, the two parsers of Kafka's tools, help texts, Java properties files.
 
-What a command module needs is exported here; it must stay light, since it is imported before a `--help` can be shown.
+Commands import this module before they can print --help, so it must import little.
 """
 
 from kafkatools.options.args import Args

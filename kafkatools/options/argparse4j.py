@@ -1,9 +1,8 @@
-"""Parsing as argparse4j does it: subcommands, unique prefixes, the last value wins, messages of its kind. What it does
-not do: options in front of a subcommand may also stand behind it.
+"""Parse command lines like argparse4j: subcommands, unique prefixes, the last value wins, and argparse4j's messages.
 
-Source of the wording: argparse4j's MessageLocalization and ArgumentParserImpl, as Kafka's storage, features, cluster,
-metadata-quorum, transactions and perf tools show it. The synopsis that argparse4j prints before the message is left
-out.
+Unlike argparse4j, options before a subcommand may also follow it, and errors lack the synopsis. The wording is that of
+argparse4j's MessageLocalization and ArgumentParserImpl, as Kafka's storage, features, cluster, metadata-quorum,
+transactions and perf tools show it.
 """
 
 from __future__ import annotations
@@ -20,10 +19,8 @@ _NEGATIVE = re.compile(r"-[0-9]+(?:\.[0-9]+)?", re.ASCII)
 
 
 def parse_argparse4j(command: Command, arguments: Sequence[str], outer: Args | None = None) -> tuple[Command, Args]:
-    """Reads options of the command, then its subcommand with its own; UsageError in argparse4j's words.
-
-    `outer`: what stood in front of this subcommand; its options may stand behind it, too.
-    """
+    """Parse a command's options and its subcommand; return the chosen command and its values. `outer`: the values
+    before this subcommand, whose options may also follow it. Raises UsageError in argparse4j's words."""
     args = Args(command)
     if outer is not None:
         args.stand_behind(outer)
@@ -63,12 +60,12 @@ def _error(command: Command, message: str, hint: str = "") -> UsageError:
 
 
 def spelled(option: Option) -> str:
-    """All spellings, as argparse4j names an argument: `--cluster-id/-t`."""
+    """Return all spellings of an option as argparse4j names an argument: `--cluster-id/-t`."""
     return "/".join((option.name, *option.aliases))
 
 
 def _take_option(args: Args, outer: Args | None, arguments: Sequence[str], position: int) -> int:
-    """Reads the option at `position`; returns the position after it and its value."""
+    """Parse the option at `position`; return the position after the option and its values."""
     argument = arguments[position]
     owner = args
     option, attached = _recognized(args.command, argument)
@@ -102,7 +99,7 @@ def _take_option(args: Args, outer: Args | None, arguments: Sequence[str], posit
 
 
 def _recognized(command: Command, argument: str) -> tuple[Option | None, str | None]:
-    """The option that an argument spells, and the value attached to it: `--name=value`, `-nvalue`."""
+    """Return the option that an argument spells, and its attached value: `--name=value`, `-nvalue`."""
     name, equals, value = argument.partition("=")
     option = _find(command, name)
     if option is None and not argument.startswith("--"):
@@ -119,12 +116,12 @@ def _note(command: Command, args: Args, option: Option, text: str) -> None:
 
 
 def _is_option_like(argument: str) -> bool:
-    """A negative number is a value, since no option looks like one."""
+    """Return whether an argument starts with a dash and is not a negative number."""
     return argument.startswith("-") and not _NEGATIVE.fullmatch(argument)
 
 
 def _find(command: Command, name: str) -> Option | None:
-    """The option of that spelling or, for long ones, of that unique prefix."""
+    """Return the option with this spelling or, for long names, this unique prefix; None for an unknown one."""
     options = all_options(command)
     for option in options:
         if name == option.name or name in option.aliases:
@@ -139,8 +136,8 @@ def _find(command: Command, name: str) -> Option | None:
 
 
 def _check(command: Command, args: Args) -> None:
-    """Required options and rules; a rule's message is completed with the program's name. Rules get the names in the
-    order of the command line."""
+    """Raise UsageError for a missing required option or a broken rule. Rules get the option names in command-line
+    order."""
     given = list(dict.fromkeys(args.given_names()))
     for option in command.options:
         if option.required and option.long not in given:

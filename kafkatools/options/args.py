@@ -1,4 +1,4 @@
-"""The values of a command line, which both parsers fill."""
+"""The parsed values of a command line, which both parsers fill."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from kafkatools.options.table import Command, Option, all_options, attribute_nam
 
 
 class Args:
-    """The values of one command line, by the option's long name with `-` and `.` turned into `_`.
+    """The parsed values of one command line, as attributes such as `bootstrap_server`.
 
-    An option that was not given has its default (an empty list when it is repeatable, False when it takes no value).
-    A subcommand also finds the options that stood in front of it. `profile` is the cluster of `kt --profile`, if any.
+    An option that is not given has its default: an empty list if repeatable, False if it takes no value. A subcommand
+    also has the options before it. `profile` is the cluster of `kt --profile`, if any.
     """
 
     def __init__(self, command: Command) -> None:
@@ -33,12 +33,12 @@ class Args:
 
     @property
     def operand(self) -> str | None:
-        """The first argument that is no option, None when there is none."""
+        """The first operand, None when there is none."""
         return self.operands[0] if self.operands else None
 
     @property
     def has_room_for_operand(self) -> bool:
-        """Whether the command takes another argument that is no option."""
+        """Whether the command takes another operand."""
         wanted = self.command.operand
         return len(self.operands) < len(wanted.split()) or wanted.endswith("...")
 
@@ -52,20 +52,21 @@ class Args:
         raise AttributeError(f"the command has no option --{name.replace('_', '-')}")
 
     def given(self, name: str) -> bool:
-        """Was the option on the command line? Long name, with or without dashes in front."""
+        """Return whether the option is on the command line; `name` with or without leading dashes."""
         return attribute_name(name) in {attribute_name(one) for one in self._given}
 
     def given_names(self) -> list[str]:
-        """Long names of the options on the command line, in order."""
+        """Return the long names of the options on the command line, in order."""
         return list(self._given)
 
     def stand_behind(self, outer: Args) -> None:
-        """These are a subcommand's values; the options in front of it are `outer`'s. `--json` may stand in either."""
+        """Set the values of the options before this subcommand. `--json` may be in either place."""
         self._outer = outer
         self._values["json"] = self._values["json"] or outer.json
 
     def note(self, option: Option, text: str | None) -> None:
-        """Notes one occurrence of an option; the value is converted. ValueError when it cannot be."""
+        """Add one occurrence of an option, with its value converted. Raises ValueError when the value cannot be
+        converted."""
         value: object = True
         if option.value:
             value = option.implied if text is None else option.type(text)

@@ -1,4 +1,4 @@
-"""A cluster that a file of profiles defines; profiles.py reads them."""
+"""The profile of a cluster, as defined in a profile file; `profiles.py` reads the files."""
 
 from __future__ import annotations
 
@@ -7,10 +7,8 @@ from typing import NamedTuple
 
 
 class Profile(NamedTuple):
-    """One cluster: where it is, how clients are set up for it, whether it is protected; `path` is its file.
-
-    `is_default`: nobody asked for it by name.
-    """
+    """A named cluster: bootstrap servers, client settings, protection; `path` is its file. `is_default`: selected
+    without being named."""
 
     name: str
     path: str

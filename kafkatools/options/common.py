@@ -1,4 +1,4 @@
-"""Options that many commands share, and how their values become settings of a client."""
+"""Options that many commands share, and the client settings they give."""
 
 from __future__ import annotations
 
@@ -31,20 +31,18 @@ DURABILITY = Option(
 
 
 def command_config(about: str = "Properties file with settings of the client.") -> Option:
-    """--command-config with words of the command's own."""
+    """Return the option --command-config with this help text."""
     return Option("--command-config", about, value="FILE")
 
 
 def setting_option(name: str, about: str, *, replacement: str = "", several: bool = False) -> Option:
-    """A repeatable option with a setting: `--command-property linger.ms=5`."""
+    """Return a repeatable option that takes one setting, such as `--command-property linger.ms=5`."""
     return Option(name, about, value="NAME=VALUE", repeatable=True, replacement=replacement, several=several)
 
 
 def property_pairs(texts: Iterable[str], option: str) -> dict[str, str]:
-    """`key=value` texts of a repeatable option as a mapping.
-
-    What has no `=` is a usage error (Kafka's tools ignore it).
-    """
+    """Return the mapping of an option's `key=value` texts. Raises UsageError for a text without `=`, which Kafka's
+    tools ignore."""
     pairs: dict[str, str] = {}
     for text in texts:
         key, equals, value = text.partition("=")
@@ -56,10 +54,8 @@ def property_pairs(texts: Iterable[str], option: str) -> dict[str, str]:
 
 
 def client_settings(args: Args, file_option: str = "command_config") -> dict[str, str]:
-    """The settings of a client: the profile's, then those of --command-config as they stand in the file.
-
-    A file may be for all clients of a cluster: only what none of them knows is warned about.
-    """
+    """Return the profile's client settings, overridden by those of the --command-config file. Logs a warning for each
+    setting in the file that no client has."""
     given = properties_file(args, file_option)
     for name in given:
         _warn_of_unknown(name, getattr(args, file_option))
@@ -83,12 +79,12 @@ def _warn_of_unknown(name: str, path: str) -> None:
 
 
 def profile_settings(args: Args) -> dict[str, str]:
-    """What the profile sets for its cluster's clients; empty without one."""
+    """Return the client settings of the profile, empty without one."""
     return dict(args.profile.settings) if args.profile is not None else {}
 
 
 def properties_file(args: Args, file_option: str) -> dict[str, str]:
-    """The settings in the file that an option names; empty without the option."""
+    """Return the settings in the file that an option names, empty without the option."""
     path = getattr(args, file_option)
     return read_properties(path) if path else {}
 
@@ -100,11 +96,9 @@ _CODECS = ("key.serializer", "value.serializer", "key.deserializer", "value.dese
 
 
 def settings_for(table: Table, args: Args, file_option: str, warn: Callable[[str], None]) -> dict[str, str]:
-    """The settings of a producer or consumer: the profile's, over them those of the file that an option names.
-
-    A profile is for all clients of its cluster: what this one does not know is meant for another. The like in a file is
-    warned about and left out, as Kafka's clients do; (de)serializers, which are Java's classes, are left out unsaid.
-    """
+    """Return the settings of a producer or consumer: the profile's, overridden by those of the file that an option
+    names. Settings this client does not have are dropped, with a warning for those in the file. (De)serializers, which
+    name Java classes, are dropped silently."""
     found = {name: value for name, value in profile_settings(args).items() if name not in _CODECS}
     found = {name: value for name, value in found.items() if name in table or table.is_prefixed(name)}
     for name, value in properties_file(args, file_option).items():
@@ -120,8 +114,8 @@ def settings_for(table: Table, args: Args, file_option: str, warn: Callable[[str
 def client_values(
     table: Table, args: Args, older_file: str, pair_options: Iterable[str], note: Callable[[str], None]
 ) -> dict[str, str]:
-    """The settings of --command-config, or of the older option, and over them the pairs of other options. Raises
-    UsageError for a pair that is no setting of the client."""
+    """Return the settings of --command-config, or of the deprecated option `older_file`, overridden by the `key=value`
+    options. Raises UsageError for an unknown setting in such an option."""
     file_option = attribute_name(older_file) if args.given(older_file) else "command_config"
     values = settings_for(table, args, file_option, note)
     for option in pair_options:
@@ -134,6 +128,6 @@ def client_values(
 
 
 def note_deprecated(args: Args, note: Callable[[str], None], old: str, new: str = "command-config") -> None:
-    """Kafka's warning when an option with a newer name was given."""
+    """Print Kafka's deprecation warning when the old option is given."""
     if args.given(old):
         note(f"Option --{old} has been deprecated and will be removed in a future version. Use --{new} instead.")

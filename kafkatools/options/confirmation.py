@@ -1,4 +1,4 @@
-"""The question before something is removed."""
+"""Ask for confirmation before a command deletes something."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from kafkatools.options.args import Args
 
 
 class _Asking(Protocol):
-    """The part of Console that asks a question and reads the answer."""
+    """The methods of Console that print a question and read the answer."""
 
     stdin: BinaryIO
 
@@ -20,12 +20,12 @@ class _Asking(Protocol):
         """Write a line to stderr."""
 
     def flush(self) -> None:
-        """Write what is buffered."""
+        """Flush stdout."""
 
 
 def agrees_to_remove(console: _Asking, args: Args, question: str, unasked: str) -> bool:
-    """Asks on stdout (with --json on stderr) and reads the answer; y is yes. `unasked` is the option that does without:
-    CommandError names it when there is no answer to read."""
+    """Ask the question on stdout (with --json on stderr); return whether the answer is y. Raises CommandError at the
+    end of stdin, naming `unasked`, the option that skips the question."""
     if args.json:
         console.note(question)
     else:

@@ -1,4 +1,4 @@
-"""How the commands for administrators reach the cluster: brokers or, with --bootstrap-controller, controllers."""
+"""Connect admin commands to brokers or, with --bootstrap-controller, to controllers."""
 
 from __future__ import annotations
 
@@ -21,24 +21,22 @@ BOTH = "Only one of --bootstrap-server or --bootstrap-controller can be specifie
 
 
 class _Connecting(Protocol):
-    """The part of Console that finds the cluster."""
+    """The methods of Console that find the cluster's bootstrap servers."""
 
     @property
     def clock(self) -> Clock:
         """The clock of the process."""
 
     def connect(self, args: Args) -> str:
-        """The brokers to start from."""
+        """Return the bootstrap servers for a command line."""
 
 
 C = TypeVar("C", bound=_Connecting)
 
 
 def connect_admin(console: _Connecting, args: Args, *file_options: str) -> AdminClient:
-    """The client of a command line; `file_options`: options that may name its settings, the first given wins.
-
-    A command without --bootstrap-controller asks brokers only.
-    """
+    """Return the AdminClient for a command line. `file_options`: options that may name its properties file; the first
+    one given wins. Raises UsageError when both --bootstrap-server and --bootstrap-controller are given."""
     file_option = next((name for name in file_options if args.given(name)), "command_config")
     settings = client_settings(args, file_option)
     controllers = getattr(args, "bootstrap_controller", None)
@@ -51,7 +49,7 @@ def connect_admin(console: _Connecting, args: Args, *file_options: str) -> Admin
 
 
 def with_admin(action: Callable[[C, Args, AdminClient], ExitStatus]) -> Callable[[C, Args], ExitStatus]:
-    """The `run` of a command that first of all connects."""
+    """Turn `action(console, args, admin)` into a command's `run` function, which connects first."""
 
     def run(console: C, args: Args) -> ExitStatus:
         with connect_admin(console, args) as admin:
@@ -61,7 +59,7 @@ def with_admin(action: Callable[[C, Args, AdminClient], ExitStatus]) -> Callable
 
 
 def endpoint_hint(args: Args | None, error: Exception) -> str:
-    """What to give instead, when a controller was asked as a broker or a broker as a controller; else nothing."""
+    """Return a hint when a controller was addressed as a broker or a broker as a controller, else an empty string."""
     from kafkatools.core.errors import MismatchedEndpointType
     from kafkatools.core.protocol.api_versions import OnlyByBrokers
 

@@ -1,4 +1,4 @@
-"""Times as Java's SimpleDateFormat writes them, for options that take such a pattern (English names, local time)."""
+"""Format times by Java's SimpleDateFormat patterns, in English and local time."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _LETTERS = frozenset(_NUMBERS) | frozenset("GyYMLEazZX")
 
 
 def check_date_pattern(pattern: str) -> None:
-    """Raises ValueError in Java's words for a letter that means nothing, or a quote that is not closed."""
+    """Raise ValueError, in Java's words, for an unknown pattern letter or an unterminated quote."""
     position = 0
     for match in _TOKEN.finditer(pattern):
         if match.start() != position:
@@ -49,7 +49,7 @@ def check_date_pattern(pattern: str) -> None:
 
 
 def format_date(pattern: str, wall_ms: int) -> str:
-    """The time (ms since 1970) by a pattern that was checked."""
+    """Format a time (ms since 1970) by a pattern that passed `check_date_pattern`."""
     at, ms = time.localtime(wall_ms // 1000), wall_ms % 1000
     return "".join(_part(match, at, ms) for match in _TOKEN.finditer(pattern))
 
@@ -78,7 +78,7 @@ def _name(name: str, width: int) -> str:
 
 
 def _week_of_year(at: Moment) -> int:
-    """Weeks begin on Sunday; the one with 1 January is the first (the English calendar's rule)."""
+    """Return the week number: weeks start on Sunday, week 1 contains 1 January (the US calendar)."""
     from_sunday = (at.tm_wday + 1) % 7
     if at.tm_yday + 6 - from_sunday > (366 if calendar.isleap(at.tm_year) else 365):
         return 1

@@ -1,4 +1,4 @@
-"""The environment variables that kt reads, for the help of `kt`. A test compares them with the source."""
+"""The environment variables that kt reads, for `kt --help`. A test compares them with the source."""
 
 from __future__ import annotations
 
@@ -27,5 +27,5 @@ ENVIRONMENT = {
 
 
 def environment_help(width: int) -> str:
-    """The section of the help that lists the variables, wrapped to the width."""
+    """Return the help section that lists the environment variables, wrapped to `width` columns."""
     return definitions("Environment variables", ENVIRONMENT, width, 4 + max(map(len, ENVIRONMENT))) + "\n"

@@ -1,4 +1,4 @@
-"""What a misspelt option or subcommand may have meant."""
+"""Suggestions for misspelt options and subcommands."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from kafkatools.options.table import Command, all_options
 
 
 def did_you_mean(command: Command, name: str) -> str:
-    """A hint that names the nearest option, or nothing."""
+    """Return a hint that names the closest option, empty when none is close."""
     import difflib
 
     if name in ("profile", "confirm"):
@@ -18,7 +18,7 @@ def did_you_mean(command: Command, name: str) -> str:
 
 
 def did_you_mean_subcommand(command: Command, name: str) -> str:
-    """A hint that names the nearest subcommand, or nothing."""
+    """Return a hint that names the closest subcommand, empty when none is close."""
     import difflib
 
     near = difflib.get_close_matches(name, [one.name for one in command.subcommands], n=1)

@@ -1,11 +1,10 @@
-"""The two ways in which Kafka's tools read a command line.
+"""Parse command lines like Kafka's tools, which use joptsimple or argparse4j.
 
-joptsimple (without abbreviations): `--opt value`, `--opt=value`, `-opt value`; an option that wants a value takes the
-next argument whatever it looks like; `--` ends the options; a single-valued option given twice is an error. What
-joptsimple would ignore (arguments that are not options, a value for an option that has none) is an error here. It knows
-no subcommands; those of ours are taken where the first argument names one.
-argparse4j: subcommands, unique prefixes of long options, `-t value`, `-tvalue`; the last of several values wins. Both
-end in `Args`; every complaint is a UsageError with Kafka's words.
+joptsimple (without abbreviations): `--opt value`, `--opt=value`, `-opt value`. An option with a value takes the next
+argument, whatever it looks like; `--` ends the options; repeating a single-valued option is an error. Arguments that
+joptsimple would ignore (operands, a value for an option without one) are errors here. It has no subcommands; kt's are
+recognized as the first argument. argparse4j: subcommands, unique prefixes of long options, `-t value`, `-tvalue`; the
+last of several values wins. Both return `Args` and raise UsageError with Kafka's words.
 """
 
 from __future__ import annotations
@@ -24,10 +23,8 @@ _NEGATIVE = re.compile(r"-[0-9]+", re.ASCII)
 
 
 def parse(command: Command, arguments: Sequence[str]) -> tuple[Command, Args]:
-    """Reads the arguments; returns the command to run (the subcommand if there is one) and its values.
-
-    UsageError in Kafka's words.
-    """
+    """Parse the arguments; return the command to run (the subcommand if there is one) and its values. Raises
+    UsageError."""
     if command.style == ARGPARSE4J:
         from kafkatools.options.argparse4j import parse_argparse4j
 
@@ -42,7 +39,7 @@ def parse(command: Command, arguments: Sequence[str]) -> tuple[Command, Args]:
 
 
 def check_rules(command: Command, args: Args) -> None:
-    """Required options first when the command lists no rule of its own for them, then the rules in order."""
+    """Raise UsageError for a missing required option, then for the first broken rule."""
     given = set(args.given_names())
     for option in command.options:
         if option.required and option.long not in given:
@@ -56,7 +53,8 @@ def check_rules(command: Command, args: Args) -> None:
 
 
 def _example(command: Command, given: set[str], missing: str) -> str:
-    """An example of the command with the missing option, if possible with all options of the command line."""
+    """Return an example of the command with the missing option, preferably with all given options too; empty without
+    one."""
     fitting = [example for example in command.examples if f"--{missing} " in f"{example} "]
     with_given = [example for example in fitting if all(f"--{name} " in f"{example} " for name in given)]
     first = given - {"bootstrap-server", "command-config", "json"}
@@ -92,10 +90,8 @@ def _parse_joptsimple(command: Command, arguments: Sequence[str]) -> Args:
 
 
 def _named(command: Command, values: Sequence[str]) -> list[str]:
-    """Values without options as the options they stand for; UsageError when there are too few or too many.
-
-    Source of the wording: Kafka's EndToEndLatency, the one tool that reads both.
-    """
+    """Convert positional values to options, as Kafka's EndToEndLatency does. Raises UsageError, in its words, for too
+    few or too many."""
     required = {option.long for option in command.options if option.required}
     names = [name for name in command.positional if name in required or name == command.positional[0]]
     if not len(names) <= len(values) <= len(command.positional):
@@ -120,7 +116,7 @@ def _unexpected(argument: str, command: Command) -> UsageError:
 
 
 def _value(command: Command, option: Option, attached: str | None, rest: deque[str]) -> str | None:
-    """The value of one occurrence (None when left out), as joptsimple's detectOptionArgument takes it."""
+    """Return the value of one occurrence of an option, None when left out (joptsimple's detectOptionArgument)."""
     if not option.value:
         if attached is not None:
             raise UsageError(f"Option {option.long} takes no value, but '{attached}' was given")
@@ -136,8 +132,8 @@ def _value(command: Command, option: Option, attached: str | None, rest: deque[s
 
 
 def _may_be_value(option: Option, following: str) -> bool:
-    """Whether the next argument is the value of an option that may do without (OptionalArgumentOptionSpec): -1 looks
-    like an option, and is the value of one that takes a number."""
+    """Return whether the next argument is an optional value (OptionalArgumentOptionSpec); -1 is one for a numeric
+    option."""
     return not _looks_like_option(following) or (
         option.type in (java_int, java_long) and _NEGATIVE.fullmatch(following) is not None
     )

@@ -1,4 +1,4 @@
-"""The pattern of topic names that Kafka's tools take (org.apache.kafka.server.util.TopicFilter.IncludeList)."""
+"""Topic patterns of Kafka's tools (org.apache.kafka.server.util.TopicFilter.IncludeList)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state", "__sha
 
 
 class TopicFilter:
-    """Which topics a regular expression of Kafka's tools takes in: commas mean `or`, blanks and outer quotes go."""
+    """A regular expression for topic names, as in Kafka's tools: commas mean `or`; spaces and outer quotes are removed.
+    Raises ValueError for an invalid expression."""
 
     def __init__(self, text: str) -> None:
         from kafkatools.core.java.patterns import java_pattern  # a help needs nothing of core
@@ -21,7 +22,7 @@ class TopicFilter:
             raise ValueError(f"{cleaned} is an invalid regex.") from None
 
     def takes(self, topic: str, *, exclude_internal: bool = False) -> bool:
-        """Does the whole name match? Internal topics can be left out."""
+        """Return whether the whole topic name matches; internal topics can be excluded."""
         if exclude_internal and topic in INTERNAL_TOPICS:
             return False
         return self._pattern.fullmatch(topic) is not None

@@ -36,14 +36,14 @@ _FILE_KEYS = ("default", "profiles")
 
 
 class _FileContent(TypedDict):
-    """A file of profiles. The tables of `profiles` are checked when one of them is taken."""
+    """The content of a profile file. The tables in `profiles` are checked when one is selected."""
 
     default: NotRequired[str]
     profiles: NotRequired[dict[str, object]]
 
 
 class _Asking(Protocol):
-    """The part of Console that asks on a terminal."""
+    """The methods of Console that prompt on a terminal."""
 
     stdin: BinaryIO
 
@@ -60,10 +60,8 @@ class _Asking(Protocol):
 
 
 def find_profile(asked: str | None, environ: Mapping[str, str], directory: str) -> Profile | None:
-    """The profile of a run: asked for, or the default, or None.
-
-    UsageError when the name is unknown or ambiguous, when a file cannot be read, and when it says what no profile does.
-    """
+    """Return the requested profile, else the default one, else None. Raises UsageError for an unknown or ambiguous
+    name, and for an unreadable or invalid file."""
     files = _files(environ, directory)
     name = asked or environ.get("KT_PROFILE") or None
     is_default = name is None
@@ -80,7 +78,8 @@ def find_profile(asked: str | None, environ: Mapping[str, str], directory: str) 
 
 
 def profile_for(args: Args, asked: str | None, environ: Mapping[str, str]) -> Profile | None:
-    """The profile of a command line; None for a command that speaks to no cluster, and where a default steps back."""
+    """Return the profile of a command line; None for commands without a cluster, and instead of a default profile when
+    the command line names brokers."""
     server = getattr(args, "bootstrap_server", args)
     if server is args:
         return None
@@ -90,10 +89,9 @@ def profile_for(args: Args, asked: str | None, environ: Mapping[str, str]) -> Pr
 
 
 def ensure_confirmed(console: _Asking, command: Command, args: Args, profile: Profile, confirmed: str | None) -> None:
-    """Asks for the cluster's name before a command destroys something of a protected one; `confirmed` is --confirm's.
-
-    UsageError when nobody can be asked, CommandError when the answer is another name. Nothing has happened then.
-    """
+    """Prompt for the cluster's name before a destructive command on a protected cluster. `confirmed`: the value of
+    --confirm. Raises UsageError for a wrong --confirm or without a terminal, CommandError for a wrong answer; nothing
+    has been changed then."""
     if not profile.is_protected or not is_destructive(command, args) or confirmed == profile.cluster:
         return
     what = f"The profile '{profile.name}' is protected"
@@ -107,7 +105,7 @@ def ensure_confirmed(console: _Asking, command: Command, args: Args, profile: Pr
 
 
 def is_destructive(command: Command, args: Args) -> bool:
-    """Whether this command line changes or deletes what cannot simply be had back."""
+    """Return whether a command line changes or deletes what cannot easily be restored; False for a dry run."""
     if getattr(args, "dry_run", False):
         return False
     return any(name in ("", args.command.name) or args.given(name) for name in command.destructive)
@@ -133,7 +131,7 @@ def _project_file(directory: str) -> str | None:
 
 
 def _files(environ: Mapping[str, str], directory: str) -> dict[str, _FileContent]:
-    """What the files say, the project's first."""
+    """Return the profile files by path, the project's before the user's."""
     project, user = _project_file(directory), _user_file(environ)
     if project is not None and os.path.exists(user) and os.path.samefile(project, user):
         project = None
@@ -141,7 +139,7 @@ def _files(environ: Mapping[str, str], directory: str) -> dict[str, _FileContent
 
 
 def profile_names(environ: Mapping[str, str], directory: str) -> list[str]:
-    """The names of all profiles; none from a file that cannot be read."""
+    """Return the names of all profiles, sorted; none when a file is invalid."""
     try:
         files = _files(environ, directory)
     except UsageError:
@@ -201,7 +199,7 @@ def _profile(name: str, path: str, table: object, environ: Mapping[str, str], is
 
 
 def _setting(value: object, path: str, key: str, environ: Mapping[str, str]) -> str:
-    """A setting as text; `{ env = "NAME" }` is what the environment holds."""
+    """Return a setting's value as text; `{ env = "NAME" }` is read from the environment. Raises UsageError."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, str | int | float):

@@ -1,9 +1,9 @@
-"""Java's .properties files, as java.util.Properties.load reads them.
+r"""Read Java's .properties files like java.util.Properties.load.
 
-Rules: comments with # or !; `key=value`, `key:value` or `key value`; white space in front of a key and around the
-separator does not count, behind the value it does; an odd number of backslashes at the end of a line joins the next
-one; \\t \\n \\r \\f \\uXXXX, and a backslash before anything else is dropped. The file is read as UTF-8, as Kafka's
-Utils.loadProps does not: it takes ISO-8859-1, and bytes that are not UTF-8 are read so here too.
+Rules: comments start with # or !. Lines are `key=value`, `key:value` or `key value`; white space before the key and
+around the separator is ignored, after the value it counts. An odd number of trailing backslashes joins the next line.
+Escapes are \t \n \r \f \uXXXX; any other backslash is dropped. The encoding is UTF-8, unlike Kafka's Utils.loadProps,
+and ISO-8859-1 (Kafka's) for files that are not valid UTF-8.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ _ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 
 
 def read_properties(path: str) -> dict[str, str]:
-    """The settings of a file; CommandError in one line when it cannot be read."""
+    """Return the settings of a file. Raises CommandError when it cannot be read. Logs a warning when others can read
+    secrets in it."""
     try:
         with open(path, "rb") as file:
             data = file.read()
@@ -41,7 +42,8 @@ def read_properties(path: str) -> dict[str, str]:
 
 
 def parse_properties(text: str, path: str = "properties") -> dict[str, str]:
-    """The settings of a text; a later line with the same key wins. CommandError for a malformed \\u escape."""
+    r"""Return the settings of a text; the last of several lines with one key wins. Raises CommandError for a malformed
+    \u escape."""
     settings: dict[str, str] = {}
     for line in _logical_lines(text):
         found = _PAIR.fullmatch(line)

@@ -44,8 +44,8 @@ def size_bytes(text: str) -> int | None:
 
 
 def plain_settings(settings: Mapping[str, str], tell: Callable[[str], None]) -> dict[str, str]:
-    """Convert settings with units to plain numbers: `1h` in settings in milliseconds (`*.ms`), `512MiB` in those in
-    bytes. `tell` is called with a line for each converted setting. Raises CommandError for an unknown unit."""
+    """Convert settings with units to plain numbers: `1h` in `*.ms` settings, `512MiB` in those in bytes. Calls `tell`
+    with a line for each conversion. Raises CommandError for an unknown unit."""
     plain = dict(settings)
     for name, text in settings.items():
         number = duration_ms(text) if name.endswith(".ms") else None

@@ -1,7 +1,7 @@
 """Rules on combinations of options.
 
-A rule looks at the set of long names given and returns Kafka's message when it is broken. Rules are checked in the
-order of a command's table, so the order is the order in which Kafka's own tool complains.
+A rule gets the long names of the given options and returns Kafka's message when it is broken. A command's rules are
+checked in table order, the order of Kafka's own tool.
 """
 
 from __future__ import annotations
@@ -14,14 +14,12 @@ class Rule(Protocol):
     """A rule on combinations of options."""
 
     def broken(self, given: Collection[str]) -> str | None:
-        """Kafka's message when the options given (long names) break the rule, else None."""
+        """Return Kafka's message when the given options (long names) break the rule, else None."""
 
 
 class Refusal(NamedTuple):
-    """`option` may not be used together with any of `others` (CommandLineUtils.checkInvalidArgs).
-
-    With `when` the rule holds only if all of these are given too.
-    """
+    """`option` must not be combined with any of `others` (CommandLineUtils.checkInvalidArgs), only if all of `when` are
+    given."""
 
     option: str
     others: tuple[str, ...]
@@ -29,7 +27,7 @@ class Refusal(NamedTuple):
     when: tuple[str, ...] = ()
 
     def broken(self, given: Collection[str]) -> str | None:
-        """The message, with {option} and {other} filled in."""
+        """Return the message with {option} and {other} filled in when the rule is broken, else None."""
         if self.option not in given or not all(name in given for name in self.when):
             return None
         for other in self.others:
@@ -39,7 +37,7 @@ class Refusal(NamedTuple):
 
 
 class Requirement(NamedTuple):
-    """When all of `when` and none of `unless` are given, one of `any_of` has to be given too."""
+    """One of `any_of` is required when all of `when` and none of `unless` are given."""
 
     any_of: tuple[str, ...]
     when: tuple[str, ...] = ()
@@ -47,7 +45,7 @@ class Requirement(NamedTuple):
     message: str = 'Missing required argument "[{option}]"'
 
     def broken(self, given: Collection[str]) -> str | None:
-        """The message, with {option} = the first of `any_of`."""
+        """Return the message with the first of `any_of` as {option} when the rule is broken, else None."""
         applies = all(name in given for name in self.when) and not any(name in given for name in self.unless)
         if not applies or any(name in given for name in self.any_of):
             return None
@@ -55,11 +53,11 @@ class Requirement(NamedTuple):
 
 
 class ExactlyOne(NamedTuple):
-    """One and only one of `options` has to be given."""
+    """Exactly one of `options` is required."""
 
     options: tuple[str, ...]
     message: str
 
     def broken(self, given: Collection[str]) -> str | None:
-        """The message unless exactly one is given."""
+        """Return the message unless exactly one of the options is given."""
         return None if sum(name in given for name in self.options) == 1 else self.message

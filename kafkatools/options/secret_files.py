@@ -1,5 +1,8 @@
-"""Warnings about files with a secret that other users of the machine can read: files of settings, and key stores and
-private keys that settings name. A trust store holds certificates only, so anybody may read it."""
+"""Warn about files with secrets that every user of the machine can read.
+
+Such files are settings, and key stores and private keys that settings name. Trust stores hold certificates only, so
+anyone may read them.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,7 @@ _PRIVATE_KEY_FILES = ("ssl.keystore.location", "sasl.oauthbearer.assertion.priva
 
 
 def warn_if_others_can_read(path: str, settings: Mapping[str, str]) -> None:
-    """Log a warning when a setting is a secret and all users can read the file. Group access may be intended."""
+    """Log a warning when a setting is a secret and every user can read its file. Group access may be intended."""
     from kafkatools.core.secrets import holds_secret
 
     secret = next((name for name, value in settings.items() if holds_secret(name, value)), None)
@@ -22,7 +25,7 @@ def warn_if_others_can_read(path: str, settings: Mapping[str, str]) -> None:
 
 
 def warn_if_others_can_read_keys(settings: Mapping[str, str]) -> None:
-    """Log a warning for each file with a private key that the settings name and all users can read."""
+    """Log a warning for each private key file in the settings that every user can read."""
     for name, path in settings.items():
         if name.endswith(_PRIVATE_KEY_FILES) and _is_open(path):
             _warn(path, "the private key")

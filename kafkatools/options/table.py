@@ -1,7 +1,4 @@
-"""The tables a command is described with: its options, its rules on combinations, its words.
-
-Help, completions and parsing are all derived from them.
-"""
+"""The tables that describe commands and options, from which parsing, help and completions are derived."""
 
 from __future__ import annotations
 
@@ -29,17 +26,17 @@ def _java_number(text: str, bits: int) -> int:
 
 
 def java_int(text: str) -> int:
-    """A number as Java's Integer.valueOf reads it: a sign, digits, 32 bits; ValueError otherwise."""
+    """Parse a number like Java's Integer.valueOf: optional sign, digits, 32 bits. Raises ValueError."""
     return _java_number(text, 32)
 
 
 def java_long(text: str) -> int:
-    """A number as Java's Long.valueOf reads it: 64 bits; ValueError otherwise."""
+    """Parse a number like Java's Long.valueOf: optional sign, digits, 64 bits. Raises ValueError."""
     return _java_number(text, 64)
 
 
 def positive_seconds(text: str) -> float:
-    """A number of seconds greater than 0, up to 30 years; ValueError otherwise."""
+    """Parse a number of seconds above 0 and below 10^9. Raises ValueError."""
     seconds = float(text)
     if not 0 < seconds < 1e9:
         raise ValueError(text)
@@ -47,13 +44,13 @@ def positive_seconds(text: str) -> float:
 
 
 class Option(NamedTuple):
-    """One option. `value` is the placeholder of its value in the help; empty for an option without a value.
+    """One command-line option. `value` is the placeholder in the help, empty for an option without a value.
 
-    `optional_value`: the value may be left out, then it is `implied`. `aliases`: other spellings, dashes included.
-    `replacement`: the option is deprecated, and this is what to use instead. `choices` are for help and completion;
-    commands check them where Kafka does. `ours`: Kafka's tool does not have it. `several`: one occurrence takes every
-    argument up to the next option (argparse4j's nargs "+"); such an option is repeatable. `heading`: the section of the
-    help that lists it; empty for the first one.
+    `optional_value`: the value may be omitted and is `implied` then. `aliases`: other spellings with their dashes.
+    `replacement`: the option to use instead of this deprecated one. `choices` are for help and completion; commands
+    check them where Kafka does. `ours`: Kafka's tool lacks this option. `several`: one occurrence takes all arguments
+    up to the next option (argparse4j's nargs "+"), and the option is repeatable. `heading`: its section of the help,
+    empty for the first one.
     """
 
     name: str
@@ -74,37 +71,38 @@ class Option(NamedTuple):
 
     @property
     def long(self) -> str:
-        """The long name without its dashes, as messages and rules use it: `bootstrap-server`."""
+        """The long name without dashes, as in messages and rules: `bootstrap-server`."""
         return self.name.lstrip("-")
 
     @property
     def key(self) -> str:
-        """The attribute of Args: `bootstrap_server`."""
+        """The name of the option's attribute in Args: `bootstrap_server`."""
         return attribute_name(self.name)
 
 
 def under(heading: str, *options: Option) -> tuple[Option, ...]:
-    """Options that the help of a command with many lists in a section of their own."""
+    """Return the options with this heading, so that the help lists them in a section of their own."""
     return tuple(option._replace(heading=heading) for option in options)
 
 
 def attribute_name(name: str) -> str:
-    """`--producer.config` -> `producer_config`."""
+    """Convert an option name to an attribute name: `--producer.config` becomes `producer_config`."""
     return name.lstrip("-").replace("-", "_").replace(".", "_")
 
 
 class Command(NamedTuple):
-    """A command of `kt`, or one of its subcommands.
+    """A command or subcommand of `kt`.
 
-    `options` leaves out --help, --version and --json: every command has them (--version only in joptsimple style).
-    `run(console, args)` does the work and returns the exit status. `error_prefix` stands in front of every message of
-    a failure, `usage_prefix` in front of complaints about the options themselves; both are Kafka's. `program` is the
-    name of Kafka's script (argparse4j puts it into messages). `needs_arguments`: without any argument the help is
-    shown and the exit status is 2, as Kafka's tools do. `missing_bootstrap`: what Kafka's tool says without
-    --bootstrap-server, used when the sandbox is turned off. `operand`: placeholder of the one argument that is no
-    option, given as `args.operand`; empty for a command without one. Several words stand for so many arguments, and
-    "..." at the end for any number of them: `args.operands`. `positional`: the options that a command line
-    without any option gives the values of, in this order; `args.is_positional` tells of it (joptsimple style).
+    `options` excludes --help, --version and --json, which every command has (--version only in joptsimple style).
+    `run(console, args)` performs the command and returns the exit status. `error_prefix` precedes all error messages
+    and `usage_prefix` those about options, as in Kafka's tool. `program` is the name of Kafka's script, which
+    argparse4j puts into messages. `needs_arguments`: without arguments the help is shown with exit status 2, as in
+    Kafka's tools. `missing_bootstrap`: the message of Kafka's tool for a missing --bootstrap-server, used when the
+    sandbox is off.
+
+    `operand`: the placeholder of the operand (`args.operand`), empty for none. Several words mean several operands and
+    a final "..." any number (`args.operands`). `positional`: the options whose values a command line without options
+    gives, in this order, setting `args.is_positional` (joptsimple style).
     """
 
     name: str
@@ -125,7 +123,7 @@ class Command(NamedTuple):
     destructive: tuple[str, ...] = ()
 
     def subcommand(self, name: str) -> Command | None:
-        """The subcommand of that name."""
+        """Return the subcommand with this name, None if there is none."""
         return next((one for one in self.subcommands if one.name == name), None)
 
 
@@ -135,12 +133,12 @@ JSON = Option("--json", "Write JSON, one object per line, errors too.", ours=Tru
 
 
 def all_options(command: Command) -> tuple[Option, ...]:
-    """The options of a command with those that every command has; its own come first and win."""
+    """Return the command's options and the common ones (--json, --help, --version) that it does not define itself."""
     taken = {option.name for option in command.options}
     common = (JSON, HELP, VERSION) if command.style == JOPTSIMPLE else (JSON, HELP)
     return command.options + tuple(option for option in common if option.name not in taken)
 
 
 def outer_options(command: Command) -> tuple[Option, ...]:
-    """Options of a command that may also stand behind its subcommands (argparse4j style): those with a value."""
+    """Return the options that may also follow a subcommand: those with a value, in argparse4j style."""
     return tuple(option for option in command.options if option.value) if command.style == ARGPARSE4J else ()

@@ -1,4 +1,4 @@
-"""Help texts, made from the tables. Text only; the caller writes it."""
+"""Help texts of commands, generated from their option tables."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _INDENT = 34
 
 
 def synopsis(command: Command, parent: str = "kt") -> str:
-    """One line: `usage: kt topics [OPTION]...`."""
+    """Return the usage line, such as `usage: kt topics [OPTION]...`."""
     word = "SUBCOMMAND" if command.style == ARGPARSE4J else "[SUBCOMMAND]"
     tail = f" {word}" if command.subcommands else ""
     required = "".join(f" {option.name} {option.value}".rstrip() for option in command.options if option.required)
@@ -20,7 +20,7 @@ def synopsis(command: Command, parent: str = "kt") -> str:
 
 
 def help_text(command: Command, width: int, outer: Command | None = None) -> str:
-    """The whole help of a command, or of a subcommand of `outer`, wrapped to the width."""
+    """Return the help of a command, or of a subcommand of `outer`, wrapped to `width` columns."""
     parent = "kt" if outer is None else f"kt {outer.name}"
     parts = [synopsis(command, parent), "", *_wrap(command.summary, width, "")]
     if command.subcommands:
@@ -47,7 +47,7 @@ def help_text(command: Command, width: int, outer: Command | None = None) -> str
 
 
 def option_sections(command: Command) -> dict[str, list[Option]]:
-    """Heading -> the options below it, in the order of the table; without the deprecated ones."""
+    """Return the options below each heading of the help in table order, without deprecated ones."""
     sections: dict[str, list[Option]] = {}
     for option in all_options(command):
         if not option.replacement:
@@ -57,13 +57,13 @@ def option_sections(command: Command) -> dict[str, list[Option]]:
 
 
 def deprecated_options(command: Command) -> dict[Option, str]:
-    """The deprecated options of a command, with what they are and what to use instead."""
+    """Return the deprecated options of a command with their help texts, which name the replacements."""
     old = [option for option in command.options if option.replacement]
     return {option: f"{option.about} Use {option.replacement} instead." for option in old}
 
 
 def definitions(heading: str, entries: Mapping[str, str], width: int, column: int) -> str:
-    """A heading, and below it names with what they are, wrapped to the width. The texts begin at `column`."""
+    """Return a heading and below it names with descriptions, which start at `column` and wrap at `width`."""
     lines = [f"{heading}:"]
     for name, about in entries.items():
         start = f"  {name}".ljust(column)
@@ -74,7 +74,7 @@ def definitions(heading: str, entries: Mapping[str, str], width: int, column: in
 
 
 def spelling(option: Option, command: Command) -> str:
-    """An option as it is typed, with its other spellings and the placeholder of its value."""
+    """Return an option as it is typed, with aliases and value placeholder."""
     short = "".join(f"{alias}, " for alias in option.aliases) if command.style == ARGPARSE4J or option.aliases else ""
     if not option.value:
         return short + option.name
@@ -82,7 +82,7 @@ def spelling(option: Option, command: Command) -> str:
 
 
 def option_text(option: Option) -> str:
-    """What an option is for, with notes in brackets: required, its values, its default."""
+    """Return an option's help text with notes in brackets: required, choices, default."""
     notes = []
     if option.required:
         notes.append("required")

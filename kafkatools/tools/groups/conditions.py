@@ -1,15 +1,16 @@
-"""Conditions of --fail-if: `MEASURE OP AMOUNT`, for example `lag>1000`, `lag>5m`, `members<2`, `state!=Stable`.
+"""Evaluate --fail-if conditions of groups: `MEASURE OP AMOUNT`, such as `lag>1000`, `lag>5m`, `members<2`,
+`state!=Stable`.
 
-| measure | of | amount |
-|---|---|---|
-| lag | each partition | records, or a time: how old the first record is that was not consumed (--lag-time) |
-| behind | each partition | a time: how much older that record is than the newest one |
-| total | the group | records, over its partitions |
-| members | the group | a number |
-| state | the group | a state, with = or != only |
+| measure | of             | amount                                                          |
+|---------|----------------|-----------------------------------------------------------------|
+| lag     | each partition | records, or the age of the first unconsumed record (--lag-time) |
+| behind  | each partition | the age difference of that record and the newest one            |
+| total   | the group      | records, summed over its partitions                             |
+| members | the group      | a number                                                        |
+| state   | the group      | a state, with = or != only                                      |
 
-OP is one of > >= < <= = == !=. A time is a number with ms, s, m, h or d. A partition without a commit, or whose topic
-is gone, has no lag. Where the end of a log is not known, a condition is unknown, unless the known part decides it.
+OP is one of > >= < <= = == !=. Ages are numbers with ms, s, m, h or d. A partition without a commit or of a deleted
+topic has no lag. Where a log end offset is unknown, so is the condition, unless the known part decides it.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from kafkatools.tools.groups.view import GroupView, PartitionRow
 
 
 class Condition(NamedTuple):
-    """One condition. `amount` is a number of records or members, ms when `is_time`, or a state."""
+    """A parsed condition. `amount` is a number of records or members, ms if `is_time`, or a state."""
 
     text: str
     measure: str
@@ -32,12 +33,12 @@ class Condition(NamedTuple):
     is_time: bool
 
     def holds(self, value: int | str | None) -> bool:
-        """For a value that is known."""
+        """Return whether the condition holds for a value; False for None."""
         return value is not None and COMPARISONS[self.comparison](value, self.amount)
 
 
 class Finding(NamedTuple):
-    """Where a condition holds; topic and partition are None for one about the whole group."""
+    """A place where a condition holds; topic and partition are None for a condition about the whole group."""
 
     condition: Condition
     group_id: str
@@ -47,6 +48,7 @@ class Finding(NamedTuple):
 
     @property
     def message(self) -> str:
+        """A sentence that names the condition, the group or partition, and the value."""
         where = f"group {self.group_id}" + (f", {self.topic}-{self.partition}" if self.topic is not None else "")
         value = self.value
         if self.condition.is_time and isinstance(value, int):
@@ -55,12 +57,12 @@ class Finding(NamedTuple):
 
 
 def needs_times(conditions: list[Condition]) -> bool:
-    """Is any of them about time?"""
+    """Return whether any condition compares ages of records."""
     return any(condition.is_time for condition in conditions)
 
 
 def findings(conditions: list[Condition], view: GroupView) -> Iterator[Finding]:
-    """Where conditions hold in one group."""
+    """Yield where conditions hold in one group."""
     for condition in conditions:
         if condition.measure in ("lag", "behind"):
             for row in view.rows:
@@ -74,7 +76,7 @@ def findings(conditions: list[Condition], view: GroupView) -> Iterator[Finding]:
 
 
 def unknowns(condition: Condition, view: GroupView) -> Iterator[str]:
-    """Yield a sentence with the reason for each place of a group where a condition cannot be decided."""
+    """Yield a sentence with the reason for each place in a group where a condition cannot be decided."""
     if condition.measure in ("lag", "behind"):
         for row in view.rows:
             error = view.unknown_ends.get((row.topic, row.partition))
@@ -98,7 +100,7 @@ def _has_unknown_total(condition: Condition, view: GroupView) -> bool:
 
 
 def _only_grows(condition: Condition) -> bool:
-    """Whether a condition that holds for a part of the sum also holds for the whole sum."""
+    """Return whether a condition that holds for a partial sum also holds for the whole sum."""
     return condition.comparison in (">", ">=")
 
 

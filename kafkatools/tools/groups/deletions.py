@@ -1,4 +1,4 @@
-"""What a deletion of groups or offsets meets: refusals of coordinators, topics that are read, committed offsets."""
+"""Predict errors before groups or offsets are deleted: groups with members, subscribed topics, unreadable offsets."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from kafkatools.core.errors import GroupIdNotFound, GroupSubscribedToTopic, Kafk
 
 
 def refusals(admin: AdminClient, names: Collection[str]) -> dict[str, KafkaError | None]:
-    """What a coordinator would refuse, as far as the groups' states tell. Raises KafkaError when a broker is silent."""
+    """Return the error with which each group's deletion would fail, else None. Raises KafkaError when a broker does not
+    respond."""
     found = list_groups(admin)
     states = {listing.group_id: listing.state for listing in found.groups}
     if found.errors and any(name not in states for name in names):
@@ -24,7 +25,8 @@ def refusals(admin: AdminClient, names: Collection[str]) -> dict[str, KafkaError
 
 
 def subscribed_topics(admin: AdminClient, group_id: str) -> dict[str, KafkaError]:
-    """The topics of which members have partitions. Raises KafkaError when there is no such group."""
+    """Return GroupSubscribedToTopic for each topic with partitions assigned to members. Raises KafkaError for a missing
+    group."""
     description = describe_groups(admin, [group_id])[group_id]
     if description.error is not None:
         raise description.error
@@ -32,7 +34,7 @@ def subscribed_topics(admin: AdminClient, group_id: str) -> dict[str, KafkaError
 
 
 def committed_offsets(admin: AdminClient, names: Collection[str]) -> dict[str, GroupOffsets]:
-    """What groups committed. Raises KafkaError when anything of it cannot be told."""
+    """Return the committed offsets of groups. Raises KafkaError when any of them cannot be fetched."""
     found = fetch_offsets(admin, names)
     for one in found.values():
         error = one.error or next(iter(one.errors.values()), None)

@@ -1,8 +1,8 @@
-"""The lag of groups in time (--lag-time).
+"""Compute the time lag of groups (--lag-time).
 
-How late a group is with a partition: now minus the timestamp of the first record that it has not consumed, 0 when it
-has consumed all. How far it is behind the newest record: the newest timestamp in the partition minus that one. The
-record is read from the log, so both are known for groups without members too; a record without a timestamp gives none.
+A partition's time lag is now minus the timestamp of the first unconsumed record, 0 when everything is consumed. The
+distance to the newest record is the partition's newest timestamp minus that timestamp. Both are read from the log, so
+groups without members have them too. A record without timestamp gives neither.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ TopicPartition = tuple[str, int]
 def with_times(
     admin: AdminClient, views: Sequence[GroupView], now_ms: int
 ) -> tuple[list[GroupView], dict[TopicPartition, KafkaError]]:
-    """The groups with the times of their partitions at `now_ms` (since 1970), and the errors of the others."""
+    """Return the groups with the time lags of their partitions at `now_ms` (since 1970), and the errors by
+    partition."""
     late = [row for view in views for row in view.rows if row.lag is not None and row.lag > 0]
     times = record_times(admin, {_place(row) for row in late})
     partitions = {(row.topic, row.partition): MAX_TIMESTAMP for row in late}

@@ -1,7 +1,7 @@
-"""Changes of committed offsets: the undo file first, then new offsets of all groups, then what is to have none.
+"""Change committed offsets: write the undo file, commit the new offsets of all groups, then delete offsets.
 
-The undo file holds the previous offsets, one line for each partition that will change; `--from-file` takes it back.
-When it cannot be written nothing is changed.
+The undo file holds the previous offset of each changed partition; `--from-file` restores them. Nothing is changed when
+the file cannot be written.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ _MAX_NAME = 100
 
 
 class GroupPlan(NamedTuple):
-    """New offsets of a group, in the order of Kafka's hash maps; None: it is to have none."""
+    """The new offsets of a group, in the order of Kafka's hash maps; None deletes an offset."""
 
     group_id: str
     offsets: dict[TopicPartition, OffsetAndMetadata | None]
 
 
 class GroupChange(NamedTuple):
-    """What became of a group's plan: the offsets that were changed, the error of the group (then none was), or the
-    errors of single partitions."""
+    """The outcome of a group's plan: the changed offsets, and the group's error (nothing changed then) or errors by
+    partition."""
 
     done: GroupPlan
     error: KafkaError | None
@@ -46,7 +46,7 @@ class GroupChange(NamedTuple):
 
 
 def change_offsets(admin: AdminClient, plans: Sequence[GroupPlan]) -> list[GroupChange]:
-    """Commit the new offsets of all groups, then delete those that are to have none. Raises KafkaError."""
+    """Commit the new offsets of all groups, then delete those set to None. Raises KafkaError."""
     changing = [plan for plan in plans if plan.offsets]
     new = {
         plan.group_id: {key: offset for key, offset in plan.offsets.items() if offset is not None} for plan in changing
@@ -60,7 +60,7 @@ def change_offsets(admin: AdminClient, plans: Sequence[GroupPlan]) -> list[Group
 
 
 def _delete_offsets(admin: AdminClient, plans: Sequence[GroupPlan]) -> dict[str, AlteredOffsets]:
-    """Delete what is to have no offset; that a group has none at all is as good."""
+    """Delete the offsets that the plans set to None; a group without any offsets counts as success."""
     results = {}
     for plan in plans:
         keys = [key for key, offset in plan.offsets.items() if offset is None]
@@ -82,10 +82,8 @@ def _change(plan: GroupPlan, results: Sequence[AlteredOffsets]) -> GroupChange:
 
 
 def save_previous(admin: AdminClient, plans: Sequence[GroupPlan], path: str | None, wall_ms: int) -> str:
-    """Write the committed offsets that will change to `path`, or to a free name in this directory; the path.
-
-    Raises CommandError when the file cannot be written, KafkaError when the offsets cannot be fetched.
-    """
+    """Write the committed offsets that the plans change to `path` or to a new file here; return the path. Raises
+    CommandError when the file cannot be written, KafkaError when the offsets cannot be fetched."""
     chosen = path or _default_path([plan.group_id for plan in plans], wall_ms)
     before = _offsets_before(admin, plans)
     try:
@@ -113,7 +111,7 @@ def _offsets_before(
 
 
 def _default_path(group_ids: Sequence[str], wall_ms: int) -> str:
-    """`GROUP-20260131T134500Z.undo.csv` here, with a number when there is one of this second already."""
+    """Return a free path `GROUP-20260131T134500Z.undo.csv` in this directory, numbered if the name is taken."""
     name = _UNSAFE.sub("_", group_ids[0])[:_MAX_NAME].lstrip(".-") or "group"
     if len(group_ids) > 1:
         name = f"{len(group_ids)}-groups"

@@ -1,8 +1,8 @@
-"""Plans of offsets as files: what --reset-offsets --export writes, --from-file reads and --execute leaves for undoing.
+"""Offset plan files: written by --reset-offsets --export, read by --from-file, and saved by --execute for undoing.
 
-A file is CSV, `topic,partition,offset` or with the group in front (CsvUtils), or lines of JSON with the keys `group`,
-`topic`, `partition`, `offset` and, if wanted, `leader_epoch` and `metadata`; the first character tells. The offset
-`none` (JSON: null) says that there is no committed offset: it will be deleted. Every mistake is named with its line.
+A file is CSV, `topic,partition,offset` optionally preceded by the group (CsvUtils), or JSON lines with the keys
+`group`, `topic`, `partition`, `offset`, `leader_epoch`, `metadata`. The first character decides. The offset `none`
+(JSON: null) deletes the committed offset. Every error names its line.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _MAX_INT = 2**31 - 1
 
 
 class PlanLine(NamedTuple):
-    """One line: an offset for a partition of a group, or None to have none."""
+    """One line of a plan: the offset for a group's partition, None to delete it."""
 
     number: int
     group_id: str
@@ -37,27 +37,27 @@ class PlanLine(NamedTuple):
 
 
 class _BadLine(ValueError):
-    """What is wrong with a line."""
+    """The error text for an invalid line."""
 
 
 class PlanFile(NamedTuple):
-    """A file that was read. `group_ids` in the order in which they appear."""
+    """The parsed lines of a plan file."""
 
     path: str
     lines: tuple[PlanLine, ...]
 
     @property
     def group_ids(self) -> list[str]:
-        """The groups it is about."""
+        """The groups in the file, in order of appearance."""
         return list(dict.fromkeys(line.group_id for line in self.lines))
 
     def of_group(self, group_id: str) -> dict[TopicPartition, PlanLine]:
-        """The lines of one group by partition."""
+        """Return the lines of one group by partition."""
         return {(line.topic, line.partition): line for line in self.lines if line.group_id == group_id}
 
 
 def read_plan(path: str, group_ids: Collection[str] | None) -> PlanFile:
-    """Reads a file for these groups (None: any). Raises CommandError that names each bad line, and nothing is used."""
+    """Parse a plan file for these groups (None: any). Raises CommandError that names every bad line."""
     try:
         with open(path, encoding="utf-8-sig", newline="") as file:
             text = file.read()
@@ -85,7 +85,7 @@ def read_plan(path: str, group_ids: Collection[str] | None) -> PlanFile:
 
 
 def refuse(problems: list[str]) -> None:
-    """Raises CommandError with what is wrong, one line each, when there is something."""
+    """Raise CommandError with one line per problem, if there are any."""
     if not problems:
         return
     shown = problems[:_MAX_SHOWN]
@@ -95,7 +95,8 @@ def refuse(problems: list[str]) -> None:
 
 
 def _misplaced(line: PlanLine, group_ids: Collection[str] | None, seen: dict[tuple[str, str, int], int]) -> str:
-    """A line for a group that was not asked for, or the second one for a partition."""
+    """Return the problem of a line for an unrequested group or for a partition that an earlier line has, else an empty
+    string."""
     if group_ids is not None and line.group_id not in group_ids:
         return f"group {line.group_id} is not among the groups given"
     before = seen.setdefault((line.group_id, line.topic, line.partition), line.number)
@@ -205,20 +206,20 @@ def _ensure(is_good: bool, key: str, value: object, expected: str) -> None:
 
 
 def csv_cell(text: str) -> str:
-    """A text as Jackson's CSV writer puts it: quoted when it is long or holds anything below `-`."""
+    """Return a CSV cell like Jackson's CSV writer: quoted when it is long or holds a character below `-`."""
     if len(text) <= _MAX_UNQUOTED and all(character >= "-" for character in text):
         return text
     return '"' + text.replace('"', '""') + '"'
 
 
 def csv_line(group_id: str | None, key: TopicPartition, offset: int | None) -> str:
-    """A line of a plan; without the group when it is None."""
+    """Return a plan line in CSV, without the group if `group_id` is None."""
     group = "" if group_id is None else csv_cell(group_id) + ","
     return f"{group}{csv_cell(key[0])},{key[1]},{NO_OFFSET if offset is None else offset}"
 
 
 def plan_json(group_id: str, key: TopicPartition, new: OffsetAndMetadata | None) -> dict[str, object]:
-    """A line of a plan in JSON."""
+    """Return a plan line as a JSON object."""
     return {
         "group": group_id,
         "topic": key[0],
@@ -230,20 +231,17 @@ def plan_json(group_id: str, key: TopicPartition, new: OffsetAndMetadata | None)
 
 
 def write_undo(path: str, before: Mapping[str, Mapping[TopicPartition, OffsetAndMetadata | None]]) -> None:
-    """Write the previous offsets: JSON when the name ends in .json or .jsonl, else CSV. Never overwrites a file.
-
-    The file is whole and on the disk under its name, or not there. Raises OSError.
-    """
+    """Write the previous offsets to a new file: JSON for .json and .jsonl, else CSV. The file appears complete and
+    synced, or not at all. Raises OSError, also for an existing file."""
     write_new_file(path, _undo_lines(path, before))
 
 
 def save_undo(path: str, before: Mapping[str, Mapping[TopicPartition, OffsetAndMetadata | None]]) -> None:
-    """The same. Raises CommandError that says that nothing was changed."""
+    """Write the previous offsets like `write_undo`. Raises CommandError that says nothing was changed."""
     write_undo_file(path, _undo_lines(path, before))
 
 
 def _undo_lines(path: str, before: Mapping[str, Mapping[TopicPartition, OffsetAndMetadata | None]]) -> Iterator[str]:
-    """The lines of such a file."""
     from kafkatools.output import json_line
 
     is_json = path.endswith((".json", ".jsonl"))

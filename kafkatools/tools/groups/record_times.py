@@ -1,8 +1,8 @@
-"""Timestamps of records by offset, read from their leaders with Fetch: what the lag of a group is in time.
+"""Look up the timestamps of records by offset with Fetch, for the time lag of groups.
 
-ListOffsets finds offsets by time; for the other way round the batch has to be read. Partitions are asked for together
-with a small limit each; one whose next batch is larger comes back empty and is asked for alone, since the first
-partition of a request always gets one batch (KIP-74). Control records are nobody's to read: the next record counts.
+ListOffsets only finds offsets by time; the reverse requires reading the batch. Many partitions share a request with a
+small limit each. A partition whose next batch exceeds the limit comes back empty and is fetched alone, since a
+request's first partition always gets one batch (KIP-74). Control records are skipped.
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ _BYTES_A_REQUEST = 32 << 20
 
 
 class RecordTime(NamedTuple):
-    """The first record at or after an offset; offset -1 when there is none yet, timestamp -1 when it has none."""
+    """The first record at or after an offset; offset -1 when there is none, timestamp (ms) -1 when the record has
+    none."""
 
     offset: int
     timestamp: int
@@ -40,14 +41,14 @@ NO_RECORD = RecordTime(-1, -1)
 
 
 class _Fetched(NamedTuple):
-    """What a Fetch brought of one partition."""
+    """One partition of a Fetch response."""
 
     records: memoryview | bytes | None
     high_watermark: int
 
 
 class _Search:
-    """The offsets still looked for in one partition: where to read next, and for which places."""
+    """The search for the records at several offsets of one partition, and the offset to fetch from next."""
 
     def __init__(self, offsets: Iterable[int]) -> None:
         self.wanted = sorted(set(offsets))
@@ -55,7 +56,7 @@ class _Search:
         self.found: dict[int, RecordTime] = {}
 
     def take(self, fetched: _Fetched) -> bool:
-        """Looks through what came; False when nothing did."""
+        """Search fetched batches for the remaining offsets; return False when the response had no complete batch."""
         if self.position >= fetched.high_watermark:
             self._end()
             return True
@@ -78,7 +79,7 @@ class _Search:
                 self.found[self.wanted.pop(0)] = RecordTime(offset, timestamp)
 
     def move_into_range(self, log_start_offset: int) -> None:
-        """The position is outside of the log: deleted records are skipped, behind the end there is none."""
+        """Skip deleted records after OffsetOutOfRange; offsets beyond the end have no record."""
         if self.position < log_start_offset:
             self.position = log_start_offset
         else:
@@ -90,7 +91,7 @@ class _Search:
 
 
 def record_times(admin: AdminClient, places: Iterable[Place]) -> dict[Place, RecordTime | KafkaError]:
-    """The first record at or after each offset, or the error of its partition."""
+    """Return the first record at or after each offset, or the error of its partition."""
     wanted: dict[TopicPartition, list[int]] = {}
     for topic, partition, offset in places:
         wanted.setdefault((topic, partition), []).append(offset)
@@ -116,7 +117,7 @@ def _round(
     wanted: Mapping[TopicPartition, list[int]],
     results: dict[Place, RecordTime | KafkaError],
 ) -> list[TopicPartition]:
-    """One Fetch to each leader; the partitions in which something is still looked for."""
+    """Send one Fetch to each leader; return the partitions that need another one."""
     left = []
     answers = _fetch(admin, {key: searches[key].position for key in keys})
     outside = [key for key, fetched in answers.items() if isinstance(fetched, OffsetOutOfRange)]

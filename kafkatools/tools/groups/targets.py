@@ -1,6 +1,6 @@
-"""Where --reset-offsets moves the offsets of groups to (OffsetsUtils.resetTo..., checkOffsetsRange).
+"""Compute the new offsets of --reset-offsets (OffsetsUtils.resetTo..., checkOffsetsRange).
 
-Offsets of the log are asked for once for all partitions of all groups.
+Log offsets are fetched once for all partitions of all groups.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ NewOffsets = dict[TopicPartition, "OffsetAndMetadata | None"]
 
 
 class TopicScope(NamedTuple):
-    """What --topic names: whole topics, and partitions."""
+    """The whole topics and the single partitions that --topic names."""
 
     topics: tuple[str, ...]
     partitions: tuple[TopicPartition, ...]
 
 
 class Goal(Enum):
-    """Where a reset moves offsets to, by the option that names it."""
+    """The kinds of reset targets, one per option."""
 
     PLAN = auto()
     CURRENT = auto()
@@ -42,8 +42,8 @@ class Goal(Enum):
 
 
 class Reset(NamedTuple):
-    """What --reset-offsets is to do. `scope` None: all topics of the group; `timestamp` (ms since 1970) for TIME;
-    `amount`: the offset for OFFSET, the difference for SHIFT."""
+    """The options of --reset-offsets. `scope` None means all topics of the group; `timestamp` (ms since 1970) is for
+    TIME; `amount` is the offset for OFFSET and the difference for SHIFT."""
 
     scope: TopicScope | None
     plan: PlanFile | None
@@ -53,10 +53,8 @@ class Reset(NamedTuple):
 
 
 class Targets:
-    """The new offsets of every group. Raises KafkaError or CommandError when a partition does not exist.
-
-    `note` is called for each offset that is set to a limit of the log instead.
-    """
+    """Computes the new offsets of every group. Calls `note` for each offset moved to a limit of the log. Raises
+    KafkaError or CommandError for a nonexistent partition."""
 
     def __init__(
         self,
@@ -82,7 +80,7 @@ class Targets:
         self._load(partitions)
 
     def _load(self, partitions: list[TopicPartition]) -> None:
-        """Asks for those offsets of the log that this kind of reset needs."""
+        """Fetch the log offsets that this kind of reset needs."""
         goal = self._reset.goal
         is_checked = goal in (Goal.PLAN, Goal.OFFSET, Goal.SHIFT)
         if goal is Goal.EARLIEST or is_checked:
@@ -109,7 +107,8 @@ class Targets:
         return {key: result.offset for key, result in found.items()}
 
     def _check_exist(self, partitions: Iterable[TopicPartition]) -> None:
-        """OffsetsUtils.checkAllTopicPartitionsValid; a plan's lines are named."""
+        """Raise an error for nonexistent or leaderless partitions, naming a plan's lines
+        (OffsetsUtils.checkAllTopicPartitionsValid)."""
         topics = list(dict.fromkeys(topic for topic, _ in partitions))
         described = describe_topics(self._admin, names=topics) if topics else {}
         leaders: dict[TopicPartition, int] = {}
@@ -129,7 +128,7 @@ class Targets:
             raise LeaderNotAvailable(f'The partitions "{names}" have no leader')
 
     def _refuse_lines(self, missing: Collection[TopicPartition]) -> None:
-        """A line that deletes an offset may be of a topic that is gone."""
+        """Raise CommandError for plan lines with nonexistent partitions, except lines that delete an offset."""
         plan = self._reset.plan
         if plan is None:
             return
@@ -143,7 +142,7 @@ class Targets:
         )
 
     def of_group(self, group_id: str) -> NewOffsets:
-        """The new offsets of one group, in the order of Kafka's hash map. Raises CommandError."""
+        """Return the new offsets of one group, in the order of Kafka's hash map. Raises CommandError."""
         from kafkatools.core.java.hash_order import hash_order
         from kafkatools.core.java.hashes import partition_hash
 
@@ -204,7 +203,8 @@ def _plain(offsets: Mapping[TopicPartition, int]) -> NewOffsets:
 
 
 def partitions_of(admin: AdminClient, scope: TopicScope) -> tuple[list[TopicPartition], dict[str, KafkaError]]:
-    """The partitions meant, those named first, and the topics that cannot be described."""
+    """Return the partitions of a scope, explicitly named ones first, and the errors of topics that cannot be
+    described."""
     found = list(scope.partitions)
     errors: dict[str, KafkaError] = {}
     described = describe_topics(admin, names=scope.topics) if scope.topics else {}
@@ -216,7 +216,7 @@ def partitions_of(admin: AdminClient, scope: TopicScope) -> tuple[list[TopicPart
 
 
 def known_partitions_of(admin: AdminClient, scope: TopicScope) -> list[TopicPartition]:
-    """The partitions meant. Raises KafkaError with the name of the first topic that cannot be described."""
+    """Return the partitions of a scope. Raises KafkaError for the first topic that cannot be described."""
     partitions, errors = partitions_of(admin, scope)
     for topic, error in errors.items():
         raise type(error)(f"topic {topic}: {error}") from error

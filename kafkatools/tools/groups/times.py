@@ -1,5 +1,4 @@
-"""Times as --to-datetime and --by-duration take them (Utils.getDateTime and java.time.Duration.parse), and durations
-as tables show them."""
+"""Parse the times of --to-datetime and --by-duration (Utils.getDateTime, java.time.Duration.parse); print durations."""
 
 from __future__ import annotations
 
@@ -17,10 +16,8 @@ _MAX_MS = 2**63 - 1
 
 
 def parse_datetime(text: str) -> int:
-    """`2026-01-31T13:45:00.000`, with `Z`, `+02`, `+0200` or `+02:00` behind it or in UTC, as ms since 1970.
-
-    Raises ValueError in Kafka's words.
-    """
+    """Parse `2026-01-31T13:45:00.000`, followed by `Z`, `+02`, `+0200` or `+02:00` or else in UTC, to ms since 1970.
+    Raises ValueError in Kafka's words."""
     if "T" not in text:
         raise ValueError("Error parsing timestamp. It does not contain a 'T' according to ISO8601 format")
     match = _DATETIME.fullmatch(text)
@@ -38,7 +35,7 @@ def parse_datetime(text: str) -> int:
 
 
 def parse_duration(text: str) -> int:
-    """An ISO 8601 duration in days, hours, minutes and seconds, as ms. Raises ValueError in Java's words."""
+    """Parse an ISO 8601 duration of days, hours, minutes and seconds to ms. Raises ValueError in Java's words."""
     match = _DURATION.fullmatch(text)
     if match is None or not any(match.group(part) for part in (2, 4, 5, 7)) or match.group(3) in ("T", "t"):
         raise ValueError("Text cannot be parsed to a Duration")
@@ -53,7 +50,7 @@ def parse_duration(text: str) -> int:
 
 
 def duration_text(ms: int | None) -> str:
-    """A time for people: `0s`, `850ms`, `12.3s`, `4m10s`, `3h05m`, `2d04h`; `-` for None."""
+    """Format a duration in ms: `0s`, `850ms`, `12.3s`, `4m10s`, `3h05m`, `2d04h`; `-` for None."""
     if ms is None:
         return "-"
     seconds = ms // 1000

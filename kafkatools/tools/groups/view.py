@@ -1,7 +1,7 @@
-"""What `kt consumer-groups --describe` knows of a group: its description, its partitions with offsets and lag.
+"""The data of `kt consumer-groups --describe`: each group's description, partitions, offsets and lag.
 
-Everything is asked for all groups together: one description and one OffsetFetch for each coordinator, one ListOffsets
-for each leader. A group or partition that cannot be told has its error; the others are not held up by it (KAFKA-17218).
+All groups are requested together: one description and one OffsetFetch per coordinator, one ListOffsets per leader. A
+failing group or partition has its own error and does not affect the rest (KAFKA-17218).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ TopicPartition = tuple[str, int]
 
 
 class PartitionRow(NamedTuple):
-    """A partition of a group. None: there is no commit, no end offset is known, no member holds it."""
+    """A partition of a group. None means: no committed offset, unknown end offset, or no member has it."""
 
     topic: str
     partition: int
@@ -34,9 +34,9 @@ class PartitionRow(NamedTuple):
 
 
 class GroupView(NamedTuple):
-    """A group and its partitions in Kafka's order: the members with most partitions first, then what nobody holds.
+    """A group and its partitions in Kafka's order: members with the most partitions first, then unassigned partitions.
 
-    `unknown_ends`: the errors of existing partitions whose log end could not be fetched.
+    `unknown_ends`: the errors of existing partitions whose log end offset could not be fetched.
     """
 
     description: GroupDescription
@@ -50,14 +50,14 @@ class GroupView(NamedTuple):
 
 
 class Views(NamedTuple):
-    """All groups asked for, by name, and the partitions whose end could not be told."""
+    """The requested groups sorted by id, and the errors of partitions whose end offset could not be fetched."""
 
     groups: list[GroupView]
     end_errors: dict[TopicPartition, KafkaError]
 
 
 def collect(admin: AdminClient, group_ids: Iterable[str]) -> Views:
-    """Descriptions, committed offsets and end offsets of groups."""
+    """Fetch descriptions, committed offsets and end offsets of groups."""
     descriptions = describe_groups(admin, group_ids)
     alive = [group_id for group_id, one in descriptions.items() if one.error is None]
     committed = fetch_offsets(admin, alive)
@@ -80,7 +80,7 @@ def collect(admin: AdminClient, group_ids: Iterable[str]) -> Views:
 
 
 def is_gone(error: KafkaError) -> bool:
-    """Whether a partition was deleted: then it has no lag, rather than an unknown one."""
+    """Return whether the error means that a partition was deleted, so that it has no lag rather than an unknown one."""
     return bool(error.name == "UNKNOWN_TOPIC_OR_PARTITION")
 
 
@@ -116,11 +116,12 @@ def _row(
 
 
 def group_json(view: GroupView) -> dict[str, object]:
-    """What every JSON line of a group begins with."""
+    """Return the JSON fields that start every line about a group."""
     return {"group": view.group_id, "type": view.description.type, "state": view.description.state}
 
 
 def partition_json(row: PartitionRow) -> dict[str, object]:
+    """Return the JSON fields of a partition: offsets, lag and the member that has it."""
     member = row.member
     return {
         "topic": row.topic,
@@ -138,6 +139,7 @@ def partition_json(row: PartitionRow) -> dict[str, object]:
 
 
 def member_json(member: MemberDescription) -> dict[str, object]:
+    """Return the JSON fields of a group member."""
     return {
         "consumer_id": member.member_id,
         "group_instance_id": member.group_instance_id,

@@ -1,8 +1,8 @@
-"""Records to lines: Kafka's message formatters. Those of internal topics are in internal_formatters.py.
+"""Kafka's message formatters, which turn records into lines; `internal_formatters.py` has those of internal topics.
 
-Rules: a formatter appends to a bytearray and never writes anywhere. Plain values go through the kernel, a batch at a
-time; everything else is one record at a time, and a record that cannot be formatted leaves nothing behind. Formatters
-are a closed list; no class is loaded by name.
+Rules: a formatter appends to a bytearray and writes nowhere. Plain values go through the kernel, a batch at a time.
+Everything else is formatted record by record; a failing record leaves nothing in the output. The list of formatters is
+closed; no class is loaded by name.
 """
 
 from __future__ import annotations
@@ -38,26 +38,28 @@ _PROPERTIES = frozenset((*(f"print.{flag}" for flag in _FLAGS), *_DESERIALIZERS,
 
 
 def _bytes(text: str) -> bytes:
-    """The bytes of an option's value; those of a command line that are no UTF-8 stay as they are."""
+    """Encode an option's value, keeping command-line bytes that are not UTF-8."""
     return text.encode("utf-8", "surrogateescape")
 
 
 class MessageFormatter(Protocol):
-    def write(self, out: bytearray, fetched: FetchedColumns, on_error: OnError) -> int:
-        """Appends the records; returns how many were dealt with.
+    """The interface of formatters that turn fetched records into output bytes."""
 
-        `on_error` is asked about each record that cannot be formatted: True goes on with the next, False stops after
-        it.
-        """
+    def write(self, out: bytearray, fetched: FetchedColumns, on_error: OnError) -> int:
+        """Append the formatted records to `out`; return how many were processed. `on_error` is called for each record
+        that fails: True continues with the next record, False stops after it."""
 
 
 class NoOpFormatter:
+    """Kafka's NoOpMessageFormatter: prints nothing."""
+
     def write(self, out: bytearray, fetched: FetchedColumns, on_error: OnError) -> int:
+        """Return the number of records without printing any."""
         return fetched.columns.count
 
 
 class DefaultFormatter:
-    """Kafka's lines: the chosen parts in Kafka's order, with separators."""
+    """Kafka's DefaultMessageFormatter: the selected parts of each record in a fixed order, with separators."""
 
     def __init__(self, properties: Mapping[str, str], escape: Escape | None = None) -> None:
         check_properties(properties)
@@ -78,7 +80,7 @@ class DefaultFormatter:
         ]
 
     def write(self, out: bytearray, fetched: FetchedColumns, on_error: OnError) -> int:
-        """Appends the records' lines."""
+        """Append a line for each record; return how many records were processed."""
         columns = fetched.columns
         if self._is_plain:
             return int(kernel.write_keys_and_values(columns, out, self._key_end, self._line_end, self._null))
@@ -133,10 +135,10 @@ class DefaultFormatter:
 
 
 class LoggingFormatter(DefaultFormatter):
-    """Kafka's lines, and each record as a line of the log, which is shown with KT_DEBUG=1."""
+    """Kafka's LoggingMessageFormatter: DefaultFormatter's lines, and each record in the log, shown with KT_DEBUG=1."""
 
     def write(self, out: bytearray, fetched: FetchedColumns, on_error: OnError) -> int:
-        """Appends the records' lines and logs the records."""
+        """Append a line for each record and log the records; return how many were processed."""
         done = super().write(out, fetched, on_error)
         if _log.isEnabledFor(logging.INFO):
             for index in range(done):
@@ -145,7 +147,7 @@ class LoggingFormatter(DefaultFormatter):
 
 
 def log_text(columns: RecordColumns, index: int) -> str:
-    """A record as LoggingMessageFormatter logs it."""
+    """Return a record as LoggingMessageFormatter logs it."""
     kind = timestamp_type_name(columns)
     key, value = columns.key(index), columns.value(index)
     timestamp = "" if kind == "NoTimestampType" else f"{kind}:{columns.timestamps[index]}, "
@@ -154,13 +156,13 @@ def log_text(columns: RecordColumns, index: int) -> str:
 
 
 def timestamp_type_name(columns: RecordColumns) -> str:
-    """Kafka's name of the records' timestamp type: CreateTime, LogAppendTime or NoTimestampType (magic 0)."""
+    """Return the timestamp type's name in Kafka: CreateTime, LogAppendTime or NoTimestampType (magic 0)."""
     names = {0: "CreateTime", 1: "LogAppendTime"}
     return names.get(int(columns.timestamp_type), "NoTimestampType")
 
 
 def make_formatter(name: str, properties: Mapping[str, str], escape: Escape | None = None) -> MessageFormatter:
-    """The formatter of a name (see formatter_class); raises ConfigError for one that is not on the list."""
+    """Return a formatter by name, as in `formatter_class`. Raises ConfigError for an unknown name or property."""
     class_name = formatter_class(name)
     if class_name == LOGGING_FORMATTER:
         return LoggingFormatter(properties, escape)
@@ -172,7 +174,8 @@ def make_formatter(name: str, properties: Mapping[str, str], escape: Escape | No
 
 
 def formatter_class(name: str) -> str:
-    """The Java class of a formatter: its full name, without the package, or in short (`offsets`, `group-metadata`)."""
+    """Return a formatter's Java class from its full name, simple name or short name (`offsets`, `group-metadata`).
+    Raises ConfigError."""
     for class_name in FORMATTERS:
         if name in (class_name, class_name.rpartition(".")[2], short_name(class_name)):
             return class_name
@@ -181,13 +184,14 @@ def formatter_class(name: str) -> str:
 
 
 def short_name(class_name: str) -> str:
-    """`offsets` for OffsetsMessageFormatter, `transaction-log` for TransactionLogMessageFormatter."""
+    """Return a formatter's short name: `offsets` for OffsetsMessageFormatter, `transaction-log` for
+    TransactionLogMessageFormatter."""
     words = re.findall("[A-Z][a-z]+", class_name.rpartition(".")[2].removesuffix(_ENDING))
     return "-".join(words).lower()
 
 
 def check_properties(properties: Mapping[str, str]) -> None:
-    """Raises ConfigError for a property that means nothing."""
+    """Raise ConfigError for an unknown formatter property."""
     for name in properties:
         if name not in _PROPERTIES:
             raise ConfigError(f"Unknown formatter property {name}. Known ones: {', '.join(sorted(_PROPERTIES))}")
@@ -204,6 +208,6 @@ def _flag(properties: Mapping[str, str], name: str, default: bool) -> bool:
 
 
 def named_deserializer(properties: Mapping[str, str], name: str) -> Deserializer | None:
-    """The deserializer a property names; None without the property."""
+    """Return the deserializer that a property names, None without the property. Raises ConfigError."""
     text = properties.get(name)
     return None if text is None else deserializer(text)

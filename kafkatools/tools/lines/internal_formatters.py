@@ -1,9 +1,9 @@
-"""The records of Kafka's internal topics as JSON: OffsetsMessageFormatter and its relatives.
+"""Formatters of Kafka's internal topics, such as OffsetsMessageFormatter, which print records as JSON.
 
-Rules: one object for each record, the key with its type and the value with its version; a tombstone's value is null.
-Records without a key, of a type that is not known, or of a type that is another formatter's are passed over. What
-cannot be read is an error in Kafka's words, which name the offset. Each object ends its line, where Kafka's formatters
-write them one behind the other. Source: CoordinatorRecordMessageFormatter.
+Rules: one object per record, with the key's type and the value's version; a tombstone's value is null. Records without
+key, of an unknown type, or of another formatter's type are skipped. An undecodable record is an error in Kafka's words
+with the offset. Each object ends with a newline, which Kafka's formatters omit. Source:
+CoordinatorRecordMessageFormatter.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ INTERNAL_FORMATTERS: Final[Mapping[str, tuple[str, range]]] = {
 
 
 class InternalTopicFormatter:
-    """Prints the records of one internal topic."""
+    """Prints the records of one internal topic as JSON."""
 
     def __init__(
         self, name: str, properties: Mapping[str, str], escape: Callable[[bytes], bytes] | None = None
@@ -44,7 +44,7 @@ class InternalTopicFormatter:
         self._escape = escape
 
     def write(self, out: bytearray, fetched: FetchedColumns, on_error: Callable[[KafkaError], bool]) -> int:
-        """Appends an object for each record that is shown; all records count."""
+        """Append a JSON line for each shown record; return how many records were processed, skipped ones included."""
         columns = fetched.columns
         for index in range(columns.count):
             try:
@@ -60,12 +60,12 @@ class InternalTopicFormatter:
         return columns.count
 
     def json_line(self, key: bytes | None, value: bytes | None, offset: int) -> str | None:
-        """The JSON of one record; None for one that is not shown. Raises SerializationError."""
+        """Return the JSON text of one record, None for a skipped one. Raises SerializationError."""
         shown = self.json_object(key, value, offset)
         return None if shown is None else json_text(shown)
 
     def json_object(self, key: bytes | None, value: bytes | None, offset: int) -> dict[str, object] | None:
-        """The same as plain dicts and lists."""
+        """Return one record as dicts and lists, None for a skipped one. Raises SerializationError."""
         if key is None:
             return None
         try:

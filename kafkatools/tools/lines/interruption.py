@@ -1,9 +1,8 @@
-"""Ctrl-C, SIGTERM and SIGHUP while a group's offsets count: seen between polls, never in the middle of one.
+"""Defer Ctrl-C, SIGTERM and SIGHUP to the time between polls, while a group's offsets are committed.
 
-Rules: a poll moves positions before it returns records. An exception from a signal's handler at that moment would
-leave records that nobody printed below the positions, and the last commit would lose them. So a signal only wakes the
-consumer up, which ends a poll where nothing has moved, and is raised afterwards. While records are written, when
-positions do not move, it is raised after a moment too, since a pipe may block for ever.
+A poll moves positions before it returns records. An exception raised in between would lose the unprinted records at the
+next commit. So a signal only wakes up the consumer, which ends a poll before positions move, and is raised afterwards.
+While records are written, the signal is raised after 0.3 seconds, since a pipe may block forever.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ _WRITE_SECONDS = 0.3
 
 
 class Interruption:
-    """While entered, signals wait for `check`."""
+    """Context manager that defers signals until `check` is called."""
 
     def __init__(self, wakeup: Callable[[], None]) -> None:
         self._wakeup = wakeup
@@ -55,7 +54,7 @@ class Interruption:
             self.check()
 
     def check(self) -> None:
-        """Raises what the signal that came would have raised."""
+        """Run the original handler of a deferred signal, or raise KeyboardInterrupt."""
         if self._came is not None:
             (number, frame), self._came = self._came, None
             self._raise(number, frame)

@@ -1,4 +1,4 @@
-"""console-consumer --json: records as JSON lines that console-producer reads back."""
+"""console-consumer --json: records as JSON lines that console-producer can read."""
 
 from __future__ import annotations
 
@@ -11,10 +11,8 @@ from kafkatools.tools.lines.internal_formatters import INTERNAL_FORMATTERS, Inte
 
 
 class JsonFormatter:
-    """One JSON object for each record, without loss (docs/json/records.md).
-
-    With a formatter of an internal topic key and value are the objects that it prints, and only what it shows appears.
-    """
+    """Writes one lossless JSON object per record (docs/json/records.md). With an internal topic's formatter, key and
+    value are the decoded objects, and records that formatter does not show are skipped."""
 
     def __init__(self, formatter: str, properties: Mapping[str, str]) -> None:
         name = formatter_class(formatter)
@@ -25,7 +23,7 @@ class JsonFormatter:
         self._header = named_deserializer(properties, "headers.deserializer")
 
     def write(self, out: bytearray, fetched: FetchedColumns, on_error: OnError) -> int:
-        """Appends the records' lines."""
+        """Append a JSON line for each record; return how many records were processed."""
         if self._internal is None and self._key is None and self._value is None and self._header is None:
             from kafkatools.core.records.json_cells import fetched_lines
 

@@ -1,9 +1,8 @@
-"""JSON lines as input of a producer: the records of the lines read so far, and a check of a whole file.
+"""JSON lines as producer input: parse the lines read so far, and check a whole file in advance.
 
-Rules: a line for a partition that the topic does not have is found before any record is sent. A file is checked
-completely first; of a pipe, the lines that are read at once are checked together. Other malformed lines end the run
-after the records before them were sent. With `ignore.error` a bad line counts as one failure, and the others
-are sent.
+Rules: a line for a nonexistent partition is found before any record is sent. A file is checked completely first; lines
+of a pipe that are read together are checked together. Any other malformed line ends the run after the records before it
+were sent. With `ignore.error`, a bad line counts as one failure and the remaining lines are sent.
 """
 
 from __future__ import annotations
@@ -23,9 +22,8 @@ _ESCAPE = b"\\u"  # a key may be written with escapes
 
 @dataclass(eq=False, repr=False)
 class JsonInput:
-    """The records of a reader's lines. `partitions()` returns those of the topic, none when it
-    does not exist, and creates nothing; `on_bad_line(error)` is called for a
-    line that is skipped because of ignore.error."""
+    """Turns a LineReader's JSON lines into producer records. `partitions()` returns the topic's partitions, none when
+    it does not exist. `on_bad_line(error)` is called for each line skipped by ignore.error."""
 
     topic: str
     reader: LineReader
@@ -34,8 +32,8 @@ class JsonInput:
     _partition_count: int | None = field(default=None, init=False)
 
     def records(self) -> Iterator[tuple[int, ProducerRecord]]:
-        """Yield the records of all complete lines with their line numbers. Raises MalformedLine after the records
-        before a bad line, or before the first record when a partition does not exist."""
+        """Yield the line number and record of each complete line. Raises MalformedLine after the records before a bad
+        line, or before the first record when a partition does not exist."""
         ignores_errors = self.reader.format.ignore_error
         read: list[tuple[int, ProducerRecord]] = []
         malformed: MalformedLine | None = None
@@ -62,7 +60,7 @@ class JsonInput:
             raise malformed
 
     def look_through(self, file: BinaryIO) -> None:
-        """Check the rest of a file, then seek back. Raises MalformedLine for a partition that does not exist."""
+        """Check the rest of a file, then seek back. Raises MalformedLine for a nonexistent partition."""
         start = file.tell()
         try:
             for number, partition in self._rising_partitions(file):
@@ -71,8 +69,8 @@ class JsonInput:
             file.seek(start)
 
     def _rising_partitions(self, file: BinaryIO) -> Iterator[tuple[int, int]]:
-        """Yield the lines with a higher partition than all lines before: the first line for a partition that does not
-        exist is among them. Other lines are not decoded; their faults are found when they are sent."""
+        """Yield (line number, partition) for each line whose partition exceeds those of all earlier lines. Any
+        nonexistent partition shows up among them; other lines are not decoded."""
         reader = LineReader(max_line_bytes=self.reader.max_line_bytes)
         highest = -1
         count = 1

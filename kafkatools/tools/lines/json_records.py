@@ -1,7 +1,7 @@
-"""Records from JSON lines, the form that `kt console-consumer --json` writes.
+"""Parse records from JSON lines, the format of `kt console-consumer --json`.
 
-One object a line: {"partition", "timestamp", "key", "value", "headers": [[name, value], ...]}, all but the value
-optional; "topic", "offset" and "timestamp_type" are read over. Bytes are a string (UTF-8) or {"b64": "..."}; null is
+One object per line: {"partition", "timestamp", "key", "value", "headers": [[name, value], ...]}. All keys but "value"
+are optional; "topic", "offset" and "timestamp_type" are ignored. Bytes are a UTF-8 string or {"b64": "..."}; null is
 null.
 """
 
@@ -18,7 +18,7 @@ _KEYS = {"topic", "partition", "offset", "timestamp", "timestamp_type", "key", "
 
 
 def read_json_record(topic: str, line: bytes, number: int) -> ProducerRecord:
-    """The record of one line. MalformedLine that says what is wrong with line `number`."""
+    """Parse the record of one line for `topic`. Raises MalformedLine with the line number."""
     try:
         row = json.loads(line)
     except ValueError as error:
@@ -42,7 +42,7 @@ def read_json_record(topic: str, line: bytes, number: int) -> ProducerRecord:
 
 
 def bytes_of_json(value: JsonValue) -> bytes | None:
-    """The bytes that JSON stands for; ValueError for anything else."""
+    """Convert a JSON string, null or {"b64": "..."} to bytes or None. Raises ValueError for anything else."""
     if value is None:
         return None
     if isinstance(value, str):
@@ -55,12 +55,12 @@ def bytes_of_json(value: JsonValue) -> bytes | None:
 
 
 def _printable(text: str) -> str:
-    """The text with lone surrogates escaped; JSON can name them, UTF-8 cannot."""
+    """Escape lone surrogates, which JSON allows and UTF-8 does not."""
     return text.encode("utf-8", "backslashreplace").decode()
 
 
 def _integer(name: str, value: JsonValue) -> int | None:
-    """A number that is not negative; null and -1 mean that there is none."""
+    """Return an integer field; None for null and -1. Raises ValueError for anything else."""
     if value is None or value == -1:
         return None
     if isinstance(value, int) and not isinstance(value, bool):

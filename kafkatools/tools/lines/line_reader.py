@@ -1,12 +1,9 @@
-"""LineReader: bytes of text in, rows or records out (Kafka's LineMessageReader, org.apache.kafka.tools).
+r"""Split bytes of text into lines, keys, values and headers (Kafka's LineMessageReader, org.apache.kafka.tools).
 
-Strategy: the caller reads into `room()` and says how much came; `rows()` then gives the whole lines so far as columns
-over the reader's own memory, found by the kernel. What is left of a line moves to the front. Rows are valid until the
-next `room()`. Lines end with \\n, \\r or \\r\\n as in Kafka; bytes that are not UTF-8 pass through as they are (Kafka
-replaces them).
-
-A line that cannot be sent because it is longer than `max_line_bytes` is not kept in memory: it is skipped and reported
-in `oversized`. Reads nothing, prints nothing.
+The caller reads into `room()` and reports the byte count; `rows()` then returns the complete lines as columns over the
+reader's memory, found by the kernel. An incomplete line moves to the front; rows are valid until the next `room()`.
+Lines end with \n, \r or \r\n as in Kafka. Bytes that are not UTF-8 pass through unchanged (Kafka replaces them). A line
+longer than `max_line_bytes` is skipped and reported in `oversized`. No I/O.
 """
 
 from __future__ import annotations
@@ -35,12 +32,12 @@ _EXCLUSIVE = (
 
 
 class MalformedLine(KafkaError, name="MALFORMED_LINE"):
-    """A line does not have the parts that the reader was told to look for."""
+    """An input line lacks a part that the reader properties require."""
 
 
 class LineFormat(NamedTuple):
-    """How a line is made up: [headers, delimiter,] [key, separator,] value. `null_marker` stands for null, None when
-    nothing does."""
+    """The parts of an input line: [headers, delimiter,] [key, separator,] value. `null_marker` stands for null; None
+    for no marker."""
 
     parse_key: bool = False
     key_separator: bytes = b"\t"
@@ -53,8 +50,7 @@ class LineFormat(NamedTuple):
 
     @classmethod
     def from_properties(cls, properties: Mapping[str, str]) -> LineFormat:
-        """Reads the --reader-property settings. ConfigError, in Kafka's words, for those that contradict each other or
-        mean nothing."""
+        """Parse --reader-property settings. Raises ConfigError, in Kafka's words, for unknown or contradictory ones."""
         texts = {
             "key.separator": "\t",
             "headers.delimiter": "\t",
@@ -100,13 +96,15 @@ PLAIN_LINES = LineFormat()
 
 
 class LineRecord(NamedTuple):
+    """Key, value and headers of one input line."""
+
     key: bytes | None
     value: bytes | None
     headers: tuple[tuple[str, bytes | None], ...]
 
 
 class LineReader:
-    """Whole lines out of a stream of bytes."""
+    """Extracts complete lines from a stream of bytes."""
 
     def __init__(
         self, line_format: LineFormat = PLAIN_LINES, max_line_bytes: int = 1 << 30, chunk_bytes: int = CHUNK_BYTES
@@ -128,7 +126,7 @@ class LineReader:
     # -- in --
 
     def room(self) -> memoryview:
-        """Where to read the next bytes to; rows that were given before are no longer valid."""
+        """Return the memory to read the next bytes into; earlier rows become invalid."""
         left = self._filled - self._start
         if self._start:
             self._data[:left] = self._data[self._start : self._filled]
@@ -142,19 +140,20 @@ class LineReader:
         return memoryview(self._data)[left:]
 
     def filled(self, count: int) -> None:
-        """Says how many bytes were read; 0 is the end of the stream."""
+        """Record how many bytes were read into `room()`; 0 is the end of the stream."""
         self._filled += count
         self._is_end = count == 0
 
     # -- out --
 
     def rows(self) -> Iterator[RowColumns]:
-        """The whole lines so far. MalformedLine after the rows before a line that lacks a separator."""
+        """Yield the complete lines so far as columns. Raises MalformedLine at a line without key separator, after the
+        rows before it."""
         for data, count in self._found():
             yield from self._columns(data, count)
 
     def lines(self) -> Iterator[bytes]:
-        """The whole lines so far as they are; `line_number` is that of the line given last."""
+        """Yield the complete lines so far as bytes, without splitting them; `line_number` is that of the last one."""
         for data, count in self._found():
             for row in range(count):
                 self.line_number += 1
@@ -162,12 +161,12 @@ class LineReader:
                 yield bytes(data[start : start + self._lengths[row]])
 
     def records(self) -> Iterator[LineRecord]:
-        """The whole lines so far, taken apart one by one: for headers."""
+        """Yield the complete lines so far as single records, as headers require. Raises MalformedLine."""
         for line in self.lines():
             yield parse_line(self.format, line, self.line_number)
 
     def _found(self) -> Iterator[tuple[memoryview, int]]:
-        """The reader's memory and how many lines were found in it, until only a part of a line is left."""
+        """Yield the reader's memory and the number of lines found in it, until only an incomplete line is left."""
         if self._is_skipping and not self._skip_rest():
             return
         while self._start < self._filled:
@@ -179,7 +178,7 @@ class LineReader:
             yield data, count
 
     def _skip_rest(self) -> bool:
-        """Drops the rest of a line that is too long; whether its end has come."""
+        """Drop the rest of an oversized line; return whether its end was found."""
         ends = [
             place
             for place in (self._data.find(b"\n", 0, self._filled), self._data.find(b"\r", 0, self._filled))
@@ -237,7 +236,8 @@ class LineReader:
 
 
 def parse_line(line_format: LineFormat, line: bytes, number: int) -> LineRecord:
-    """Takes a line apart. MalformedLine in Kafka's words when a part is missing and errors are not ignored."""
+    """Split a line into headers, key and value. Raises MalformedLine, in Kafka's words, for a missing part unless
+    errors are ignored."""
     headers_cell = _part(
         line_format.parse_headers, line, 0, (line_format.headers_delimiter, "headers delimiter"), line_format, number
     )
@@ -269,7 +269,7 @@ def _part(
 
 
 def _split_headers(line_format: LineFormat, cell: bytes, number: int) -> Iterator[tuple[str, bytes | None]]:
-    """The pairs of a headers cell; headers.separator is a regular expression, as in Kafka."""
+    """Yield the name and value of each header; headers.separator is a regular expression, as in Kafka."""
     pairs = re.split(line_format.headers_separator, cell)
     while len(pairs) > 1 and not pairs[-1]:
         pairs.pop()

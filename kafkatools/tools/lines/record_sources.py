@@ -1,7 +1,7 @@
-"""The partitions that console-consumer reads: one partition, whole topics, or the assignment of a group's member.
+"""The partitions that console-consumer reads: one partition, whole topics, or a group member's assignment.
 
-Rules: a source assigns or subscribes before the first poll. After each empty poll it may assign partitions that have
-appeared. The consumer waits for topics that do not exist, unless it stops at the end of the log.
+Rules: a source assigns or subscribes before the first poll. After each empty poll it may assign new partitions. The
+consumer waits for missing topics, unless it stops at the end of the log.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from kafkatools.tools.lines.topic_follower import TopicFollower
 
 
 class Wanted(NamedTuple):
-    """The requested topics: one topic, all topics that the predicate `takes` accepts, or one partition from `start`."""
+    """The requested topics: one topic, all topics that the predicate `takes` accepts, or one partition from offset
+    `start`."""
 
     topic: str | None
     include: str | None
@@ -32,26 +33,26 @@ class Wanted(NamedTuple):
 
 
 class Source(Protocol):
-    """The partitions that a consumer reads; some may appear later."""
+    """The partitions that a consumer reads; some may be created later."""
 
     def start(self, *, to_end: bool) -> None:
-        """Assign or subscribe. Raises CommandError for a topic or partition that does not exist."""
+        """Assign or subscribe. Raises CommandError for a nonexistent topic or partition."""
 
     def follow(self) -> None:
-        """Assign partitions that have appeared."""
+        """Assign partitions created since the last call."""
 
     def is_assigned(self) -> bool:
-        """Whether the consumer has got its assignment; it may be empty."""
+        """Return whether the consumer has its assignment, which may be empty."""
 
     def partitions(self) -> Iterable[TopicPartition]:
-        """All partitions that may be read, now or later."""
+        """Return all partitions that this consumer may have to read."""
 
     def has_topics(self) -> bool:
-        """Whether a matching topic or partition exists."""
+        """Return whether a matching topic or partition exists."""
 
 
 def source_of(note: Callable[[str], None], consumer: Consumer, wanted: Wanted, is_member: bool) -> Source:
-    """Choose the source for the options of the command."""
+    """Return the source for the requested topics: a group's if `is_member`, else directly assigned partitions."""
     if wanted.partition is not None:
         return OnePartition(consumer, wanted)
     if is_member:
@@ -67,7 +68,8 @@ class OnePartition:
         self._wanted = wanted
 
     def start(self, *, to_end: bool) -> None:
-        """Assign the partition and seek to the requested offset."""
+        """Assign the partition and seek to the requested offset. Raises CommandError for a nonexistent partition or
+        offset."""
         topic, partition, start = self._wanted.topic or "", self._wanted.partition or 0, self._wanted.start
         consumer = self._consumer
         known = consumer.partitions_for(topic)
@@ -86,7 +88,8 @@ class OnePartition:
             consumer.seek((topic, partition), int(start))
 
     def _check_range(self, topic: str, partition: int, offset: int) -> None:
-        """Refuse an offset outside of the log. Kafka's tool would silently continue at the end of the log."""
+        """Raise CommandError for an offset outside of the log, where Kafka's tool silently continues at the end of the
+        log."""
         where = [(topic, partition)]
         [low], [high] = self._consumer.beginning_offsets(where).values(), self._consumer.end_offsets(where).values()
         if not low <= offset <= high:
@@ -96,18 +99,20 @@ class OnePartition:
         """Do nothing: the partition is fixed."""
 
     def is_assigned(self) -> bool:
+        """Return True: the partition is assigned by `start`."""
         return True
 
     def partitions(self) -> Iterable[TopicPartition]:
+        """Return the assigned partition."""
         return self._consumer.assignment()
 
     def has_topics(self) -> bool:
-        """True: `start` found the partition."""
+        """Return True: `start` checked that the partition exists."""
         return True
 
 
 class FollowedTopics:
-    """Every partition of the topics, also those that appear later."""
+    """All partitions of the matching topics, including those created later."""
 
     def __init__(self, note: Callable[[str], None], consumer: Consumer, wanted: Wanted) -> None:
         self._note = note
@@ -116,25 +121,29 @@ class FollowedTopics:
         self._follower = TopicFollower(consumer, wanted.topic, wanted.takes)
 
     def start(self, *, to_end: bool) -> None:
+        """Assign all existing partitions. Raises CommandError without any if `to_end`, else prints that it waits."""
         if not self._follower.start():
             _tell_missing(self._note, self._wanted, to_end)
 
     def follow(self) -> None:
+        """Assign partitions created since the last call."""
         self._follower.maybe_assign_new()
 
     def is_assigned(self) -> bool:
+        """Return True: partitions are assigned directly."""
         return True
 
     def partitions(self) -> Iterable[TopicPartition]:
+        """Return the assigned partitions."""
         return self._consumer.assignment()
 
     def has_topics(self) -> bool:
-        """Whether a partition was found."""
+        """Return whether any partition was found."""
         return bool(self._follower.partitions)
 
 
 class GroupTopics(RebalanceListener):
-    """What the group gives to its member here."""
+    """The partitions that a group assigns to this member."""
 
     def __init__(self, note: Callable[[str], None], consumer: Consumer, wanted: Wanted) -> None:
         self._note = note
@@ -143,7 +152,8 @@ class GroupTopics(RebalanceListener):
         self._is_assigned = False
 
     def start(self, *, to_end: bool) -> None:
-        """Subscribes; the group is joined by polling."""
+        """Subscribe; the group is joined during polls. Raises CommandError for missing topics if `to_end`, else prints
+        that it waits."""
         takes = self._wanted.takes
         if takes is None:
             is_there = bool(self._consumer.partitions_for(self._wanted.topic or ""))
@@ -154,25 +164,25 @@ class GroupTopics(RebalanceListener):
         self._consumer.subscribe([self._wanted.topic or ""] if takes is None else takes, self)
 
     def on_partitions_assigned(self, partitions: Sequence[TopicPartition]) -> None:
-        """The group has given us what is ours, be it nothing."""
+        """Record that a rebalance is complete, even with an empty assignment."""
         self._is_assigned = True
 
     def follow(self) -> None:
-        """The group does that."""
+        """Do nothing: the group assigns new partitions."""
 
     def is_assigned(self) -> bool:
-        """Whether a rebalance was completed."""
+        """Return whether a rebalance has completed."""
         return self._is_assigned
 
     def partitions(self) -> Iterable[TopicPartition]:
-        """All partitions of the subscribed topics: any of them may be given to us."""
+        """Return all partitions of the subscribed topics, any of which may be assigned to this member."""
         known = self._consumer.known_partitions()
         return [
             TopicPartition(topic, index) for topic in self._consumer.subscription() for index in known.get(topic, ())
         ]
 
     def has_topics(self) -> bool:
-        """Whether a topic was found."""
+        """Return whether a subscribed topic exists."""
         return any(self.partitions())
 
 

@@ -1,9 +1,9 @@
-"""RecordTransactions: cuts a stream of records into transactions of so many each, or keeps all of them in one.
+"""Divide a stream of produced records into transactions of a fixed size, or keep all of them in one.
 
-Rules: a transaction is begun when its first record comes, so an input without records begins none; the first record
-that failed, wherever it failed, keeps its transaction from being committed; a commit that is under way is never given
-up for an abort, since it may have taken place. Records are numbered from 1: those up to `committed_records` are
-committed, the `open_records` after them belong to the transaction at hand. The counts are the tally's.
+Rules: a transaction begins with its first record, so empty input begins none. A failed record prevents its
+transaction's commit. A commit in progress is never replaced by an abort, since it may have succeeded. Records are
+numbered from 1: `committed_records` are committed, the following `open_records` belong to the current transaction.
+Counts are kept in the tally.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _log = logging.getLogger(__name__)
 
 
 class RecordTransactions:
-    """The transactions of one run; `size` 0: one for everything. Its methods raise KafkaError."""
+    """The transactions of one run, of `size` records each; 0 means one for all records. Methods raise KafkaError."""
 
     def __init__(self, producer: Producer, size: int, tally: Tally) -> None:
         self._producer = producer
@@ -34,13 +34,13 @@ class RecordTransactions:
         self.is_committing = False
 
     def start(self) -> None:
-        """Takes over the transactional id."""
+        """Initialize the transactional producer (InitProducerId)."""
         self._producer.init_transactions()
 
     # -- records --
 
     def send_rows(self, rows: RowColumns, send: Callable[[RowColumns], object]) -> None:
-        """Sends rows, with commits in between."""
+        """Send rows, committing whenever a transaction is full."""
         start = 0
         while start < rows.count:
             room = self._size - self.open_records if self._size else rows.count
@@ -52,7 +52,7 @@ class RecordTransactions:
 
     @contextmanager
     def sending(self, count: int = 1) -> Iterator[None]:
-        """Around the send of records that belong to the transaction at hand; begins it if need be."""
+        """Context for sending `count` records of the current transaction, which begins if none is open."""
         if not self.is_open:
             self._producer.begin_transaction()
             self.is_open = True
@@ -66,12 +66,13 @@ class RecordTransactions:
     # -- ends --
 
     def commit_if_full(self) -> None:
-        """Commits when the transaction at hand has its number of records."""
+        """Commit when the current transaction has `size` records."""
         if self._size and self.open_records >= self._size:
             self.commit()
 
     def commit(self, timeout_ms: int | None = None) -> None:
-        """Commits the transaction at hand, if there is one; after a Timeout it goes on. Raises the first failure."""
+        """Commit the open transaction, if any. Raises the first failure of its records, KafkaError, or Timeout, after
+        which the commit continues."""
         if self._tally.first_failure is not None:
             raise self._tally.first_failure
         if not self.is_open:
@@ -91,7 +92,7 @@ class RecordTransactions:
         self.is_open = self.is_committing = False
 
     def break_off(self, timeout_ms: int) -> None:
-        """Aborts the transaction at hand, if there is one; a commit that is under way is brought to its end."""
+        """Abort the open transaction, if any; a commit in progress is completed instead. Raises KafkaError."""
         if self.is_committing:
             try:
                 self.commit(timeout_ms)
@@ -105,7 +106,7 @@ class RecordTransactions:
             self.is_open = False
 
     def outcome(self) -> tuple[str, str] | None:
-        """Which records are not committed, as a kind and a line; None when all are."""
+        """Return a kind (UNKNOWN or ABORTED) and a message about uncommitted records; None when all are committed."""
         first, count = self.committed_records + 1, self.open_records
         if not count:
             return None
@@ -117,7 +118,7 @@ class RecordTransactions:
 
 
 def rows_slice(rows: RowColumns, start: int, stop: int) -> RowColumns:
-    """Some of the rows, over the same buffer."""
+    """Return rows `start` to `stop` over the same buffer."""
     if start == 0 and stop >= rows.count:
         return rows
     part = slice(start, stop)

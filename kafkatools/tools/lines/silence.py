@@ -1,6 +1,6 @@
-"""Report when brokers or the group's coordinator have not responded to a consumer for some seconds, and when they do.
+"""Report when a consumer's brokers or coordinator stop responding for some seconds, and when they respond again.
 
-The consumer itself retries without end. Without this message a user could not tell an idle topic from lost brokers.
+The consumer itself retries endlessly. Without this message a user could not tell an idle topic from lost brokers.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ PATIENCE_MS = 3000
 
 
 class Silence:
-    """Call `look` after each poll. It calls `tell(line)` once when the silence begins and once when it ends."""
+    """Watches a consumer: `look` is called after each poll. Calls `tell(line)` once when brokers stop responding and
+    once when they respond again."""
 
     def __init__(self, tell: Callable[[str], None], patience_ms: int = PATIENCE_MS) -> None:
         self._tell = tell
@@ -22,7 +23,7 @@ class Silence:
         self._told: str | None = None
 
     def look(self, now_ms: int, problem: Exception | None, *, has_broker: bool = False) -> None:
-        """Note why a required broker is unreachable, None if all respond. `has_broker`: some other broker responds."""
+        """Process the error of an unreachable broker, None if all respond. `has_broker`: some other broker responds."""
         if problem is None:
             self._since_ms = None
             if self._told is not None:
@@ -38,7 +39,7 @@ class Silence:
 
 
 def _kind(problem: Exception) -> str:
-    """The word for the missing node."""
+    """Return which kind of node does not respond: coordinator, leader or broker."""
     if isinstance(problem, (CoordinatorNotAvailable, NotCoordinator)):
         return "coordinator"
     return "leader" if isinstance(problem, LeaderNotAvailable) else "broker"

@@ -1,11 +1,9 @@
-"""Tally: what became of every record that a command sent, from whichever thread tells.
+"""Count the outcomes of all records that a command sends, reported from any thread.
 
-A failure caused by the record itself is reported alone, the first SHOWN_FAILURES of them. A cause in the cluster (a
-lost broker, a missing topic) fails many records alike: they are reported together as `LostLines`, one message with the
-range of input lines.
-
-In transactions a record counts as sent when it is committed: until then the acknowledged ones are open. Records whose
-transaction was aborted through no fault of their own are counted apart from those that failed.
+Failures of single records are reported one by one, the first SHOWN_FAILURES only. A cluster cause (a lost broker, a
+missing topic) fails many records alike: they are reported together as `LostLines`, with the range of input lines. In
+transactions a record counts as sent when it is committed; until then acknowledged records are open. Records of
+transactions aborted for another record's failure are counted separately.
 """
 
 from __future__ import annotations
@@ -21,10 +19,10 @@ SHOWN_FAILURES = 10
 
 @dataclass(slots=True)
 class LostLines:
-    """Records that were not acknowledged for one cause in the cluster; `first` and `last` are lines of the input.
+    """Records that were not acknowledged for one cluster cause; `first` and `last` are input line numbers.
 
-    `key` identifies the cause, since error texts vary. `description` is that of the first record, as in the report of
-    a single failure. `is_unplaced`: the records were never sent.
+    `key` identifies the cause, since error texts vary. `description` is that of the first record, as in a single
+    failure's report. `is_unplaced`: the records were never sent.
     """
 
     key: str
@@ -39,8 +37,8 @@ class LostLines:
     is_over: bool = False
 
     def messages(self) -> list[str]:
-        """The message with the cause and the range of lines. A single record gets Kafka's sentence; a range that was
-        never sent gets it first."""
+        """Return the messages with the cause and the range of lines. A single record, and a range that was never sent,
+        start with Kafka's sentence."""
         if self.count == 1:
             return [f"{self.description} with error: {self.cause}"]
         described = [f"{self.description} with error: {self.error}"]
@@ -54,7 +52,7 @@ class LostLines:
 
 
 class Tally:
-    """Counts; keeps the first failures for the report."""
+    """Counts of sent, failed and aborted records, and the first failures for the report."""
 
     def __init__(self, is_transactional: bool = False) -> None:
         self._lock = threading.Lock()
@@ -74,6 +72,7 @@ class Tally:
         self._in_lines = 0
 
     def succeeded(self, count: int) -> None:
+        """Count acknowledged records; in transactions they stay open until `committed`."""
         with self._lock:
             for lines in self._lost_lines.values():
                 lines.is_over = True
@@ -83,26 +82,27 @@ class Tally:
                 self.sent += count
 
     def committed(self) -> None:
-        """The transaction of the open records was committed."""
+        """Count the open records as sent, because their transaction was committed."""
         with self._lock:
             self.sent += self._open
             self._open = 0
 
     def abort(self, count: int = 0) -> None:
-        """The transaction of the open records was aborted, and with it `count` that never went out."""
+        """Count the open records and `count` unsent ones as aborted, with their transaction."""
         with self._lock:
             self.aborted += self._open + count
             self._open = 0
 
     def lose(self) -> None:
-        """Whether the transaction of the open records was committed is not known."""
+        """Count the open records as failed, because it is unknown whether their transaction was committed."""
         with self._lock:
             self.failed += self._open
             self._lost += self._open
             self._open = 0
 
     def fail(self, count: int, error: Exception, describe: Callable[[int], str]) -> None:
-        """`describe(i)` puts the i-th of the failed records in words; asked for the first few only."""
+        """Count failed records; `describe(i)` describes the i-th one and is called for the first SHOWN_FAILURES
+        only."""
         with self._lock:
             if isinstance(error, TransactionAborted):
                 self.aborted += count
@@ -116,7 +116,7 @@ class Tally:
                 self._messages.append((_kind(error), f"{describe(number)} with error: {error}"))
 
     def fail_lines(self, lines: LostLines) -> None:
-        """Count records that were not acknowledged for a cause in the cluster."""
+        """Count records that were not acknowledged for a cluster cause."""
         with self._lock:
             if isinstance(lines.error, TransactionAborted):
                 self.aborted += lines.count
@@ -132,8 +132,8 @@ class Tally:
                 known.is_over = False
 
     def take_messages(self, *, is_end: bool = True) -> list[tuple[str, str]]:
-        """The failures that were not reported yet, as error name and message. Before the end, a range of lines is
-        included only when later records were acknowledged, and at most SHOWN_FAILURES ranges in all."""
+        """Return the unreported failures as (error name, message). Before the end, a range of lines is included only
+        after later records succeeded, and at most SHOWN_FAILURES ranges in all."""
         with self._lock:
             messages, self._messages = self._messages, []
             for key, lines in list(self._lost_lines.items()):
@@ -144,12 +144,12 @@ class Tally:
             return messages
 
     def has_told(self, error: Exception) -> bool:
-        """Whether a failure with this very error was told."""
+        """Return whether a failure with this error object was recorded for the report."""
         return id(error) in self._told
 
     @property
     def hidden(self) -> int:
-        """Failures that are counted but not told one by one."""
+        """The number of failures that are counted but not reported one by one."""
         return self.failed - self._lost - self._shown - self._in_lines
 
 
@@ -158,7 +158,7 @@ def _kind(error: Exception) -> str:
 
 
 def is_hopeless_cause(error: Exception) -> bool:
-    """Whether the next record would fail in the same way, since the topic or the brokers are not there."""
+    """Return whether every further record would fail alike, as without brokers or the topic."""
     return getattr(error, "name", "") in (
         "TIMEOUT",
         "INVALID_TOPIC_EXCEPTION",

@@ -1,8 +1,8 @@
-"""Reads whole topics without a group: every partition is assigned, and those that appear later too.
+"""Read whole topics without a group: assign every partition, including those created later.
 
-Rules: what is there at the start begins where auto.offset.reset says; a partition (or a matching topic) that appears
-while we follow is read from its first record, since nothing in it can be older than the wish to read it. Kafka's own
-consumer starts such partitions at `latest` and loses what was written before it noticed them.
+Rules: existing partitions start by auto.offset.reset. A partition or topic created while following is read from its
+first record, which cannot be older than the start of the command. Kafka's consumer starts such partitions at `latest`
+and misses the records written before it noticed them.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from kafkatools.core.consumer.subscription import TopicPartition
 
 
 class TopicFollower:
-    """Keeps a consumer's assignment equal to the partitions of one topic, or of all topics that a predicate takes."""
+    """Keeps all partitions of one topic, or of the topics that a predicate accepts, assigned to a consumer."""
 
     def __init__(
         self, consumer: Consumer, topic: str | None = None, takes: Callable[[str], bool] | None = None
@@ -26,7 +26,8 @@ class TopicFollower:
         self.partitions: set[TopicPartition] = set()
 
     def start(self, timeout_ms: int | None = None) -> bool:
-        """Assigns what is there now; False when there is nothing yet. Raises InvalidTopic, TopicAuthorizationFailed."""
+        """Assign the existing partitions; return False when there are none. Raises InvalidTopic,
+        TopicAuthorizationFailed."""
         if self._topic is not None:
             self._consumer.partitions_for(self._topic, timeout_ms)
         else:
@@ -34,7 +35,7 @@ class TopicFollower:
         return self._take_new(is_start=True)
 
     def maybe_assign_new(self) -> bool:
-        """Assigns what appeared since; looks only when metadata has changed."""
+        """Assign new partitions after a metadata change; return whether there were any."""
         if self._consumer.metadata_version == self._seen_metadata:
             return False
         return self._take_new(is_start=False)

@@ -1,4 +1,4 @@
-"""What a view means for an operator: how bad a topic is, what is to be said of a partition, when a group catches up."""
+"""Assess a view for an operator: topic health, notes on partitions, when groups catch up."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from kafkatools.tools.monitor.view import ClusterView, GroupView, PartitionView,
 
 
 class Health(IntEnum):
-    """How well a topic is, the worst first."""
+    """The health of a topic, worst first."""
 
     BROKEN = 0
     DEGRADED = 1
@@ -17,14 +17,16 @@ class Health(IntEnum):
 
 
 def health_of(topic: TopicView) -> Health:
-    """BROKEN when a partition cannot be written to, DEGRADED when one lacks an in-sync replica."""
+    """Return BROKEN when a partition cannot be written to with acks=all, DEGRADED when one is under-replicated, else
+    GOOD."""
     if any(part.is_offline or part.is_under_min_isr for part in topic.partitions):
         return Health.BROKEN
     return Health.DEGRADED if any(part.is_under_replicated for part in topic.partitions) else Health.GOOD
 
 
 def ordered_topics(view: ClusterView) -> list[TopicView]:
-    """The topics: those that are not well first, then by what comes in, then by size."""
+    """Return the topics: unhealthy ones first, then user topics before internal ones, by messages per second, size and
+    name."""
     return sorted(
         view.topics,
         key=lambda topic: (
@@ -38,7 +40,7 @@ def ordered_topics(view: ClusterView) -> list[TopicView]:
 
 
 def partition_notes(part: PartitionView) -> list[str]:
-    """What is to be said of a partition, the worst first."""
+    """Return notes on a partition's faults and moves, worst first."""
     notes = []
     if part.is_offline:
         notes.append("offline")
@@ -55,12 +57,13 @@ def partition_notes(part: PartitionView) -> list[str]:
 
 
 def is_in_trouble(part: PartitionView) -> bool:
-    """Should an operator see it?"""
+    """Return whether a partition is offline, under-replicated, under its min ISR or getting new replicas."""
     return part.is_offline or part.is_under_min_isr or part.is_under_replicated or bool(part.adding_replicas)
 
 
 def catches_up_s(view: ClusterView, group: GroupView) -> float | None:
-    """In how many seconds a group will have no lag, as things go; None when it will not, or it is not known."""
+    """Return in how many seconds a group will have no lag at current rates; None when it will not or the rates are
+    unknown."""
     if not group.lag or not group.consumed:
         return None
     arriving = sum(topic.messages_in or 0 for topic in view.topics if topic.name in (group.consumed_by_topic or {}))

@@ -1,6 +1,6 @@
-"""The Board: the last view and what came before it, for all who show them.
+"""The latest view and the history of looks, shared with all threads that display them.
 
-Written by the thread that looks, read by any thread; `_lock` guards everything.
+The collecting thread writes, any thread reads; `_lock` guards everything.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ _POINTS = 300
 
 
 class Point(NamedTuple):
-    """The values of one look for the charts; None is a gap. `topics` (messages per second) and `lags` (by group
-    and topic) leave out values of 0. `unknown_groups`: the groups whose coordinator did not respond."""
+    """The values of one look for the charts; None is a gap. `topics` (messages per second) and `lags` (by group and
+    topic) omit zeros. `unknown_groups`: groups whose coordinator did not respond."""
 
     time_ms: int
     messages_in: float | None
@@ -31,13 +31,13 @@ class Point(NamedTuple):
     unknown_groups: frozenset[str]
 
     def lag_of(self, group: str, topic: str) -> int | None:
-        """The lag of a group in a topic; None when it is not known."""
+        """Return the lag of a group in a topic, None when it is unknown."""
         return None if group in self.unknown_groups else self.lags.get((group, topic), 0)
 
 
 class Board:
-    """What is known now: the last view (None before the first), why the last look failed (None when it did not), the
-    events of the newest look first, and a history of points, the oldest first."""
+    """The latest view, the error of the last look, recent events (newest look first) and a history of points (oldest
+    first)."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -47,7 +47,7 @@ class Board:
         self._points: deque[Point] = deque(maxlen=_POINTS)
 
     def publish(self, view: ClusterView) -> None:
-        """A look that went well."""
+        """Store the view of a successful look, with its events and point."""
         point = _point(view)
         with self._lock:
             self._view, self._error = view, None
@@ -55,22 +55,23 @@ class Board:
             self._points.append(point)
 
     def fail(self, error: str) -> None:
-        """A look that told nothing."""
+        """Store the error of a failed look."""
         with self._lock:
             self._error = error
 
     @property
     def last(self) -> tuple[ClusterView | None, str | None]:
-        """The last view, and why there is no newer one."""
+        """The latest view (None before the first one), and the error of the last look or None."""
         with self._lock:
             return self._view, self._error
 
     def events(self, number: int) -> list[Event]:
-        """The newest ones, those of a look in their order: brokers first, which are the cause of the rest."""
+        """Return up to `number` events of the newest looks, each look's in its own order, brokers first."""
         with self._lock:
             return list(self._events)[:number]
 
     def points(self) -> list[Point]:
+        """Return the points of the charts, oldest first."""
         with self._lock:
             return list(self._points)
 

@@ -1,7 +1,7 @@
-"""What changed between two looks at a cluster: rates per second, and events. Pure: two views in, values out.
+"""Compare two looks at a cluster: rates per second and events. Pure functions of two views.
 
-Rates come from offsets and sizes, so they are averages over the time between the looks. What became smaller (retention
-took segments, a group was reset, a topic was made anew under its name) counts as nothing rather than as less.
+Rates are averages between the looks, computed from offsets and sizes. A decrease (retention, an offset reset, a
+recreated topic) counts as 0.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ KINDS = {
 
 
 def with_rates(before: ClusterView, after: ClusterView) -> ClusterView:
-    """The later view with the rates since the one before; as it is when no time went by."""
+    """Return the later view with rates since the earlier one; unchanged when no time has passed."""
     seconds = (after.clock_ms - before.clock_ms) / 1000
     if seconds <= 0:
         return after
@@ -72,14 +72,14 @@ def _topic_with_rates(before: TopicView | None, topic: TopicView, seconds: float
 
 
 def _growth(old: PartitionView, part: PartitionView, before: int | None, after: int | None) -> int | None:
-    """The growth of a partition between two looks: 0 without a leader, None when it is not known."""
+    """Return a partition's growth between two looks: 0 without a leader, None when unknown."""
     if part.is_offline:
         return 0
     return None if before is None or after is None else max(0, after - before)
 
 
 def _rate(growths: list[int | None], seconds: float) -> float | None:
-    """The sum per second; None when one growth is not known, since the sum would be too small."""
+    """Return the sum of growths per second; None when any growth is unknown, since the sum would be too small."""
     growth = total(growths)
     return None if growth is None else growth / seconds
 
@@ -97,7 +97,7 @@ def _group_with_rates(before: GroupView | None, group: GroupView, seconds: float
 
 
 def events_between(before: ClusterView, after: ClusterView) -> list[Event]:
-    """What happened, brokers first: they are the cause of most of the rest."""
+    """Return the events between two views, brokers first, since they cause most other events."""
     return [
         *_broker_events(before, after),
         *_controller_events(before, after),
@@ -196,8 +196,8 @@ def _group_events(before: ClusterView, after: ClusterView) -> Iterator[Event]:
 
 
 def _told_of_all_groups(before: ClusterView, after: ClusterView) -> bool:
-    """Whether a group that nobody lists is gone. Not when its coordinator may be the one that is silent, or has
-    changed: the new one lists it once it has loaded it."""
+    """Return whether an unlisted group is certainly deleted: all coordinators responded and none has changed. A new
+    coordinator lists a group only after loading it."""
     is_told = not any(problem.what.startswith(("groups", "no answer")) for problem in after.problems)
     alive = [{broker.id for broker in view.brokers if broker.is_alive} for view in (before, after)]
     coordinators = [

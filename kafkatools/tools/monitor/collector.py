@@ -1,13 +1,12 @@
-"""ClusterCollector: one ClusterView after the other, from APIs that every Kafka cluster has, in few requests.
+"""Collect one ClusterView after the other, with few requests that every Kafka cluster supports.
 
-A look takes two turns, each of requests that are in flight together. First any broker tells of nodes and topics, and
-every broker of its groups and log directories; then the leaders tell the ends of their logs, and the coordinators
-(those who listed a group) what became of their groups. The quorum and reassignments are asked for in between, over
-connections of their own. Topics beyond a page of 2,000 partitions and settings of new topics may come in addition.
+A look has two turns of parallel requests. First any broker describes nodes and topics, and every broker its groups and
+log directories. Then leaders report log end offsets, and the coordinators (the brokers that listed groups) describe
+them. Quorum and reassignments are requested in between, over separate connections. Topics beyond a page of 2,000
+partitions and settings of new topics need further requests.
 
-A broker that does not answer within the patience costs the others one look: from then on it is asked only when its
-connection is up and it owes no answer, so that later looks are quick again; what it would have told is named among the
-problems of the view.
+A broker that does not respond in time delays one look. Later looks ask it only when its connection is up and it owes no
+response; each view names its missing data as problems.
 """
 
 from __future__ import annotations
@@ -60,11 +59,11 @@ __all__ = ["ClusterCollector", "Scope"]
 
 
 class ClusterCollector:
-    """Collects one `ClusterView` after the other. One thread. `aside`: a second client, for requests to the controller;
-    `apart`: a third client, for the offsets of groups, which coordinators may return late.
+    """Collects one `ClusterView` per look; for one thread. `aside`: a second client, for requests to the controller.
+    `apart`: a third client, for group offsets, which coordinators may return late.
 
-    A broker answers the requests of a connection in order. So a request to a controller that is not there, or a late
-    coordinator, would hold up everything else on the same connection.
+    A broker answers a connection's requests in order. So a request to a missing controller or a late coordinator would
+    delay everything else on the same connection.
     """
 
     def __init__(
@@ -88,7 +87,8 @@ class ClusterCollector:
         self._unheard = 0  # looks since the controller answered
 
     def collect(self) -> ClusterView:
-        """One look, with rates and events since the one before. Raises KafkaError when nobody tells of the cluster."""
+        """Return the view of one look, with rates and events since the previous one. Raises KafkaError when no broker
+        describes the cluster."""
         started_ms = self._admin.clock.now_ms()
         self._admin.refresh_cluster()
         look = Look(self._admin, self._patience_ms)
@@ -108,7 +108,8 @@ class ClusterCollector:
         return [broker.id for broker in self._last.brokers if broker.is_alive]
 
     def _may_ask(self, node: int, now_ms: int) -> bool:
-        """One that was silent is asked again once it takes requests; to connect to it goes on beside the others."""
+        """Return whether to send requests to a node: a silent one only when connected and without requests in
+        flight."""
         if node not in self._silent:
             return True
         client = self._admin.client
@@ -129,7 +130,7 @@ class ClusterCollector:
         }
 
     def _note_silent_later(self, look: Look, told: Iterable[tuple[Question, Answer]]) -> None:
-        """Note brokers that responded in the first turn and not in the second."""
+        """Record brokers that responded in the first turn but not in the second."""
         errors: dict[int, list[KafkaError | None]] = {}
         for question, answer in told:
             if question.node is not None:
@@ -140,7 +141,7 @@ class ClusterCollector:
                 look.problems.append(Problem(node, "no answer", str(found[0])))
 
     def _note_partly_silent(self, look: Look, asked: Iterable[int], told: Mapping[str, Answer]) -> None:
-        """Note brokers that answered only one of two requests in time."""
+        """Add a problem for each broker that answered only one of its two requests in time."""
         for node in asked:
             for what in ("groups", "log directories"):
                 error = told[f"{what} {node}"].error
@@ -148,7 +149,7 @@ class ClusterCollector:
                     look.problems.append(Problem(node, what, str(error)))
 
     def _note_late(self, look: Look, told: Iterable[tuple[Question, Answer | None]]) -> None:
-        """Note coordinators that respond, but did not return the offsets of groups in time."""
+        """Add a problem for each responding coordinator that did not return group offsets in time."""
         for question, answer in told:
             node = question.node
             if answer is None or node is None or node in self._silent:
@@ -234,7 +235,7 @@ class ClusterCollector:
         return view._replace(groups=tuple(sorted(views, key=lambda group: group.group_id)))
 
     def _ask_apart(self, look: Look, groups: GroupQuestions, questions: Sequence[Question]) -> list[Answer | None]:
-        """Send the requests that may wait for other brokers, over `apart`; None stands for each of the others."""
+        """Send the requests that may be late over `apart`; the answers of the other requests are None."""
         chosen = [place for place, waits in enumerate(groups.waiting()) if waits]
         answers: list[Answer | None] = [None] * len(questions)
         for place, answer in zip(
@@ -244,9 +245,8 @@ class ClusterCollector:
         return answers
 
     def _controller(self, found: _Found) -> int:
-        """The active controller: the quorum's leader. Without a quorum (ZooKeeper) brokers know it; with one they name
-        any broker. That the last one known is slow to answer is no reason to say in the next two looks that it is gone.
-        """
+        """Return the active controller: the quorum's leader, or without a quorum (ZooKeeper) the one in metadata. While
+        the quorum request is only slow, the last known controller stays for two looks."""
         if not isinstance(found.quorum, KafkaError):
             self._unheard = 0
             return found.quorum.leader_id
@@ -281,13 +281,14 @@ class ClusterCollector:
 
 
 class _TopicSettings:
-    """min.insync.replicas of topics: asked for when a topic is new, and of all of them now and then."""
+    """min.insync.replicas of topics, requested for new topics and for all topics every 30 seconds."""
 
     def __init__(self) -> None:
         self.min_isr: dict[str, int | None] = {}
         self._asked_ms: int | None = None
 
     def questions(self, topics: Iterable[TopicDescription], now_ms: int) -> list[Question]:
+        """Return the DescribeConfigs request that is due, if any."""
         if self._asked_ms is None or now_ms - self._asked_ms > _SETTINGS_AGE_MS:
             self._asked_ms = now_ms
             wanted = [topic.name for topic in topics]
@@ -301,7 +302,7 @@ class _TopicSettings:
         return [Question(None, ApiKey.DESCRIBE_CONFIGS, fields)]
 
     def take(self, look: Look, answer: Answer) -> None:
-        """Its answer; a topic that was not told is not asked for before all are."""
+        """Store the settings of a DescribeConfigs response; errors become problems."""
         if answer.error is not None:
             look.complain(NOBODY, _MIN_ISR, answer.error)
             return
@@ -314,7 +315,7 @@ class _TopicSettings:
 
 
 class _Found(NamedTuple):
-    """What the first turn told."""
+    """The results of a look's first turn."""
 
     nodes: Nodes
     topics: list[TopicDescription]

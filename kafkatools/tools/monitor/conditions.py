@@ -1,9 +1,9 @@
-"""Conditions of --fail-if: `MEASURE OP NUMBER`, such as `under-replicated>0`, `brokers<3`, `lag>1000`, `lag>5m`; and
+"""Evaluate --fail-if conditions of the cluster: `MEASURE OP NUMBER`, such as `under-replicated>0` or `lag>5m`, and
 `unwell`.
 
-MEASURES says what can be measured; OP is one of > >= < <= = == !=. `lag`, `lag-seconds` and `members` are about each
-group, the others about everything that is looked at. A condition over an unknown value neither holds nor fails:
-it is unknown, with a reason. The known part of a sum may still decide it.
+MEASURES lists the measures; OP is one of > >= < <= = == !=. `lag`, `lag-seconds` and `members` are evaluated for each
+group, the other measures once. A condition on an unknown value neither holds nor fails, but is unknown for a reason.
+The known part of a sum may still decide it.
 """
 
 from __future__ import annotations
@@ -48,12 +48,12 @@ _WRONG = {
 
 
 def active_controllers(view: ClusterView) -> int | None:
-    """1, or 0; None when nobody is allowed to tell."""
+    """Return 1 or 0 active controllers; None when the brokers denied access."""
     return None if view.controller == NOT_TOLD else int(view.controller >= 0)
 
 
 class Condition(NamedTuple):
-    """One condition; `unwell` has no comparison."""
+    """A parsed condition; `unwell` has no comparison."""
 
     text: str
     measure: str
@@ -61,7 +61,7 @@ class Condition(NamedTuple):
     amount: float = 0
 
     def findings(self, view: ClusterView) -> Iterator[str]:
-        """Where it holds, in words."""
+        """Yield a sentence for each place where the condition holds."""
         if self.measure == UNWELL:
             wrong = what_is_wrong(view)
             if wrong:
@@ -72,8 +72,8 @@ class Condition(NamedTuple):
                 yield f"{self.text} holds{where}: {self.measure} is {found.text}"
 
     def unknowns(self, view: ClusterView, *, is_only_look: bool) -> Iterator[str]:
-        """Yield a sentence with the reason for each value that cannot be decided. A value that takes two looks is left
-        out, unless this is the only look."""
+        """Yield a sentence with the reason for each undecidable value. Values that need two looks are omitted unless
+        `is_only_look`."""
         if self.measure == UNWELL:
             return
         for where, found in self._measured(view):
@@ -92,7 +92,7 @@ class Condition(NamedTuple):
             yield "", _of_cluster(self.measure, view)
 
     def _holds(self, found: Measured) -> bool | None:
-        """Whether the condition holds; None when that depends on the unknown part."""
+        """Return whether the condition holds; None when that depends on the unknown part."""
         compare = COMPARISONS[self.comparison]
         if found.value is not None:
             return compare(found.value, self.amount)
@@ -106,7 +106,7 @@ class Condition(NamedTuple):
 
 
 class Measured(NamedTuple):
-    """A number; None with the reason when it is not known, and at least `least` then."""
+    """A measured number. If unknown, `value` is None, `least` its lower bound and `why` the reason."""
 
     value: float | None
     least: float = 0
@@ -114,7 +114,7 @@ class Measured(NamedTuple):
 
     @property
     def text(self) -> str:
-        """The number as it is printed."""
+        """The number as printed, or `at least N`."""
         return _text(self.value) if self.value is not None else f"at least {_text(self.least)}"
 
 
@@ -123,7 +123,7 @@ def _text(number: float) -> str:
 
 
 def _of_group(measure: str, group: GroupView) -> Measured | None:
-    """The measure of a group; None for the lag of a group without commits."""
+    """Return a group's measure; None for the lag of a group without committed offsets."""
     why = group.unknown or f"its coordinator, broker {group.coordinator}, did not report"
     if measure == "members":
         return Measured(group.members, 0, why)
@@ -147,7 +147,7 @@ def _of_cluster(measure: str, view: ClusterView) -> Measured:
 
 
 def _why_unknown(measure: str, view: ClusterView) -> str:
-    """The reason why a number is unknown or only partly known; empty when it is known."""
+    """Return why a measure is unknown or only partly known, an empty string when it is known."""
     if measure == "total-lag":
         return next(iter([*view.unlisted, *(f"group {g.group_id}: {g.unknown}" for g in view.groups if g.unknown)]), "")
     if measure == "messages":
@@ -167,7 +167,7 @@ def _why_unknown(measure: str, view: ClusterView) -> str:
 
 
 def what_is_wrong(view: ClusterView) -> list[str]:
-    """What an operator would look at first, in a few words each; nothing when the cluster is well."""
+    """Return short descriptions of what an operator should check first; empty for a healthy cluster."""
     wrong = ["no active controller known"] if active_controllers(view) == 0 else []
     for name, (one, several) in _WRONG.items():
         count = MEASURES[name](view)

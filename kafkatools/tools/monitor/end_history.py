@@ -1,7 +1,7 @@
-"""EndHistory: when the ends of logs were where, to say how long ago a group's next record came in.
+"""A history of log end offsets, which tells how long ago a group's next record arrived.
 
-Between two looks an end is taken to have moved evenly. Nothing is known of records that came in before the first look:
-they are older than it. Only ends that moved are kept, the newest 128 of a partition.
+Between two looks, an end offset is assumed to grow evenly. Records that arrived before the first look have an unknown
+age. Only changed end offsets are kept, the latest 128 of each partition.
 """
 
 from __future__ import annotations
@@ -15,14 +15,15 @@ _KEPT = 128
 
 
 class EndHistory:
-    """The ends of partitions by the timers' time, as `add` was told of them."""
+    """The end offsets of partitions with the monotonic times (ms) at which they were seen."""
 
     def __init__(self) -> None:
         self._ends: dict[TopicPartition, list[int]] = {}
         self._times: dict[TopicPartition, list[int]] = {}
 
     def add(self, ends: Mapping[TopicPartition, int], now_ms: int) -> None:
-        """What was told now. An end that went back begins anew: the log was truncated, or made anew."""
+        """Add the current end offsets. A lower end offset restarts the partition's history: the log was truncated or
+        recreated."""
         for key, end in ends.items():
             known, times = self._ends.setdefault(key, []), self._times.setdefault(key, [])
             if known and end < known[-1]:
@@ -37,14 +38,14 @@ class EndHistory:
                 del known[0], times[0]
 
     def forget_others(self, partitions: Iterable[TopicPartition]) -> None:
-        """Keeps these only: the others are gone."""
+        """Drop the history of all partitions except these."""
         kept = set(partitions)
         for key in self._ends.keys() - kept:
             del self._ends[key], self._times[key]
 
     def age_ms(self, partition: TopicPartition, offset: int, now_ms: int) -> int | None:
-        """How long ago the record at an offset came in; 0 when there is none yet, None when it was before the first
-        look."""
+        """Return how many ms ago the record at an offset arrived; 0 if it does not exist yet, None if it is older than
+        the history."""
         ends, times = self._ends.get(partition, ()), self._times.get(partition, ())
         if not ends:
             return None

@@ -1,4 +1,4 @@
-"""Numbers as people read them: sizes, rates, times."""
+"""Format sizes, rates, counts and times for people."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ UNKNOWN = "?"
 
 
 def size(number: float | None) -> str:
-    """Bytes with a binary unit."""
+    """Format a byte count with a binary unit; `?` for None or a negative number."""
     if number is None or number < 0:
         return UNKNOWN
     unit = 0
@@ -19,31 +19,31 @@ def size(number: float | None) -> str:
 
 
 def rate(number: float | None, *, is_unknown: bool = False) -> str:
-    """A rate per second. None is shown as `-` before the second look, and as `?` when `is_unknown`."""
+    """Format a rate per second. None is `-` (before the second look), or `?` if `is_unknown`."""
     if number is None:
         return UNKNOWN if is_unknown else _NONE
     return f"{number:,.0f}" if number >= 100 or number == 0 else f"{number:.1f}"
 
 
 def count(number: int | None) -> str:
-    """A number, or that it is not known."""
+    """Format a count, `?` for None."""
     return UNKNOWN if number is None else f"{number:,}"
 
 
 def at_least(number: int | None, least: int) -> str:
-    """A sum, `>=` with the known part when the rest is unknown, or `?`."""
+    """Format a sum; if it is unknown, its known part as `>=N`, or `?` when that is 0."""
     if number is not None:
         return f"{number:,}"
     return f">={least:,}" if least else UNKNOWN
 
 
 def ids(brokers: tuple[int, ...] | None) -> str:
-    """Broker ids as Kafka's tools print them."""
+    """Format broker ids separated by commas, `-` for None."""
     return _NONE if brokers is None else ",".join(map(str, brokers))
 
 
 def span(seconds: float | None) -> str:
-    """How long something takes, in the two largest units."""
+    """Format a duration in seconds in its two largest units, such as `3 h 5 min`; `-` for None."""
     if seconds is None:
         return _NONE
     left = round(seconds)
@@ -53,13 +53,14 @@ def span(seconds: float | None) -> str:
 
 
 def local_time(time_ms: int) -> str:
-    """A time of day, here."""
+    """Format a time (ms since 1970) as local HH:MM:SS."""
     from datetime import UTC, datetime
 
     return f"{datetime.fromtimestamp(time_ms / 1000, UTC).astimezone():%H:%M:%S}"
 
 
 def stamp(time_ms: int) -> str:
+    """Format a time (ms since 1970) as a local ISO 8601 timestamp."""
     from datetime import UTC, datetime
 
     return datetime.fromtimestamp(time_ms / 1000, UTC).astimezone().isoformat(timespec="seconds")

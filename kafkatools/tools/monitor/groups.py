@@ -1,7 +1,8 @@
-"""What a look at a cluster asks of groups: who lists one coordinates it, so nobody has to be looked for.
+"""The requests about groups in one look at a cluster. The broker that lists a group coordinates it, so none is looked
+up.
 
-Each coordinator is asked for all of its groups at once: one description by type, one OffsetFetch, and for share groups
-one DescribeShareGroupOffsets. Only states, the numbers of members and offsets are taken from the answers.
+Each coordinator gets its groups in one request per kind: a description by type, OffsetFetch, and
+DescribeShareGroupOffsets for share groups. Only states, member counts and offsets are read.
 """
 
 from __future__ import annotations
@@ -36,7 +37,8 @@ class ListedGroup(NamedTuple):
 
 
 class GroupQuestions:
-    """The questions about groups, and what the answers say. `complain(node, what, error)` hears of what is missing."""
+    """Builds the requests about groups and collects their answers. Calls `complain(node, what, error)` for each failed
+    one."""
 
     def __init__(self, listed: Iterable[ListedGroup], complain: Callable[[int, str, KafkaError], None]) -> None:
         self._listed = list(listed)
@@ -47,6 +49,7 @@ class GroupQuestions:
         self._offsets: dict[str, dict[TopicPartition, tuple[int, int | None]]] = {}
 
     def questions(self) -> list[Question]:
+        """Return the requests: one per coordinator and kind of data."""
         found: list[Question] = []
         for kind, takes in _KINDS.items():
             by_node: dict[int, list[str]] = {}
@@ -59,11 +62,12 @@ class GroupQuestions:
         return found
 
     def waiting(self) -> list[bool]:
-        """For each request, whether its response may wait for other brokers: offsets wait until they are committed."""
+        """Return for each request whether its response may be late: OffsetFetch waits for pending commits."""
         return [kind in _WAITING for kind, _, _ in self._kinds]
 
     def take(self, answers: list[Answer], admin: AdminClient, timeout_ms: int) -> None:
-        """The answers, in the order of the questions."""
+        """Process the answers, in the order of the requests. Offsets from brokers too old for batches are fetched by
+        `admin`."""
         for (kind, node, names), answer in zip(self._kinds, answers, strict=True):
             if kind == "offsets" and isinstance(answer.error, UnsupportedVersion):
                 found: Mapping[str, _Told] = fetch_offsets(admin, names, timeout_ms=timeout_ms)
@@ -91,7 +95,7 @@ class GroupQuestions:
                 self._states[group_id], self._members[group_id] = told
 
     def views(self, ends: Mapping[TopicPartition, int], takes_topic: Callable[[str], bool]) -> list[GroupView]:
-        """The groups in the order of their names, with lag against these end offsets."""
+        """Return the groups sorted by name, with the lag to these end offsets; `takes_topic` selects topics."""
         found = []
         for group in sorted(self._listed):
             offsets = self._offsets.get(group.group_id)
@@ -109,12 +113,13 @@ class GroupQuestions:
 
 
 def _lag(told: int | None, end: int | None, at: int) -> int | None:
-    """Offsets and ends are asked for at the same time: a commit may be ahead of the end that was told."""
+    """Return the reported lag, else the end minus the committed offset, at least 0; None without an end. A commit may
+    be newer than the end, since both are requested at the same time."""
     return told if told is not None or end is None else max(0, end - at)
 
 
 def read_listing(answer: Answer) -> list[ListedGroup] | KafkaError:
-    """The groups of one broker."""
+    """Return the groups in a broker's ListGroups response, or its error."""
     error = error_of(answer.entity.error_code)
     if error is not None:
         return error

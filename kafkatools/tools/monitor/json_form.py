@@ -1,5 +1,5 @@
-"""A look as JSON: what --json prints, and the parts of which the page's /view.json is made. The keys are those of
-docs/json/monitor.md."""
+"""JSON of a look: the output of --json and the parts of the web page's /view.json. docs/json/monitor.md lists the
+keys."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _TOTALS = {"least_lag": "lag_at_least", "messages_in": "messages_per_second", "b
 
 
 class LogDirRow(TypedDict):
-    """One log directory of a broker; sizes in bytes."""
+    """JSON keys of a broker's log directory; sizes in bytes."""
 
     path: str
     replicas: int
@@ -35,7 +35,7 @@ class LogDirRow(TypedDict):
 
 
 class BrokerRow(TypedDict):
-    """One broker; the numbers of replicas count those in view."""
+    """JSON keys of a broker; `leaders`, `replicas` and `in_sync` count partitions in view."""
 
     id: int
     host: str
@@ -51,7 +51,7 @@ class BrokerRow(TypedDict):
 
 
 class ReplicaRow(TypedDict):
-    """One replica of the metadata log; `caught_up_time` in ms since 1970."""
+    """JSON keys of a replica of the metadata log; `caught_up_time` in ms since 1970."""
 
     id: int
     voter: bool
@@ -61,6 +61,8 @@ class ReplicaRow(TypedDict):
 
 
 class QuorumRow(TypedDict):
+    """JSON keys of the controller quorum."""
+
     leader: int
     epoch: int
     high_watermark: int
@@ -68,6 +70,7 @@ class QuorumRow(TypedDict):
 
 
 def view_json(view: ClusterView, findings: Sequence[str], unknowns: Sequence[str]) -> dict[str, object]:
+    """Return a look with its findings and unknown conditions as a JSON object."""
     return {
         **head_json(view),
         "brokers": brokers_json(view),
@@ -83,7 +86,7 @@ def view_json(view: ClusterView, findings: Sequence[str], unknowns: Sequence[str
 
 
 def head_json(view: ClusterView) -> dict[str, object]:
-    """What it is, and the totals."""
+    """Return time, cluster id, controller, faults and totals of a look."""
     return {
         "time": view.time_ms,
         "took_ms": view.took_ms,
@@ -95,7 +98,7 @@ def head_json(view: ClusterView) -> dict[str, object]:
 
 
 def brokers_json(view: ClusterView) -> list[BrokerRow]:
-    """The brokers, with what each leads and holds of what is looked at."""
+    """Return the brokers with their counts of leaders, replicas and in-sync replicas among the partitions in view."""
     leaders = Counter(part.leader for part in view.partitions)
     replicas = Counter(broker for part in view.partitions for broker in part.replicas)
     in_sync = Counter(broker for part in view.partitions for broker in part.isr)
@@ -129,7 +132,7 @@ def _log_dir_json(path: LogDir) -> LogDirRow:
 
 
 def topic_json(topic: TopicView) -> dict[str, object]:
-    """A topic, its partitions counted."""
+    """Return a topic with counts of its partitions by state."""
     parts = topic.partitions
     return {
         "topic": topic.name,
@@ -148,6 +151,7 @@ def topic_json(topic: TopicView) -> dict[str, object]:
 
 
 def partition_json(part: PartitionView) -> dict[str, object]:
+    """Return a partition's replicas, state, end offset and size."""
     return {
         "topic": part.topic,
         "partition": part.partition,
@@ -170,7 +174,7 @@ def partition_json(part: PartitionView) -> dict[str, object]:
 
 
 def quorum_json(quorum: MetadataQuorum | None) -> QuorumRow | None:
-    """The quorum; null where there is none, or nobody told."""
+    """Return the controller quorum, None when there is none or it is unknown."""
     if quorum is None:
         return None
     end = max((replica.log_end_offset for replica in quorum.voters), default=0)
@@ -193,7 +197,7 @@ def quorum_json(quorum: MetadataQuorum | None) -> QuorumRow | None:
 
 
 def group_json(group: GroupView) -> dict[str, object]:
-    """A group, with its lag and rate by topic."""
+    """Return a group with its lag and consumption rate, in all and by topic."""
     consumed = group.consumed_by_topic or {}
     return {
         "group": group.group_id,
@@ -214,6 +218,7 @@ def group_json(group: GroupView) -> dict[str, object]:
 
 
 def events_json(events: Iterable[Event]) -> list[dict[str, object]]:
+    """Return events as JSON objects."""
     return [
         {
             "time": event.time_ms,
@@ -229,11 +234,12 @@ def events_json(events: Iterable[Event]) -> list[dict[str, object]]:
 
 
 def problems_json(problems: Iterable[Problem]) -> list[dict[str, object]]:
+    """Return problems as JSON objects."""
     return [
         {"broker": one.broker if one.broker >= 0 else None, "what": one.what, "error": one.error} for one in problems
     ]
 
 
 def _rounded(number: float | None) -> float | None:
-    """A rate to three digits behind the point; counts stay as they are."""
+    """Round a rate to three decimals; None stays None."""
     return None if number is None else round(number, 3)

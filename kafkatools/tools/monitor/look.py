@@ -1,6 +1,6 @@
-"""The requests of one look at a cluster and what their answers say; what is missing becomes a Problem of the look.
+"""The requests of one look at a cluster and the interpretation of their answers; missing answers become Problems.
 
-`collector.py` says what is asked when, and keeps what outlives a look.
+`collector.py` decides which requests to send when, and keeps state between looks.
 """
 
 from __future__ import annotations
@@ -51,8 +51,8 @@ def _all(name: str) -> bool:
 
 
 class Scope(NamedTuple):
-    """The part of the cluster that is looked at. `topic_names`, `group_names`: limit the requests to these names, when
-    there are any. `with_starts`: also request the start offsets of logs."""
+    """The part of the cluster to look at. `topic_names` and `group_names` limit requests to these names if not empty.
+    `with_starts`: also request log start offsets."""
 
     topic_names: tuple[str, ...] = ()
     takes_topic: Callable[[str], bool] = _all
@@ -62,12 +62,13 @@ class Scope(NamedTuple):
 
     @property
     def asked_topics(self) -> tuple[str, ...]:
-        """The topics to describe, none for all. The leaders of __consumer_offsets are the coordinators of groups."""
+        """The topics to describe, empty for all. __consumer_offsets is included, since its leaders coordinate the
+        groups."""
         return (*self.topic_names, _OFFSETS_TOPIC) if self.topic_names else ()
 
 
 class Nodes(NamedTuple):
-    """The brokers that are registered, in the order of their ids."""
+    """The registered brokers, sorted by id."""
 
     cluster_id: str | None
     controller: int
@@ -76,11 +77,12 @@ class Nodes(NamedTuple):
 
     @property
     def ids(self) -> set[int]:
+        """The ids of the registered brokers."""
         return {node.id for node in self.nodes}
 
 
 def first_questions(scope: Scope) -> dict[str, Question]:
-    """What any broker knows by itself, by a name for each."""
+    """Return the requests that any broker can answer, by name: nodes, cluster, topics."""
     return {
         "nodes": Question(None, ApiKey.METADATA, {"topics": (), "allow_auto_topic_creation": False}, 4),
         "cluster": Question(None, ApiKey.DESCRIBE_CLUSTER, _cluster_fields),
@@ -89,7 +91,8 @@ def first_questions(scope: Scope) -> dict[str, Question]:
 
 
 def controller_questions(broker: int) -> dict[str, Question]:
-    """What only the controller knows; a broker passes it on, and its connection waits for the answer."""
+    """Return the requests that the controller answers: quorum and moves. The broker forwards them, which blocks its
+    connection."""
     return {
         "quorum": Question(broker, ApiKey.DESCRIBE_QUORUM, QUORUM_FIELDS),
         "moves": Question(broker, ApiKey.LIST_PARTITION_REASSIGNMENTS, {"timeout": 10_000, "topics": None}),
@@ -97,7 +100,7 @@ def controller_questions(broker: int) -> dict[str, Question]:
 
 
 def broker_questions(brokers: Iterable[int]) -> dict[str, Question]:
-    """What each broker tells of itself: its groups and its log directories."""
+    """Return the requests for each broker's groups and log directories, by name."""
     found = {}
     for broker in brokers:
         found[f"groups {broker}"] = Question(broker, ApiKey.LIST_GROUPS, {})
@@ -115,7 +118,7 @@ def _cluster_fields(version: int) -> dict[str, object]:
 
 
 def topics_question(names: Sequence[str], cursor: Mapping[str, object] | None = None) -> Question:
-    """A page of topics: all, or these."""
+    """Return a DescribeTopicPartitions request for one page of these topics, or of all if empty."""
     fields = {
         "topics": [{"name": name} for name in sorted(names)],
         "response_partition_limit": DEFAULT_PARTITION_LIMIT,
@@ -125,14 +128,14 @@ def topics_question(names: Sequence[str], cursor: Mapping[str, object] | None = 
 
 
 def offsets_question(leader: int, partitions: Iterable[TopicPartition], timestamp: int = LATEST) -> Question:
-    """The ends (LATEST) or starts (EARLIEST) of a leader's logs."""
+    """Return a ListOffsets request for the end (LATEST) or start (EARLIEST) offsets of a leader's partitions."""
     topics = topic_fields((key, {"partition_index": key[1], "timestamp": timestamp}) for key in partitions)
     return Question(leader, ApiKey.LIST_OFFSETS, {"replica_id": -1, "isolation_level": 0, "topics": topics})
 
 
 class Look:
-    """One look: asks, reads answers, and keeps what went wrong in `problems`. `patience_ms`: how long an answer may
-    take."""
+    """One look at the cluster: sends requests, reads answers, collects `problems`. `patience_ms`: the limit for an
+    answer."""
 
     def __init__(self, admin: AdminClient, patience_ms: int) -> None:
         self._admin = admin
@@ -141,19 +144,19 @@ class Look:
         self.offsets_topic: TopicDescription | None = None
 
     def complain(self, broker: int, what: str, error: KafkaError) -> None:
-        """Something was not told; that a whole broker is silent is said once, by who asks."""
+        """Add a problem, unless a broker did not respond at all, which the collector reports once per broker."""
         if broker == NOBODY or not isinstance(error, UNANSWERED):
             self.problems.append(Problem(broker, what, str(error)))
 
     def ask(self, questions: Sequence[Question]) -> list[Answer]:
-        """All at the same time."""
+        """Send requests in parallel and return their answers in order."""
         if not questions:
             return []
         return self._admin.ask_all(questions, self._admin.deadline_ms(self._patience_ms))
 
     def ask_controller(self, aside: AdminClient, brokers: Iterable[int]) -> dict[str, Answer]:
-        """What only the controller knows, from one of these brokers, over connections of their own: without a
-        controller they hang. When two owe an answer, nothing more is asked until one has come or timed out."""
+        """Send the controller's requests to one of these brokers over separate connections, since they hang without a
+        controller. While two brokers owe a response, nothing is sent and both answers are Timeout."""
         if aside.client.in_flight_count():
             aside.client.poll(0)
         known = sorted(brokers)
@@ -167,8 +170,8 @@ class Look:
         return dict(zip(questions, answers, strict=True))
 
     def ask_coordinators(self, apart: AdminClient, questions: Sequence[Question]) -> list[Answer]:
-        """Send requests whose responses may wait for other brokers, over separate connections: a broker responds in
-        order, so a late response would delay all others. Skips a broker that still owes a response."""
+        """Send requests whose responses may be late, over separate connections: a broker responds in order, so a late
+        response delays all later ones. A broker that still owes a response is skipped, its answer is Timeout."""
         if apart.client.in_flight_count():
             apart.client.poll(0)
         owing = {question.node for question in questions if apart.client.in_flight_count(question.node)}
@@ -178,15 +181,15 @@ class Look:
         return [Answer(NOBODY, None, late) if one.node in owing else next(answers) for one in questions]
 
     def ask_again(self, told: dict[str, Answer], questions: Mapping[str, Question]) -> None:
-        """What some broker kept to itself, another one may tell: it is asked once more."""
+        """Repeat the requests that got no response, once, since another broker may answer them."""
         left = [name for name in questions if isinstance(told[name].error, UNANSWERED)]
         told.update(zip(left, self.ask([questions[name] for name in left]), strict=True))
 
     # -- the first turn --
 
     def nodes(self, metadata: Answer, cluster: Answer, clients: Iterable[AdminClient]) -> Nodes:
-        """The brokers, also made known to these clients; fenced ones where the broker that answered tells of them.
-        Raises KafkaError."""
+        """Return the brokers, fenced ones included if reported, and update the broker lists of `clients`. Raises
+        KafkaError."""
         if metadata.error is not None:
             raise metadata.error
         found = metadata.entity
@@ -203,7 +206,7 @@ class Look:
         return Nodes(described.cluster_id, described.controller_id, _sorted(nodes), fenced)
 
     def topics(self, first: Answer, scope: Scope) -> list[TopicDescription]:
-        """The topics in the order of their names, by as many pages as it takes. Raises KafkaError."""
+        """Return the topics sorted by name, requesting further pages as needed. Raises KafkaError."""
         if isinstance(first.error, UnsupportedVersion):
             found = self._topics_by_metadata(scope)
         else:
@@ -231,7 +234,8 @@ class Look:
         return kept
 
     def _topics_by_metadata(self, scope: Scope) -> dict[str, TopicDescription]:
-        """Brokers before 3.7, and those with ZooKeeper."""
+        """Describe topics with Metadata, for brokers without DescribeTopicPartitions (before 3.7, or with
+        ZooKeeper)."""
         answer = self._admin.metadata_of(scope.asked_topics or None, self._admin.deadline_ms(self._patience_ms))
         found = {}
         for topic in answer.topics:
@@ -243,7 +247,7 @@ class Look:
     def listed(
         self, brokers: Iterable[int], told: Mapping[str, Answer], takes: Callable[[str], bool]
     ) -> list[ListedGroup]:
-        """The groups of all brokers that answered."""
+        """Return the groups that the brokers listed, filtered by `takes`."""
         found: list[ListedGroup] = []
         for broker in brokers:
             answer = told[f"groups {broker}"]
@@ -255,7 +259,7 @@ class Look:
         return found
 
     def log_dirs(self, brokers: Iterable[int], told: Mapping[str, Answer]) -> dict[int, tuple[LogDir, ...]]:
-        """The log directories of all brokers that answered."""
+        """Return the log directories of the brokers that reported them."""
         found = {}
         for broker in brokers:
             answer = told[f"log directories {broker}"]
@@ -267,15 +271,14 @@ class Look:
         return found
 
     def quorum(self, answer: Answer) -> MetadataQuorum | KafkaError:
-        """The quorum, or why nobody tells: UnsupportedVersion where there is none (ZooKeeper)."""
+        """Return the controller quorum, or the error: UnsupportedVersion for ZooKeeper clusters without one."""
         found = answer.error or read_quorum(answer.entity) or UnknownServerError("the answer is empty")
         if isinstance(found, KafkaError) and not isinstance(found, UnsupportedVersion):
             self.complain(NOBODY, "quorum", found)
         return found
 
     def moves(self, answer: Answer) -> Moves:
-        """What is being reassigned; nothing where brokers do not tell (too old, or not allowed to), as in Kafka's
-        tools."""
+        """Return the ongoing reassignments; empty when brokers are too old or deny access, as in Kafka's tools."""
         error = answer.error or error_of(answer.entity.error_code, answer.entity.error_message)
         if error is not None:
             if not isinstance(error, (UnsupportedVersion, ClusterAuthorizationFailed)):
@@ -288,7 +291,7 @@ class Look:
         }
 
     def say_whose_groups_are_missing(self) -> None:
-        """No broker lists the groups of a partition without a leader, and none says so."""
+        """Add a problem when __consumer_offsets partitions have no leader, since no broker lists their groups then."""
         topic = self.offsets_topic
         missing = [part.partition for part in topic.partitions if part.leader < 0] if topic is not None else []
         if topic is not None and missing:
@@ -301,7 +304,7 @@ class Look:
     def offsets(
         self, leaders: Mapping[int, Sequence[TopicPartition]], answers: Sequence[Answer]
     ) -> dict[TopicPartition, int]:
-        """The ends of logs, or their starts; errors of partitions are told together, by kind."""
+        """Return end or start offsets by partition; partition errors become one problem per leader and error code."""
         found: dict[TopicPartition, int] = {}
         for leader, answer in zip(leaders, answers, strict=True):
             if answer.error is not None:
@@ -327,7 +330,7 @@ def _sorted(nodes: Iterable[Node]) -> tuple[Node, ...]:
 
 
 def by_leader(topics: Iterable[TopicDescription], alive: set[int]) -> dict[int, list[TopicPartition]]:
-    """The partitions of each leader that can be asked."""
+    """Return the partitions of each live leader."""
     found: dict[int, list[TopicPartition]] = {}
     for topic in topics:
         for part in topic.partitions:
@@ -337,7 +340,7 @@ def by_leader(topics: Iterable[TopicDescription], alive: set[int]) -> dict[int, 
 
 
 def replica_sizes(log_dirs: Mapping[int, Iterable[LogDir]]) -> dict[tuple[str, int, int], int]:
-    """The bytes of replicas by topic, partition and broker, without those on their way to another directory."""
+    """Return replica sizes in bytes by (topic, partition, broker), without copies being moved to another directory."""
     return {
         (replica.topic, replica.partition, broker): replica.size_bytes
         for broker, paths in log_dirs.items()
@@ -348,7 +351,7 @@ def replica_sizes(log_dirs: Mapping[int, Iterable[LogDir]]) -> dict[tuple[str, i
 
 
 class PartitionFacts(NamedTuple):
-    """What else is known of partitions."""
+    """Offsets, sizes and reassignments of partitions, which complete their descriptions."""
 
     ends: Mapping[TopicPartition, int]
     starts: Mapping[TopicPartition, int]
@@ -356,7 +359,7 @@ class PartitionFacts(NamedTuple):
     moves: Moves
 
     def view(self, topic: str, min_isr: int | None, part: PartitionDescription) -> PartitionView:
-        """A partition with all of it."""
+        """Return the PartitionView of a described partition."""
         key = (topic, part.partition)
         adding, removing = self.moves.get(key, ((), ()))
         return PartitionView(
@@ -377,5 +380,5 @@ class PartitionFacts(NamedTuple):
         )
 
     def views(self, topic: TopicDescription, min_isr: int | None) -> tuple[PartitionView, ...]:
-        """All partitions of a topic."""
+        """Return the PartitionViews of all partitions of a topic."""
         return tuple(map(partial(self.view, topic.name, min_isr), topic.partitions))

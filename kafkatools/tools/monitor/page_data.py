@@ -1,6 +1,6 @@
-"""What the page asks for: /view.json, the view without the partitions of topics that are not chosen, and a history.
+"""Data of the web page: /view.json, with the partitions of the selected topic only, and the charts' history.
 
-The page is read by people: what could be thousands of rows is cut, and says how many there are.
+Lists that could have thousands of rows are cut; their full length is included.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _CHARTS = 3
 
 
 def page_data(board: Board, topic: str) -> dict[str, object]:
-    """The object; `error` says why the view is not a new one, the rest is missing before the first view."""
+    """Return the page's JSON object; `error` is the last look's error. Before the first view it is the only key."""
     view, error = board.last
     if view is None:
         return {"error": error or "there is no view yet"}
@@ -48,7 +48,7 @@ def page_data(board: Board, topic: str) -> dict[str, object]:
 
 
 def _point(point: Point) -> list[float | int | None]:
-    """Time, messages per second, bytes per second, lag, under-replicated partitions."""
+    """Return time, messages per second, bytes per second, lag and under-replicated partitions."""
     return [point.time_ms, point.messages_in, point.bytes_in, point.lag, point.under_replicated]
 
 
@@ -57,8 +57,8 @@ def _group(view: ClusterView, group: GroupView) -> dict[str, object]:
 
 
 def _topic(view: ClusterView, name: str, points: Sequence[Point]) -> dict[str, object] | None:
-    """The chosen topic: its partitions with the lag of the groups that are furthest behind, and both over time: lists
-    of a time, messages per second, and the lags of the first groups."""
+    """Return the selected topic: partitions with the lags of its groups, and a history of messages per second and lags.
+    None when it does not exist."""
     chosen = next((topic for topic in view.topics if topic.name == name), None)
     if chosen is None:
         return None

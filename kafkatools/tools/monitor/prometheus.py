@@ -1,9 +1,8 @@
-"""/metrics: the last view as Prometheus text (format 0.0.4), under the names that dashboards know.
+"""/metrics: the latest view as Prometheus text (format 0.0.4), under the metric names that common dashboards use.
 
-`METRICS` is the one table: names, types, help, labels, where each name comes from (docs/monitor.md is held against it),
-and how its samples are read from a view. Names of brokers' own metrics are those of jmx_exporter's example rules for
-Kafka (KRaft, lower case): one process tells of all brokers here, so that they carry a label `broker`. Names of topics'
-and groups' offsets are kafka_exporter's.
+`METRICS` is the only table of names, types, help texts, labels and samples; a test compares docs/monitor.md with it.
+Broker metrics have the names of jmx_exporter's example rules for Kafka (KRaft, lower case), plus a label `broker`,
+since one process reports all brokers. Topic and group offsets have kafka_exporter's names.
 """
 
 from __future__ import annotations
@@ -25,7 +24,8 @@ Samples = Iterable[tuple[tuple[object, ...], float | int]]
 
 
 class Metric(NamedTuple):
-    """A family of samples. `source`: whose name it is."""
+    """A metric family. `source`: the exporter whose name it uses. `samples` returns (label values, number) pairs of a
+    view."""
 
     name: str
     type: str
@@ -36,7 +36,7 @@ class Metric(NamedTuple):
 
 
 def metrics(board: Board) -> str:
-    """The text. Before the first view, and after a look that failed, only `kt_monitor_up 0`."""
+    """Return the metrics text: only `kt_monitor_up 0` before the first view and after a failed look."""
     view, error = board.last
     is_up = view is not None and error is None
     lines = list(
@@ -70,7 +70,7 @@ def _labels(names: tuple[str, ...], values: tuple[object, ...]) -> str:
 
 
 def _of_brokers(name: str, about: str, brokers: Callable[[PartitionView], Iterable[int]]) -> Metric:
-    """By living broker, how many of the partitions name it among these brokers."""
+    """Return a metric that counts, for each live broker, the partitions for which `brokers` names it."""
 
     def samples(view: ClusterView) -> Samples:
         counts = Counter(broker for part in view.partitions for broker in brokers(part))
@@ -80,12 +80,12 @@ def _of_brokers(name: str, about: str, brokers: Callable[[PartitionView], Iterab
 
 
 def _of_leaders(name: str, about: str, holds: Callable[[PartitionView], bool]) -> Metric:
-    """By living broker, how many of the partitions that it leads are so."""
+    """Return a metric that counts, for each live broker, the partitions it leads for which `holds` is true."""
     return _of_brokers(name, about, lambda part: (part.leader,) if holds(part) else ())
 
 
 def _of_cluster(name: str, about: str, value: Callable[[ClusterView], int | None], source: str = JMX) -> Metric:
-    """A single sample, or none where the value is not known."""
+    """Return a metric with a single sample, or none while the value is unknown."""
     return Metric(name, GAUGE, about, (), source, lambda view: [((), n)] if (n := value(view)) is not None else [])
 
 
@@ -94,7 +94,7 @@ def _of_quorum(name: str, about: str, value: Callable[[MetadataQuorum], int]) ->
 
 
 def _of_partitions(name: str, about: str, value: Callable[[PartitionView], int | None]) -> Metric:
-    """One sample for each partition whose value is known."""
+    """Return a metric with one sample for each partition whose value is known."""
 
     def samples(view: ClusterView) -> Samples:
         return [((part.topic, part.partition), n) for part in view.partitions if (n := value(part)) is not None]
@@ -113,7 +113,7 @@ def _log_sizes(view: ClusterView) -> Samples:
 
 
 def _messages_in(view: ClusterView) -> Samples:
-    """The ends of a topic's logs together grow by every record, as the count of records that came in does."""
+    """Yield each topic's sum of log end offsets, which grows with every record like a counter of incoming records."""
     for topic in view.topics:
         records = total(part.end_offset for part in topic.partitions)
         if records is not None:

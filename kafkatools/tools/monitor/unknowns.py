@@ -1,9 +1,9 @@
-"""Groups whose coordinator does not respond, and the reasons for unknown lags.
+"""Track groups whose coordinator does not respond, and explain unknown lags.
 
-Only its coordinator lists a group. While a coordinator does not respond, its groups are kept from the look before,
-without members and offsets, until a coordinator lists them again. A new coordinator lists a group only when it has
-loaded it; a group that no coordinator lists after `SETTLING_MS` is gone. A new coordinator tells only offsets that it
-knows to be replicated, which may be none at first: until then the offsets of such a group are unknown.
+Only its coordinator lists a group. While a coordinator does not respond, its groups are kept from the previous look
+without members and offsets, until a coordinator lists them. A group that no coordinator lists `SETTLING_MS` after a
+change of coordinators is gone. A new coordinator reports only offsets that it knows to be replicated, perhaps none at
+first; until then the offsets of its groups are unknown.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ SETTLING_MS = 10_000
 
 
 class Coordinators:
-    """The coordinators of groups, updated by each look. `reasons`: why groups may be missing from the latest look."""
+    """The state of the group coordinators over several looks. `reasons`: why groups may be missing from the latest
+    look."""
 
     def __init__(self) -> None:
         self.reasons: tuple[str, ...] = ()
@@ -37,7 +38,7 @@ class Coordinators:
         unheard: Mapping[int, str],
         now_ms: int,
     ) -> None:
-        """Take in one look. `unheard`: the brokers that did not list their groups, with the reason."""
+        """Process one look. `unheard`: the brokers that did not list their groups, with the error text."""
         leaders = _leaders(offsets_topic)
         reasons = [
             f"broker {broker} did not list its groups: {why}"
@@ -55,7 +56,7 @@ class Coordinators:
         self._is_settling = self._changed_ms is not None and now_ms - self._changed_ms < SETTLING_MS
 
     def kept(self, last: ClusterView | None, listed: Iterable[ListedGroup], alive: Collection[int]) -> list[GroupView]:
-        """The groups of the look before that are not listed now and may still exist, without members and offsets."""
+        """Return the previous look's unlisted groups that may still exist, without members and offsets."""
         if last is None or not (self.reasons or self._is_settling):
             return []
         names = {group.group_id for group in listed}
@@ -68,7 +69,8 @@ class Coordinators:
         ]
 
     def complete(self, groups: Iterable[GroupView]) -> list[GroupView]:
-        """The listed groups; while coordinators change, one that lacks offsets it had is without offsets."""
+        """Return the listed groups. While coordinators change, a group missing offsets that it had before has its
+        offsets removed."""
         before, self._committed = self._committed, {}
         is_changing = self._is_settling or bool(self.reasons)
         found = []
@@ -89,7 +91,7 @@ class Coordinators:
 
 
 def _leaders(offsets_topic: TopicDescription | None) -> dict[int, int] | None:
-    """The leaders by partition of __consumer_offsets, empty before the first group; None when not known."""
+    """Return the leader of each __consumer_offsets partition, empty before the first group; None when unknown."""
     if offsets_topic is None:
         return None
     if offsets_topic.error is not None and not isinstance(offsets_topic.error, UnknownTopicOrPartition):
@@ -100,7 +102,7 @@ def _leaders(offsets_topic: TopicDescription | None) -> dict[int, int] | None:
 def with_reason(
     group: GroupView, parts: Mapping[tuple[str, int], PartitionView], answering: Collection[int]
 ) -> GroupView:
-    """Add the reason to a group whose lag is not completely known."""
+    """Return the group with the reason why its lag is not completely known, if so."""
     if group.is_lag_known or group.unknown is not None:
         return group
     if group.partitions is None:

@@ -1,10 +1,9 @@
-"""ClusterView: what one look at a cluster found. Plain values; `collector.py` fills them, and compares each
-look with the one before (`changes.py`).
+"""ClusterView: the values found by one look at a cluster, filled by `collector.py` and compared by `changes.py`.
 
-Words are Kafka's. A partition is under-replicated when its ISR is smaller than the replicas it is to have, those that
-it gets by a reassignment left out (TopicCommand.PartitionDescription); under or at its min ISR by min.insync.replicas,
-or by the number of replicas where that is smaller (Partition.effectiveMinIsr); offline when it has no leader, which is
-under its min ISR too (TopicCommand). What nobody told is None, and why is among `problems`.
+Terms are Kafka's. Under-replicated: the ISR is smaller than the replicas, not counting those being added
+(TopicCommand.PartitionDescription). Under or at min ISR: compared with min.insync.replicas, or with the replica count
+if smaller (Partition.effectiveMinIsr). Offline: without a leader, which also counts as under min ISR (TopicCommand).
+Values that no broker reported are None, with the reason among `problems`.
 """
 
 from __future__ import annotations
@@ -26,8 +25,8 @@ EMPTY = "Empty"
 
 
 class BrokerView(NamedTuple):
-    """A broker that is registered. `is_answering`: it answered what it was asked in this round (a fenced one is not
-    asked). `log_dirs`: None when it did not tell."""
+    """A registered broker. `is_answering`: it responded in this look (fenced brokers are not asked). `log_dirs`: None
+    if not reported."""
 
     id: int
     host: str
@@ -39,24 +38,25 @@ class BrokerView(NamedTuple):
 
     @property
     def is_alive(self) -> bool:
-        """The controller hears of it."""
+        """Whether the broker is not fenced, so its heartbeats reach the controller."""
         return not self.is_fenced
 
     @property
     def log_bytes(self) -> int | None:
+        """The size of all replicas in bytes, None if not reported."""
         if self.log_dirs is None:
             return None
         return sum(replica.size_bytes for path in self.log_dirs for replica in path.replicas)
 
     @property
     def offline_log_dirs(self) -> tuple[str, ...]:
-        """The paths of directories that it cannot use."""
+        """The paths of the broker's offline log directories."""
         return tuple(path.path for path in self.log_dirs or () if path.error is not None)
 
 
 class PartitionView(NamedTuple):
-    """A partition. `elr`: eligible leader replicas, None where brokers do not tell; `size_bytes`: the leader's log;
-    `start_offset`: None unless it was asked for (`Scope.with_starts`)."""
+    """A partition. `elr`: eligible leader replicas, None if not reported; `size_bytes`: of the leader's log;
+    `start_offset`: None unless requested (`Scope.with_starts`)."""
 
     topic: str
     partition: int
@@ -75,38 +75,39 @@ class PartitionView(NamedTuple):
 
     @property
     def preferred_leader(self) -> int:
+        """The first replica's broker id, NOBODY without replicas."""
         return self.replicas[0] if self.replicas else NOBODY
 
     @property
     def is_preferred(self) -> bool:
-        """Is it led by its preferred leader?"""
+        """Whether the preferred leader leads the partition."""
         return self.leader == self.preferred_leader
 
     @property
     def is_offline(self) -> bool:
-        """Nobody leads it."""
+        """Whether the partition has no leader."""
         return self.leader < 0
 
     @property
     def is_under_replicated(self) -> bool:
-        """Some replica is not in sync."""
+        """Whether the ISR is smaller than the replicas, not counting those being added."""
         return len(self.isr) < len(self.replicas) - len(self.adding_replicas)
 
     @property
     def is_under_min_isr(self) -> bool:
-        """Too few are in sync for acks=all; without a leader always."""
+        """Whether the ISR is too small for acks=all; True without a leader."""
         return self.is_offline or (self.min_isr is not None and len(self.isr) < min(self.min_isr, len(self.replicas)))
 
     @property
     def is_at_min_isr(self) -> bool:
-        """One fewer in sync would be too few for acks=all."""
+        """Whether the ISR is just large enough for acks=all."""
         if self.is_offline or self.min_isr is None:
             return False
         return len(self.isr) == min(self.min_isr, len(self.replicas))
 
 
 class TopicView(NamedTuple):
-    """A topic. Rates are per second, between this look and the one before; None in the first."""
+    """A topic. Rates are per second since the previous look; None in the first look."""
 
     name: str
     topic_id: str | None
@@ -117,17 +118,17 @@ class TopicView(NamedTuple):
 
     @property
     def size_bytes(self) -> int | None:
-        """The size of the leaders' logs; None when one of them is not known."""
+        """The size of the leaders' logs in bytes; None when one is unknown."""
         return total(part.size_bytes for part in self.partitions)
 
     @property
     def has_unknown_ends(self) -> bool:
-        """Whether the leader of a partition did not tell the end of its log. A partition without a leader has none."""
+        """Whether the log end offset of a partition with a leader is unknown."""
         return any(part.end_offset is None and not part.is_offline for part in self.partitions)
 
 
 class GroupPartition(NamedTuple):
-    """What a group committed of a partition; the lag is None when the partition's end is not known."""
+    """A group's committed offset in a partition; `lag` is None when the end offset is unknown."""
 
     topic: str
     partition: int
@@ -136,9 +137,9 @@ class GroupPartition(NamedTuple):
 
 
 class GroupView(NamedTuple):
-    """A group. `members` and `partitions` are None when its coordinator did not tell; `consumed`: committed per second;
-    `lag_ms`: how long ago the oldest record came in that it has not consumed, None when that was before the first look;
-    `unknown`: why its lag, or a part of it, is not known."""
+    """A group. `members` and `partitions` are None if the coordinator did not report them; `consumed`: committed
+    offsets per second; `lag_ms`: age of the oldest unconsumed record, None if older than the first look; `unknown`: why
+    its lag is not completely known."""
 
     group_id: str
     type: str
@@ -153,25 +154,25 @@ class GroupView(NamedTuple):
 
     @property
     def is_lag_known(self) -> bool:
-        """Whether the lag of each of its partitions is known."""
+        """Whether the lag of every partition is known."""
         return self.partitions is not None and all(part.lag is not None for part in self.partitions)
 
     @property
     def lag(self) -> int | None:
-        """The sum over its partitions; None when a partition's lag is not known, or when it has no partitions."""
+        """The total lag; None when a partition's lag is unknown or there are no partitions."""
         return total(part.lag for part in self.partitions or ())
 
     @property
     def least_lag(self) -> int:
-        """The sum over the partitions whose lag is known."""
+        """The total lag of the partitions whose lag is known."""
         return sum(part.lag or 0 for part in self.partitions or ())
 
     def lag_by_topic(self) -> dict[str, int | None]:
-        """The lag for each topic that it committed, None where a part of it is not known."""
+        """Return the lag in each topic, None where a partition's lag is unknown."""
         return self.total_by_topic("lag")
 
     def total_by_topic(self, field: str) -> dict[str, int | None]:
-        """The sum of `lag` or `committed` over the partitions of each topic, None where a part of it is not known."""
+        """Return the sum of `lag` or `committed` in each topic, None where a partition's value is unknown."""
         by_topic: dict[str, list[int | None]] = {}
         for part in self.partitions or ():
             by_topic.setdefault(part.topic, []).append(getattr(part, field))
@@ -179,7 +180,7 @@ class GroupView(NamedTuple):
 
 
 class Problem(NamedTuple):
-    """Something that was asked for and not told: by a broker, or by any (NOBODY)."""
+    """Data that one broker, or any broker (NOBODY), did not report."""
 
     broker: int
     what: str
@@ -187,12 +188,13 @@ class Problem(NamedTuple):
 
     @property
     def message(self) -> str:
+        """The broker, the missing data and the error in one line."""
         who = "" if self.broker == NOBODY else f"broker {self.broker}: "
         return f"{who}{self.what}: {self.error}"
 
 
 class Event(NamedTuple):
-    """A difference between two looks, noticed at `time_ms` (since 1970). `kind`: see `changes.KINDS`."""
+    """A difference between two looks, noticed at `time_ms` (since 1970). `changes.KINDS` lists the kinds."""
 
     time_ms: int
     kind: str
@@ -204,8 +206,7 @@ class Event(NamedTuple):
 
 
 class Totals(NamedTuple):
-    """The totals that show the health of a cluster. `lag`: None when a part of it is not known; `least_lag`: the known
-    part."""
+    """The totals that show a cluster's health. `lag` is None when partly unknown; `least_lag` is its known part."""
 
     brokers: int
     alive: int
@@ -242,12 +243,12 @@ class _Found(NamedTuple):
 
 
 class ClusterView(_Found):
-    """One look. `time_ms` since 1970; `clock_ms` is the timers' time when the offsets were told; `controller` the
-    active controller, NOBODY when there is none, NOT_TOLD when that is not known; `unlisted`: why groups may be missing
-    from `groups`."""
+    """One look at a cluster. `time_ms` is ms since 1970; `clock_ms` the monotonic time of the offsets. `controller` is
+    the active controller, NOBODY for none, NOT_TOLD for unknown; `unlisted`: why groups may be missing."""
 
     @cached_property
     def by_partition(self) -> dict[TopicPartition, PartitionView]:
+        """The partitions by topic and number."""
         return {(part.topic, part.partition): part for topic in self.topics for part in topic.partitions}
 
     @property
@@ -257,7 +258,7 @@ class ClusterView(_Found):
 
     @cached_property
     def totals(self) -> Totals:
-        """Counted over everything that was looked at."""
+        """The counts and sums over everything in view."""
         parts = list(self.partitions)
         least_lag = sum(group.least_lag for group in self.groups)
         return Totals(
@@ -282,7 +283,7 @@ class ClusterView(_Found):
 
 
 def total(numbers: Iterable[N | None]) -> N | None:
-    """The sum; None when a number is not known, or when there are none."""
+    """Return the sum of numbers; None when any is None or there are none."""
     found = list(numbers)
     known = [number for number in found if number is not None]
     return sum(known[1:], known[0]) if known and len(known) == len(found) else None
