@@ -9,11 +9,9 @@ from kafkatools.options.table import Command, Option, all_options, attribute_nam
 
 
 class Args:
-    """The parsed values of one command line, as attributes such as `bootstrap_server`.
-
-    An option that is not given has its default: an empty list if repeatable, False if it takes no value. A subcommand
-    also has the options before it. `profile` is the cluster of `kt --profile`, if any.
-    """
+    """The parsed values of one command line, as attributes such as `bootstrap_server`. An option that is not given has
+    its default: an empty list if repeatable, False if it takes no value. A subcommand also has the options before it.
+    `profile` is the cluster of `kt --profile`, if any."""
 
     def __init__(self, command: Command) -> None:
         self.command = command

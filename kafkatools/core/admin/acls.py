@@ -50,11 +50,9 @@ OPERATIONS = (
 
 
 class Acl(NamedTuple):
-    """Allows or denies a principal (such as User:alice) from `host` an operation on resources.
-
-    `resource_type`, `operation`, `permission` and `pattern_type` are Kafka's names. The `pattern_type` PREFIXED covers
-    resources whose names start with `resource_name`; the name `*` covers all resources of the type.
-    """
+    """Allows or denies a principal (such as User:alice) from `host` an operation on resources. `resource_type`,
+    `operation`, `permission` and `pattern_type` are Kafka's names. The `pattern_type` PREFIXED covers resources whose
+    names start with `resource_name`; the name `*` covers all resources of the type."""
 
     resource_type: str
     resource_name: str

@@ -121,11 +121,9 @@ class Admin(ClusterOperations, Closing):
     def create_topics(
         self, new_topics: NewTopic | str | Iterable[NewTopic | str], *, validate_only: bool = False
     ) -> dict[str, CreatedTopic]:
-        """Create topics from names or NewTopic(name, num_partitions, replication_factor, configs=...).
-
-        Omitted values are the broker's defaults. Raises TopicAlreadyExists, InvalidTopic, InvalidReplicationFactor,
-        PolicyViolation.
-        """
+        """Create topics from names or NewTopic(name, num_partitions, replication_factor, configs=...). Omitted values
+        are the broker's defaults. Raises TopicAlreadyExists, InvalidTopic, InvalidReplicationFactor,
+        PolicyViolation."""
         given = [new_topics] if isinstance(new_topics, (str, topics.NewTopic)) else list(new_topics)
         wanted = [topics.NewTopic(each) if isinstance(each, str) else each for each in given]
         return results.settled(self._ask(topics.create_topics, wanted, validate_only=validate_only))
@@ -147,9 +145,7 @@ class Admin(ClusterOperations, Closing):
 
     def delete_records(self, before: Mapping[P, int]) -> dict[TopicPartition, int]:
         """Delete each partition's records before an offset (-1: all present ones); return the new log start offsets.
-
-        Raises OffsetOutOfRange, and PolicyViolation for a compacted topic.
-        """
+        Raises OffsetOutOfRange, and PolicyViolation for a compacted topic."""
         outcome = results.settled(
             self._ask(topics.delete_records, {(topic, index): at for (topic, index), at in before.items()})
         )
@@ -165,11 +161,9 @@ class Admin(ClusterOperations, Closing):
         include_synonyms: bool = False,
         include_documentation: bool = False,
     ) -> dict[Resource, dict[str, ConfigEntry]]:
-        """Return the settings of resources by name, all or those in `names`: value (None if sensitive), source, ...
-
-        A resource is ("topic", name), ("broker", id, or "" for the cluster-wide default), ("broker_logger", id),
-        ("group", name) or ("client_metrics", name).
-        """
+        """Return the settings of resources by name, all or those in `names`: value (None if sensitive), source, ... A
+        resource is ("topic", name), ("broker", id, or "" for the cluster-wide default), ("broker_logger", id),
+        ("group", name) or ("client_metrics", name)."""
         found = self._ask(
             configs.describe_configs,
             [_resource(each) for each in _several(resources)],
@@ -186,11 +180,9 @@ class Admin(ClusterOperations, Closing):
         *,
         validate_only: bool = False,
     ) -> None:
-        """Change settings of resources and keep their other settings (IncrementalAlterConfigs).
-
-        For each resource: new values by name, None to restore the default, or ConfigChange objects to append to or
-        subtract from lists. All changes of a resource are made, or none. Raises InvalidConfig, UnknownTopicOrPartition.
-        """
+        """Change settings of resources and keep their other settings (IncrementalAlterConfigs). For each resource: new
+        values by name, None to restore the default, or ConfigChange objects to append to or subtract from lists. All
+        changes of a resource are made, or none. Raises InvalidConfig, UnknownTopicOrPartition."""
         wanted = {_resource(key): _changes(given) for key, given in changes.items()}
         found = self._ask(configs.incremental_alter_configs, wanted, validate_only=validate_only)
         results.settled({_as_given(key): error for key, error in found.items()})
@@ -203,12 +195,10 @@ class Admin(ClusterOperations, Closing):
         *,
         read_committed: bool = False,
     ) -> dict[TopicPartition, PartitionOffset]:
-        """Return an offset of each partition by name or timestamp, such as {("t", 0): "earliest"}.
-
-        Names: "latest" (the default), "earliest", "max_timestamp" (the newest record), "earliest_local",
-        "latest_tiered". A timestamp in ms gives the first record at or after it, offset -1 without one. With
-        `read_committed`, "latest" is the last stable offset. Raises UnknownTopicOrPartition.
-        """
+        """Return an offset of each partition by name or timestamp, such as {("t", 0): "earliest"}. Names: "latest" (the
+        default), "earliest", "max_timestamp" (the newest record), "earliest_local", "latest_tiered". A timestamp in ms
+        gives the first record at or after it, offset -1 without one. With `read_committed`, "latest" is the last stable
+        offset. Raises UnknownTopicOrPartition."""
         wanted = partitions.items() if isinstance(partitions, Mapping) else ((part, "latest") for part in partitions)
         found = self._ask(
             offsets.list_offsets,
@@ -220,11 +210,8 @@ class Admin(ClusterOperations, Closing):
     # -- groups --
 
     def list_groups(self, *, states: Collection[str] = (), types: Collection[str] = ()) -> list[GroupListing]:
-        """Return the groups of all brokers; empty filters match all.
-
-        States and types are Kafka's names: "Stable", "Empty", ...; "Classic", "Consumer", "Share", "Streams". A
-        PartialFailure has `errors` by broker id.
-        """
+        """Return the groups of all brokers; empty filters match all. States and types are Kafka's names: "Stable",
+        "Empty", ...; "Classic", "Consumer", "Share", "Streams". A PartialFailure has `errors` by broker id."""
         found = self._ask(groups.list_groups, states=states, types=types)
         return results.complete(found.groups, found.errors)
 
@@ -242,11 +229,8 @@ class Admin(ClusterOperations, Closing):
         results.settled(self._ask(groups.delete_groups, _names(group_ids)))
 
     def group_offsets(self, group_id: str, *, require_stable: bool = False) -> dict[TopicPartition, OffsetAndMetadata]:
-        """Return a group's committed offsets; empty for a nonexistent group.
-
-        With `require_stable`, partitions with offsets in open transactions fail with UnstableOffsetCommit instead of
-        returning the previous offsets.
-        """
+        """Return a group's committed offsets; empty for a nonexistent group. With `require_stable`, partitions with
+        offsets in open transactions fail with UnstableOffsetCommit instead of returning the previous offsets."""
         found = self._ask(group_offsets.fetch_offsets, [group_id], require_stable=require_stable)[group_id]
         if found.error is not None:
             raise found.error
@@ -264,10 +248,7 @@ class Admin(ClusterOperations, Closing):
 
     def reset_group_offsets(self, group_id: str, to: Mapping[P, int | str]) -> dict[TopicPartition, OffsetAndMetadata]:
         """Reset a memberless group's committed offsets by name or timestamp, as in `list_offsets`; return the new
-        offsets.
-
-        A partition without a record at or after the timestamp is reset to its end.
-        """
+        offsets. A partition without a record at or after the timestamp is reset to its end."""
         found = self.list_offsets(to)
         beyond = [part for part, at in found.items() if at.offset < 0]
         ends = self.list_offsets(beyond) if beyond else {}
@@ -290,11 +271,8 @@ class Admin(ClusterOperations, Closing):
         duration_ms: int = -1,
         pattern: str | None = None,
     ) -> list[TransactionListing]:
-        """Return the transactional ids of all coordinators.
-
-        `duration_ms`: only transactions running longer; `pattern`: only ids matching this RE2 expression. A
-        PartialFailure has `errors` by broker id.
-        """
+        """Return the transactional ids of all coordinators. `duration_ms`: only transactions running longer; `pattern`:
+        only ids matching this RE2 expression. A PartialFailure has `errors` by broker id."""
         found = self._ask(
             transactions.list_transactions,
             states=states,

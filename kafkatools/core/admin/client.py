@@ -114,11 +114,9 @@ class AdminClient(Closing):
         check: Callable[[Entity], KafkaError | None] = lambda entity: None,
         timeout_ms: int | None = None,
     ) -> Entity:
-        """Send a request until it succeeds and return its response. `check` extracts a response's error.
-
-        Retriable errors are retried until the deadline, at the controller after NOT_CONTROLLER. Raises KafkaError, at
-        once for connection errors and timeouts, which ask_all has already retried.
-        """
+        """Send a request until it succeeds and return its response. `check` extracts a response's error. Retriable
+        errors are retried until the deadline, at the controller after NOT_CONTROLLER. Raises KafkaError, at once for
+        connection errors and timeouts, which ask_all has already retried."""
         deadline_ms = self.deadline_ms(timeout_ms)
         attempts = 0
         asked = node
@@ -146,10 +144,8 @@ class AdminClient(Closing):
     def change(
         self, api_key: int, fields: Fields, check: Callable[[Entity], KafkaError | None] | None = None
     ) -> Entity:
-        """Send one change to the controller and return its response, retrying when the controller moves.
-
-        `check` extracts the response's error; by default its error code counts. Raises KafkaError.
-        """
+        """Send one change to the controller and return its response, retrying when the controller moves. `check`
+        extracts the response's error; by default its error code counts. Raises KafkaError."""
 
         def once(items: list[int], deadline_ms: int) -> dict[int, Entity | KafkaError]:
             response = self.ask_controller(api_key, fields, deadline_ms)
@@ -168,11 +164,8 @@ class AdminClient(Closing):
         may_retry: Callable[[KafkaError], bool] | None = None,
     ) -> dict[K, R | KafkaError]:
         """Call `once(items, deadline_ms)`, then again for items with retriable errors, until none is left or the
-        deadline passes.
-
-        `once` returns a result or an error for each item; an omitted item gets UnknownServerError. By default only
-        NotController and quota errors are retried, as in KafkaAdminClient.
-        """
+        deadline passes. `once` returns a result or an error for each item; an omitted item gets UnknownServerError. By
+        default only NotController and quota errors are retried, as in KafkaAdminClient."""
         should_retry = may_retry or _is_about_controller
         deadline_ms = self.deadline_ms(timeout_ms)
         wanted = list(dict.fromkeys(items))
@@ -203,11 +196,9 @@ class AdminClient(Closing):
         return {item: done[item] for item in wanted}
 
     def may_move(self, leaderless_ms: int | None = None) -> Callable[[KafkaError], bool]:
-        """Return the retry rule for requests to a leader or coordinator that may move to another broker.
-
-        Without one, or while it is unreachable, retries last request.timeout.ms from now. `leaderless_ms`: a shorter
-        limit for partitions without a leader.
-        """
+        """Return the retry rule for requests to a leader or coordinator that may move to another broker. Without one,
+        or while it is unreachable, retries last request.timeout.ms from now. `leaderless_ms`: a shorter limit for
+        partitions without a leader."""
         until_ms = self.deadline_ms(self.config.request_timeout_ms)
         leader_until_ms = until_ms if leaderless_ms is None else min(until_ms, self.deadline_ms(leaderless_ms))
 
@@ -247,10 +238,8 @@ class AdminClient(Closing):
                 raise NoBrokersAvailable("The broker that answers names none that is in service")
 
     def learn_brokers(self, answer: Entity) -> None:
-        """Update the cached broker list from a Metadata response, unless the response lists no brokers.
-
-        A broker that has just started may list none; the cached brokers stay usable.
-        """
+        """Update the cached broker list from a Metadata response, unless the response lists no brokers. A broker that
+        has just started may list none; the cached brokers stay usable."""
         if answer.brokers:
             self.client.metadata.update(1 << 30, answer, False, self.clock.now_ms())
 

@@ -24,10 +24,7 @@ class ClusterDescription(NamedTuple):
 
 def describe_cluster(admin: AdminClient, *, include_fenced_brokers: bool = False) -> ClusterDescription:
     """Return the cluster's id, controller and brokers, or the controllers when connected to controllers. Raises
-    KafkaError.
-
-    Brokers without DescribeCluster are asked by Metadata.
-    """
+    KafkaError. Brokers without DescribeCluster are asked by Metadata."""
     endpoint_type = CONTROLLERS if admin.through_controllers else BROKERS
     fields = {"endpoint_type": endpoint_type, "include_fenced_brokers": include_fenced_brokers}
     oldest = 2 if include_fenced_brokers else int(admin.through_controllers)

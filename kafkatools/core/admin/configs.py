@@ -122,10 +122,8 @@ def describe_configs(
     include_documentation: bool = False,
     node: int | None = None,
 ) -> dict[Resource, ResourceConfig]:
-    """Return the settings of each resource, all or those in `names`.
-
-    `node`: the broker to ask, since every broker learns of changes on its own.
-    """
+    """Return the settings of each resource, all or those in `names`. `node`: the broker to ask, since every broker
+    learns of changes on its own."""
     options = {
         "include_synonyms": include_synonyms,
         "include_documentation": include_documentation,
@@ -231,10 +229,8 @@ def _read_altered(entity: Entity) -> dict[Resource, KafkaError | bool]:
 
 
 def list_config_resources(admin: AdminClient, kind: int) -> list[str]:
-    """Return the names of the resources of a kind that have a configuration. Raises KafkaError.
-
-    Brokers before 4.1 list client metrics only; other kinds raise UnsupportedVersion.
-    """
+    """Return the names of the resources of a kind that have a configuration. Raises KafkaError. Brokers before 4.1 list
+    client metrics only; other kinds raise UnsupportedVersion."""
     fields = {"resource_types": (kind,)}
     oldest = 0 if kind == CLIENT_METRICS else 1
     response = admin.ask(ApiKey.LIST_CONFIG_RESOURCES, fields, min_version=oldest, check=error_in)

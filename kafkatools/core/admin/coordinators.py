@@ -46,11 +46,9 @@ class Coordinator(NamedTuple):
 
 
 class CoordinatorRequest(NamedTuple, Generic[Result]):
-    """How to build a request for some keys of one coordinator and how to read its answer.
-
-    `build(keys, version)` returns the fields, `read(answer, keys)` a result or error for each key. Versions below
-    `first_batched` take one key per request. With `decode` False, `answer.entity` is the undecoded body.
-    """
+    """How to build a request for some keys of one coordinator and how to read its answer. `build(keys, version)`
+    returns the fields, `read(answer, keys)` a result or error for each key. Versions below `first_batched` take one key
+    per request. With `decode` False, `answer.entity` is the undecoded body."""
 
     api_key: int
     build: Callable[[list[str], int], Fields]
@@ -63,10 +61,7 @@ class CoordinatorRequest(NamedTuple, Generic[Result]):
 
 def without_coordinator(admin: AdminClient, kind: int) -> dict[int, KafkaError]:
     """Return CoordinatorNotAvailable under the key NOBODY when partitions of the coordinator topic have no leader, else
-    nothing.
-
-    Groups or transactions of those partitions are missing from every broker's list. Raises KafkaError.
-    """
+    nothing. Groups or transactions of those partitions are missing from every broker's list. Raises KafkaError."""
     found = admin.metadata_of([_TOPICS[kind]], admin.deadline_ms())
     partitions = [part for topic in found.topics for part in topic.partitions]
     missing = sorted(part.partition_index for part in partitions if part.leader_id < 0)
@@ -138,10 +133,7 @@ def _look_up(
     admin: AdminClient, keys: list[str], kind: int, found: dict[str, Coordinator], deadline_ms: int
 ) -> dict[str, KafkaError]:
     """Add the keys' coordinators to `found` and return the errors of the other keys. Raises KafkaError when
-    FindCoordinator fails.
-
-    Refreshes the broker list when it lacks a coordinator.
-    """
+    FindCoordinator fails. Refreshes the broker list when it lacks a coordinator."""
     errors: dict[str, KafkaError] = {key: InvalidGroupId() for key in keys if kind == GROUP and not key}
     wanted = [key for key in keys if key not in errors]
     if not wanted:

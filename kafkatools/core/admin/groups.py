@@ -56,11 +56,8 @@ class GroupListing(NamedTuple):
 
 
 class GroupListings(NamedTuple):
-    """Groups in the brokers' order, and errors by broker id.
-
-    The error under NOBODY means that groups may be missing, because __consumer_offsets partitions have no leader.
-    `has_answers`: at least one broker answered.
-    """
+    """Groups in the brokers' order, and errors by broker id. The error under NOBODY means that groups may be missing,
+    because __consumer_offsets partitions have no leader. `has_answers`: at least one broker answered."""
 
     groups: list[GroupListing]
     errors: dict[int, KafkaError]
@@ -115,10 +112,8 @@ def list_groups(
     types: Collection[str] = (),
     protocol_types: Collection[str] | None = None,
 ) -> GroupListings:
-    """Return the groups of all brokers; empty filters match all. Raises KafkaError when the brokers cannot be listed.
-
-    A broker too old for the `states` filter has the error UnsupportedVersion.
-    """
+    """Return the groups of all brokers; empty filters match all. Raises KafkaError when the brokers cannot be listed. A
+    broker too old for the `states` filter has the error UnsupportedVersion."""
 
     def fields(version: int) -> Fields:
         wanted: Fields = {}

@@ -35,11 +35,9 @@ def ask_leaders(
     timeout_ms: int | None = None,
     leaderless_ms: int | None = None,
 ) -> dict[TopicPartition, R | KafkaError]:
-    """Return a result or KafkaError for every partition, looking leaders up again for each retry.
-
-    A nonexistent partition fails at once. `leaderless_ms`: how long to wait for a leader's election, if shorter than
-    request.timeout.ms.
-    """
+    """Return a result or KafkaError for every partition, looking leaders up again for each retry. A nonexistent
+    partition fails at once. `leaderless_ms`: how long to wait for a leader's election, if shorter than
+    request.timeout.ms."""
 
     def once(items: list[TopicPartition], deadline_ms: int) -> dict[TopicPartition, R | KafkaError]:
         return _once(admin, items, request, deadline_ms)

@@ -59,11 +59,9 @@ class ClusterOperations:
     def alter_reassignments(
         self, replicas: Mapping[P, Sequence[int] | None], *, allow_replication_factor_change: bool = True
     ) -> None:
-        """Start moving partitions to these brokers, preferred leader first; None cancels a move.
-
-        The move continues after the call; `list_reassignments` shows its progress. Raises InvalidReplicaAssignment,
-        NoReassignmentInProgress, UnknownTopicOrPartition.
-        """
+        """Start moving partitions to these brokers, preferred leader first; None cancels a move. The move continues
+        after the call; `list_reassignments` shows its progress. Raises InvalidReplicaAssignment,
+        NoReassignmentInProgress, UnknownTopicOrPartition."""
         found = self._ask(
             reassignments.alter_reassignments,
             {TopicPartition(*part): brokers for part, brokers in replicas.items()},
@@ -75,10 +73,9 @@ class ClusterOperations:
         self, partitions: Iterable[tuple[str, int]] | None = None, election_type: str = "preferred"
     ) -> list[TopicPartition]:
         """Elect leaders for partitions, or for all that need one; return the partitions whose leader changed.
-
         "preferred" elects the first replica. "unclean" elects any live replica of a partition without a leader, which
-        may lose records. Raises ValueError for another type, PreferredLeaderNotAvailable, EligibleLeadersNotAvailable.
-        """
+        may lose records. Raises ValueError for another type, PreferredLeaderNotAvailable,
+        EligibleLeadersNotAvailable."""
         if election_type not in _ELECTIONS:
             raise ValueError(f"Unknown kind of election {election_type!r}. Known ones: {', '.join(_ELECTIONS)}")
         wanted = None if partitions is None else [TopicPartition(*part) for part in partitions]
@@ -87,10 +84,8 @@ class ClusterOperations:
         return sorted(results.settled(held))
 
     def describe_log_dirs(self, brokers: Iterable[int] | None = None) -> dict[int, tuple[LogDir, ...]]:
-        """Return the log directories of brokers (default: all), with replica sizes and free space in bytes.
-
-        An offline directory has its `error` set.
-        """
+        """Return the log directories of brokers (default: all), with replica sizes and free space in bytes. An offline
+        directory has its `error` set."""
         wanted = self._ask(lambda client: client.brokers()) if brokers is None else list(brokers)
         return results.settled(self._ask(log_dirs.describe_log_dirs, wanted))
 
@@ -99,10 +94,8 @@ class ClusterOperations:
         return results.settled(self._ask(reassignments.replica_log_dirs, [Replica(*each) for each in replicas]))
 
     def alter_replica_log_dirs(self, paths: Mapping[tuple[str, int, int], str]) -> None:
-        """Start moving replicas, given as (topic, partition, broker), to other log directories of their brokers.
-
-        Raises LogDirNotFound, ReplicaNotAvailable.
-        """
+        """Start moving replicas, given as (topic, partition, broker), to other log directories of their brokers. Raises
+        LogDirNotFound, ReplicaNotAvailable."""
         wanted = {Replica(*each): path for each, path in paths.items()}
         results.settled(self._ask(reassignments.alter_replica_log_dirs, wanted))
 
@@ -121,10 +114,7 @@ class ClusterOperations:
 
     def alter_share_group_offsets(self, group_id: str, new: Mapping[P, int | None]) -> None:
         """Set start offsets of a share group without members, creating it if needed; None resets to before the first
-        fetch.
-
-        Raises NonEmptyGroup, UnknownTopicOrPartition.
-        """
+        fetch. Raises NonEmptyGroup, UnknownTopicOrPartition."""
         wanted: dict[tuple[str, int], int] = {
             TopicPartition(*part): share_groups.NO_START if at is None else at for part, at in new.items()
         }
@@ -141,10 +131,8 @@ class ClusterOperations:
     # -- quotas and credentials --
 
     def describe_client_quotas(self, entity: Mapping[str, str | None] | None = None) -> list[EntityQuotas]:
-        """Return the quotas of an entity, or of all entities.
-
-        An entity is {"user": "alice", "client-id": "app"} or {"ip": "10.0.0.1"}; the name None is the default entity.
-        """
+        """Return the quotas of an entity, or of all entities. An entity is {"user": "alice", "client-id": "app"} or
+        {"ip": "10.0.0.1"}; the name None is the default entity."""
         parts = [quotas.QuotaComponent(kind, name or "") for kind, name in (entity or {}).items()]
         return self._ask(quotas.describe_client_quotas, parts, strict=entity is not None)
 
@@ -156,10 +144,8 @@ class ClusterOperations:
         validate_only: bool = False,
     ) -> None:
         """Set quotas of an entity, given as in `describe_client_quotas`; None removes a quota. Raises InvalidRequest.
-
         Quotas: producer_byte_rate, consumer_byte_rate, request_percentage, controller_mutation_rate,
-        connection_creation_rate.
-        """
+        connection_creation_rate."""
         self._ask(quotas.alter_client_quotas, tuple(entity.items()), changes, validate_only=validate_only)
 
     def describe_scram_credentials(self, users: str | Iterable[str] = ()) -> dict[str, dict[str, int]]:
@@ -172,11 +158,9 @@ class ClusterOperations:
     def alter_scram_credentials(
         self, user: str, passwords: Mapping[str, str | None], *, iterations: int = scram.DEFAULT_ITERATIONS
     ) -> None:
-        """Set a user's passwords by mechanism ("SCRAM-SHA-256", "SCRAM-SHA-512"), or delete those with None.
-
-        A password is salted locally and never sent. Raises ValueError for an unknown mechanism, ResourceNotFound when
-        there is none to delete, UnacceptableCredential.
-        """
+        """Set a user's passwords by mechanism ("SCRAM-SHA-256", "SCRAM-SHA-512"), or delete those with None. A password
+        is salted locally and never sent. Raises ValueError for an unknown mechanism, ResourceNotFound when there is
+        none to delete, UnacceptableCredential."""
         unknown = [name for name in passwords if name not in scram.MECHANISMS]
         if unknown:
             raise ValueError(f"Unknown mechanism {unknown[0]!r}. Known ones: {', '.join(scram.MECHANISMS)}")
@@ -189,11 +173,9 @@ class ClusterOperations:
     def create_delegation_token(
         self, renewers: Sequence[str] = (), *, owner: str | None = None, max_lifetime_ms: int = -1
     ) -> DelegationToken:
-        """Create a token for this user or for `owner` ("User:bob"); lifetime -1 is the brokers' maximum.
-
-        Requires a connection authenticated without a token. Raises DelegationTokenAuthDisabled,
-        DelegationTokenRequestNotAllowed.
-        """
+        """Create a token for this user or for `owner` ("User:bob"); lifetime -1 is the brokers' maximum. Requires a
+        connection authenticated without a token. Raises DelegationTokenAuthDisabled,
+        DelegationTokenRequestNotAllowed."""
         return self._ask(delegation_tokens.create_delegation_token, renewers, max_lifetime_ms, owner)
 
     def renew_delegation_token(self, token: DelegationToken | bytes, period_ms: int = -1) -> int:
@@ -224,11 +206,8 @@ class ClusterOperations:
         unsafe: bool = False,
         validate_only: bool = False,
     ) -> None:
-        """Set finalized feature levels, all or none; 0 disables a feature.
-
-        Lower levels need `downgrade`, and `unsafe` where metadata would be lost. Raises InvalidUpdateVersion,
-        FeatureUpdateFailed.
-        """
+        """Set finalized feature levels, all or none; 0 disables a feature. Lower levels need `downgrade`, and `unsafe`
+        where metadata would be lost. Raises InvalidUpdateVersion, FeatureUpdateFailed."""
         lower = features.UNSAFE_DOWNGRADE if unsafe else features.SAFE_DOWNGRADE
         how = lower if downgrade else features.UPGRADE
         results.settled(self._ask(features.update_features, levels, how, validate_only=validate_only))

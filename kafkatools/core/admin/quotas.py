@@ -42,10 +42,7 @@ def describe_client_quotas(
     admin: AdminClient, components: Sequence[QuotaComponent], *, strict: bool = True
 ) -> list[EntityQuotas]:
     """Return the quotas of entities matching all components; with `strict`, entities with further components are
-    excluded.
-
-    Raises KafkaError.
-    """
+    excluded. Raises KafkaError."""
     fields = {
         "components": [
             {"entity_type": each.kind, "match_type": _match_type(each.name), "match": each.name or None}

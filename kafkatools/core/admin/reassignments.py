@@ -60,10 +60,8 @@ class ReplicaLogDir(NamedTuple):
 def list_reassignments(
     admin: AdminClient, partitions: Iterable[TopicPartition] | None = None, timeout_ms: int | None = None
 ) -> dict[TopicPartition, PartitionReassignment]:
-    """Return the ongoing reassignments of some partitions or of all, for display.
-
-    Empty when the broker is too old or denies access, as in Kafka's tools.
-    """
+    """Return the ongoing reassignments of some partitions or of all, for display. Empty when the broker is too old or
+    denies access, as in Kafka's tools."""
     try:
         return active_reassignments(admin, partitions, timeout_ms)
     except (UnsupportedVersion, ClusterAuthorizationFailed):
@@ -98,11 +96,9 @@ def alter_reassignments(
     allow_replication_factor_change: bool = True,
     timeout_ms: int | None = None,
 ) -> dict[TopicPartition, KafkaError | None]:
-    """Start moving partitions to these replicas, or cancel moves (None); return None or the error by partition.
-
-    Moving a partition to the replicas it already has succeeds. Forbidding a changed replication factor needs Kafka 4.1,
-    else UnsupportedVersion.
-    """
+    """Start moving partitions to these replicas, or cancel moves (None); return None or the error by partition. Moving
+    a partition to the replicas it already has succeeds. Forbidding a changed replication factor needs Kafka 4.1, else
+    UnsupportedVersion."""
 
     def once(items: list[TopicPartition], deadline_ms: int) -> dict[TopicPartition, KafkaError | bool]:
         topics = [
@@ -156,9 +152,7 @@ def partitions_of(admin: AdminClient, topics: Collection[str]) -> dict[TopicPart
 
 def alter_replica_log_dirs(admin: AdminClient, wanted: Mapping[Replica, str]) -> dict[Replica, KafkaError | None]:
     """Start moving replicas to other directories of their brokers; return None or the error by replica.
-
-    ReplicaNotAvailable means the broker does not have the replica yet; it will create it in that directory.
-    """
+    ReplicaNotAvailable means the broker does not have the replica yet; it will create it in that directory."""
 
     def once(items: list[Replica], deadline_ms: int) -> dict[Replica, KafkaError | bool]:
         groups = _by_broker(items)

@@ -54,10 +54,8 @@ def partition_moves(
     wanted: Mapping[TopicPartition, Iterable[int]],
     current: Mapping[TopicPartition, Iterable[int]],
 ) -> dict[TopicPartition, PartitionMove]:
-    """Return all moves: active ones and new ones (ReassignPartitionsCommand.calculateProposedMoveMap).
-
-    A partition already being moved keeps its original replicas as sources.
-    """
+    """Return all moves: active ones and new ones (ReassignPartitionsCommand.calculateProposedMoveMap). A partition
+    already being moved keeps its original replicas as sources."""
     moves = {
         part: PartitionMove(
             frozenset(moving.replicas) - frozenset(moving.adding_replicas), frozenset(moving.adding_replicas)
@@ -122,10 +120,8 @@ def clear_topic_throttles(admin: AdminClient, topics: Collection[str]) -> dict[s
 
 
 def _alter_brokers(admin: AdminClient, changes: Mapping[int, list[ConfigChange]]) -> dict[int, KafkaError | None]:
-    """Change broker settings, each on its own broker; a broker that is down gets BrokerNotAvailable.
-
-    Controllers accept changes for brokers that are down.
-    """
+    """Change broker settings, each on its own broker; a broker that is down gets BrokerNotAvailable. Controllers accept
+    changes for brokers that are down."""
     live = set(changes) if admin.through_controllers else set(admin.brokers())
     outcome = incremental_alter_configs(
         admin, {(BROKER, str(broker)): wanted for broker, wanted in changes.items() if broker in live}

@@ -47,10 +47,8 @@ def filled(found: Mapping[K, T | KafkaError], make: Callable[[KafkaError], T]) -
 
 
 def settled(found: Mapping[K, V | KafkaError]) -> dict[K, V]:
-    """Return the results by item when none is an error or has one in its `error`.
-
-    Raises the error of the only item, or PartialFailure.
-    """
+    """Return the results by item when none is an error or has one in its `error`. Raises the error of the only item, or
+    PartialFailure."""
     errors = {item: error for item, result in found.items() if (error := _error(result)) is not None}
     good = {item: result for item, result in found.items() if not isinstance(result, KafkaError) and item not in errors}
     if not errors:

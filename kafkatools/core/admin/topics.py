@@ -376,10 +376,8 @@ def delete_records(
     timeout_ms: int | None = None,
     leaderless_ms: int | None = None,
 ) -> dict[TopicPartition, DeletedRecords]:
-    """Delete each partition's records before an offset (-1: the high watermark), on its leader.
-
-    `leaderless_ms`: how long to wait for a leader's election, if shorter than request.timeout.ms.
-    """
+    """Delete each partition's records before an offset (-1: the high watermark), on its leader. `leaderless_ms`: how
+    long to wait for a leader's election, if shorter than request.timeout.ms."""
 
     def build(partitions: list[TopicPartition], left_ms: int) -> Fields:
         return {

@@ -43,11 +43,8 @@ class TransactionListing(NamedTuple):
 
 
 class TransactionListings(NamedTuple):
-    """Transactional ids of all brokers, sorted, and errors by broker id.
-
-    The error under NOBODY means that ids may be missing, because __transaction_state partitions have no leader.
-    `has_answers`: at least one broker answered.
-    """
+    """Transactional ids of all brokers, sorted, and errors by broker id. The error under NOBODY means that ids may be
+    missing, because __transaction_state partitions have no leader. `has_answers`: at least one broker answered."""
 
     transactions: list[TransactionListing]
     errors: dict[int, KafkaError]
@@ -96,10 +93,8 @@ def list_transactions(
     pattern: str | None = None,
 ) -> TransactionListings:
     """Return the transactional ids of all coordinators. Raises KafkaError when the brokers cannot be listed.
-
     `duration_ms`: only transactions running longer; `pattern`: only ids matching this RE2 expression. A broker too old
-    for these filters has the error UnsupportedVersion.
-    """
+    for these filters has the error UnsupportedVersion."""
 
     def fields(version: int) -> Fields:
         wanted: Fields = {"state_filters": tuple(states), "producer_id_filters": tuple(producer_ids)}
@@ -213,10 +208,8 @@ def _read_producers(entity: Entity) -> dict[TopicPartition, list[ProducerState] 
 def abort_transaction(
     admin: AdminClient, partition: TopicPartition, producer_id: int, producer_epoch: int, coordinator_epoch: int
 ) -> KafkaError | None:
-    """Write an abort marker into one partition; return the error or None.
-
-    Sends WriteTxnMarkers to the leader, which requires CLUSTER_ACTION.
-    """
+    """Write an abort marker into one partition; return the error or None. Sends WriteTxnMarkers to the leader, which
+    requires CLUSTER_ACTION."""
     topic, index = partition
     marker = {
         "producer_id": producer_id,
@@ -240,9 +233,7 @@ def abort_transaction(
 
 def force_terminate(admin: AdminClient, transactional_id: str) -> KafkaError | None:
     """Abort a transactional id's open transaction and fence its producer with InitProducerId; return the error or None.
-
-    An unknown id returns TransactionalIdNotFound, because InitProducerId would create it.
-    """
+    An unknown id returns TransactionalIdNotFound, because InitProducerId would create it."""
     known = describe_transactions(admin, [transactional_id])[transactional_id]
     if isinstance(known, TransactionalIdNotFound):
         return known
@@ -267,10 +258,8 @@ class HangingTransactions(NamedTuple):
 def find_hanging(
     admin: AdminClient, partitions: Iterable[TopicPartition], max_timeout_ms: int, broker: int | None = None
 ) -> HangingTransactions:
-    """Return transactions open for more than `max_timeout_ms` that no coordinator will end.
-
-    Raises KafkaError when a coordinator cannot be asked, since no transaction can then be called hanging.
-    """
+    """Return transactions open for more than `max_timeout_ms` that no coordinator will end. Raises KafkaError when a
+    coordinator cannot be asked, since no transaction can then be called hanging."""
     producers = describe_producers(admin, partitions, broker)
     now_ms = admin.clock.wall_ms()
     errors = {key: found for key, found in producers.items() if isinstance(found, KafkaError)}

@@ -50,10 +50,8 @@ _log = logging.getLogger(__name__)
 
 
 def common_protocol(assignors: Sequence[Assignor]) -> RebalanceProtocol:
-    """Return the highest rebalance protocol that all assignors support.
-
-    Raises ConfigError when there is none, when no assignor is configured, or when two share a name.
-    """
+    """Return the highest rebalance protocol that all assignors support. Raises ConfigError when there is none, when no
+    assignor is configured, or when two share a name."""
     if not assignors:
         raise ConfigError("partition.assignment.strategy names no assignor, but the consumer subscribes to topics")
     names = [assignor.name for assignor in assignors]
@@ -97,10 +95,8 @@ class ClassicRebalance(MemberHeartbeats):
     # --- what the group consumer asks
 
     def advance(self, now_ms: int) -> None:
-        """Perform the due steps of a rebalance until one must wait; never blocks.
-
-        Raises fatal membership errors, and KafkaError with the listener's exception as its cause.
-        """
+        """Perform the due steps of a rebalance until one must wait; never blocks. Raises fatal membership errors, and
+        KafkaError with the listener's exception as its cause."""
         self._note_changes()
         while True:
             with self._parts.channel.lock:
@@ -127,10 +123,8 @@ class ClassicRebalance(MemberHeartbeats):
         return not self.membership.rejoin_needed_or_pending
 
     def leave(self, reason: str, *, even_static: bool = False) -> None:
-        """Revoke all partitions (as lost during a rebalance or without a generation) and send LeaveGroup.
-
-        A static member sends LeaveGroup only with `even_static`. Follows Kafka's onLeavePrepare and maybeLeaveGroup.
-        """
+        """Revoke all partitions (as lost during a rebalance or without a generation) and send LeaveGroup. A static
+        member sends LeaveGroup only with `even_static`. Follows Kafka's onLeavePrepare and maybeLeaveGroup."""
         subscriptions = self._parts.subscriptions
         dropped = subscriptions.assigned_partitions()
         with self._parts.channel.lock:
@@ -149,11 +143,9 @@ class ClassicRebalance(MemberHeartbeats):
 
     def group_metadata(self) -> ConsumerGroupMetadata:
         """Return the group metadata of the last assignment, even after the membership ended
-        (ConsumerCoordinator.groupMetadata).
-
-        The heartbeat thread may lose the membership while the application still processes records. Transactional
-        offsets without a member id would be accepted from any consumer, so the old identity is kept.
-        """
+        (ConsumerCoordinator.groupMetadata). The heartbeat thread may lose the membership while the application still
+        processes records. Transactional offsets without a member id would be accepted from any consumer, so the old
+        identity is kept."""
         return self._known
 
     # --- in whose name offsets are committed

@@ -52,9 +52,7 @@ SkipCorrupt = Callable[[CorruptBatch], None]
 
 class FetchOptions(NamedTuple):
     """How fetched batches are decoded: isolation level, CRC checks, the decompressed size limit in bytes.
-
-    `skip_corrupt` is called with each CorruptBatch, which is then skipped; None raises the CorruptBatch instead.
-    """
+    `skip_corrupt` is called with each CorruptBatch, which is then skipped; None raises the CorruptBatch instead."""
 
     isolation_level: int = READ_UNCOMMITTED
     check_crcs: bool = True
@@ -113,10 +111,7 @@ class CompletedFetch:
 
     def fetch_columns(self, max_records: int) -> list[RecordColumns]:
         """Return up to `max_records` further records, one item for each batch or joined run of batches; empty at the
-        end.
-
-        Raises CorruptBatch for damage: at once, or on the next call when sound records precede the damage.
-        """
+        end. Raises CorruptBatch for damage: at once, or on the next call when sound records precede the damage."""
         taken: list[RecordColumns] = []
         left = max_records
         while left > 0:
@@ -169,9 +164,7 @@ class CompletedFetch:
 
     def _load_run(self) -> bool:
         """Decode a run of plain batches into one set of columns, so that each batch costs little more than its CRC.
-
-        Returns False, without consuming anything, when the next batch must be decoded on its own.
-        """
+        Returns False, without consuming anything, when the next batch must be decoded on its own."""
         if not self._is_plain_at(self._end):
             return False
         table, status = self._table, array("q", (0, 0))
@@ -288,9 +281,7 @@ class CompletedFetch:
 
     def _damaged(self, batch: AnyBatch | None, error: KafkaError, is_inside: bool = False) -> None:
         """Store and raise a CorruptBatch, or with `skip_corrupt` report it there and move the position past it.
-
-        `is_inside`: the batch's records before the position are sound and were already returned.
-        """
+        `is_inside`: the batch's records before the position are sound and were already returned."""
         offsets = (self.next_fetch_offset, self.next_fetch_offset) if batch is None else self._stated_offsets(batch)
         if is_inside:
             offsets = self.next_fetch_offset, offsets[1]

@@ -170,11 +170,8 @@ class Consumer(RecordLoops):
     @one_at_a_time
     def subscribe(self, topics: Topics, listener: RebalanceListener | None = None) -> None:
         """Read topics as a group member: topic names, a compiled regular expression, a predicate, or a
-        SubscriptionPattern that the broker matches.
-
-        Replaces the previous subscription. The group is joined during the next polls. Raises InvalidGroupId without
-        group.id.
-        """
+        SubscriptionPattern that the broker matches. Replaces the previous subscription. The group is joined during the
+        next polls. Raises InvalidGroupId without group.id."""
         self.give_back()
         self._grouped().subscribe(topics, listener)
 
@@ -235,10 +232,8 @@ class Consumer(RecordLoops):
 
     @one_at_a_time
     def seek(self, partition: tuple[str, int], offset: int, leader_epoch: int = -1) -> None:
-        """Make the next poll read from `offset`. Raises ValueError for a negative offset.
-
-        With `leader_epoch`, the epoch of the record before that offset, a truncated log is detected.
-        """
+        """Make the next poll read from `offset`. Raises ValueError for a negative offset. With `leader_epoch`, the
+        epoch of the record before that offset, a truncated log is detected."""
         if offset < 0:
             raise ValueError("seek offset must not be a negative number")
         self.give_back()
@@ -263,9 +258,7 @@ class Consumer(RecordLoops):
     @one_at_a_time
     def seek_to_time(self, timestamp_ms: int, partitions: Iterable[tuple[str, int]] = ()) -> None:
         """Move to the first record at or after `timestamp_ms` (ms since 1970), or to the end where there is none.
-
-        Without partitions, moves all assigned ones. Raises RequestTimedOut after default.api.timeout.ms.
-        """
+        Without partitions, moves all assigned ones. Raises RequestTimedOut after default.api.timeout.ms."""
         chosen = [TopicPartition(*part) for part in partitions] or self.assignment()
         found = self.offsets_for_times(dict.fromkeys(chosen, timestamp_ms))
         self.give_back()
@@ -283,10 +276,8 @@ class Consumer(RecordLoops):
 
     @one_at_a_time
     def position(self, partition: tuple[str, int], timeout_ms: int | None = None) -> int:
-        """Return the offset of the next record to be returned, looking it up if unknown.
-
-        Raises RequestTimedOut after `timeout_ms` (default: default.api.timeout.ms).
-        """
+        """Return the offset of the next record to be returned, looking it up if unknown. Raises RequestTimedOut after
+        `timeout_ms` (default: default.api.timeout.ms)."""
         part = TopicPartition(*partition)
         if self._pending and part in (pending := self._pending.offsets()):
             return pending[part]
@@ -307,10 +298,8 @@ class Consumer(RecordLoops):
 
     def has_read_to(self, partition: tuple[str, int], end: int) -> bool:
         """Return whether the position has reached offset `end`, or the broker reported no records between both; never
-        waits.
-
-        A position beyond `end` counts only after a fetch confirmed it: a committed offset may lie outside of the log.
-        """
+        waits. A position beyond `end` counts only after a fetch confirmed it: a committed offset may lie outside of the
+        log."""
         part = TopicPartition(*partition)
         position = self._subscriptions.position(part)
         if position is None:
@@ -335,10 +324,8 @@ class Consumer(RecordLoops):
         offsets: Mapping[Place, OffsetAndMetadata | int] | None = None,
         timeout_ms: int | None = None,
     ) -> None:
-        """Commit offsets and wait for the response. Each is the next offset to read; default: the positions.
-
-        Raises CommitFailed when the partitions were reassigned, RebalanceInProgress, Timeout.
-        """
+        """Commit offsets and wait for the response. Each is the next offset to read; default: the positions. Raises
+        CommitFailed when the partitions were reassigned, RebalanceInProgress, Timeout."""
         self._grouped().commit_sync(
             self._committable(offsets), self._api_timeout_ms if timeout_ms is None else timeout_ms
         )
@@ -371,12 +358,10 @@ class Consumer(RecordLoops):
 
     @one_at_a_time
     def poll(self, timeout_ms: int) -> ConsumerRecords:
-        """Return up to max.poll.records records; wait up to `timeout_ms` for the first.
-
-        Raises RecordDeserializationError for a record that cannot be deserialized, with the position at that record;
+        """Return up to max.poll.records records; wait up to `timeout_ms` for the first. Raises
+        RecordDeserializationError for a record that cannot be deserialized, with the position at that record;
         WakeupError after `wakeup`; KafkaError caused by a rebalance listener; ConnectionFailed and the like while no
-        bootstrap server is reachable; and errors that a retry cannot cure.
-        """
+        bootstrap server is reachable; and errors that a retry cannot cure."""
         self.give_back()
         return self._poll_records(timeout_ms)
 
@@ -545,11 +530,9 @@ class Consumer(RecordLoops):
         return self._client.cluster.topic_id(topic)
 
     def connection_problem(self) -> KafkaError | None:
-        """Return the connection error of the first unreachable leader of an assigned partition, else None.
-
-        A group member without partitions gets the error of the brokers or the coordinator. Polls raise none of these
-        errors once metadata has arrived; they retry.
-        """
+        """Return the connection error of the first unreachable leader of an assigned partition, else None. A group
+        member without partitions gets the error of the brokers or the coordinator. Polls raise none of these errors
+        once metadata has arrived; they retry."""
         if self._group is not None and not self.assignment():
             return self._client.cluster_problem() or self._group.problem
         for part in self.assignment():
@@ -578,10 +561,8 @@ class Consumer(RecordLoops):
         self._client.wakeup()
 
     def close(self, timeout_ms: int | None = None) -> None:
-        """Leave the group within `timeout_ms`, then end the fetch sessions and close the connections.
-
-        With enable.auto.commit, commits before leaving. Raises KafkaError caused by a rebalance listener.
-        """
+        """Leave the group within `timeout_ms`, then end the fetch sessions and close the connections. With
+        enable.auto.commit, commits before leaving. Raises KafkaError caused by a rebalance listener."""
         if self._closed or not self._begin_close():
             return
         try:

@@ -43,10 +43,8 @@ class ConsumerRebalance(MemberHeartbeats):
         return self.membership.is_in_group
 
     def advance(self, now_ms: int) -> None:
-        """Send subscription changes, then rejoin or reconcile if the membership state requires it; never waits.
-
-        Raises fatal membership errors, and KafkaError with the listener's exception as its cause.
-        """
+        """Send subscription changes, then rejoin or reconcile if the membership state requires it; never waits. Raises
+        fatal membership errors, and KafkaError with the listener's exception as its cause."""
         self._note_subscription()
         with self._parts.channel.lock:
             failure = self.membership.take_failure()

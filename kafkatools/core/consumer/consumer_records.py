@@ -26,10 +26,8 @@ class ConsumerRecord(NamedTuple):
 
 
 class ConsumerRecords:
-    """The result of a poll: iterate over its records partition by partition, or take its columns.
-
-    `records` holds the records that deserializers or interceptors have already made; the columns stay as fetched.
-    """
+    """The result of a poll: iterate over its records partition by partition, or take its columns. `records` holds the
+    records that deserializers or interceptors have already made; the columns stay as fetched."""
 
     def __init__(self, fetched: Sequence[FetchedColumns], records: Sequence[ConsumerRecord] | None = None) -> None:
         self._fetched = fetched

@@ -68,10 +68,8 @@ class CoordinatorChannel:
         return failure
 
     def send(self, request: GroupRequest) -> None:
-        """Send a request to the coordinator; fail the request at once when the coordinator is unknown.
-
-        The heartbeat thread may have lost the coordinator since the caller checked.
-        """
+        """Send a request to the coordinator; fail the request at once when the coordinator is unknown. The heartbeat
+        thread may have lost the coordinator since the caller checked."""
         endpoint = self.lookup.endpoint
         if endpoint is None:
             request.failed(CoordinatorNotAvailable(), self.clock.now_ms())

@@ -81,10 +81,8 @@ _BUILT_IN: Final[dict[str, tuple[Callable[[bytes], object], Callable[[Any], str]
 
 
 def deserializer(name: str) -> Deserializer:
-    """Return a function from record bytes to printable bytes, for a deserializer class with or without package.
-
-    Raises ConfigError for an unknown class.
-    """
+    """Return a function from record bytes to printable bytes, for a deserializer class with or without package. Raises
+    ConfigError for an unknown class."""
     make, text = _built_in(name)
     return bytes if text is None else lambda data: text(make(data)).encode()
 

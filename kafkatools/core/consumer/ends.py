@@ -73,9 +73,7 @@ class Ends:
 
     def ensure_reachable(self) -> None:
         """Raise EndUnreachable when a topic was deleted or recreated or a log was truncated below its end offset.
-
-        Raises the connection error when a leader cannot be reached. Called when polls return nothing.
-        """
+        Raises the connection error when a leader cannot be reached. Called when polls return nothing."""
         undone = self.undone()
         for topic in sorted({part.topic for part in undone}):
             self._ensure_same_topic(topic)
@@ -93,11 +91,8 @@ class Ends:
                 )
 
     def _ensure_same_topic(self, topic: str) -> None:
-        """Raise EndUnreachable when the topic was deleted or recreated.
-
-        A topic missing from metadata once is only suspect, since metadata may be changing; missing twice, it is
-        deleted.
-        """
+        """Raise EndUnreachable when the topic was deleted or recreated. A topic missing from metadata once is only
+        suspect, since metadata may be changing; missing twice, it is deleted."""
         known = topic in self._consumer.known_partitions()
         if known and self._consumer.topic_id(topic) == self._ids.get(topic):
             self._suspects.discard(topic)

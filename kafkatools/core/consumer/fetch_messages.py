@@ -103,10 +103,8 @@ class FetchResponse:
 
 
 def decode_fetch_response(buffer: memoryview, version: int, position: int = 0) -> FetchResponse:
-    """Decode the body of a Fetch response; `position` is where the response header ends.
-
-    Topics have a name before version 13 and an id from then on. Raises DecodeError for malformed bytes.
-    """
+    """Decode the body of a Fetch response; `position` is where the response header ends. Topics have a name before
+    version 13 and an id from then on. Raises DecodeError for malformed bytes."""
     entity, _ = decode(response_type(ApiKey.FETCH, version), buffer, position)
     has_session = version >= SESSION_VERSION
     response = FetchResponse(

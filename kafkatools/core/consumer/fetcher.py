@@ -72,11 +72,9 @@ class FetchSettings(NamedTuple):
 
 
 class FetchedBatches(NamedTuple):
-    """Undecoded record batches of one partition, in a slice of the receive buffer.
-
-    They start with the batch that holds `fetch_offset`; `next_offset` follows their last record. `aborted` holds
-    (producer id, first offset) of the aborted transactions among them; brokers send it under read_committed only.
-    """
+    """Undecoded record batches of one partition, in a slice of the receive buffer. They start with the batch that holds
+    `fetch_offset`; `next_offset` follows their last record. `aborted` holds (producer id, first offset) of the aborted
+    transactions among them; brokers send it under read_committed only."""
 
     partition: TopicPartition
     records: memoryview
@@ -235,10 +233,8 @@ class Fetcher:
                 self._note_offsets(part, data)
 
     def _note_empty(self, session: FetchSessionHandler, response: FetchResponse) -> None:
-        """Remember the fetch offsets that a response without any records proves to have no records after them.
-
-        A response with records proves nothing for its empty partitions: the size limit may have excluded them.
-        """
+        """Remember the fetch offsets that a response without any records proves to have no records after them. A
+        response with records proves nothing for its empty partitions: the size limit may have excluded them."""
         if any(data.records for data in response.partitions):
             return
         failed = {TopicPartition(data.topic, data.partition) for data in response.partitions if data.error_code}
@@ -274,10 +270,8 @@ class Fetcher:
     # --- handing out
 
     def collect(self, max_records: int) -> list[FetchedColumns]:
-        """Return up to `max_records` buffered records and move the positions past them.
-
-        A partition's error is raised only when there are no records to return; the next call raises it otherwise.
-        """
+        """Return up to `max_records` buffered records and move the positions past them. A partition's error is raised
+        only when there are no records to return; the next call raises it otherwise."""
         collected: list[FetchedColumns] = []
         paused: list[CompletedFetch] = []
         left = max_records
@@ -305,10 +299,8 @@ class Fetcher:
         return collected
 
     def collect_batches(self) -> list[FetchedBatches]:
-        """Return all buffered batches undecoded and without CRC checks, and move the positions past them.
-
-        Errors are raised as in `collect`.
-        """
+        """Return all buffered batches undecoded and without CRC checks, and move the positions past them. Errors are
+        raised as in `collect`."""
         collected: list[FetchedBatches] = []
         paused = [fetch for fetch in self._completed if not self._is_current(fetch)]
         self._completed = deque(fetch for fetch in self._completed if self._is_current(fetch))

@@ -155,11 +155,9 @@ class GroupConsumer:
     # --- subscriptions
 
     def subscribe(self, wanted: Topics, listener: RebalanceListener | None) -> None:
-        """Replace the subscription; the group is joined during the next polls. An empty collection unsubscribes.
-
-        Raises IllegalState when the new subscription is of another kind, UnsupportedVersion for a SubscriptionPattern
-        with the classic protocol.
-        """
+        """Replace the subscription; the group is joined during the next polls. An empty collection unsubscribes. Raises
+        IllegalState when the new subscription is of another kind, UnsupportedVersion for a SubscriptionPattern with the
+        classic protocol."""
         if not isinstance(wanted, (str, SubscriptionPattern)) and not callable(wanted) and not hasattr(wanted, "match"):
             wanted = frozenset(wanted)
             if not wanted:
@@ -366,10 +364,8 @@ class GroupConsumer:
     # --- the end
 
     def close(self, timeout_ms: int) -> None:
-        """Commit (with enable.auto.commit), revoke partitions and leave the group within `timeout_ms`.
-
-        Raises KafkaError with the listener's exception as its cause.
-        """
+        """Commit (with enable.auto.commit), revoke partitions and leave the group within `timeout_ms`. Raises
+        KafkaError with the listener's exception as its cause."""
         deadline = self._clock.now_ms() + timeout_ms
         self._client.ignores_wakeup = True
         try:

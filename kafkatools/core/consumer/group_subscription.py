@@ -39,12 +39,9 @@ class SubscriptionType(enum.Enum):
 
 class RebalanceListener:
     """Callbacks for assigned and revoked partitions, on the polling thread (ConsumerRebalanceListener). Override any of
-    them.
-
-    Eager assignors revoke everything before a rebalance and assign everything afterwards; cooperative ones only the
-    partitions that move. Lost partitions may already belong to another member: their offsets cannot be committed any
-    more.
-    """
+    them. Eager assignors revoke everything before a rebalance and assign everything afterwards; cooperative ones only
+    the partitions that move. Lost partitions may already belong to another member: their offsets cannot be committed
+    any more."""
 
     def on_partitions_revoked(self, partitions: Sequence[TopicPartition]) -> None:
         """Called before these partitions are revoked, while their offsets can still be committed."""
@@ -90,10 +87,8 @@ class GroupSubscription:
         self.type = kind
 
     def subscribe(self, wanted: Topics, listener: RebalanceListener | None) -> bool:
-        """Set topics or a pattern, and the listener; return whether the subscription changed.
-
-        Raises IllegalState for a change of kind, ValueError for an empty topic name.
-        """
+        """Set topics or a pattern, and the listener; return whether the subscription changed. Raises IllegalState for a
+        change of kind, ValueError for an empty topic name."""
         before = (self.type, self.topics, self._takes, self.server_pattern)
         if isinstance(wanted, SubscriptionPattern):
             self.become(SubscriptionType.AUTO_PATTERN_RE2J)
@@ -160,10 +155,8 @@ def _checked(topics: Iterable[str]) -> frozenset[str]:
 
 
 class ListenerCalls:
-    """Calls the rebalance listener and keeps its first error until `raise_error`, after the rebalance.
-
-    WakeupError is raised at once (Kafka's ConsumerRebalanceListenerInvoker).
-    """
+    """Calls the rebalance listener and keeps its first error until `raise_error`, after the rebalance. WakeupError is
+    raised at once (Kafka's ConsumerRebalanceListenerInvoker)."""
 
     def __init__(self, subscription: GroupSubscription) -> None:
         self._subscription = subscription

@@ -188,10 +188,8 @@ class ConsumerNetworkClient:
             self._raise_unreachable(is_late=True)
 
     def _raise_unreachable(self, is_late: bool) -> None:
-        """Raise the metadata error, or the connection error when no broker is reachable.
-
-        Before `is_late`, only NotKafka and AuthenticationFailed are raised among the connection errors.
-        """
+        """Raise the metadata error, or the connection error when no broker is reachable. Before `is_late`, only
+        NotKafka and AuthenticationFailed are raised among the connection errors."""
         error = self._metadata.take_error()
         if error is not None:
             raise error
@@ -254,10 +252,8 @@ class ConsumerNetworkClient:
         return connection
 
     def send_fetch(self, node: int, request: FetchRequest, on_response: OnFetched, on_error: OnError) -> None:
-        """Send a Fetch request to a connected node; records are decoded as slices of the receive buffer.
-
-        `on_error` gets Disconnected when the connection was lost since the caller checked.
-        """
+        """Send a Fetch request to a connected node; records are decoded as slices of the receive buffer. `on_error`
+        gets Disconnected when the connection was lost since the caller checked."""
 
         def complete(response: ClientResponse) -> None:
             if response.body is None:
@@ -354,10 +350,8 @@ class ConsumerNetworkClient:
                 item.request.callback(ClientResponse(item.request, -1, None, None, error, True, 0))
 
     def poll(self, timeout_ms: int) -> None:
-        """Wait up to `timeout_ms` for network events and run callbacks.
-
-        Raises WakeupError after `wakeup`, and AuthenticationFailed once for each refused login.
-        """
+        """Wait up to `timeout_ms` for network events and run callbacks. Raises WakeupError after `wakeup`, and
+        AuthenticationFailed once for each refused login."""
         with self.lock:
             is_woken = self._is_woken and not self.ignores_wakeup
             self._poll(0 if self._run_deferred() or is_woken else timeout_ms)

@@ -211,11 +211,9 @@ class OffsetFetcher:
         return requests
 
     def handle_validation_response(self, request: NodeRequest, entity: Entity, now_ms: int) -> None:
-        """Validate positions against the epoch end offsets of an OffsetForLeaderEpoch response.
-
-        All partitions are processed before the first error is raised: LogTruncation without a reset policy, or
-        TopicAuthorizationFailed. Partitions with errors retry after the back-off.
-        """
+        """Validate positions against the epoch end offsets of an OffsetForLeaderEpoch response. All partitions are
+        processed before the first error is raised: LogTruncation without a reset policy, or TopicAuthorizationFailed.
+        Partitions with errors retry after the back-off."""
         missed = set(request.partitions)
         failure: KafkaError | None = None
         for topic in entity.topics:

@@ -15,10 +15,8 @@ from kafkatools.core.protocol.entities import Entity
 
 @dataclass(eq=False, repr=False)
 class OffsetListing:
-    """A blocking lookup of partition offsets by timestamp.
-
-    `wait` polls the network once; it raises RequestTimedOut after the deadline, and any error passed to `note_failure`.
-    """
+    """A blocking lookup of partition offsets by timestamp. `wait` polls the network once; it raises RequestTimedOut
+    after the deadline, and any error passed to `note_failure`."""
 
     client: ConsumerNetworkClient
     offsets: OffsetFetcher

@@ -83,10 +83,8 @@ class RecordDecoder:
         value: str | AnyDeserializer | None = None,
         policy: PoisonPolicy | str = PoisonPolicy.FAIL,
     ) -> RecordDecoder:
-        """Return a consumer's decoder. `key` and `value` override key.deserializer and value.deserializer.
-
-        Raises ConfigError for an unknown class name or policy.
-        """
+        """Return a consumer's decoder. `key` and `value` override key.deserializer and value.deserializer. Raises
+        ConfigError for an unknown class name or policy."""
         try:
             chosen = PoisonPolicy(policy)
         except ValueError:

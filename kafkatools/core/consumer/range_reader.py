@@ -49,10 +49,8 @@ class RangeReader(Consumer):
     def read_range(
         self, partition: tuple[str, int], start: int, end: int, topic_id: uuid.UUID | None = None
     ) -> Iterator[FetchedBatches]:
-        """Yield the batches that hold offsets [start, end), in order. `topic_id`: the id the topic must have.
-
-        Raises RangeLost, RequestTimedOut after `patience_ms` without progress, and errors that a retry cannot cure.
-        """
+        """Yield the batches that hold offsets [start, end), in order. `topic_id`: the id the topic must have. Raises
+        RangeLost, RequestTimedOut after `patience_ms` without progress, and errors that a retry cannot cure."""
         part = TopicPartition(*partition)
         self._range = part, end
         self.assign([part])
@@ -128,10 +126,8 @@ class _Watch:
             raise self._lost(f"topic {self._part.topic} was deleted and made again under its name")
 
     def look(self) -> None:
-        """Raise RangeLost when the topic was deleted or recreated or the log ends before the range.
-
-        A topic missing from metadata once may be a change in progress; missing twice, it is deleted.
-        """
+        """Raise RangeLost when the topic was deleted or recreated or the log ends before the range. A topic missing
+        from metadata once may be a change in progress; missing twice, it is deleted."""
         topic, partition = self._part
         partitions = self._reader.partitions_for(topic, timeout_ms=_LOOK_EVERY_MS * 10)
         if partition not in partitions:

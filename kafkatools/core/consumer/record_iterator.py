@@ -173,11 +173,9 @@ class RecordLoops:
     _closed: bool
 
     def __iter__(self) -> Iterator[ConsumerRecord]:
-        """Iterate over records endlessly; `records` and `read_to_end` return iterators that end.
-
-        The loop may be left at any time: records it has not yielded are not committed, and the next loop or poll starts
-        with them. In a group, automatic commits (enable.auto.commit) happen between polls. Raises the errors of `poll`.
-        """
+        """Iterate over records endlessly; `records` and `read_to_end` return iterators that end. The loop may be left
+        at any time: records it has not yielded are not committed, and the next loop or poll starts with them. In a
+        group, automatic commits (enable.auto.commit) happen between polls. Raises the errors of `poll`."""
         return RecordIterator(_consumer(self), self._pending)
 
     def records(self, timeout_ms: int) -> Iterator[ConsumerRecord]:

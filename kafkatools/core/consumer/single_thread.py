@@ -35,9 +35,7 @@ G = TypeVar("G", bound=_Guarded)
 
 def one_at_a_time(method: Callable[Concatenate[G, P], R]) -> Callable[Concatenate[G, P], R]:
     """Decorate a method to raise IllegalState after close or while another thread is in a call (KafkaConsumer.acquire).
-
-    The same thread may call further methods from inside, as rebalance listeners do.
-    """
+    The same thread may call further methods from inside, as rebalance listeners do."""
 
     @functools.wraps(method)
     def guarded(self: G, /, *args: P.args, **kwargs: P.kwargs) -> R:

@@ -321,12 +321,10 @@ class SubscriptionState:
     def maybe_complete_validation(
         self, partition: TopicPartition, asked: FetchPosition, epoch: int, end_offset: int
     ) -> None:
-        """Validate a position against the leader's end offset for its epoch (-1 = undefined).
-
-        When the log was truncated below the position, the position moves back to that end offset. An undefined end
-        resets the position. Raises LogTruncation in both cases when auto.offset.reset=none. A response for a position
-        that has changed since the request is ignored.
-        """
+        """Validate a position against the leader's end offset for its epoch (-1 = undefined). When the log was
+        truncated below the position, the position moves back to that end offset. An undefined end resets the position.
+        Raises LogTruncation in both cases when auto.offset.reset=none. A response for a position that has changed since
+        the request is ignored."""
         state = self._assignment.get(partition)
         if state is None or state.state is not FetchState.AWAIT_VALIDATION or state.position != asked:
             return

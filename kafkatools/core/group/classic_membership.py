@@ -340,10 +340,8 @@ class ClassicMembership:
     # --- Heartbeat
 
     def heartbeat_request(self, now_ms: int) -> GroupRequest | None:
-        """Return a Heartbeat request when one is due, else None.
-
-        After session.timeout.ms without a response the coordinator is looked up again.
-        """
+        """Return a Heartbeat request when one is due, else None. After session.timeout.ms without a response the
+        coordinator is looked up again."""
         if self.state not in (MemberState.COMPLETING_REBALANCE, MemberState.STABLE):
             return None
         if not self.lookup.is_known:
@@ -418,10 +416,8 @@ class ClassicMembership:
     # --- LeaveGroup
 
     def leave_request(self, reason: str, *, even_static: bool = False) -> GroupRequest | None:
-        """Reset the membership and return a LeaveGroup request.
-
-        None when the member never joined, the coordinator is unknown, or a static member leaves without `even_static`.
-        """
+        """Reset the membership and return a LeaveGroup request. None when the member never joined, the coordinator is
+        unknown, or a static member leaves without `even_static`."""
         left, settings = self.generation, self.settings
         is_member = self.state is not MemberState.UNJOINED and bool(left.member_id)
         self._reset(keeps_member_id=False)

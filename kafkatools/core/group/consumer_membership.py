@@ -115,11 +115,9 @@ class ConsumerMembership:
         return self.target == self.current
 
     def group_metadata(self) -> ConsumerGroupMetadata:
-        """Return the group id, member epoch, member id and instance id.
-
-        A fenced member keeps its last epoch until it has joined again (AsyncKafkaConsumer.updateGroupMetadata).
-        Otherwise transactional offsets without a member would be accepted.
-        """
+        """Return the group id, member epoch, member id and instance id. A fenced member keeps its last epoch until it
+        has joined again (AsyncKafkaConsumer.updateGroupMetadata). Otherwise transactional offsets without a member
+        would be accepted."""
         instance = self.settings.group_instance_id
         if self._known_epoch == JOIN_EPOCH:
             return ConsumerGroupMetadata(self.settings.group_id, group_instance_id=instance)
@@ -273,10 +271,8 @@ class ConsumerMembership:
     # --- leaving
 
     def leave_request(self) -> GroupRequest | None:
-        """Reset the membership and return the leaving heartbeat, with epoch -1, or -2 for a static member.
-
-        None when the member is not in the group or the coordinator is unknown.
-        """
+        """Reset the membership and return the leaving heartbeat, with epoch -1, or -2 for a static member. None when
+        the member is not in the group or the coordinator is unknown."""
         was_member = self.is_in_group and self.lookup.is_known
         static = self.settings.group_instance_id
         fields = {

@@ -16,10 +16,8 @@ Fields = Mapping[str, object] | Callable[[int], Mapping[str, object]]
 
 class GroupRequest(NamedTuple):
     """A request to a broker with callbacks: exactly one of `answered(entity, now_ms)` and `failed(error, now_ms)` is
-    called.
-
-    `is_background`: the heartbeat thread may process the response, since no application code runs in the callbacks.
-    """
+    called. `is_background`: the heartbeat thread may process the response, since no application code runs in the
+    callbacks."""
 
     api_key: int
     fields: Fields

@@ -35,9 +35,7 @@ class PartitionRow(NamedTuple):
 
 class GroupView(NamedTuple):
     """A group and its partitions in Kafka's order: members with the most partitions first, then unassigned partitions.
-
-    `unknown_ends`: the errors of existing partitions whose log end offset could not be fetched.
-    """
+    `unknown_ends`: the errors of existing partitions whose log end offset could not be fetched."""
 
     description: GroupDescription
     rows: list[PartitionRow]

@@ -19,11 +19,9 @@ SHOWN_FAILURES = 10
 
 @dataclass(slots=True)
 class LostLines:
-    """Records that were not acknowledged for one cluster cause; `first` and `last` are input line numbers.
-
-    `key` identifies the cause, since error texts vary. `description` is that of the first record, as in a single
-    failure's report. `is_unplaced`: the records were never sent.
-    """
+    """Records that were not acknowledged for one cluster cause; `first` and `last` are input line numbers. `key`
+    identifies the cause, since error texts vary. `description` is that of the first record, as in a single failure's
+    report. `is_unplaced`: the records were never sent."""
 
     key: str
     topic: str

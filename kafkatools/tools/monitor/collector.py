@@ -60,11 +60,9 @@ __all__ = ["ClusterCollector", "Scope"]
 
 class ClusterCollector:
     """Collects one `ClusterView` per look; for one thread. `aside`: a second client, for requests to the controller.
-    `apart`: a third client, for group offsets, which coordinators may return late.
-
-    A broker answers a connection's requests in order. So a request to a missing controller or a late coordinator would
-    delay everything else on the same connection.
-    """
+    `apart`: a third client, for group offsets, which coordinators may return late. A broker answers a connection's
+    requests in order. So a request to a missing controller or a late coordinator would delay everything else on the
+    same connection."""
 
     def __init__(
         self,

@@ -88,10 +88,8 @@ class _StickyBase(ABC):
     def _assign(
         self, partitions_per_topic: Partitions, subscriptions: Subscriptions
     ) -> tuple[GroupAssignment, dict[TopicPartition, str] | None]:
-        """Return the assignment, and the new owner of each partition that another member still owns.
-
-        The second item is None when members subscribe to different topics: compare with the owned partitions then.
-        """
+        """Return the assignment, and the new owner of each partition that another member still owns. The second item is
+        None when members subscribe to different topics: compare with the owned partitions then."""
         # Only a leader assigns: no other member loads this.
         from kafkatools.core.consumer.assignors.sticky_constrained import ConstrainedAssignment
         from kafkatools.core.consumer.assignors.sticky_general import GeneralAssignment
@@ -161,10 +159,8 @@ class StickyAssignor(_StickyBase):
 
 class CooperativeStickyAssignor(_StickyBase):
     """Kafka's CooperativeStickyAssignor: only partitions that move are revoked, one rebalance before they are assigned.
-
     It supports the eager protocol too, so that a group can switch in two rolling restarts: first with this and the old
-    assignor in partition.assignment.strategy, then with this one alone.
-    """
+    assignor in partition.assignment.strategy, then with this one alone."""
 
     name = "cooperative-sticky"
     supported_protocols: tuple[RebalanceProtocol, ...] = (RebalanceProtocol.COOPERATIVE, RebalanceProtocol.EAGER)
