@@ -1,4 +1,4 @@
-"""ACLs: DescribeAcls, CreateAcls, DeleteAcls."""
+"""Handlers for ACLs: DescribeAcls, CreateAcls, DeleteAcls."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from kafkatools.core.protocol.slices import paced
 
 
 def handle_describe_acls(node: ChangeContext, request: Request) -> Response:
-    """DescribeAcls: the ACLs that a filter fits, by resource.
+    """Answer DescribeAcls: the ACLs that match the filter, grouped by resource.
 
-    One filter, one answer.
-    User resources (version 3) are stored and described; delegation tokens do not exist here.
+    Raises ClusterAuthorizationFailed, SecurityDisabled without an authorizer, and CloseConnection for a filter with
+    UNKNOWN elements. ACLs of users (version 3) are stored and described; delegation tokens do not exist here.
     """
     wanted = _filter_of(request.decode())
     if wanted.has_unknown:
@@ -62,10 +62,8 @@ def _by_resource(acls: list[Acl]) -> list[Fields]:
 
 
 def handle_create_acls(node: ChangeContext, request: Request) -> Response:
-    """CreateAcls: each ACL is made or refused for itself.
-
-    One result per creation.
-    """
+    """Answer CreateAcls: create ACLs, with one result per ACL. A request that is refused as a whole has its error in
+    every result. Raises CloseConnection for UNKNOWN elements."""
     wanted = [
         Acl(
             int(each.resource_type),
@@ -90,10 +88,8 @@ def handle_create_acls(node: ChangeContext, request: Request) -> Response:
 
 
 def handle_delete_acls(node: ChangeContext, request: Request) -> Response:
-    """DeleteAcls: what each filter fits is removed.
-
-    One result per filter, naming what it removed.
-    """
+    """Answer DeleteAcls: delete the ACLs that match each filter; a filter's result lists the deleted ACLs. A request
+    that is refused as a whole has its error in every result. Raises CloseConnection for UNKNOWN elements."""
     filters = [_filter_of(each) for each in request.decode().filters]
     if any(each.has_unknown for each in filters):
         raise CloseConnection("Filters contain UNKNOWN elements")

@@ -1,9 +1,8 @@
-"""What Produce writes.
+"""Decode Produce requests, append their record batches, and encode Produce responses.
 
-The hot path: records are views of the receive buffer, each batch is stamped in place and appended from there; nothing
-is copied and no record is looked at. acks 0, 1 and all; with acks=0 any error closes the connection.
-One record batch of magic 2 per partition (ProduceRequest.validateRecords). From version 10
-on NOT_LEADER_OR_FOLLOWER comes with the leader and its address (KIP-951).
+This is the hot path: a batch is a view of the receive buffer, stamped in place and appended from there. Its records are
+neither copied nor decoded. A partition takes exactly one batch of magic 2 (ProduceRequest.validateRecords). With acks=0
+any error closes the connection. From version 10 on NOT_LEADER_OR_FOLLOWER names the leader and its address (KIP-951).
 """
 
 from __future__ import annotations
@@ -57,21 +56,22 @@ _PARTITION_RESPONSE = Struct(">ihqqq")
 
 
 class TopicData(NamedTuple):
-    """One topic of the request: by name up to version 12, by id from 13 on."""
+    """One topic of a Produce request: its name up to version 12, its id from version 13 on, and (partition, record
+    batch) pairs."""
 
     name: str | None
     topic_id: uuid.UUID | None
     partitions: Sequence[tuple[int, memoryview | None]]
 
     def wire_name(self, version: int) -> bytes:
-        """The name or id as requests and responses of a version have it."""
+        """Encode the topic's id, or else its name, as Produce requests and responses of a version contain it."""
         if self.topic_id is not None:
             return self.topic_id.bytes
         return (_compact if version >= FIRST_FLEXIBLE_VERSION else _plain)(self.name)
 
 
 class ProduceData(NamedTuple):
-    """A parsed request."""
+    """A decoded Produce request; `timeout_ms` limits the wait for followers."""
 
     transactional_id: str | None
     acks: int
@@ -80,7 +80,8 @@ class ProduceData(NamedTuple):
 
 
 class PartitionResult(NamedTuple):
-    """The outcome of one partition."""
+    """The result of an append to one partition, as a Produce response contains it. `record_errors` are (index in the
+    batch, message) pairs; `current_leader` is (leader id, leader epoch)."""
 
     partition: int
     error_code: int = NONE
@@ -96,7 +97,7 @@ NOTHING_REFUSED: Mapping[tuple[str, int], PartitionResult] = MappingProxyType({}
 
 
 def has_transactional_records(topics: list[TopicData]) -> bool:
-    """Whether any batch belongs to a transaction; a look at one byte of each."""
+    """Whether any batch of a Produce request belongs to a transaction; reads one attribute byte per batch."""
     for topic in topics:
         for _, records in topic.partitions:
             if records is not None and len(records) > ATTRIBUTES_LOW_BYTE and records[ATTRIBUTES_LOW_BYTE] & 0x10:
@@ -110,7 +111,11 @@ def append_all(
     data: ProduceData,
     refused: Mapping[tuple[str, int], PartitionResult] = NOTHING_REFUSED,
 ) -> Response:
-    """Append to every partition that is not refused, and answer at once or when replicated."""
+    """Append the batches of a Produce request, except those of partitions that have a result in `refused`.
+
+    Returns the response, NO_RESPONSE with acks=0, or DELAYED while batches wait for followers or for the disk. Raises
+    CloseConnection when an append with acks=0 failed.
+    """
     statuses: list[ProduceStatus] = []
     results = [
         (topic, [_append(node, request, data, topic, item, statuses, refused) for item in topic.partitions])
@@ -128,7 +133,7 @@ def append_all(
 
 
 def _encoded(node: ProduceContext, request: Request, results: list[tuple[TopicData, list[PartitionResult]]]) -> bytes:
-    """The response; where a partition's leader is another broker, its address too."""
+    """Encode a Produce response; from version 10 on with the addresses of leaders that are other brokers."""
     leaders = {
         each.current_leader[0] for _, partitions in results for each in partitions if each.current_leader is not None
     }
@@ -142,7 +147,7 @@ def _encoded(node: ProduceContext, request: Request, results: list[tuple[TopicDa
 def _failed_later(
     node: ProduceContext, topic: TopicData, result: PartitionResult, failed: Mapping[tuple[uuid.UUID, int], int]
 ) -> PartitionResult:
-    """A write that was not replicated."""
+    """Put the error of a failed replication, if any, into a partition's result."""
     topic_id = topic.topic_id
     if topic_id is None:
         known = node.image.topics.get(topic.name or "")
@@ -154,7 +159,7 @@ def _failed_later(
 
 
 def _with_leader(node: ProduceContext, topic: TopicData, result: PartitionResult) -> PartitionResult:
-    """NOT_LEADER_OR_FOLLOWER names the leader."""
+    """Add the leader's id and epoch to a result with NOT_LEADER_OR_FOLLOWER (KIP-951)."""
     if result.error_code != NotLeaderOrFollower.code or node.replicas.replication is None:
         return result
     return result._replace(current_leader=node.replicas.current_leader(topic.name, topic.topic_id, result.partition))
@@ -163,7 +168,7 @@ def _with_leader(node: ProduceContext, topic: TopicData, result: PartitionResult
 def _remember(
     node: ProduceContext, request: Request, data: ProduceData, results: list[tuple[TopicData, list[PartitionResult]]]
 ) -> None:
-    """After the second request in a row for one partition alone the next one is expected to be like it."""
+    """Set the connection's shortcut when two requests in a row write to one and the same partition only."""
     if len(data.topics) != 1 or len(data.topics[0].partitions) != 1 or data.transactional_id is not None:
         return
     topic = data.topics[0]
@@ -187,7 +192,7 @@ def _delay(
     results: list[tuple[TopicData, list[PartitionResult]]],
     statuses: list[ProduceStatus],
 ) -> Response:
-    """Wait in the purgatory until the followers have it."""
+    """Keep a Produce request in the purgatory until its batches are replicated; returns DELAYED."""
 
     def complete(_: object) -> None:
         failed = {s.partition.key: s.error_code for s in statuses if s.error_code}
@@ -233,15 +238,19 @@ def _append(
 
 
 def failed_result(index: int, error: Exception) -> PartitionResult:
-    """An error as the answer of a partition; a message only with errors of records (Kafka: hasCustomErrorMessage)."""
+    """The result of a partition whose append failed. It has a message only for errors of single records, as in Kafka
+    (hasCustomErrorMessage)."""
     record_errors = tuple(getattr(error, "record_errors", ()))
     message = str(error) if record_errors else None
     return PartitionResult(index, error_code_of(error), message=message, record_errors=record_errors)
 
 
 def find_partition(node: ProduceContext, request: Request, topic: TopicData, index: int) -> Partition:
-    """The partition that is written to. Raises UnknownTopicId, TopicAuthorizationFailed, UnknownTopicOrPartition,
-    KafkaStorageError, InvalidTopic."""
+    """Find the partition to write to, and check the client's WRITE right.
+
+    Raises UnknownTopicId, TopicAuthorizationFailed, UnknownTopicOrPartition, KafkaStorageError (offline log directory),
+    NotLeaderOrFollower, and InvalidTopic for an internal topic.
+    """
     partitions = node.replicas.partitions.get(topic.name) if topic.name is not None else None
     if topic.topic_id is not None:
         partitions = node.replicas.partitions_by_id.get(topic.topic_id)
@@ -261,7 +270,8 @@ def find_partition(node: ProduceContext, request: Request, topic: TopicData, ind
 
 
 def validate_records(version: int, records: memoryview | None) -> None:
-    """Exactly one batch of magic 2; zstd from version 7 on."""
+    """Check that the records of a partition are exactly one batch of magic 2, compressed with zstd only from version 7
+    on. Raises InvalidRecord or UnsupportedCompressionType."""
     if records is None or len(records) < HEADER_SIZE_UP_TO_MAGIC:
         raise InvalidRecord(
             f"Produce requests with version {version} must have at least one record batch per partition"
@@ -286,7 +296,8 @@ def validate_records(version: int, records: memoryview | None) -> None:
 
 
 def parse(frame: memoryview, position: int, version: int) -> ProduceData:
-    """The request; its records are views of the receive buffer. Raises DecodeError."""
+    """Decode a Produce request; its batches are views of `frame`. Raises DecodeError, also for more than
+    MOST_PARTITIONS topics and partitions."""
     try:
         entity, _ = decode(request_type(ApiKey.PRODUCE, version), frame, position, MOST_PARTITIONS)
     except TooManyElements:
@@ -303,7 +314,8 @@ def encode_response(
     results: list[tuple[TopicData, list[PartitionResult]]],
     endpoints: Sequence[NodeEndpoint] = (),
 ) -> bytes:
-    """The response frame: of one partition in 2.3 us (by the codec 4.7), of 20 in 10 us (37)."""
+    """Encode the frame of a Produce response by hand: 2.3 us for one partition (4.7 us with the codec), 10 us for 20
+    (37 us)."""
     version = request.version
     if request.quotas is not None:
         request.quotas.note_request(request)

@@ -1,4 +1,4 @@
-"""Members of groups of the classic protocol: JoinGroup, SyncGroup, Heartbeat, LeaveGroup."""
+"""Handlers for members of classic groups: JoinGroup, SyncGroup, Heartbeat, LeaveGroup."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ FIRST_VERSION_OF_BATCHES = 3
 
 
 def handle_join_group(node: GroupContext, request: Request) -> Response:
-    """JoinGroup: answered when the rebalance has everybody."""
+    """Answer JoinGroup when the rebalance has all members. Raises GroupAuthorizationFailed."""
     entity = request.decode()
     version, session_timeout_ms = request.version, entity.session_timeout
     wanted = requests.JoinRequest(
@@ -54,8 +54,11 @@ def handle_join_group(node: GroupContext, request: Request) -> Response:
 
 
 def handle_sync_group(node: GroupContext, request: Request) -> Response:
-    """SyncGroup: answered when the leader's assignment is written. The member's assignment; from version 5 on the
-    request must say which protocol it means (KIP-559)."""
+    """Answer SyncGroup with the member's assignment, once the assignment of the group's leader is committed.
+
+    From version 5 on the request must name the protocol type and the protocol (KIP-559); else raises
+    InconsistentGroupProtocol. Raises GroupAuthorizationFailed.
+    """
     entity = request.decode()
     version = request.version
     names_protocol = version >= FIRST_VERSION_OF_PROTOCOL
@@ -83,7 +86,8 @@ def handle_sync_group(node: GroupContext, request: Request) -> Response:
 
 
 def handle_heartbeat(node: GroupContext, request: Request) -> Response:
-    """Heartbeat: the member lives; it may hear that a rebalance goes on."""
+    """Answer Heartbeat: extend the member's session. The error code says whether the group is rebalancing or the member
+    is unknown or fenced. Raises GroupAuthorizationFailed."""
     entity = request.decode()
     node.authorize_or_raise(request, READ, GROUP, entity.group_id)
     code = node.groups.heartbeat(entity.group_id, entity.generation_id, entity.member_id, entity.group_instance_id)
@@ -91,7 +95,8 @@ def handle_heartbeat(node: GroupContext, request: Request) -> Response:
 
 
 def handle_leave_group(node: GroupContext, request: Request) -> Response:
-    """LeaveGroup: one member, from version 3 on several, static ones by their instance id."""
+    """Answer LeaveGroup: remove one member, or from version 3 on several, each with a result of its own; static members
+    by group.instance.id. Raises GroupAuthorizationFailed."""
     entity = request.decode()
     if request.version >= FIRST_VERSION_OF_BATCHES:
         members = [requests.MemberIdentity(each.member_id, each.group_instance_id) for each in entity.members]

@@ -1,4 +1,4 @@
-"""The cluster: ApiVersions, DescribeCluster, FindCoordinator, UnregisterBroker, UpdateFeatures."""
+"""Handlers for the cluster: ApiVersions, DescribeCluster, FindCoordinator, UnregisterBroker, UpdateFeatures."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ FIRST_VERSION_OF_SHARE = 6
 
 
 def listed_apis(request: Request) -> list[dict[str, int]]:
-    """The APIs that are served on the listener, as ApiVersions lists them."""
+    """The APIs of the client's listener with their version ranges, as ApiVersions lists them."""
     return [
         {"api_key": api.key, "min_version": 0 if api.key is ApiKey.PRODUCE else api.lowest, "max_version": api.highest}
         for api in request.connection.acceptor.dispatch.apis.values()
@@ -52,12 +52,11 @@ def listed_apis(request: Request) -> list[dict[str, int]]:
 
 
 def handle_api_versions(node: ClusterContext, request: Request) -> Response:
-    """ApiVersions: the rows of the listener in `server/apis.py`, so what is listed is what is served.
+    """Answer ApiVersions: the APIs of the client's listener with their versions, and the feature levels.
 
-    An unknown version is answered in version 0 with UNSUPPORTED_VERSION and the rows, as Kafka does. Produce is listed
-    from version 0 on although 3 is the lowest that is served: Kafka 4.x does so because old librdkafka reads its
-    features from it (KAFKA-18659). Feature levels are those of the metadata log.
-    Not done: client telemetry is not listed.
+    An unknown version is answered in version 0 with UNSUPPORTED_VERSION and the APIs, as in Kafka. Produce is listed
+    from version 0 on, although version 3 is the lowest served: old librdkafka reads its features from it (KAFKA-18659).
+    Finalized features are those of the metadata log. Not done: client telemetry is not listed.
     """
     if request.version not in ApiKey.API_VERSIONS.versions:
         return [_unsupported_version(request)]
@@ -85,13 +84,15 @@ def handle_api_versions(node: ClusterContext, request: Request) -> Response:
 
 
 def _respond_versions(request: Request, fields: Fields) -> Response:
-    """The header of this response is never flexible: a client must be able to read it before it knows the broker."""
+    """Respond without a flexible header: the client must be able to read ApiVersions before it knows the broker's
+    versions."""
     request.is_flexible = False
     return request.respond(fields)
 
 
 def _is_valid(text: str) -> bool:
-    """ApiVersionsRequest.isValid: letters, digits, dots and dashes, alphanumeric at both ends."""
+    """Whether a client's software name or version has only letters, digits, dots and dashes, alphanumeric at both ends
+    (ApiVersionsRequest.isValid)."""
     plain = text.replace(".", "").replace("-", "")
     return bool(text) and plain.isascii() and plain.isalnum() and text[0].isalnum() and text[-1].isalnum()
 
@@ -104,10 +105,11 @@ def _unsupported_version(request: Request) -> bytes:
 
 
 def handle_describe_cluster(node: ClusterContext, request: Request) -> Response:
-    """DescribeCluster: the brokers on a broker's listener, the controllers on a controller's.
+    """Answer DescribeCluster: the brokers on a broker's listener, the controllers on a controller's listener.
 
-    Controllers are the voters, which are fixed; the active one is named there, and any broker to clients of brokers,
-    since each finds the active one.
+    On a controller's listener the controller id is the active controller's, -1 without one. On a broker's listener it
+    is this broker's: it forwards requests to the active controller. Raises UnsupportedEndpointType, or
+    MismatchedEndpointType when the request asks for the other kind of endpoint.
     """
     entity = request.decode()
     here = CONTROLLER_ENDPOINTS if node.is_controller_listener(request.listener_name) else BROKER_ENDPOINTS
@@ -158,11 +160,10 @@ def _wrong_type(endpoint_type: int, here: int) -> KafkaError:
 
 
 def handle_find_coordinator(node: ClusterContext, request: Request) -> Response:
-    """FindCoordinator: who coordinates a group, a transactional id or a share partition, which is the leader of the
-    partition that holds it.
+    """Answer FindCoordinator: the broker that coordinates each group, transactional id or share partition.
 
-    The topic of offsets, of transactions or of share groups' state is made when it is first asked for. One answer per
-    key.
+    That is the leader of the partition of `__consumer_offsets`, `__transaction_state` or `__share_group_state` that
+    holds the key. The first request for one of these topics creates it. Each key has an error code of its own.
     """
     entity = request.decode()
     if request.pause is not None and node.creates_partitions(ApiKey.FIND_COORDINATOR):
@@ -210,7 +211,8 @@ def _coordinator_topic(coordination: Coordination, kind: int) -> InternalTopic:
 
 
 def _endpoint(node: ClusterContext, request: Request, node_id: int) -> tuple[int, str, int]:
-    """Where a broker answers clients of the listener that was asked; CoordinatorNotAvailable."""
+    """The (id, host, port) of a broker on the client's listener. Raises CoordinatorNotAvailable when the broker is
+    fenced or has no such listener."""
     if node_id == node.node_id and not node.coordination.is_clustered:
         return node_id, node.advertised_host, node.advertised_port
     broker = node.image.brokers.get(node_id)
@@ -221,7 +223,7 @@ def _endpoint(node: ClusterContext, request: Request, node_id: int) -> tuple[int
 
 
 def _ensure_share_key(key: str) -> None:
-    """InvalidRequest unless it is `group:topic id:partition`; a group's id may hold colons."""
+    """Raise InvalidRequest unless the key is `group:topic id:partition`; a group id may contain colons."""
     parts = key.rsplit(":", 2)
     try:
         uuid_from_text(parts[1])
@@ -233,10 +235,9 @@ def _ensure_share_key(key: str) -> None:
 
 
 def handle_unregister_broker(node: ChangeContext, request: Request) -> Response:
-    """UnregisterBroker: a broker that will not come back is forgotten.
-
-    Apache Kafka also unregisters the only broker of a cluster, which then does nothing any more; here that is refused.
-    """
+    """Answer UnregisterBroker: remove a broker's registration. Unlike Apache Kafka it refuses to unregister the only
+    broker of a cluster, which would then serve nothing. Raises ClusterAuthorizationFailed, InvalidRequest,
+    BrokerIdNotRegistered."""
     broker_id = request.decode().broker_id
     ensure_permitted(node, request)
     node.controller.unregister_broker(broker_id)
@@ -244,10 +245,10 @@ def handle_unregister_broker(node: ChangeContext, request: Request) -> Response:
 
 
 def handle_update_features(node: ChangeContext, request: Request) -> Response:
-    """UpdateFeatures: all updates of a request or none.
+    """Answer UpdateFeatures: change feature levels, all that the request names or none.
 
-    As in Apache Kafka, `allow_downgrade` of version 0 is not acted on.
-    Not done: an upgrade of kraft.version (the quorum here is static).
+    As in Apache Kafka, `allow_downgrade` of version 0 is ignored. Not done: an upgrade of kraft.version (the quorum is
+    static).
     """
     entity = request.decode()
     updates = [

@@ -1,4 +1,4 @@
-"""Settings: DescribeConfigs, IncrementalAlterConfigs, AlterConfigs, ListConfigResources."""
+"""Handlers for configs: DescribeConfigs, IncrementalAlterConfigs, AlterConfigs, ListConfigResources."""
 
 from __future__ import annotations
 
@@ -43,14 +43,15 @@ LISTED_KINDS = (GROUP_RESOURCE, CLIENT_METRICS_RESOURCE, BROKER_LOGGER_RESOURCE,
 
 
 class _Wanted(NamedTuple):
-    """What a request wants to know of each entry, and the entries of topics made so far, by what they depend on."""
+    """Whether a DescribeConfigs request includes synonyms and documentation, and the entries of topics described so
+    far."""
 
     synonyms: bool
     documentation: bool
     alike: dict[Any, Shared]
 
     def only(self, found: entries.Entries) -> Shared:
-        """The entries without what is not wanted."""
+        """Remove the synonyms and documentation that the request does not include."""
         for entry in found:
             if not self.synonyms:
                 entry["synonyms"] = []
@@ -60,10 +61,10 @@ class _Wanted(NamedTuple):
 
 
 def handle_describe_configs(node: ChangeContext, request: Request) -> Response:
-    """DescribeConfigs: settings of topics, this broker, its loggers, groups and client metrics subscriptions, with
-    synonyms and documentation. Needs DESCRIBE_CONFIGS on the topic, the group or the cluster.
+    """Answer DescribeConfigs: the configs of topics, this broker, its loggers, groups and client metrics subscriptions.
 
-    One result per resource. Documentation is in this project's words.
+    Each resource has a result of its own and needs DESCRIBE_CONFIGS on the topic, the group or the cluster. The
+    documentation of a config is kafkatools' own text.
     """
     entity = request.decode()
     wanted = _Wanted(entity.include_synonyms, entity.include_documentation, {})
@@ -71,7 +72,7 @@ def handle_describe_configs(node: ChangeContext, request: Request) -> Response:
 
 
 def _distinct(entity: Entity) -> list[Any]:
-    """The resources without repetitions: one that is named a thousand times is described once."""
+    """The resources of a DescribeConfigs request without repetitions, so that each is described once."""
     by_name = {
         (int(each.resource_type), each.resource_name, each.configuration_keys): each for each in entity.resources
     }
@@ -98,7 +99,8 @@ def _describe(node: ChangeContext, request: Request, resource: Entity, wanted: _
 
 
 def _topic_entries(node: ChangeContext, name: str, keys: entries.Keys, wanted: _Wanted) -> Shared:
-    """Topics with the same settings of their own have the same entries, made and written once a request."""
+    """Describe a topic's configs. Topics with the same overrides share one list, which is made and encoded once per
+    request."""
     validate_name(name)
     image = node.image
     overrides = image.topic_configs(name)
@@ -109,7 +111,8 @@ def _topic_entries(node: ChangeContext, name: str, keys: entries.Keys, wanted: _
 
 
 def authorize_resource(node: ChangeContext, request: Request, operation: int, resource: tuple[int, str]) -> None:
-    """Topics and groups by themselves, everything else by the cluster; raises the authorization error."""
+    """Check the client's right to an operation: on the topic or group itself, for other resources on the cluster.
+    Raises TopicAuthorizationFailed, GroupAuthorizationFailed or ClusterAuthorizationFailed."""
     kind, name = resource
     if kind == TOPIC_RESOURCE:
         node.authorize_or_raise(request, operation, TOPIC, name)
@@ -134,11 +137,12 @@ def _entries(node: ChangeContext, resource: tuple[int, str], keys: entries.Keys)
 
 
 def handle_incremental_alter_configs(node: ChangeContext, request: Request) -> Response:
-    """IncrementalAlterConfigs: SET, DELETE, APPEND, SUBTRACT for topics, this broker, its loggers, groups and client
-    metrics subscriptions; validate only. Needs ALTER_CONFIGS on the topic, the group or the cluster.
+    """Answer IncrementalAlterConfigs: SET, DELETE, APPEND and SUBTRACT configs of topics, this broker, its loggers,
+    groups and client metrics subscriptions.
 
-    Each resource changes as a whole or not at all; one that is named twice is not changed.
-    Not done: AlterConfigPolicy; a changed setting of the broker works where it is asked for anew.
+    Each resource changes as a whole or not at all; one that is named twice does not change. Needs ALTER_CONFIGS on the
+    topic, the group or the cluster. Not done: AlterConfigPolicy. A changed config of the broker takes effect only where
+    the broker reads it again.
     """
     entity = request.decode()
     counts = Counter((int(resource.resource_type), resource.resource_name) for resource in entity.resources)
@@ -167,7 +171,8 @@ def _check_node_id(node: ChangeContext, name: str) -> None:
 def answer_each(
     request: Request, entity: Entity, alter: Callable[[tuple[int, str], Sequence[Any], bool], None]
 ) -> Response:
-    """Have `alter` change one resource after the other; each has an answer of its own."""
+    """Call `alter` with the (type, name), the configs and `validate_only` of each resource, and respond with one result
+    per resource. A KafkaError of `alter` becomes the result of its resource."""
     responses = []
     for resource in paced(entity.resources):
         key = (int(resource.resource_type), resource.resource_name)
@@ -181,11 +186,11 @@ def answer_each(
 
 
 def handle_alter_configs(node: ChangeContext, request: Request) -> Response:
-    """AlterConfigs: replaces all settings of a topic, this broker, a group or a client metrics subscription. Needs
-    ALTER_CONFIGS.
+    """Answer AlterConfigs: replace all dynamic configs of topics, this broker, groups and client metrics subscriptions.
 
-    Each resource is replaced as a whole or not at all. Kafka cannot read a request that names one twice.
-    Not done: as for IncrementalAlterConfigs; loggers are changed there only, as in Kafka.
+    Each resource changes as a whole or not at all. Needs ALTER_CONFIGS on the topic, the group or the cluster. Raises
+    CloseConnection when a resource is named twice, because Kafka cannot decode such a request. Not done:
+    AlterConfigPolicy.
     """
     entity = request.decode()
     keys = [(int(resource.resource_type), resource.resource_name) for resource in entity.resources]
@@ -200,8 +205,11 @@ def handle_alter_configs(node: ChangeContext, request: Request) -> Response:
 
 
 def handle_list_config_resources(node: ChangeContext, request: Request) -> Response:
-    """ListConfigResources: which resources have settings. Version 0 lists client metrics subscriptions; needs
-    DESCRIBE_CONFIGS on the cluster. All kinds, or those that were asked for."""
+    """Answer ListConfigResources: the names of the resources of the requested types that have configs; version 0 lists
+    client metrics subscriptions only.
+
+    Without types it lists all. Needs DESCRIBE_CONFIGS on the cluster. Raises UnsupportedVersion for an unknown type.
+    """
     entity = request.decode()
     ensure_permitted(node, request)
     if request.version == 0:

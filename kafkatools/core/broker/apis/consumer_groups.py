@@ -1,4 +1,4 @@
-"""Groups of the consumer protocol (KIP-848): ConsumerGroupHeartbeat, ConsumerGroupDescribe."""
+"""Handlers for groups of the consumer protocol (KIP-848): ConsumerGroupHeartbeat, ConsumerGroupDescribe."""
 
 from __future__ import annotations
 
@@ -39,10 +39,10 @@ CLASSIC_MEMBER, CONSUMER_MEMBER = 0, 1
 
 
 def handle_consumer_group_heartbeat(node: GroupContext, request: Request) -> Response:
-    """ConsumerGroupHeartbeat: members of consumer groups join, live and leave (KIP-848).
+    """Answer ConsumerGroupHeartbeat: a member of a consumer group joins, stays or leaves (KIP-848).
 
-    A refusal says why in its message. What changes is written before, and replicated before it is told. The member's
-    epoch, and its assignment when that changed.
+    The response has the member's epoch, and its assignment when that changed. It is sent when the group's records are
+    committed. An error has a message.
     """
     entity = request.decode()
     names = entity.subscribed_topic_names
@@ -71,25 +71,27 @@ def handle_consumer_group_heartbeat(node: GroupContext, request: Request) -> Res
 
 
 def heartbeat_refusal(code: int, message: str | None = None) -> Fields:
-    """The response to a heartbeat that failed."""
+    """The fields of a ConsumerGroupHeartbeat or ShareGroupHeartbeat response with an error."""
     return {"error_code": code, "error_message": message}
 
 
 def ensure_enabled(node: GroupContext) -> None:
-    """UnsupportedVersion when the cluster's feature level or the broker's settings leave this protocol out."""
+    """Raise UnsupportedVersion unless both group.version and group.coordinator.rebalance.protocols allow the consumer
+    protocol."""
     is_offered = CONSUMER in node.config.group_coordinator_rebalance_protocols
     if not is_offered or node.image.features.get(FEATURE, 0) < 1:
         raise UnsupportedVersion()
 
 
 def _describable(node: GroupContext, host: str) -> Callable[[str], bool]:
-    """The topics of a client, also after its request is gone."""
+    """A function that says whether the client at `host` may describe a topic; it outlives the client's request."""
     authorizer = node.authorizer
     return lambda topic: authorizer is None or authorizer.authorize(ANONYMOUS, host, DESCRIBE, TOPIC, topic)
 
 
 def _ensure_allowed(node: GroupContext, request: Request, wanted: HeartbeatRequest) -> None:
-    """GroupAuthorizationFailed, TopicAuthorizationFailed."""
+    """Raise GroupAuthorizationFailed or TopicAuthorizationFailed unless the client may read the group and describe the
+    topics that it subscribes to by name."""
     node.authorize_or_raise(request, READ, GROUP, wanted.group_id)
     for name in wanted.subscribed_topic_names or ():
         node.authorize_or_raise(request, DESCRIBE, TOPIC, name)
@@ -105,13 +107,14 @@ def _owned(topics: Any) -> dict[uuid.UUID, list[int]] | None:
 
 
 def message_of(error: KafkaError) -> str | None:
-    """What to say beside the code: nothing when it is only the code's own text (ApiError)."""
+    """The message of an error; None when it is only the standard text of the error code, as in Kafka's ApiError."""
     text = str(error)
     return text if text and text != str(type(error)()) else None
 
 
 def handle_consumer_group_describe(node: GroupContext, request: Request) -> Response:
-    """ConsumerGroupDescribe: groups of the consumer protocol with members and assignments."""
+    """Answer ConsumerGroupDescribe: state, members and assignments of consumer groups, one result per group
+    (KIP-848)."""
     entity = request.decode()
     return describe_each(node, request, entity, entity.group_ids, _answer)
 

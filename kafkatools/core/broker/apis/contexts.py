@@ -1,7 +1,7 @@
-"""Contexts: for each resource, the members of a node that its handlers may use.
+"""Protocols of a node for the type checker: for each resource, the members that its API handlers may use.
 
-A node satisfies every context. A handler declares the context of its resource, so the type checker rejects any other
-member. The contexts exist for the type checker only; `node.py` documents the members.
+A node satisfies every protocol here. A handler declares the context of its resource, so the type checker rejects the
+use of any other member. `node.py` documents the members.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 
 class _Image(Rights, HasImage, Protocol):
-    """The metadata, and who may do what."""
+    """A node's metadata image, and its authorizer."""
 
 
 class _ClusterId(Protocol):
@@ -67,20 +67,22 @@ class _ProducePurgatory(Protocol):
 
 # -- metadata ----------------------------------------------------------------------------------------------------------
 class ChangeContext(_Image, HasBrokerSettings, Protocol):
-    """Changes of the metadata. On a node that is not the active controller, `controller` refuses them."""
+    """The node for handlers that change or describe metadata: topics, configs, ACLs, client quotas, SCRAM credentials.
+    `controller` is the node's own controller, or `RefusedChanges` when no active controller accepted the request."""
 
     @property
     def controller(self) -> Controller | RefusedChanges: ...
 
 
 class MetadataContext(_Image, HasConfig, HasBrokerSettings, _ClusterId, Protocol):
-    """Topics and brokers, for Metadata and DescribeTopicPartitions."""
+    """The node for Metadata and DescribeTopicPartitions: image, settings, cluster id, automatic creation of topics."""
 
     def create_topic_later(self, topic: NewTopic) -> TopicState | KafkaError | None: ...
 
 
 class ClusterContext(_Image, HasMetadataOffset, _ClusterId, _Coordination, Protocol):
-    """The nodes of the cluster, and the coordinators of groups and transactions."""
+    """The node for ApiVersions, DescribeCluster and FindCoordinator: its address, the quorum's voters, the
+    coordinators."""
 
     @property
     def advertised_host(self) -> str: ...
@@ -102,14 +104,15 @@ class ClusterContext(_Image, HasMetadataOffset, _ClusterId, _Coordination, Proto
 
 
 class ControllerContext(Authorizes, HasClock, Protocol):
-    """The active controller, for requests of other nodes: registration, heartbeats, AlterPartition."""
+    """The active controller, for requests of brokers and other controllers: registration, heartbeats,
+    AlterPartition."""
 
     @property
     def controller(self) -> Controller: ...
 
 
 class QuorumContext(Rights, HasClock, Protocol):
-    """The quorum of controllers."""
+    """The node for DescribeQuorum: the KRaft quorum, and the reason when it has no leader."""
 
     @property
     def quorum(self) -> Quorum: ...
@@ -118,12 +121,13 @@ class QuorumContext(Rights, HasClock, Protocol):
 
 
 class RaftContext(Authorizes, HasClock, HasRaft, Protocol):
-    """A member of a quorum of several."""
+    """A voter of a KRaft quorum with several nodes: Vote, BeginQuorumEpoch, EndQuorumEpoch, FetchSnapshot, and Fetch of
+    the metadata log."""
 
 
 # -- records -----------------------------------------------------------------------------------------------------------
 class ReplicaContext(_Image, HasClock, Protocol):
-    """The replicas on this broker."""
+    """The node for requests about replicas: image, authorizer, clock and the partitions of this broker."""
 
     @property
     def replicas(self) -> ReplicaManager: ...
@@ -132,7 +136,7 @@ class ReplicaContext(_Image, HasClock, Protocol):
 
 
 class ReadContext(ReplicaContext, _FetchPurgatory, Protocol):
-    """Fetch requests and their sessions; requests that wait for records are in the purgatory."""
+    """The node for Fetch requests: fetch sessions, and the purgatory of requests that wait for records."""
 
     @property
     def fetch_max_bytes(self) -> int: ...
@@ -142,14 +146,14 @@ class ReadContext(ReplicaContext, _FetchPurgatory, Protocol):
 
 
 class ProduceContext(ReplicaContext, HasConfig, _Coordination, _ProducePurgatory, Protocol):
-    """Produce requests and quotas; requests that wait for followers are in the purgatory."""
+    """The node for Produce requests: client quotas, and the purgatory of requests that wait for followers."""
 
     @property
     def quotas(self) -> Quotas: ...
 
 
 class LogDirContext(ReplicaContext, Protocol):
-    """Log directories, and moves of replicas between them."""
+    """The node for DescribeLogDirs and AlterReplicaLogDirs: log directories, and moves of replicas between them."""
 
     @property
     def keeper(self) -> DirectoryKeeper | None: ...
@@ -160,21 +164,21 @@ class LogDirContext(ReplicaContext, Protocol):
 
 # -- coordinators ------------------------------------------------------------------------------------------------------
 class GroupContext(ReplicaContext, HasConfig, _Coordination, _ProducePurgatory, Protocol):
-    """Groups of all types, and their committed offsets."""
+    """The node for requests of groups of all types, and for their committed offsets."""
 
     @property
     def groups(self) -> GroupCoordinator: ...
 
 
 class ShareContext(GroupContext, _FetchPurgatory, Protocol):
-    """Share groups, their acquired records, and the persisted state of share partitions."""
+    """The node for requests of share groups: acquired records, and the persisted state of share partitions."""
 
     @property
     def share_partitions(self) -> SharePartitionManager: ...
 
 
 class TransactionContext(GroupContext, Protocol):
-    """Producer ids and transactions."""
+    """The node for InitProducerId and for transactions."""
 
     @property
     def producer_ids(self) -> ProducerIds: ...

@@ -1,6 +1,6 @@
-"""Envelope: the request of a client that another node forwarded to this controller (Kafka's EnvelopeUtils).
+"""Handler for Envelope: a client's request that another node forwarded to this controller (Kafka's EnvelopeUtils).
 
-The response to a change is sent when everything that the controller had written by then is committed.
+The response to a change is sent when all records that the controller had written by then are committed.
 """
 
 from __future__ import annotations
@@ -20,16 +20,20 @@ _HEADER = Struct(">hhi")
 
 
 class EnvelopeContext(ControllerMember, Authorizes, Protocol):
-    """The controller that another node asks in the name of a client."""
+    """A node whose controller executes requests that other nodes forward for their clients."""
 
 
 def handle_envelope(node: EnvelopeContext, request: Request) -> Response:
-    """Answer what another node forwarded."""
+    """Answer Envelope with the response to the forwarded request.
+
+    The error NOT_CONTROLLER means that nothing was changed, REQUEST_TIMED_OUT that the outcome is unknown. Raises
+    ClusterAuthorizationFailed, and InvalidRequest for a request that is malformed or not forwarded.
+    """
     return _Envelope(node, request).begin()
 
 
 class _EnvelopeConnection:
-    """What stands for the client's connection while its request is handled at the controller."""
+    """A stand-in for the connection of a client whose request another node forwarded."""
 
     def __init__(self, outer: Request, client_host: str, complete: Callable[[Response], None]) -> None:
         self.acceptor = outer.connection.acceptor
@@ -38,10 +42,10 @@ class _EnvelopeConnection:
         self.is_closed = False
 
     def throttle(self, delay_ms: int) -> None:
-        """The client is throttled where it is."""
+        """Do nothing: the node that forwarded the request throttles the client."""
 
     def close(self) -> None:
-        """The client's connection is elsewhere."""
+        """Do nothing: the client is connected to the node that forwarded the request."""
 
 
 class _Envelope:
@@ -51,7 +55,8 @@ class _Envelope:
         self._later = Deferred(request)
 
     def begin(self) -> Response:
-        """The response, or DELAYED."""
+        """Execute the forwarded request; returns the response, or DELAYED until its records are committed. Raises
+        ClusterAuthorizationFailed or InvalidRequest."""
         import ipaddress
 
         entity = self._request.decode()
@@ -92,9 +97,9 @@ class _Envelope:
         self._later.respond({"response_data": data[4:]})
 
     def _refuse(self) -> None:
-        """Respond NOT_CONTROLLER: nothing was changed, another controller may do it."""
+        """Respond NOT_CONTROLLER: nothing was changed, so another controller may execute the request."""
         self._later.respond({"error_code": NotController.code})
 
     def _give_up(self) -> None:
-        """Respond REQUEST_TIMED_OUT: the outcome is not known."""
+        """Respond REQUEST_TIMED_OUT: whether the change was made is unknown."""
         self._later.respond({"error_code": RequestTimedOut.code})

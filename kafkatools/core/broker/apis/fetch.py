@@ -1,12 +1,12 @@
-"""Fetch.
+"""Handler for Fetch: records for consumers and followers, sent from the segment files to the socket with sendfile.
 
-Records go from the segment's file to the socket with sendfile; the response around them is framed by hand. Sessions
-(KIP-227), topic ids (KIP-516), min and max bytes, max wait in the purgatory, both isolation levels, current leader
-epoch and diverging epoch, the leader and its address with NOT_LEADER_OR_FOLLOWER (KIP-951), a replica in the client's
-rack (KIP-392). Fetches of followers are `replicas/follower_sessions.py`'s. Versions 13 and later are read by hand.
+It supports fetch sessions (KIP-227), topic ids (KIP-516), min, max and wait limits, both isolation levels, leader
+epochs and truncation, the leader's address with NOT_LEADER_OR_FOLLOWER (KIP-951), and a replica in the client's rack
+(KIP-392). Versions from 13 on are decoded by hand, all responses are encoded by hand. `replicas/follower_sessions.py`
+serves followers.
 
-A fetch of many partitions, by the size of its request or of its session, is handled in slices. One that waits leaves
-the slow lane, and goes on there when it is complete.
+A fetch of many partitions, in its request or its session, is handled in slices in the slow lane. While it waits for
+records it leaves the lane, and enters it again when it is complete.
 """
 
 from __future__ import annotations
@@ -50,7 +50,8 @@ _SIZE_AND_CORRELATION = Struct(">ii")
 
 
 def handle_fetch(node: ReadContext, request: Request) -> Response:
-    """Answer now when there is enough, else wait."""
+    """Answer Fetch: respond at once when there are records enough, else wait in the purgatory until then or until the
+    request's maximum wait is over. Raises CloseConnection for a malformed request."""
     version = request.version
     data = _parse(node, request)
     if data.replica_id >= 0 and node.replicas.replication is not None and version >= BY_ID:
@@ -70,7 +71,7 @@ def handle_fetch(node: ReadContext, request: Request) -> Response:
 
 
 def _fetch(node: ReadContext, request: Request, data: FetchRequest, context: FetchContext, now_ms: int) -> Response:
-    """A consumer's fetch."""
+    """Read records for a consumer; returns the response, or DELAYED while fewer than `min_bytes` are there."""
     reader = Reader(data.isolation_level, data.rack_id, is_leader_only=request.version < FIRST_FROM_FOLLOWERS)
     may_read = None if node.authorizer is None else partial(node.authorize, request, READ, TOPIC)
     max_bytes = min(data.max_bytes, node.fetch_max_bytes)
@@ -95,8 +96,8 @@ def _fetch(node: ReadContext, request: Request, data: FetchRequest, context: Fet
 
 
 def _answer(node: ReadContext, request: Request, context: FetchContext, reads: FetchReads) -> list[Part]:
-    """The response; where a partition's leader is another broker, its address too. Regions of files that went stale
-    between two slices are replaced by what the partition has now."""
+    """Encode a Fetch response, with the addresses of leaders that are other brokers. A file region that changed between
+    two slices is read again, as a copy."""
     chosen = _choose(request, context, reads.results)
     while True:
         results = reads.results
@@ -112,7 +113,8 @@ def _answer(node: ReadContext, request: Request, context: FetchContext, reads: F
 
 
 def node_endpoints(node: ReplicaContext, request: Request, broker_ids: Iterable[int]) -> list[NodeEndpoint]:
-    """Where brokers are, on the listener that the client uses; those that are not alive are left out."""
+    """The addresses of brokers on the client's listener, for the NodeEndpoints field; brokers that are fenced or
+    unknown are left out."""
     found = ((broker_id, node.replicas.endpoint(broker_id, request.listener_name)) for broker_id in sorted(broker_ids))
     return [NodeEndpoint(broker_id, *place) for broker_id, place in found if place is not None]
 
@@ -131,12 +133,12 @@ def _parse(node: ReadContext, request: Request) -> FetchRequest:
 
 
 def _refused(wanted: Sequence[FetchPartition], error_code: int) -> list[FetchedPartition]:
-    """Who says that it is a replica where there is none, or may not."""
+    """The same error for every partition of a request."""
     return [FetchedPartition(error_code=error_code) for _ in paced(wanted)]
 
 
 def _from_entity(entity: Entity, version: int) -> FetchRequest:
-    """A request of a version that names topics."""
+    """Convert a decoded Fetch request of version 12 or earlier, which names topics."""
     wanted = [
         FetchPartition(
             topic.topic,
@@ -182,18 +184,18 @@ def _context(node: ReadContext, data: FetchRequest, version: int, now_ms: int) -
 
 
 def _size(results: Sequence[FetchedPartition]) -> int:
-    """About what the response will take."""
+    """The approximate size of a Fetch response in bytes."""
     return sum(result.size_bytes for result in paced(results)) + BYTES_PER_PARTITION * len(results)
 
 
 def respond(request: Request, context: FetchContext, results: Sequence[FetchedPartition]) -> list[Part]:
-    """The response to a request of which nothing is read."""
+    """Encode a Fetch response from results that have no records."""
     chosen = _choose(request, context, results)
     return _frame(request, context, [(context.wanted[number], results[number]) for number in paced(chosen)])
 
 
 def _choose(request: Request, context: FetchContext, results: Sequence[FetchedPartition]) -> Sequence[int]:
-    """The partitions that the response names. Above its quota a client gets none."""
+    """The positions of the partitions to include in the response; none for a client above its fetch quota."""
     is_throttled = request.quotas is not None and not request.quotas.note_fetch(request, _size(results))
     return () if is_throttled else context.select(results)
 
@@ -204,7 +206,7 @@ def _frame(
     chosen: Sequence[tuple[FetchPartition, FetchedPartition]],
     endpoints: Sequence[NodeEndpoint] = (),
 ) -> list[Part]:
-    """The response as parts: framing and, between it, file regions."""
+    """Encode a Fetch response as parts: bytes, and file regions between them."""
     writer = _Writer(request.version)
     writer.begin(context, request.throttle_ms)
     groups: list[tuple[Any, list[tuple[FetchPartition, FetchedPartition]]]] = []
@@ -225,7 +227,7 @@ def _frame(
 
 
 class _Writer:
-    """Frames a response of one version; `parts` alternates bytes and file regions."""
+    """Encodes a Fetch response of one version by hand; `parts` alternates bytes and file regions."""
 
     def __init__(self, version: int) -> None:
         self._version = version
@@ -297,7 +299,7 @@ class _Writer:
         self._out += bytes((len(tags),)) + b"".join(tags)
 
     def endpoints(self, endpoints: Sequence[NodeEndpoint]) -> None:
-        """The end of the response."""
+        """Append the tagged field NodeEndpoints, if any, which ends the response."""
         if not endpoints:
             self.tags()
             return

@@ -1,6 +1,5 @@
-"""Groups of every type: ListGroups, DescribeGroups, DeleteGroups; and what the descriptions of consumer and share
-groups have in common (KIP-848, KIP-932): the fields of the response, who may see them, and topics by id and name.
-"""
+"""Handlers for groups of every type: ListGroups, DescribeGroups, DeleteGroups; and functions that the handlers of
+classic, consumer and share groups share."""
 
 from __future__ import annotations
 
@@ -31,8 +30,12 @@ HIDDEN = "The group has described topic(s) that the client is not authorized to 
 
 
 def handle_list_groups(node: GroupContext, request: Request) -> Response:
-    """ListGroups: with the filters by state (KIP-518) and type (KIP-848). Every group that passes the filters; an
-    empty filter passes all. Who may describe the cluster sees every group, else only those it may describe."""
+    """Answer ListGroups: the groups that match the filters by state (KIP-518) and type (KIP-848); an empty filter
+    matches all.
+
+    A client that may describe the cluster sees every group, any other client the groups that it may describe. Raises
+    CoordinatorLoadInProgress.
+    """
     entity = request.decode()
     states = {state.lower() for state in entity.states_filter}
     types = {kind.lower() for kind in entity.types_filter}
@@ -55,16 +58,14 @@ def handle_list_groups(node: GroupContext, request: Request) -> Response:
 
 
 def handle_describe_groups(node: GroupContext, request: Request) -> Response:
-    """DescribeGroups: groups of the classic protocol.
-
-    A group that is not there is "Dead"; from version 6 on also an error (KIP-1043). State and members of each.
-    """
+    """Answer DescribeGroups: state and members of classic groups, one result per group. An unknown group has the state
+    "Dead", and from version 6 on GROUP_ID_NOT_FOUND (KIP-1043)."""
     entity = request.decode()
     return describe_each(node, request, entity, entity.groups, _answer)
 
 
 def _operations(node: GroupContext, request: Request, group_id: str) -> Description:
-    """What the client may do with a group, if it may describe it."""
+    """The field `authorized_operations` of a group; nothing when the client may not describe the group."""
     if not node.authorize(request, DESCRIBE, GROUP, group_id):
         return {}
     return {"authorized_operations": node.authorized_operations(request, GROUP, group_id)}
@@ -107,7 +108,7 @@ def _describe(node: GroupContext, version: int, group_id: str) -> Fields:
 
 
 def _members(group: Group, *, is_stable: bool) -> list[Fields]:
-    """What members said of themselves holds only while the group is stable."""
+    """The members of a classic group; their metadata is empty unless the group is stable."""
     return [
         {
             "member_id": member.member_id,
@@ -122,7 +123,8 @@ def _members(group: Group, *, is_stable: bool) -> list[Fields]:
 
 
 def handle_delete_groups(node: GroupContext, request: Request) -> Response:
-    """DeleteGroups: empty groups with their offsets. One answer per group; a group named twice is deleted once."""
+    """Answer DeleteGroups: delete empty groups with their offsets, one result per group; a group that is named twice is
+    deleted once. The response is sent when the deletions are committed."""
     entity = request.decode()
     names = list(dict.fromkeys(entity.groups_names))
     response = Deferred(request)
@@ -165,7 +167,8 @@ def describe_each(
     group_ids: Iterable[str],
     describe: Callable[[C, Request, str], Description],
 ) -> Response:
-    """One answer for each group, with what the client may do with it when it asks for that."""
+    """Respond with `describe(node, request, group_id)` for each distinct group, with the client's authorized operations
+    if the request includes them."""
     is_asked = entity.include_authorized_operations
     groups = [
         {**describe(node, request, group_id), **(_operations(node, request, group_id) if is_asked else {})}
@@ -175,18 +178,18 @@ def describe_each(
 
 
 def ensure_may_see(node: GroupContext, request: Request, topics: Iterable[str]) -> None:
-    """TopicAuthorizationFailed when a topic of the group is not the client's to know of."""
+    """Raise TopicAuthorizationFailed unless the client may describe all these topics of a group."""
     if node.authorizer is not None and not all(node.authorize(request, DESCRIBE, TOPIC, name) for name in topics):
         raise TopicAuthorizationFailed(HIDDEN)
 
 
 def refusal(group_id: str, error_code: int, message: str | None = None) -> Description:
-    """A group that is not described."""
+    """The fields of a group that could not be described."""
     return {"error_code": error_code, "error_message": message, "group_id": group_id}
 
 
 def topics_of(topics: GroupTopics, assignment: Mapping[uuid.UUID, Collection[int]]) -> Description:
-    """An assignment by id and name; topics that are gone are left out."""
+    """The field with a member's assignment: topic id, topic name and partitions. Deleted topics are left out."""
     found = [(topic_id, topics.by_id(topic_id)) for topic_id in topic_order(assignment)]
     return {
         "topic_partitions": [
@@ -198,15 +201,18 @@ def topics_of(topics: GroupTopics, assignment: Mapping[uuid.UUID, Collection[int
 
 
 def client_of(request: Request) -> Client:
-    """Who asks."""
+    """The client id and the host of a request, as group members have them."""
     return Client(request.client_id or "", f"/{request.connection.client_host}")
 
 
 def answered(
     node: GroupContext, request: Request, group_id: str, ask: Callable[[Answer], None], refuse: Refuse
 ) -> Response:
-    """Let the coordinator decide and return its answer, or DELAYED. No answer leaves before what was written of the
-    group is committed; `refuse` gives the fields that only say why not."""
+    """Call `ask` with a function that takes the response's fields, now or later, and return the response or DELAYED.
+
+    A response without an error is sent when all records of the group are committed. `refuse` makes the fields of the
+    response from the error code if that fails.
+    """
     groups, shards = node.groups, node.coordination.groups
     deferred = Deferred(request)
     decided: list[Fields] = []
@@ -231,5 +237,6 @@ def answered(
 
 
 def told(node: GroupContext, request: Request, group_id: str, fields: Fields, refuse: Refuse) -> Response:
-    """An answer that is decided, when what was written of its group is committed."""
+    """Respond with these fields when all records of the group are committed; `refuse` makes the fields from the error
+    code if that fails."""
     return answered(node, request, group_id, lambda answer: answer(fields), refuse)

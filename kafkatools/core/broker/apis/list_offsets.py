@@ -1,4 +1,4 @@
-"""Offsets of a log: ListOffsets, OffsetForLeaderEpoch."""
+"""Handlers for offsets of a log: ListOffsets, OffsetForLeaderEpoch."""
 
 from __future__ import annotations
 
@@ -25,11 +25,12 @@ NEEDED_VERSION = {-3: 7, -4: 8, -5: 9, -6: 11}
 
 
 def handle_list_offsets(node: ReplicaContext, request: Request) -> Response:
-    """ListOffsets: one answer per partition.
+    """Answer ListOffsets: the offset for a timestamp in each partition.
 
-    Timestamps -1 latest, -2 earliest, -3 the newest record (version 7 on), -4 earliest local (8), -5 latest tiered
-    (9), -6 earliest pending upload (11); without tiered storage -4 is the log start and -5, -6 have no answer.
-    Both isolation levels, current leader epoch. A follower is told the end of the log, not the high watermark.
+    Special timestamps: -1 latest, -2 earliest, -3 newest record (from version 7 on), -4 earliest local (8), -5 latest
+    tiered (9), -6 earliest pending upload (11). Without tiered storage -4 is the log start offset; -5 and -6 have no
+    offset. A broker gets the log end offset as the latest, a client the high watermark or the last stable offset. Each
+    partition has an error code of its own.
     """
     entity = request.decode()
     isolation_level = entity.isolation_level
@@ -79,8 +80,8 @@ def _listed_offset(node: ReplicaContext, request: Request, topic: str, wanted: A
 
 
 def handle_offset_for_leader_epoch(node: ReplicaContext, request: Request) -> Response:
-    """OffsetForLeaderEpoch: where a leader epoch ended, for clients that check for truncation (KIP-320) and for
-    followers that do not learn it from their fetches (KIP-101). One answer per partition."""
+    """Answer OffsetForLeaderEpoch: the end offset of a leader epoch in each partition, for clients (KIP-320) and
+    followers (KIP-101) that check for truncation."""
     entity = request.decode()
     topics = [
         {

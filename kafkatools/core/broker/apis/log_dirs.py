@@ -1,4 +1,4 @@
-"""Log directories: DescribeLogDirs, AlterReplicaLogDirs."""
+"""Handlers for log directories: DescribeLogDirs, AlterReplicaLogDirs."""
 
 from __future__ import annotations
 
@@ -16,8 +16,12 @@ from kafkatools.core.topic_partition import TopicPartition
 
 
 def handle_describe_log_dirs(node: LogDirContext, request: Request) -> Response:
-    """DescribeLogDirs: what lies in each log directory, how full its disk is, whether it is offline or cordoned. One
-    result per directory."""
+    """Answer DescribeLogDirs: the replicas in each log directory with size and lag, the bytes of its disk, and whether
+    it is cordoned.
+
+    An offline directory has KAFKA_STORAGE_ERROR. Without DESCRIBE on the cluster the response has
+    CLUSTER_AUTHORIZATION_FAILED and no directories.
+    """
     entity = request.decode()
     if not is_permitted(node, request):
         return request.respond({"error_code": ClusterAuthorizationFailed.code})  # versions below 3 show nothing
@@ -62,11 +66,11 @@ def _topics(node: LogDirContext, directory: LogDirectory, wanted: Mapping[str, s
 
 
 def handle_alter_replica_log_dirs(node: LogDirContext, request: Request) -> Response:
-    """AlterReplicaLogDirs: moving replicas between the directories of this broker.
+    """Answer AlterReplicaLogDirs: move replicas to other log directories of this broker, one error code per partition.
 
-    A replica that lies where it is to be stays there; on its way elsewhere it is called back. One that is not here yet
-    will be begun in that directory, and is answered REPLICA_NOT_AVAILABLE or UNKNOWN_TOPIC_OR_PARTITION. One
-    answer per partition.
+    A replica that is in its target directory stays there, and a move of it to another directory is cancelled. For a
+    partition without a replica here the directory is stored for a later replica. Its error code is
+    REPLICA_NOT_AVAILABLE or UNKNOWN_TOPIC_OR_PARTITION.
     """
     entity = request.decode()
     is_allowed = is_permitted(node, request)

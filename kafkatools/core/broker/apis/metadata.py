@@ -1,4 +1,4 @@
-"""Topics and brokers for clients: Metadata, DescribeTopicPartitions."""
+"""Handlers for topics and brokers as clients see them: Metadata, DescribeTopicPartitions."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ NONE = 0
 
 
 def handle_metadata(node: MetadataContext, request: Request) -> Response:
-    """Metadata: brokers and topics.
+    """Answer Metadata: the brokers on the client's listener, and topics by name, by id (from version 10 on) or all.
 
-    Topics by name, by id (from version 10; when a request has an id, only ids count), or all. A missing topic is
-    created when the request and auto.create.topics.enable allow it: the answer is then UNKNOWN_TOPIC_OR_PARTITION
-    or the reason, as in Kafka's AutoTopicCreationManager; the client asks again. What the client may not describe
-    is left out of all topics, and TOPIC_AUTHORIZATION_FAILED when it was named, whether it exists or not.
-    Not done: listeners other than the one asked on.
+    When a request has a topic id, only ids count. A missing topic is created if the request and
+    auto.create.topics.enable allow that. Its error code is then UNKNOWN_TOPIC_OR_PARTITION until the client asks again,
+    as in Kafka's AutoTopicCreationManager. Topics that the client may not describe are left out of a list of all
+    topics. By name they have TOPIC_AUTHORIZATION_FAILED, whether they exist or not. Not done: brokers on listeners
+    other than the client's.
     """
     entity = request.decode()
     version = request.version
@@ -81,7 +81,7 @@ def _with_names(found: list[Fields], version: int) -> list[Fields]:
 
 
 def _invalid(wanted: Sequence[Any], version: int) -> KafkaError | None:
-    """A request that Kafka does not answer topic by topic."""
+    """The error that fails a whole Metadata request because of one of its topics; None for a valid request."""
     for each in paced(wanted):
         if version < 12 and (each.name is None or each.topic_id is not None):
             return InvalidRequest()
@@ -133,7 +133,7 @@ def _by_name(
 
 
 def _missing_code(name: str) -> int:
-    """The error code of a topic that does not exist."""
+    """INVALID_TOPIC_EXCEPTION for a name that no topic can have, else UNKNOWN_TOPIC_OR_PARTITION."""
     try:
         topics.validate_name(name)
     except InvalidTopic as error:
@@ -142,7 +142,8 @@ def _missing_code(name: str) -> int:
 
 
 def auto_create(node: MetadataContext, name: str) -> int:
-    """Create a topic a client asked for; the error code to answer now."""
+    """Create a topic on behalf of a client. Returns the error code for the Metadata response:
+    UNKNOWN_TOPIC_OR_PARTITION while the topic is created, else the reason why it cannot be."""
     if name in INTERNAL_TOPICS or name == topics.METADATA_TOPIC:
         return UnknownTopicOrPartition.code
     with pausing(None):
@@ -153,7 +154,7 @@ def auto_create(node: MetadataContext, name: str) -> int:
 
 
 def topic_fields(topic: TopicState, alive: AliveBrokers, version: int) -> Fields:
-    """A topic with all fields of the newest version."""
+    """The fields of a topic for the newest version of a Metadata response."""
     return {
         "error_code": NONE,
         "name": topic.name,
@@ -170,9 +171,11 @@ def _missing(name: str | None, error_code: int) -> Fields:
 
 
 def handle_describe_topic_partitions(node: MetadataContext, request: Request) -> Response:
-    """DescribeTopicPartitions: topics in name order, in pages of at most max.request.partition.size.limit partitions
-    (KIP-966; DescribeTopicPartitionsRequestHandler). One page, and where the next one begins; topics that the
-    client may not describe come last."""
+    """Answer DescribeTopicPartitions: one page of topics in the order of their names (KIP-966).
+
+    A page has at most max.request.partition.size.limit partitions, and a cursor where the next page begins. Named
+    topics that the client may not describe come last.
+    """
     entity = request.decode()
     image = node.image
     wanted = {topic.name for topic in entity.topics}

@@ -1,4 +1,4 @@
-"""Committed offsets: OffsetCommit, OffsetFetch, OffsetDelete."""
+"""Handlers for committed offsets: OffsetCommit, OffsetFetch, OffsetDelete."""
 
 from __future__ import annotations
 
@@ -47,13 +47,13 @@ NO_OFFSET = -1
 
 
 def handle_offset_commit(node: GroupContext, request: Request) -> Response:
-    """OffsetCommit: by topic name, from version 10 on by topic id.
+    """Answer OffsetCommit: commit offsets of topics by name, from version 10 on by id, with one error code per
+    partition.
 
-    All partitions that may be committed are one batch of records; the others say why not. The answer waits for the
-    replicas, and with log.durability=fsync for the disk, at most offsets.commit.timeout.ms. A large request is
-    checked and its records are encoded in slices. The member is checked again before the batch is written: it may
-    have been fenced between two slices. Commit, and say of each partition how it went, at once or when the offsets
-    are kept.
+    All valid partitions are one batch of records; the others have an error code. The response waits until the replicas
+    have the batch, and with log.durability=fsync the disk, at most offsets.commit.timeout.ms. A large request is
+    checked and encoded in slices. The member is checked again before the write: it may have been fenced between two
+    slices.
     """
     entity = request.decode()
     version = request.version
@@ -85,8 +85,8 @@ def _commit(
     offsets: Sequence[tuple[Place, CommittedOffset]],
     records: Sequence[Record],
 ) -> ProduceStatus | None:
-    """Write the batch if the member may commit all of it. A partition that the member did not have in its epoch fails
-    the whole request, as in Kafka."""
+    """Write the batch if the member may commit every partition; None when there is nothing to write. As in Kafka one
+    partition that the member did not have in its epoch fails the whole request."""
     check = node.groups.ensure_may_commit(entity.group_id, identity, entity.generation_id_or_member_epoch, version)
     if check is not None:
         for (_, index), committed in offsets:
@@ -128,7 +128,7 @@ def _commit_topic(node: GroupContext, version: int, topic: Entity) -> tuple[Topi
 
 
 def _commit_failed(node: GroupContext, version: int, entity: Entity, error: KafkaError) -> Answers:
-    """Nothing was committed: every partition says why."""
+    """The results of a failed OffsetCommit: the error for every partition."""
     answers = []
     for topic in paced(entity.topics):
         found, missing_code = _commit_topic(node, version, topic)
@@ -141,7 +141,7 @@ def _commit_failed(node: GroupContext, version: int, entity: Entity, error: Kafk
 
 
 class _Taking:
-    """Collects what can be committed, topic by topic."""
+    """Collects the offsets of an OffsetCommit request that can be committed, topic by topic."""
 
     def __init__(
         self,
@@ -158,7 +158,7 @@ class _Taking:
         self._max_bytes = node.config.offset_metadata_max_bytes
 
     def topic(self, topic: Entity) -> list[dict[str, int]]:
-        """The answers of the topic's partitions should the commit work."""
+        """Collect the offsets of a topic; returns the results of its partitions, to be sent if the commit succeeds."""
         found, missing_code = _commit_topic(self._node, self._request.version, topic)
         name = topic.name if found is None else found.name
         is_named = found is not None or self._request.version < FIRST_OFFSET_COMMIT_VERSION_OF_IDS
@@ -191,19 +191,20 @@ class _Taking:
 
 
 def _expiry(node: GroupContext, entity: Entity) -> int | None:
-    """Old versions may name how long the offset is kept; -1 is the broker's setting."""
+    """The time in ms when an offset expires, if an old client set its retention time; None: the broker's setting
+    applies."""
     retention_ms: int = entity.retention_time
     return None if retention_ms < 0 else min(node.clock.wall_ms() + retention_ms, LONG_MAX)
 
 
 def handle_offset_fetch(node: GroupContext, request: Request) -> Response:
-    """OffsetFetch: one group, from version 8 on several; from version 10 on by topic id.
+    """Answer OffsetFetch: the committed offsets of one group, or from version 8 on of several; topics by id from
+    version 10 on.
 
-    A partition without a commit has offset -1. From version 7 on a client may ask for stable offsets: a partition that
-    an open transaction commits then answers UNSTABLE_OFFSET_COMMIT. From version 9 on a member of a consumer group
-    says which epoch it is in. The answer is framed by hand. Answer what each group committed: at once from the
-    replicated state, or, for stable offsets, when everything that was written of the groups is replicated
-    (GroupCoordinatorService.fetchOffsets).
+    A partition without a committed offset has offset -1. From version 7 on a client may require stable offsets:
+    UNSTABLE_OFFSET_COMMIT marks partitions that an open transaction commits. Such a response waits until all records of
+    the groups are replicated; any other comes at once from the replicated state (GroupCoordinatorService.fetchOffsets).
+    From version 9 on a member of a consumer group sends its epoch.
     """
     entity = request.decode()
     version = request.version
@@ -235,7 +236,7 @@ def handle_offset_fetch(node: GroupContext, request: Request) -> Response:
 
 
 class _Fetch:
-    """The offsets of one group."""
+    """Reads the committed offsets of one group for OffsetFetch."""
 
     def __init__(self, node: GroupContext, request: Request, group_id: str, is_stable: bool) -> None:
         self._node = node
@@ -248,7 +249,8 @@ class _Fetch:
         self._unstable = offsets.pending if is_stable and offsets.pending.has_group(group_id) else None
 
     def rows(self, wanted: Any, member_id: str | None, member_epoch: int) -> GroupRows:
-        """The answer of the group."""
+        """The group's part of the response, for these topics or (None) all; with an error code if the client may not
+        read it."""
         try:
             self._node.authorize_or_raise(self._request, DESCRIBE, GROUP, self._group_id)
             self._node.groups.ensure_may_fetch(self._group_id, member_id, member_epoch)
@@ -258,7 +260,8 @@ class _Fetch:
         return GroupRows(self._group_id, topics)
 
     def refused(self, wanted: Any, code: int) -> GroupRows:
-        """Version 1 has no place for a group's error but its partitions."""
+        """The group's part of the response with an error. Version 1 has no error code per group, so every partition has
+        it."""
         if self._request.version >= FIRST_VERSION_OF_GROUP_ERRORS:
             return GroupRows(self._group_id, (), code)
         return GroupRows(
@@ -290,7 +293,8 @@ class _Fetch:
         return index, committed.offset, committed.leader_epoch, committed.metadata, 0
 
     def _all_topics(self) -> list[TopicRows]:
-        """Everything the group committed; asked by id, without topics that are gone."""
+        """All committed offsets of the group. From version 10 on deleted topics are left out, because they have no
+        id."""
         found: dict[str, list[PartitionRow]] = {}
         for name, index in paced(list(self._offsets)):
             found.setdefault(name, []).append(self._row(name, index))
@@ -310,8 +314,8 @@ def _nothing(index: int, error_code: int = 0) -> PartitionRow:
 
 
 def handle_offset_delete(node: GroupContext, request: Request) -> Response:
-    """OffsetDelete: offsets of topics that the group does not read (KIP-496). One answer per partition; an offset that
-    is not there counts as deleted."""
+    """Answer OffsetDelete: delete a group's offsets of topics that it is not subscribed to, one error code per
+    partition (KIP-496). A missing offset counts as deleted."""
     entity = request.decode()
     try:
         node.authorize_or_raise(request, DELETE, GROUP, entity.group_id)

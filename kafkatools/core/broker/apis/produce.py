@@ -1,7 +1,8 @@
-"""Produce: the request is read here; `appends.py` writes its records.
+"""Handler for Produce. `appends.py` appends the batches.
 
-A batch of a transaction is verified with the transaction coordinator, and from version 12 on its partition is added to
-the transaction (KIP-890, `transactional_produce.py`): imported when the first one comes.
+Batches of transactions are verified with the transaction coordinator first; from version 12 on their partitions are
+added to the transaction (KIP-890). `transactional_produce.py` does that and is imported when the first such batch
+arrives.
 """
 
 from __future__ import annotations
@@ -13,7 +14,8 @@ from kafkatools.core.errors import DecodeError
 
 
 def handle_produce(node: ProduceContext, request: Request) -> Response:
-    """Append, then answer at once or when replicated."""
+    """Answer Produce: append a batch per partition; respond at once, or with acks=all when the batches are replicated.
+    Raises CloseConnection for a malformed request, and when a request with acks=0 fails."""
     try:
         data = appends.parse(request.frame, request.body_offset, request.version)
     except DecodeError as error:

@@ -1,4 +1,4 @@
-"""Producers: InitProducerId, DescribeProducers."""
+"""Handlers for producers: InitProducerId, DescribeProducers."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ FIRST_VERSION_OF_FENCING = 4
 
 
 def handle_init_producer_id(node: TransactionContext, request: Request) -> Response:
-    """InitProducerId: an identity, or why not.
+    """Answer InitProducerId with a producer id and epoch.
 
-    Without a transactional id: a new producer id with epoch 0. With one: the transaction coordinator's next epoch for
-    it; a producer that goes on after an error names the identity it has (KIP-360, version 3 on).
-    Not done: version 6 (KIP-939 is unstable in Apache Kafka 4.3, which does not list it either).
+    Without a transactional id the producer id is new and its epoch 0. With one the transaction coordinator bumps the
+    epoch. From version 3 on a producer that recovers from an error sends the id and epoch it has (KIP-360). Not done:
+    version 6 (KIP-939), which Apache Kafka 4.3 does not list either.
     """
     entity = request.decode()
     response = Deferred(request)
@@ -68,7 +68,8 @@ def _authorize(node: TransactionContext, request: Request, entity: Entity) -> No
 
 
 def _expected(entity: Entity) -> ProducerIdentity | None:
-    """Both parts of an identity or none."""
+    """The producer id and epoch that the client has; None if it has none. Raises InvalidRequest when only one of the
+    two is set."""
     identity = ProducerIdentity(entity.producer_id, entity.producer_epoch)
     if identity == NOBODY:
         return None
@@ -78,8 +79,8 @@ def _expected(entity: Entity) -> ProducerIdentity | None:
 
 
 def handle_describe_producers(node: TransactionContext, request: Request) -> Response:
-    """DescribeProducers: the producers that a replica remembers, and their open transactions. Any replica answers, for
-    it may be followers that are in doubt. The producers of each partition."""
+    """Answer DescribeProducers: the producers that a replica remembers, with their open transactions. Followers answer
+    too, because tools compare the replicas."""
     entity = request.decode()
     topics = [
         {

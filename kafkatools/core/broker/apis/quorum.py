@@ -1,7 +1,7 @@
-"""The metadata quorum: Fetch of the metadata log, Vote, BeginQuorumEpoch, EndQuorumEpoch, FetchSnapshot,
+"""Handlers for the metadata quorum: Fetch of the metadata log, Vote, BeginQuorumEpoch, EndQuorumEpoch, FetchSnapshot,
 DescribeQuorum.
 
-Not done: directories of voters and replicas (newer versions carry them; the voters are fixed).
+Not done: directory ids of voters and replicas, which newer versions have; the voters are static.
 """
 
 from __future__ import annotations
@@ -16,11 +16,10 @@ from kafkatools.core.protocol.entities import Fields
 
 
 def handle_raft_fetch(node: RaftContext, request: Request) -> Response:
-    """Fetch on the controller's listener: the metadata log for voters and observers (KIP-595).
+    """Answer Fetch on a controller's listener: records of the metadata log for voters and observers (KIP-595).
 
-    The last fetched epoch, by which a leader sees where a replica's log parts from its own, came with version 12:
-    older ones are refused as INVALID_REQUEST. Waits while there is nothing new. Answer now, or when there is
-    something to tell.
+    Waits while there are no new records. Versions before 12 are refused: they lack the last fetched epoch, by which the
+    leader finds where a replica's log diverges. Raises ClusterAuthorizationFailed.
     """
     ensure_permitted(node, request)
     response = Deferred(request)
@@ -29,34 +28,35 @@ def handle_raft_fetch(node: RaftContext, request: Request) -> Response:
 
 
 def handle_vote(node: RaftContext, request: Request) -> Response:
-    """Vote: a member of the quorum asks for a vote, or whether it would get one (KIP-595, KIP-996)."""
+    """Answer Vote: a candidate requests this voter's vote, or asks whether it would get one (pre-vote; KIP-595,
+    KIP-996)."""
     ensure_permitted(node, request)
     return request.respond(node.raft.handle_vote(request.decode(), node.clock.now_ms()))
 
 
 def handle_begin_quorum_epoch(node: RaftContext, request: Request) -> Response:
-    """BeginQuorumEpoch: a leader tells a voter that it was elected (KIP-595)."""
+    """Answer BeginQuorumEpoch: an elected leader announces its epoch to this voter (KIP-595)."""
     ensure_permitted(node, request)
     return request.respond(node.raft.handle_begin_quorum_epoch(request.decode(), node.clock.now_ms()))
 
 
 def handle_end_quorum_epoch(node: RaftContext, request: Request) -> Response:
-    """EndQuorumEpoch: a leader resigns and names who should follow it (KIP-595)."""
+    """Answer EndQuorumEpoch: a leader resigns and names its preferred successors (KIP-595)."""
     ensure_permitted(node, request)
     return request.respond(node.raft.handle_end_quorum_epoch(request.decode(), node.clock.now_ms()))
 
 
 def handle_fetch_snapshot(node: RaftContext, request: Request) -> Response:
-    """FetchSnapshot: a part of a metadata snapshot (KIP-630)."""
+    """Answer FetchSnapshot: a range of bytes of a metadata snapshot (KIP-630)."""
     ensure_permitted(node, request)
     return request.respond(node.raft.handle_fetch_snapshot(request.decode(), node.clock.now_ms()))
 
 
 def handle_describe_quorum(node: QuorumContext, request: Request) -> Response:
-    """DescribeQuorum: the quorum behind `__cluster_metadata`, as its leader sees it.
+    """Answer DescribeQuorum: leader, epoch, high watermark, and the log end offsets of voters and observers.
 
-    In a cluster the leader of the quorum answers; another node says NOT_LEADER_OR_FOLLOWER, and who leads or why
-    nobody does. The voters and observers with what they have; a quorum of one is its leader and has everything.
+    Only the leader of the quorum knows them. Another node responds NOT_LEADER_OR_FOLLOWER, with the leader or the
+    reason why there is none. A quorum of one node is its own leader.
     """
     entity = request.decode()
     ensure_permitted(node, request)

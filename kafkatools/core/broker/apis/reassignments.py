@@ -1,4 +1,4 @@
-"""Replicas and leaders of partitions: AlterPartitionReassignments, ListPartitionReassignments, ElectLeaders."""
+"""Handlers for replicas and leaders: AlterPartitionReassignments, ListPartitionReassignments, ElectLeaders."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from kafkatools.core.protocol.slices import paced
 
 
 def handle_alter_partition_reassignments(node: ChangeContext, request: Request) -> Response:
-    """AlterPartitionReassignments: begins reassignments, and takes them back where no replicas are given. One to the
-    replicas that are there is done at once. One result per partition."""
+    """Answer AlterPartitionReassignments: begin reassignments, and cancel them for partitions without target replicas,
+    one result per partition. A reassignment to the current replicas is complete at once."""
     entity = request.decode()
     allow_change = entity.allow_replication_factor_change
     wanted = [(topic.name, each.partition_index, each.replicas) for topic in entity.topics for each in topic.partitions]
@@ -55,8 +55,8 @@ def _reassigned(index: int, error: KafkaError | None) -> Fields:
 
 
 def handle_list_partition_reassignments(node: ChangeContext, request: Request) -> Response:
-    """ListPartitionReassignments: the partitions whose replicas are being added or removed. What is being moved, of
-    the partitions that are named or of all."""
+    """Answer ListPartitionReassignments: the replicas of partitions with a reassignment in progress, of the named
+    topics or of all. Raises ClusterAuthorizationFailed."""
     entity = request.decode()
     wanted = None
     if entity.topics is not None:
@@ -77,11 +77,8 @@ def _ongoing(partition: PartitionState) -> Fields:
 
 
 def handle_elect_leaders(node: ChangeContext, request: Request) -> Response:
-    """ElectLeaders: preferred and unclean elections.
-
-    Asked for all partitions, those that need no election are left out, as in Kafka. One result per partition that was
-    named.
-    """
+    """Answer ElectLeaders: preferred or unclean elections, one result per partition. A request for all partitions
+    leaves out those that need no election, as in Kafka."""
     entity = request.decode()
     wanted = None
     if entity.topic_partitions is not None:

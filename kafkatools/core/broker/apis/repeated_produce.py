@@ -1,12 +1,12 @@
-"""Produce requests that a connection repeats: same client, same partition, other records.
+"""A shortcut for connections that send one Produce request after the other for the same partition.
 
-A busy producer sends thousands of requests that differ in correlation id and records only. What the last one came to
-(header, acks, topic, partition) is kept with its connection, as the bytes it was written in; a frame with those very
-bytes needs no parsing. Anything else goes the ordinary way: other bytes, a transaction, quotas, a partition that is
-gone. Only flexible versions (9 on) of a broker without an authorizer, and never acks=0.
+A busy producer sends thousands of requests that differ in correlation id and records only. The connection keeps the
+encoded header, acks, topic and partition of the last request; a frame with the same bytes needs no decoding. Any other
+frame goes the ordinary way: other bytes, a transaction, client quotas, a deleted partition. The shortcut exists for
+flexible versions (from 9 on) without an authorizer, and never for acks=0.
 
-With acks=all and followers the answer waits for the high watermark, the next request does not wait for the answer: what
-a client has in flight is replicated together.
+With acks=all and followers the response waits for the high watermark, but the next request does not wait for the
+response. So all requests that a client has in flight are replicated together.
 """
 
 from __future__ import annotations
@@ -32,7 +32,8 @@ _ANSWER_END = b"\1\0\0" + b"\0" + b"\0\0\0\0" + b"\0"
 
 
 class RepeatedProduce:
-    """Answers the frames that begin as a certain one did."""
+    """Appends the batches of Produce frames that equal an earlier frame of the connection in all but correlation id and
+    records."""
 
     __slots__ = ("_answer", "_answer_start", "_begin", "_connection", "_node", "_partition", "_start", "_timeout_ms")
 
@@ -45,8 +46,8 @@ class RepeatedProduce:
         start_size: int,
         timeout_ms: int | None = None,
     ) -> None:
-        """`start_size`: the bytes in front of the size of the records; `wire_name`: the topic as the answer has it;
-        `timeout_ms`: how long the followers are waited for, None when they are not (acks=1)."""
+        """`start_size` is the number of bytes in front of the size of the records. `wire_name` is the encoded topic for
+        the response. `timeout_ms` limits the wait for followers; None: no wait (acks=1)."""
         frame = request.frame
         self._node = node
         self._partition = partition
@@ -58,7 +59,11 @@ class RepeatedProduce:
         self._answer = Struct(f">ii{len(self._answer_start)}shqqq{len(_ANSWER_END)}s")
 
     def answer(self, frame: memoryview) -> bytes | None:
-        """The response; None, and nothing has happened, when the frame or its batch has to be looked at closer."""
+        """Append the frame's batch and return the response, or OWED when it waits for followers.
+
+        Returns None, with nothing appended, for a frame that needs the ordinary way. Raises CloseConnection when a
+        write fails while earlier responses wait.
+        """
         begin = self._begin
         if len(frame) < begin.size + HEADER_SIZE:
             return None
@@ -117,7 +122,8 @@ def repeat_of(
     records_size: int,
     timeout_ms: int | None = None,
 ) -> RepeatedProduce | None:
-    """What answers requests like this one; None when its records do not lie where they usually do."""
+    """A shortcut for requests like this one; None if the frame does not end with the records and three empty tag
+    sections."""
     start = len(request.frame) - len(_NO_TAGS) - records_size
     start_size = start - len(unsigned_varint(records_size + 1))
     if read_unsigned_varint(request.frame, start_size) != (records_size + 1, start):

@@ -1,4 +1,4 @@
-"""Records for members of share groups (KIP-932): ShareFetch, ShareAcknowledge."""
+"""Handlers for the records of share groups (KIP-932): ShareFetch, ShareAcknowledge."""
 
 from __future__ import annotations
 
@@ -37,10 +37,11 @@ DONE: Outcome = (0, None)
 
 
 def handle_share_fetch(node: ShareContext, request: Request) -> Response:
-    """ShareFetch: records for a member of a share group, and its acknowledgements (KIP-932).
+    """Answer ShareFetch: acknowledge records, then acquire records for a member of a share group, within the request's
+    maximum wait (KIP-932).
 
-    Record limit mode (KIP-1206) and renewal of locks (KIP-1222) are of version 2. Acknowledge first,
-    then acquire now or wait.
+    Version 2 adds the record limit mode (KIP-1206) and the renewal of acquisition locks (KIP-1222). The response is
+    sent when the acknowledgements are durable.
     """
     entity = request.decode()
     member_id = entity.member_id or ""
@@ -72,7 +73,8 @@ def handle_share_fetch(node: ShareContext, request: Request) -> Response:
 def _session(
     node: ShareContext, request: Request, entity: Entity, said: Mapping[ShareKey, object], *, has_acknowledgements: bool
 ) -> ShareSession | None:
-    """The session, None when it is to end. Raises a KafkaError."""
+    """Open or continue the share session of a ShareFetch; None when the request closes it. Raises InvalidRequest and
+    the errors of `ShareSessions.open_or_go_on`."""
     group_id, member_id = entity.group_id or "", entity.member_id or ""
     if not member_id or _is_bad_renewal(entity):
         raise InvalidRequest()
@@ -93,14 +95,14 @@ def _session(
 
 
 def _is_bad_renewal(entity: Entity) -> bool:
-    """Whether a request that renews locks asks for records too (KIP-1222)."""
+    """Whether a request that renews acquisition locks also asks for records, which KIP-1222 forbids."""
     asks_for_records = entity.max_bytes or entity.min_bytes or entity.max_records or entity.max_wait
     return bool(entity.is_renew_ack and asks_for_records)
 
 
 @dataclass(eq=False, repr=False)
 class _Answer:
-    """The answer of one request: given now or later, and only when what was acknowledged is durable."""
+    """The response to one ShareFetch request. It is sent now or later, when its acknowledgements are durable."""
 
     node: ShareContext
     request: Request
@@ -113,7 +115,7 @@ class _Answer:
         self._later = Deferred(self.request)
 
     def give(self, fetched: Mapping[ShareKey, ShareFetched]) -> None:
-        """These are the records."""
+        """Respond with these records as soon as the acknowledgements are durable."""
         lock_ms = self.node.groups.share.settings.lock_duration_ms(self.group_id)
 
         def tell() -> None:
@@ -122,7 +124,7 @@ class _Answer:
         tell_when_kept(self.node, self.kept, self.outcomes, tell)
 
     def result(self) -> Response:
-        """What the handler returns."""
+        """The response, or DELAYED, for the handler to return."""
         return self._later.result()
 
 
@@ -202,7 +204,7 @@ def _respond(
 
 
 def _leader_fields(node: ShareContext, key: ShareKey, code: int, leaders: set[int]) -> Fields:
-    """The leader of a partition that this node does not lead; `leaders` gets its id."""
+    """The field CurrentLeader for a partition with an error code; adds the leader's id to `leaders`."""
     leader_id, leader_epoch = leader = leader_of(node, key, code)
     if leader is not NO_LEADER:
         leaders.add(leader_id)
@@ -216,7 +218,7 @@ def _response_fields(
     topics: Mapping[uuid.UUID, list[Fields]],
     leaders: Iterable[int],
 ) -> Fields:
-    """What responses of ShareFetch and ShareAcknowledge have in common."""
+    """The fields that ShareFetch and ShareAcknowledge responses have in common."""
     return {
         "error_code": refusal[0],
         "error_message": refusal[1],
@@ -226,8 +228,8 @@ def _response_fields(
 
 
 def handle_share_acknowledge(node: ShareContext, request: Request) -> Response:
-    """ShareAcknowledge: what members of a share group did with records (KIP-932, KIP-1222). One answer for each
-    partition."""
+    """Answer ShareAcknowledge: accept, release, reject or renew acquired records, one result per partition (KIP-932,
+    KIP-1222). The response is sent when the acknowledgements are durable."""
     entity = request.decode()
     member_id = entity.member_id or ""
     key = (entity.group_id or "", member_id)
@@ -253,7 +255,8 @@ def tell_when_kept(
     outcomes: dict[ShareKey, Outcome],
     tell: Callable[[], None],
 ) -> None:
-    """Answer when all is kept; what was not has its error in `outcomes` by then."""
+    """Call `tell` when all acknowledgements in `kept` are durable; a failed write puts its error into `outcomes`
+    first."""
 
     def over() -> None:
         for key, each in kept:
@@ -265,7 +268,8 @@ def tell_when_kept(
 
 
 def ensure_session(node: ShareContext, key: tuple[str, str], epoch: int) -> None:
-    """The session an acknowledgement belongs to, one epoch further. Raises a KafkaError."""
+    """Check the share session and epoch of a ShareAcknowledge, and advance the epoch. Raises InvalidRequest,
+    InvalidShareSessionEpoch or ShareSessionNotFound."""
     if not key[1]:
         raise InvalidRequest()
     sessions = node.share_partitions.sessions
@@ -278,7 +282,7 @@ def ensure_session(node: ShareContext, key: tuple[str, str], epoch: int) -> None
 
 
 def acknowledgements_of(topics: Iterable[Any], group_id: str) -> dict[ShareKey, list[Acknowledgement]]:
-    """What a request says of each partition; an empty list where it says nothing."""
+    """The acknowledgements of a request by share partition; an empty list for a partition without any."""
     found: dict[ShareKey, list[Acknowledgement]] = {}
     for topic in topics:
         for partition in topic.partitions:
@@ -297,8 +301,8 @@ def acknowledge(
     said: tuple[Mapping[ShareKey, Sequence[Acknowledgement]], bool],
     kept: list[tuple[ShareKey | None, Kept]],
 ) -> dict[ShareKey, Outcome]:
-    """Do it, partition by partition; `kept` gets what is to be waited for. `said` also tells whether records may
-    be renewed."""
+    """Acknowledge records, partition by partition; returns (error code, message) of each. `said` is the
+    acknowledgements and whether the request may renew locks; writes to wait for are added to `kept`."""
     wanted, is_renewal = said
     outcomes: dict[ShareKey, Outcome] = {}
     for key, acknowledgements in wanted.items():
@@ -323,7 +327,8 @@ def acknowledge(
 
 
 def _check(acknowledgements: Sequence[Acknowledgement], *, may_renew: bool) -> None:
-    """InvalidRequest (KafkaApis.validateAcknowledgementBatches)."""
+    """Raise InvalidRequest for acknowledgements that overlap or have wrong types
+    (KafkaApis.validateAcknowledgementBatches)."""
     end = -1
     highest = RENEW if may_renew else RENEW - 1
     for each in acknowledgements:
@@ -355,7 +360,8 @@ def _fields(
 
 
 def leader_of(node: ShareContext, key: ShareKey, code: int) -> tuple[int, int]:
-    """Who leads a partition that this node does not lead, and in which epoch; else NO_LEADER (as KIP-951)."""
+    """The (leader id, leader epoch) for an error code that says this broker does not lead the partition; else NO_LEADER
+    (KIP-951)."""
     if code not in LEADER_ERRORS:
         return NO_LEADER
     return node.replicas.current_leader(None, key.topic_id, key.partition)

@@ -1,4 +1,5 @@
-"""Offsets of share groups (KIP-932): DescribeShareGroupOffsets, AlterShareGroupOffsets, DeleteShareGroupOffsets."""
+"""Handlers for the offsets of share groups (KIP-932): DescribeShareGroupOffsets, AlterShareGroupOffsets,
+DeleteShareGroupOffsets."""
 
 from __future__ import annotations
 
@@ -25,7 +26,7 @@ NOTHING_KEPT = "There is no offset information to delete."
 
 
 def handle_describe_share_group_offsets(node: ShareContext, request: Request) -> Response:
-    """DescribeShareGroupOffsets: where share groups begin to read, and their lag (KIP-1226). One answer for each
+    """Answer DescribeShareGroupOffsets: the start offset and the lag of each share partition (KIP-1226), one result per
     group."""
     entity = request.decode()
     later = Deferred(request)
@@ -92,7 +93,7 @@ def _described_topic(group_id: str, topic: TopicState, indexes: Any, places: Pla
 
 
 def _fill(node: ShareContext, places: Places, done: Callable[[], None]) -> None:
-    """Ask about every place, and call back when all are filled in."""
+    """Fill the results in `places` with the state of their share partitions, then call `done`."""
     left = [len(places) + 1]
 
     def filled() -> None:
@@ -131,7 +132,8 @@ def _take_end(answer: Fields, done: int, filled: Callable[[], None], end: int | 
 
 
 def _latest(node: ShareContext, key: ShareKey, answer: Callable[[int | None], None]) -> None:
-    """The end of a partition for readers, from its leader; None when nobody says."""
+    """Call `answer` with the high watermark of a partition, from its leader; with None when the leader does not
+    answer."""
     topic = node.image.topics_by_id.get(key.topic_id)
     state = None if topic is None else topic.partitions.get(key.partition)
     if topic is None or state is None or state.leader == NO_LEADER:
@@ -159,7 +161,8 @@ def _latest(node: ShareContext, key: ShareKey, answer: Callable[[int | None], No
 
 
 def handle_alter_share_group_offsets(node: ShareContext, request: Request) -> Response:
-    """AlterShareGroupOffsets: where an empty share group is to begin (KIP-932). One answer for each partition."""
+    """Answer AlterShareGroupOffsets: set the start offsets of an empty share group, one result per partition
+    (KIP-932)."""
     entity = request.decode()
     later = Deferred(request)
     try:
@@ -180,19 +183,20 @@ def handle_alter_share_group_offsets(node: ShareContext, request: Request) -> Re
 
 
 def _ensure_may_change(node: ShareContext, request: Request, operation: int, group_id: str) -> None:
-    """Raise UnsupportedVersion, GroupAuthorizationFailed, or an error of a group that another node coordinates."""
+    """Raise UnsupportedVersion, GroupAuthorizationFailed, or NotCoordinator and the like when the group is not active
+    on this broker."""
     ensure_enabled(node)
     node.authorize_or_raise(request, operation, GROUP, group_id)
     node.groups.ensure_active(group_id)
 
 
 def failed(error: KafkaError) -> Fields:
-    """Nothing was done."""
+    """The fields of a response whose request changed nothing."""
     return {"error_code": coordinator_error_code(error), "error_message": str(error)}
 
 
 def tell_when_committed(node: ShareContext, group_id: str, later: Deferred, responses: list[Fields]) -> None:
-    """Answer when what was written of the group is committed."""
+    """Respond when all records of the group are committed."""
 
     def committed(code: int) -> None:
         if code:
@@ -206,7 +210,7 @@ def tell_when_committed(node: ShareContext, group_id: str, later: Deferred, resp
 def _wanted(
     node: ShareContext, request: Request, entity: Entity
 ) -> tuple[dict[str, dict[int, int]], dict[tuple[str, int], KafkaError]]:
-    """The offsets to set by topic and partition, and those that cannot be."""
+    """The requested start offsets by topic and partition, and the errors of the partitions that cannot be set."""
     offsets: dict[str, dict[int, int]] = {}
     refused: dict[tuple[str, int], KafkaError] = {}
     for topic in entity.topics:
@@ -237,7 +241,8 @@ def _altered_topic(node: ShareContext, topic: Entity, refused: dict[tuple[str, i
 
 
 def handle_delete_share_group_offsets(node: ShareContext, request: Request) -> Response:
-    """DeleteShareGroupOffsets: an empty share group forgets topics (KIP-932). One answer for each topic."""
+    """Answer DeleteShareGroupOffsets: delete the offsets of topics in an empty share group, one result per topic
+    (KIP-932)."""
     entity = request.decode()
     later = Deferred(request)
     try:

@@ -1,4 +1,4 @@
-"""Share groups (KIP-932): ShareGroupHeartbeat, ShareGroupDescribe."""
+"""Handlers for share groups (KIP-932): ShareGroupHeartbeat, ShareGroupDescribe."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ ASSIGNOR = "simple"
 
 
 def handle_share_group_heartbeat(node: ShareContext, request: Request) -> Response:
-    """ShareGroupHeartbeat: members of share groups join, live and leave (KIP-932).
+    """Answer ShareGroupHeartbeat: a member of a share group joins, stays or leaves (KIP-932).
 
-    A refusal says why in its message. What changes is written before, and replicated before it is told. The member's
-    epoch, and its assignment when that changed.
+    The response has the member's epoch, and its assignment when that changed. It is sent when the group's records are
+    committed. An error has a message.
     """
     entity = request.decode()
     names = entity.subscribed_topic_names
@@ -54,13 +54,13 @@ def handle_share_group_heartbeat(node: ShareContext, request: Request) -> Respon
 
 
 def ensure_enabled(node: ShareContext) -> None:
-    """UnsupportedVersion when the cluster's feature level leaves share groups out."""
+    """Raise UnsupportedVersion unless the feature share.version of the cluster is at least 1."""
     if node.image.features.get(FEATURE, 0) < 1:
         raise UnsupportedVersion()
 
 
 def handle_share_group_describe(node: ShareContext, request: Request) -> Response:
-    """ShareGroupDescribe: share groups with members and assignments. One answer for each group."""
+    """Answer ShareGroupDescribe: state, members and assignments of share groups, one result per group (KIP-932)."""
     entity = request.decode()
     return describe_each(node, request, entity, entity.group_ids, _answer)
 

@@ -1,5 +1,5 @@
-"""The state of share partitions, for their leaders and for coordinators of share groups (KIP-932): topics with
-partitions in, a result for each out."""
+"""Handlers for the persisted state of share partitions (KIP-932), called by their leaders and by group coordinators.
+Requests name partitions by topic; the response has one result per partition."""
 
 from __future__ import annotations
 
@@ -27,7 +27,8 @@ Do = Callable[[ShareCoordinator, ShareKey, Any], Outcome]
 
 
 def handle_initialize_share_group_state(node: ShareContext, request: Request) -> Response:
-    """InitializeShareGroupState: the state of share partitions begins (KIP-932). One answer for each partition."""
+    """Answer InitializeShareGroupState: create the state of share partitions with an epoch and a start offset
+    (KIP-932)."""
     return _answer(node, request, _initialize)
 
 
@@ -36,7 +37,7 @@ def _initialize(states: ShareCoordinator, key: ShareKey, asked: Entity) -> Outco
 
 
 def handle_read_share_group_state(node: ShareContext, request: Request) -> Response:
-    """ReadShareGroupState: the state of share partitions, for their leader (KIP-932). One answer for each partition."""
+    """Answer ReadShareGroupState: the state of share partitions, for the broker that leads them (KIP-932)."""
     return _answer(node, request, _read_state)
 
 
@@ -51,7 +52,7 @@ def _read_state(states: ShareCoordinator, key: ShareKey, asked: Entity) -> Outco
 
 
 def handle_write_share_group_state(node: ShareContext, request: Request) -> Response:
-    """WriteShareGroupState: what changed in share partitions (KIP-932, KIP-1226). One answer for each partition."""
+    """Answer WriteShareGroupState: update the state of share partitions (KIP-932, KIP-1226)."""
     return _answer(node, request, _write)
 
 
@@ -62,7 +63,7 @@ def _write(states: ShareCoordinator, key: ShareKey, asked: Entity) -> Outcome:
 
 
 def handle_delete_share_group_state(node: ShareContext, request: Request) -> Response:
-    """DeleteShareGroupState: the state of share partitions ends (KIP-932). One answer for each partition."""
+    """Answer DeleteShareGroupState: delete the state of share partitions (KIP-932)."""
     return _answer(node, request, _delete)
 
 
@@ -71,8 +72,8 @@ def _delete(states: ShareCoordinator, key: ShareKey, _asked: Any) -> Outcome:
 
 
 def handle_read_share_group_state_summary(node: ShareContext, request: Request) -> Response:
-    """ReadShareGroupStateSummary: where share partitions begin, for their group's coordinator (KIP-932, KIP-1226). One
-    answer for each partition."""
+    """Answer ReadShareGroupStateSummary: epochs and start offset of share partitions, for the coordinator of their
+    group (KIP-932, KIP-1226)."""
     return _answer(node, request, _read_summary)
 
 
@@ -88,7 +89,8 @@ def _read_summary(states: ShareCoordinator, key: ShareKey, _asked: Any) -> Outco
 
 
 def _answer(node: ShareContext, request: Request, do: Do) -> Response:
-    """Do it for every partition, if the client is allowed to."""
+    """Call `do` for every partition of the request, and respond with the results when all writes are committed. Without
+    CLUSTER_ACTION every partition has CLUSTER_AUTHORIZATION_FAILED."""
     entity = request.decode()
     is_allowed, coordination = is_permitted(node, request), node.coordination
     statuses: list[ProduceStatus | None] = []

@@ -1,4 +1,4 @@
-"""Topics: CreateTopics, DeleteTopics, CreatePartitions, DeleteRecords."""
+"""Handlers for topics and their records: CreateTopics, DeleteTopics, CreatePartitions, DeleteRecords."""
 
 from __future__ import annotations
 
@@ -41,11 +41,11 @@ _Outcome = DeleteRecordsStatus | int
 
 
 def handle_create_topics(node: ChangeContext, request: Request) -> Response:
-    """CreateTopics: create, and say of each topic how it went.
+    """Answer CreateTopics: create topics, one result per topic.
 
-    Manual assignments, defaults (-1), settings, validate only; the settings of the new topic from version 5 on. Needs
-    CREATE on the cluster or on the topic; without DESCRIBE_CONFIGS the answer says nothing about the new topic.
-    Not done: CreateTopicPolicy, controller mutation quotas.
+    A request may assign replicas, use defaults (-1), set configs, and validate only. From version 5 on the results have
+    the configs of new topics, if the client has DESCRIBE_CONFIGS. Needs CREATE on the cluster or the topic. Not done:
+    CreateTopicPolicy, controller mutation quotas.
     """
     entity = request.decode()
     counts = Counter(topic.name for topic in entity.topics)
@@ -102,13 +102,11 @@ def _created_topic(
 
 
 def handle_delete_topics(node: ChangeContext, request: Request) -> Response:
-    """DeleteTopics: by name, and by id from version 6 on.
+    """Answer DeleteTopics: delete topics by name, or from version 6 on by id, one result per distinct topic.
 
-    Needs DELETE on the cluster or the topic; a topic that the client may not describe either is answered as if only
-    its id or name were known (ControllerApis.deleteTopics). A deleted topic's files go after file.delete.delay.ms.
-    delete.topic.enable=false gives TOPIC_DELETION_DISABLED. Delete each; one answer per topic that was named,
-    however often.
-    Not done: controller mutation quotas.
+    Needs DELETE on the cluster or the topic. A topic that the client may not describe either has only the name or id
+    that the request contains (ControllerApis.deleteTopics). With delete.topic.enable=false the error is
+    TOPIC_DELETION_DISABLED. The files are removed after file.delete.delay.ms. Not done: controller mutation quotas.
     """
     entity = request.decode()
     if request.version >= 6:
@@ -127,7 +125,7 @@ def handle_delete_topics(node: ChangeContext, request: Request) -> Response:
 
 
 def _is_named_too(node: ChangeContext, topic_id: uuid.UUID | None, wanted: Mapping[Wanted, int]) -> bool:
-    """Whether an id belongs to a topic that the request also names: the answer to the name stands for both."""
+    """Whether the topic with this id is in the request by name as well: one result then stands for both."""
     topic = None if topic_id is None else node.controller.image.topics_by_id.get(topic_id)
     return topic is not None and (topic.name, None) in wanted
 
@@ -157,7 +155,7 @@ def _delete_topic(
 
 
 class _Denied(Exception):
-    """The client may not delete a topic; what of it may be named."""
+    """The client may not delete a topic. `name` and `topic_id` are what the response may reveal of it."""
 
     def __init__(self, name: str | None, topic_id: uuid.UUID | None) -> None:
         super().__init__()
@@ -167,7 +165,8 @@ class _Denied(Exception):
 def _permitted(
     node: ChangeContext, request: Request, name: str | None, topic_id: uuid.UUID | None
 ) -> tuple[str | None, uuid.UUID | None]:
-    """Name and id of the topic when the client may delete it; raises a KafkaError or _Denied."""
+    """The name and id of a topic that the client may delete. Raises InvalidRequest, UnknownTopicId,
+    UnknownTopicOrPartition or _Denied."""
     image = node.controller.image
     if name is None and topic_id is None:
         raise InvalidRequest("Neither topic name nor id were specified.")
@@ -187,11 +186,8 @@ def _permitted(
 
 
 def handle_create_partitions(node: ChangeContext, request: Request) -> Response:
-    """CreatePartitions: growing topics, with or without manual assignments, validate only. Needs ALTER on the topic.
-
-    Grow each; one answer per name.
-    Not done: controller mutation quotas.
-    """
+    """Answer CreatePartitions: add partitions to topics, with or without assigned replicas, one result per topic. Needs
+    ALTER on the topic. Not done: controller mutation quotas."""
     entity = request.decode()
     counts = Counter(topic.name for topic in entity.topics)
     results: dict[str, dict[str, Any]] = {}
@@ -216,8 +212,11 @@ def _grow(node: ChangeContext, topic: Any, *, validate_only: bool) -> None:
 
 
 def handle_delete_records(node: ReplicaContext, request: Request) -> Response:
-    """DeleteRecords: moves the log start offset; -1 is the high watermark. Answered when every replica that is alive
-    begins there, or when the request's time is over. One answer per partition: the new low watermark."""
+    """Answer DeleteRecords: advance the log start offset of partitions to an offset, or to the high watermark for -1.
+
+    The response has the new low watermark of each partition. It is sent when the log of every alive replica begins
+    there, or when the request's time-out has passed.
+    """
     entity = request.decode()
     outcomes = [
         (
@@ -240,7 +239,7 @@ def handle_delete_records(node: ReplicaContext, request: Request) -> Response:
 
 
 def _delete_before(node: ReplicaContext, request: Request, topic: str, wanted: Any) -> _Outcome:
-    """What is to be reached, or an error."""
+    """Advance a partition's log start offset; returns the state to wait for, or an error code."""
     try:
         node.authorize_or_raise(request, DELETE, TOPIC, topic)
         partition = node.replicas.get(topic, wanted.partition_index)

@@ -1,4 +1,4 @@
-"""Offsets that are committed within a transaction: AddOffsetsToTxn, TxnOffsetCommit."""
+"""Handlers for offsets that are committed in a transaction: AddOffsetsToTxn, TxnOffsetCommit."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ Offsets = list[tuple[Place, CommittedOffset]]
 
 
 def handle_add_offsets_to_txn(node: TransactionContext, request: Request) -> Response:
-    """AddOffsetsToTxn: the partition of `__consumer_offsets` that holds a group becomes part of the transaction.
-    Clients of transaction version 2 do without: TxnOffsetCommit adds it. One error code."""
+    """Answer AddOffsetsToTxn: add the partition of `__consumer_offsets` that holds a group to the transaction. Clients
+    of transaction version 2 do not send it: TxnOffsetCommit adds the partition."""
     entity = request.decode()
     response = Deferred(request)
 
@@ -66,13 +66,11 @@ def handle_add_offsets_to_txn(node: TransactionContext, request: Request) -> Res
 
 
 def handle_txn_offset_commit(node: TransactionContext, request: Request) -> Response:
-    """TxnOffsetCommit: offsets that count when the transaction is committed.
+    """Answer TxnOffsetCommit: write offsets that become committed with the transaction, one error code per partition.
 
-    From version 3 on members name their generation, so that a zombie is fenced (KIP-447). Version 5 adds the partition
-    of `__consumer_offsets` to the transaction by itself (KIP-890); before, it must have been added by
-    AddOffsetsToTxn. One error code per partition.
-
-    A large request is decoded, checked and encoded in slices; the member is checked right before the batch is written.
+    From version 3 on members send their generation, so that a zombie is fenced (KIP-447). From version 5 on the
+    partition of `__consumer_offsets` is added to the transaction here (KIP-890); earlier versions need AddOffsetsToTxn
+    first. A large request is decoded, checked and encoded in slices; the member is checked right before the write.
     """
     entity = request.decode()
     codes: Codes = {}
@@ -112,7 +110,8 @@ def _commit(
     records: Sequence[Record],
     answer: Callable[[int], None],
 ) -> None:
-    """Verify that the transaction is open, then write."""
+    """Verify that the partition of `__consumer_offsets` is part of the open transaction, then write the offsets. Calls
+    `answer` with an error code."""
     node.groups.ensure_active(entity.group_id)
     producer = ProducerIdentity(entity.producer_id, entity.producer_epoch)
     place = (OFFSETS_TOPIC, node.coordination.offsets_topic.partition_of(entity.group_id))
@@ -153,7 +152,7 @@ def _operation(version: int) -> Operation:
 
 
 def _collect(node: TransactionContext, request: Request, entity: Entity, codes: Codes) -> Offsets:
-    """The offsets that may be committed; `codes` gets an entry for every partition."""
+    """The offsets that may be committed; `codes` gets an error code, or 0, for every partition."""
     offsets: Offsets = []
     for topic in paced(entity.topics):
         found = node.image.topics.get(topic.name)
@@ -175,7 +174,7 @@ def _collect(node: TransactionContext, request: Request, entity: Entity, codes: 
 
 
 def _topics(entity: Entity, codes: Codes, code: int) -> list[Fields]:
-    """The error code of each partition: its own, or else that of the whole request."""
+    """The results with the error code of each partition: its own, else that of the whole request."""
     return [
         {
             "name": topic.name,

@@ -1,8 +1,9 @@
-"""Produce within transactions (KIP-890): what `produce` does before it appends.
+"""Produce requests with batches of a transaction (KIP-890): the checks before `appends.py` appends them.
 
-Rules: a batch of a transaction that the partition knows to be open goes straight to the log: one look-up. The others
-are verified together, or added from version 12 on; until that is durable the request waits with a copy of its frame. A
-request holds batches of one producer and needs a transactional id.
+A batch of a transaction that is open in the partition is appended at once; that takes one look-up. All other partitions
+are verified with the transaction coordinator in one request, or from version 12 on added to the transaction. Until that
+is durable the Produce request waits, with a copy of its frame. A request may hold batches of one producer id only, and
+needs a transactional id.
 """
 
 from __future__ import annotations
@@ -44,7 +45,8 @@ Refused = dict[TopicPartition, appends.PartitionResult]
 
 
 def handle(node: ProduceContext, request: Request, data: appends.ProduceData) -> Response:
-    """Verify what has to be, then append."""
+    """Append the batches of a Produce request after verifying its transaction. Returns the response, NO_RESPONSE or
+    DELAYED. Raises CloseConnection when a request with acks=0 fails."""
     transactional_id = data.transactional_id
     has_records = appends.has_transactional_records(data.topics)
     if has_records and (
@@ -76,7 +78,8 @@ def handle(node: ProduceContext, request: Request, data: appends.ProduceData) ->
 
 
 def operation_of(version: int) -> Operation:
-    """What a version of Produce supports (AddPartitionsToTxnManager)."""
+    """Whether a version of Produce adds partitions to the transaction or only verifies them
+    (AddPartitionsToTxnManager)."""
     if version >= FIRST_VERSION_OF_ADDING:
         return Operation.ADD
     return Operation.VERIFY if version >= FIRST_VERSION_OF_ABORTABLE else Operation.VERIFY_OLD_CLIENT
@@ -85,7 +88,8 @@ def operation_of(version: int) -> Operation:
 def _transactional(
     node: ProduceContext, request: Request, data: appends.ProduceData
 ) -> list[tuple[Partition, memoryview]]:
-    """The partitions whose batch belongs to a transaction; those that cannot be written to fail by themselves later."""
+    """The partitions with a transactional batch. Partitions that cannot be written to are left out; the append reports
+    their errors."""
     found = []
     for topic in data.topics:
         for index, records in topic.partitions:
@@ -104,7 +108,7 @@ def _verified(
     data: appends.ProduceData,
     transaction: tuple[str, ProducerIdentity, list[TopicPartition], Operation],
 ) -> Response:
-    """Append when the partitions are part of the transaction: while the handler runs, or later from a copy."""
+    """Append once the coordinator has verified or added the partitions: at once, or later from a copy of the frame."""
     transactional_id, producer, wanted, operation = transaction
     deferred = Deferred(request)
 
@@ -134,7 +138,7 @@ def _refused(codes: Mapping[TopicPartition, int], operation: Operation) -> Refus
 
 
 def _produce_result(index: int, code: int, operation: Operation) -> appends.PartitionResult:
-    """A coordinator's error as a producer knows how to take it (ReplicaManager.handleProduceAppend)."""
+    """Convert the coordinator's error code to one that producers handle (ReplicaManager.handleProduceAppend)."""
     kind = error_for_code(code)
     message = None
     if kind is InvalidTxnState:

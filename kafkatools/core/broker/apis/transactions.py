@@ -1,4 +1,4 @@
-"""Transactions: AddPartitionsToTxn, EndTxn, WriteTxnMarkers, DescribeTransactions, ListTransactions."""
+"""Handlers for transactions: AddPartitionsToTxn, EndTxn, WriteTxnMarkers, DescribeTransactions, ListTransactions."""
 
 from __future__ import annotations
 
@@ -61,11 +61,11 @@ Waiting = list[tuple[dict[str, int], ProduceStatus]]
 
 
 def handle_add_partitions_to_txn(node: TransactionContext, request: Request) -> Response:
-    """AddPartitionsToTxn: one error code per partition.
+    """Answer AddPartitionsToTxn: add partitions to transactions, or verify that they are part of them, one error code
+    per partition.
 
-    To version 3 of one transaction, from a client. From version 4 on of several, from brokers (CLUSTER_ACTION), which
-    may also only verify. Either all partitions of a transaction are added, or those without a fault of their own
-    say OPERATION_NOT_ATTEMPTED.
+    Up to version 3 a client sends one transaction. From version 4 on brokers send several, with CLUSTER_ACTION, and may
+    only verify. If one partition of a transaction has an error, none is added: the others have OPERATION_NOT_ATTEMPTED.
     """
     entity = request.decode()
     if request.version < FIRST_VERSION_OF_BATCHES:
@@ -135,7 +135,7 @@ def _add(
 
 
 def _fault(node: TransactionContext, request: Request, place: TopicPartition) -> int:
-    """What keeps a partition from being added, of itself."""
+    """The error code that keeps a partition from being added to a transaction, 0 when nothing does."""
     topic, index = place
     is_internal_write = topic in INTERNAL_TOPICS and request.version < FIRST_VERSION_OF_BATCHES
     if is_internal_write or not node.authorize(request, WRITE, TOPIC, topic):
@@ -156,11 +156,8 @@ def _topics(codes: Codes) -> list[Fields]:
 
 
 def handle_end_txn(node: TransactionContext, request: Request) -> Response:
-    """EndTxn: commit or abort.
-
-    From version 5 on (KIP-890, transaction version 2) the answer holds the identity for the next transaction. One
-    error code, and the next identity.
-    """
+    """Answer EndTxn: commit or abort a transaction. From version 5 on the response has the producer id and epoch for
+    the next transaction (KIP-890)."""
     entity = request.decode()
     response = Deferred(request)
 
@@ -181,10 +178,12 @@ def handle_end_txn(node: TransactionContext, request: Request) -> Response:
 
 
 def handle_write_txn_markers(node: TransactionContext, request: Request) -> Response:
-    """WriteTxnMarkers: from other brokers, and from tools that end hanging transactions.
+    """Answer WriteTxnMarkers: write commit or abort markers, for the transaction coordinator and for tools that end
+    hanging transactions.
 
-    Needs CLUSTER_ACTION or ALTER on the cluster. Version 2 says how strictly the marker's epoch is checked (KIP-1228).
-    One error code per partition of each marker, when they are durable.
+    Needs CLUSTER_ACTION or ALTER on the cluster. In version 2 the marker's transaction version says how strictly its
+    epoch is checked (KIP-1228). The response has one error code per partition of each marker, and is sent when the
+    markers are durable.
     """
     entity = request.decode()
     is_allowed = node.authorize(request, CLUSTER_ACTION, CLUSTER, CLUSTER_NAME) or node.authorize(
@@ -240,10 +239,8 @@ def _write(
 
 
 def handle_describe_transactions(node: TransactionContext, request: Request) -> Response:
-    """DescribeTransactions: one answer per transactional id.
-
-    Topics that the client may not describe are left out. The state of each.
-    """
+    """Answer DescribeTransactions: state, time-out, producer and partitions of each transactional id. Topics that the
+    client may not describe are left out."""
     entity = request.decode()
     return request.respond(
         {"transaction_states": [_describe(node, request, name) for name in entity.transactional_ids]}
@@ -277,10 +274,10 @@ def _describe(node: TransactionContext, request: Request, transactional_id: str)
 
 
 def handle_list_transactions(node: TransactionContext, request: Request) -> Response:
-    """ListTransactions: every transactional id that passes the filters; an empty filter passes all.
+    """Answer ListTransactions: the transactional ids that match all filters; an empty filter matches all.
 
-    Filters by state and producer id, by how long it has been open (version 1), by a pattern of the transactional id of
-    RE2 (version 2), matched in linear time and in slices.
+    The filters are state, producer id, time in ms since the transaction began (version 1), and an RE2 pattern for the
+    transactional id (version 2). The pattern is matched in linear time, in slices.
     """
     entity = request.decode()
     unknown = [name for name in dict.fromkeys(entity.state_filters) if name not in STATES_BY_LABEL]
@@ -313,7 +310,7 @@ def handle_list_transactions(node: TransactionContext, request: Request) -> Resp
 
 
 def _pattern(text: str | None) -> LinearPattern | None:
-    """A pattern of RE2 that the whole id must match; raises InvalidRegularExpression."""
+    """Compile an RE2 pattern for whole transactional ids; None without one. Raises InvalidRegularExpression."""
     if not text:
         return None
     from kafkatools.core.broker.coordinators.groups.topic_regex import compiled

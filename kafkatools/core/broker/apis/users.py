@@ -1,7 +1,7 @@
-"""Users and clients: SCRAM credentials, quotas and delegation tokens.
+"""Handlers for users and clients: SCRAM credentials, client quotas, delegation tokens.
 
-Which quotas are enforced is said in `server/quotas.py`. Every request about delegation tokens is refused, as Apache
-Kafka refuses it on a PLAINTEXT listener; there is no listener on which they are allowed.
+`server/quotas.py` says which quotas are enforced. Every request for delegation tokens is refused, as Apache Kafka
+refuses it on a PLAINTEXT listener; other listeners do not exist here.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from kafkatools.core.protocol.entities import Fields
 
 
 def handle_describe_user_scram_credentials(node: ChangeContext, request: Request) -> Response:
-    """DescribeUserScramCredentials: mechanisms and iterations, never keys. One result per user; without users all that
-    have a credential."""
+    """Answer DescribeUserScramCredentials: SCRAM mechanisms and iterations per user, never keys; without users, of all
+    users with credentials. Raises ClusterAuthorizationFailed."""
     entity = request.decode()
     ensure_permitted(node, request)
     users = None if entity.users is None else [each.name for each in entity.users]
@@ -30,10 +30,8 @@ def handle_describe_user_scram_credentials(node: ChangeContext, request: Request
 
 
 def handle_alter_user_scram_credentials(node: ChangeContext, request: Request) -> Response:
-    """AlterUserScramCredentials: each user's credential is set or removed for itself.
-
-    One result per user. The credentials are stored; a listener with SASL does not exist yet.
-    """
+    """Answer AlterUserScramCredentials: set and delete SCRAM credentials, one result per user. Credentials are only
+    stored: there is no SASL listener yet."""
     entity = request.decode()
     deletions = [(each.name, int(each.mechanism)) for each in entity.deletions]
     upsertions = [
@@ -52,7 +50,7 @@ def handle_alter_user_scram_credentials(node: ChangeContext, request: Request) -
 
 
 def handle_describe_client_quotas(node: ChangeContext, request: Request) -> Response:
-    """DescribeClientQuotas: the quotas of the entities that a filter fits. One entry per entity."""
+    """Answer DescribeClientQuotas: the quotas of the entities that match the filter."""
     entity = request.decode()
     components = [Component(each.entity_type, int(each.match_type), each.match) for each in entity.components]
     if not is_permitted(node, request):
@@ -69,15 +67,13 @@ def handle_describe_client_quotas(node: ChangeContext, request: Request) -> Resp
 
 
 def entity_fields(entity: Entity) -> list[Fields]:
-    """An entity in an answer."""
+    """The fields of a quota entity, as (type, name) pairs."""
     return [{"entity_type": kind, "entity_name": name} for kind, name in entity]
 
 
 def handle_alter_client_quotas(node: ChangeContext, request: Request) -> Response:
-    """AlterClientQuotas: each entity changes as a whole or not at all; validate only.
-
-    One result per entity.
-    """
+    """Answer AlterClientQuotas: set and remove quotas, one result per entity; an entity changes as a whole or not at
+    all."""
     entity = request.decode()
     alterations = [
         Alteration(
@@ -97,7 +93,7 @@ def handle_alter_client_quotas(node: ChangeContext, request: Request) -> Respons
 
 
 def handle_create_delegation_token(node: Rights, request: Request) -> Response:
-    """CreateDelegationToken: refused."""
+    """Refuse CreateDelegationToken with DELEGATION_TOKEN_REQUEST_NOT_ALLOWED."""
     request.decode()
     kind, _, name = ANONYMOUS.partition(":")
     return request.respond(
@@ -115,18 +111,18 @@ def handle_create_delegation_token(node: Rights, request: Request) -> Response:
 
 
 def handle_renew_delegation_token(node: Rights, request: Request) -> Response:
-    """RenewDelegationToken: refused."""
+    """Refuse RenewDelegationToken with DELEGATION_TOKEN_REQUEST_NOT_ALLOWED."""
     request.decode()
     return request.respond({"error_code": DelegationTokenRequestNotAllowed.code, "expiry_timestamp": -1})
 
 
 def handle_expire_delegation_token(node: Rights, request: Request) -> Response:
-    """ExpireDelegationToken: refused."""
+    """Refuse ExpireDelegationToken with DELEGATION_TOKEN_REQUEST_NOT_ALLOWED."""
     request.decode()
     return request.respond({"error_code": DelegationTokenRequestNotAllowed.code, "expiry_timestamp": -1})
 
 
 def handle_describe_delegation_token(node: Rights, request: Request) -> Response:
-    """DescribeDelegationToken: refused."""
+    """Refuse DescribeDelegationToken: raises DelegationTokenRequestNotAllowed."""
     request.decode()
     raise DelegationTokenRequestNotAllowed
