@@ -1,12 +1,12 @@
-"""The membership of a node of several: broker, controller, or both (Kafka's KafkaRaftServer, BrokerServer and
-ControllerServer).
+"""The membership of a node in a cluster of several, as broker, controller or both (Kafka's KafkaRaftServer,
+BrokerServer and ControllerServer).
 
-Rules: the metadata goes one way: raft commits records, they are replayed into the image, the delta is applied by who
-holds partitions, groups or transactions. Before the metadata has reached this broker's registration nothing of it is
-applied. Clients are refused until this broker has applied the record that unfences it: an earlier Metadata response
-would not include it, and would have no brokers at all while all are fenced. librdkafka then forgets every address, the
-bootstrap servers too. The controller of this node decides against an image of its own while its node leads the quorum.
-What ends a node is kept in `failure` and raised by `run`.
+Rules: raft commits metadata records, they are replayed into the image, and replicas and coordinators apply the delta.
+Nothing is applied before the metadata has reached this broker's registration. The broker refuses clients until it has
+applied the record that unfences it. A Metadata response before that would lack this broker, and have no brokers at all
+while all are fenced. After such a response librdkafka forgets every address, even its bootstrap servers. While this
+node leads the quorum, its controller decides by an image of its own. An error that ends the node is kept in `failure`,
+and `run` raises it.
 """
 
 from __future__ import annotations
@@ -54,7 +54,8 @@ MAX_WAIT_MS, LEAVING_WAIT_MS = 1 << 62, 20
 
 
 class ClusterMember:
-    """See the module. `random` decides when elections begin."""
+    """A node's part in a cluster of several: raft, registration, heartbeats, connections to other nodes. `random`
+    spreads the times of elections."""
 
     def __init__(self, home: Home, random: Random) -> None:
         self._home = home
@@ -102,7 +103,7 @@ class ClusterMember:
         receive_buffer_bytes: int = -1,
         watch_answers: Callable[[int, Any], None] | None = None,
     ) -> Peers:
-        """Connections to the other nodes for one kind of work; without `address_of` to the brokers."""
+        """Open connections to other nodes for one kind of work; by default to brokers, on the inter-broker listener."""
         peers = Peers(
             self.listener,
             self.clock,
@@ -117,14 +118,15 @@ class ClusterMember:
         return peers
 
     def _replica_channel(self) -> Peers:
-        """Kafka's default of 64 KiB makes a follower wait for every few batches: the size counts only when given."""
+        """Open the connections for replica fetches. Kafka's default receive buffer of 64 KiB is too small for large
+        fetches, so only a configured size is applied."""
         config, name = self._home.config, "replica.socket.receive.buffer.bytes"
         given_bytes = config.replica_socket_receive_buffer_bytes if config.is_given(name) else -1
         timeout_ms = int(config.replica_socket_timeout_ms)
         return self._open_channel("replica", timeout_ms=timeout_ms, receive_buffer_bytes=given_bytes)
 
     def _broker_address(self, broker_id: int) -> Address | None:
-        """Where a broker listens for other brokers."""
+        """The (host, port) of a broker's inter-broker listener; None when it is unknown."""
         broker = self.image.brokers.get(broker_id)
         for name, host, port in () if broker is None else broker.endpoints:
             if name == self._cluster.inter_broker_listener:
@@ -132,7 +134,7 @@ class ClusterMember:
         return None
 
     def start(self) -> Iterable[Worker]:
-        """Read the quorum's files; the workers do the rest."""
+        """Load the state of the quorum from disk; the node runs the returned workers."""
         home, cluster = self._home, self._cluster
         workers: list[Worker] = [*self._channels, self.link, *self._replication, self.controller, self.raft]
         workers.append(self.follower)
@@ -150,7 +152,7 @@ class ClusterMember:
         request_from_controller(self.link, fields, on_block)
 
     def _told_listeners(self, names: set[str]) -> list[Fields]:
-        """Where this node listens under these names, as registrations say it."""
+        """The fields of this node's listeners with these names, for a registration."""
         return [
             {
                 "name": point.name,
@@ -163,7 +165,8 @@ class ClusterMember:
         ]
 
     def join(self, replicas: ReplicaManager) -> Replication:
-        """Let replicas lead and follow. Their channel carries fetches only: they wait at the other side."""
+        """Create the replication of this broker's partitions. Its connections carry fetches only, because those wait at
+        the leader."""
         config = self._home.config
         cluster = Cluster(
             self.node_id,
@@ -181,7 +184,7 @@ class ClusterMember:
         return replication
 
     def _limit_of(self, name: str) -> int | None:
-        """A throttle's rate as it is set now."""
+        """The current value of a dynamic replication throttle; None when it is not set."""
         settings = self._home.broker_settings
         text = settings.dynamic().get(name, settings.dynamic_default().get(name))
         return None if text is None else int(text)
@@ -211,7 +214,7 @@ class ClusterMember:
         )
 
     def _caught_up(self) -> None:
-        """The metadata is as new as this broker's registration: take up the partitions."""
+        """Apply the metadata, which has reached this broker's registration, and open its partitions."""
         try:
             self._put_strays_aside()
         except (OSError, KafkaStorageError) as error:
@@ -221,7 +224,7 @@ class ClusterMember:
         self.producer_ids.prefetch()
 
     def _put_strays_aside(self) -> None:
-        """Partitions that were deleted or moved away while this broker was down."""
+        """Rename partition directories that this broker has no replica of: deleted or reassigned while it was down."""
         for directory in self._home.logs.live:
             for name in directory.partitions():
                 topic = self.image.topics.get(name.topic)
@@ -251,37 +254,39 @@ class ClusterMember:
     # -- what it knows ---------------------------------------------------------------------------------------------
     @property
     def broker_epoch(self) -> int:
-        """The epoch of this broker's registration."""
+        """The epoch of this broker's registration, -1 before it has one."""
         return -1 if self.lifecycle is None else self.lifecycle.epoch
 
     @property
     def is_ready(self) -> bool:
-        """Whether this broker is in the cluster and serves clients; a controller, whether the quorum has a leader."""
+        """Whether this broker is registered, unfenced and serves clients; for a controller only, whether the quorum has
+        a leader."""
         if self.lifecycle is None:
             return self.raft.leader_id is not None
         return self._serves_clients and self.lifecycle.state is State.RUNNING
 
     def is_controller_listener(self, name: str) -> bool:
-        """Whether the quorum and the controller are asked there."""
+        """Whether a listener is for requests to the quorum and the controller."""
         return self._cluster.is_controller_listener(name)
 
     @property
     def metadata_offset(self) -> int:
-        """Offset behind the last metadata record that `image` holds."""
+        """The offset behind the last metadata record in `image`."""
         return self.follower.offset
 
     def _lost_voters(self) -> list[int]:
-        """Those to whom a connection failed lately: without a leader they are asked again and again."""
+        """The voters to whom a connection failed within the last LOST_MS."""
         others = [voter for voter in sorted(self._cluster.voters) if voter != self.node_id]
         return [voter for voter in others if self._quorum_channel.connection_error(voter, LOST_MS)]
 
     def has_no_majority(self) -> bool:
-        """Whether so many voters are gone that nothing can be decided."""
+        """Whether too many voters are unreachable for the quorum to have a majority."""
         count = len(self._cluster.voters)
         return 2 * (count - len(self._lost_voters())) <= count
 
     def why_no_controller(self) -> str:
-        """Who of the quorum is not there, for who waits for a change."""
+        """The reason why a metadata change was not committed in time, for its error message; names the unreachable
+        voters."""
         lost = self._lost_voters()
         count, leader = len(self._cluster.voters), self.raft.leader_id
         without = f"there is no connection to {', '.join(map(str, lost))} of it"
@@ -292,26 +297,28 @@ class ClusterMember:
         return f"the quorum of {count} controllers has no leader" + (f", {without}" if lost else "")
 
     def why_no_answer(self) -> str:
-        """The reason for an error message: why the outcome of a change that was sent to the controller is not known."""
+        """The reason why the outcome of a forwarded change is unknown, for its error message; names the unreachable
+        voters."""
         lost = self._lost_voters()
         gone = f", there is no connection to {', '.join(map(str, lost))} of the quorum" if lost else ""
         return f"the controller that was asked did not answer{gone}"
 
     def create_topic(self, topic: NewTopic) -> TopicState | KafkaError | None:
-        """Make a topic that this broker itself needs; None while the controller is asked."""
+        """Create an internal or automatic topic through the active controller. Returns the topic or the error, None
+        while the request is under way."""
         return self.topic_creation.create(topic)
 
     def maybe_snapshot(self) -> None:
-        """Write a snapshot of the metadata when it is time for one."""
+        """Write a metadata snapshot if one is due."""
         self.raft.log.maybe_snapshot(lambda: image_records(self.image), self.clock.now_ms())
 
     # -- log directories ------------------------------------------------------------------------------------------
     def assign_directories(self, fields: Mapping[str, Any], on_answer: Callable[[Any | None], None]) -> None:
-        """Tell the controller where replicas are."""
+        """Report the log directories of replicas to the controller (AssignReplicasToDirs)."""
         self.link.send(ApiKey.ASSIGN_REPLICAS_TO_DIRS, fields, on_answer)
 
     def directory_failed(self, directory: LogDirectory) -> None:
-        """The controller hears of it at once, and lets others lead."""
+        """Report an offline log directory to the controller at once, so that other replicas become leaders."""
         if self.lifecycle is not None and directory.directory_id is not None:
             self.lifecycle.offline_log_dirs.append(directory.directory_id)
             self.lifecycle.ask_now()
@@ -319,7 +326,8 @@ class ClusterMember:
             self._home.schedule(limit_ms, lambda now_ms: self._ensure_told(failed))
 
     def _ensure_told(self, directory_id: uuid.UUID) -> None:
-        """log.dir.failure.timeout.ms: who cannot tell of a directory that failed does not go on: he may lead there."""
+        """Shut the node down if the controller still does not know of a failed log directory
+        (log.dir.failure.timeout.ms): the broker might lead partitions there."""
         broker = self.image.brokers.get(self.node_id)
         if broker is not None and directory_id in broker.log_dirs:
             shown = uuid_text(directory_id)
@@ -327,7 +335,7 @@ class ClusterMember:
             self.fail(KafkaStorageError(words))
 
     def directories_cordoned(self, directory_ids: list[uuid.UUID]) -> None:
-        """The controller hears of it with the next heartbeat."""
+        """Report cordoned log directories to the controller with the next heartbeat."""
         if self.lifecycle is not None:
             self.lifecycle.cordoned_log_dirs = directory_ids
 
@@ -337,7 +345,8 @@ class ClusterMember:
             self.note_stranger(node_id)
 
     def note_stranger(self, node_id: int) -> None:
-        """A member of the quorum is of another cluster; when most say so, it is this one."""
+        """Note a voter with another cluster id. When most voters have another one, this node has the wrong id and shuts
+        down."""
         if node_id in self._strangers:
             return
         self._strangers.add(node_id)
@@ -352,20 +361,21 @@ class ClusterMember:
             self._home.report(f"WARN controller {node_id} is of another cluster than {self._home.cluster_id}")
 
     def fail(self, error: KafkaError) -> None:
-        """This node cannot go on."""
+        """Shut this node down because of an error, which `run` then raises."""
         if self.failure is None:
             self.failure = error
         self._home.request_stop()
 
     # -- the end ---------------------------------------------------------------------------------------------------
     def begin_leaving(self) -> None:
-        """Controlled shutdown: hand over the leaderships, then that of the quorum. A node whose disk failed cannot."""
+        """Begin the controlled shutdown: hand over the leaderships of partitions, later that of the quorum. After a
+        disk failure there is none."""
         if self.failure is None and self.lifecycle is not None and self._home.config.controlled_shutdown_enable:
             self.lifecycle.begin_controlled_shutdown(CONTROLLED_SHUTDOWN_MS)
 
     @property
     def has_left(self) -> bool:
-        """Whether there is nothing left to hand over; to be asked between turns."""
+        """Whether everything is handed over; the node checks it between turns."""
         if self.failure is not None:
             return self._has_said_farewell()
         is_controlled = self._home.config.controlled_shutdown_enable
@@ -386,23 +396,24 @@ class ClusterMember:
 
     @property
     def longest_wait_ms(self) -> int:
-        """How long a turn may wait: not long while others are waited for."""
+        """The maximum time that a turn may wait for events, short while the node leaves."""
         is_leaving = self._leaves_until_ms is not None or self._farewell is not None
         return LEAVING_WAIT_MS if is_leaving else MAX_WAIT_MS
 
     def close(self) -> None:
-        """Drop the connections to other nodes."""
+        """Close the connections to other nodes."""
         for channel in self._channels:
             channel.close()
 
 
 class _Farewell:
-    """The end of a node whose disk failed (KafkaStorageError): other brokers take over its leaderships at once.
+    """The shutdown of a node whose disk failed (KafkaStorageError), so that other brokers take over its leaderships at
+    once.
 
-    Its clients are disconnected first, as if the process had ended. Then the quorum elects another leader, and the new
-    controller fences the broker without waiting for its session (Apache Kafka's node just halts, and its partitions
-    wait for broker.session.timeout.ms). Nothing is written meanwhile. It starts with its construction; the node checks
-    `is_over` between its turns.
+    Its clients are disconnected first, as if the process had ended. Then the quorum elects another leader, whose
+    controller fences the broker without waiting for its session. Apache Kafka's node just halts, and its partitions
+    wait for broker.session.timeout.ms. Nothing is written meanwhile. The shutdown begins with the construction; the
+    node checks `is_over` between its turns.
     """
 
     def __init__(self, node: ClusterMember) -> None:
@@ -427,7 +438,8 @@ class _Farewell:
 
     @property
     def is_over(self) -> bool:
-        """Whether the broker is fenced and the quorum knows, or there is no majority, or FAREWELL_MS have passed."""
+        """Whether the broker is fenced and the node has resigned in the quorum, or there is no majority, or FAREWELL_MS
+        have passed."""
         node = self._node
         if node.clock.now_ms() >= self._ends_ms or node.has_no_majority():
             return True

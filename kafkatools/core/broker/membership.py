@@ -1,5 +1,5 @@
-"""What a node does for its membership in a cluster: `SoleMember` for a node alone, `ClusterMember` for one of several,
-with the same members."""
+"""The interfaces between a node and its membership: `SoleMember` for a node alone, `ClusterMember` in a cluster of
+several."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ from kafkatools.core.log.partition.log_manager import LogManager
 
 
 class Worker(Protocol):
-    """Something that has its own times: raft, heartbeats, connections to other nodes."""
+    """A part of a node with deadlines of its own: raft, heartbeats, connections to other nodes."""
 
     @property
     def next_deadline_ms(self) -> int | None:
-        """When `tick` has something to do at the latest; None: whenever it is."""
+        """The latest time at which `tick` has work to do; None when it has none."""
         ...
 
     def tick(self, now_ms: int) -> None:
-        """Once in every turn."""
+        """Do the work that is due; the node calls this once in every turn."""
         ...
 
 
 class Home(Protocol):
-    """The node of a membership."""
+    """The node that a membership belongs to."""
 
     config: Config
     cluster: ClusterSettings
@@ -54,16 +54,16 @@ class Home(Protocol):
 
     @property
     def directory_ids(self) -> Sequence[uuid.UUID]:
-        """The ids of the log directories that are online."""
+        """The ids of the online log directories."""
 
     def schedule(self, delay_ms: int, run: Callable[[int], None]) -> TimerTask:
-        """Call `run` once, after a delay, with the time in ms."""
+        """Call `run` once, with the time in ms, after a delay."""
 
     def apply_delta(self, delta: MetadataDelta) -> None:
-        """Let the broker act on a change of the metadata."""
+        """Apply a metadata change to replicas and coordinators."""
 
     def keep_logs(self) -> None:
-        """Begin the periodic work on the logs, which are open."""
+        """Begin the periodic work on the logs, which must be open."""
 
     def request_stop(self) -> None:
         """Make `run` return."""
@@ -72,7 +72,7 @@ class Home(Protocol):
         """Report an event."""
 
     def report_refusal(self, line: str) -> None:
-        """Report what is repeated, at most once a minute."""
+        """Report a refused request, the same line at most once a minute."""
 
     def note_failure(self, error: Exception) -> None:
-        """Report a bug or what the disk did."""
+        """Report a bug or a disk failure."""

@@ -1,9 +1,8 @@
-"""One node, the composition root: makes the parts of a broker and a controller and turns the crank (Kafka's
-KafkaRaftServer).
+"""A node: creates the parts of a broker and a controller and runs their turns (Kafka's KafkaRaftServer).
 
-Rules: everything runs on the thread that calls `run_once`. What differs between a node alone and one of several is in
-its `member`. A start that fails leaves the directory as it was, lock released. `close` is the clean stop: no more
-requests, logs flushed and closed, marker written. A node that is killed recovers on its next start.
+Rules: everything runs on the thread that calls `run_once`. `member` has the difference between a node alone and one of
+several. A start that fails leaves the directory unchanged and unlocked. `close` stops cleanly: it ends the requests,
+flushes and closes the logs and writes the marker. A node that was killed recovers its logs on the next start.
 """
 
 from __future__ import annotations
@@ -78,10 +77,10 @@ LONG_MAX = 2**63 - 1
 
 
 class Node(Authorizing):
-    """A broker, a controller or both: alone, or one of several.
+    """A broker, a controller or both, alone or in a cluster of several.
 
-    `image` and `broker_settings` are what the broker acts on, `controller` is who changes them, and `member` is how the
-    node is part of its cluster.
+    The broker acts on `image` and `broker_settings`; `controller` changes the metadata; `member` is the node's part in
+    its cluster.
     """
 
     directory_id: uuid.UUID
@@ -107,7 +106,7 @@ class Node(Authorizing):
         report: Callable[[str], None] = lambda line: None,
         random: Random | None = None,
     ) -> None:
-        """`random` decides when elections begin. Raises ConfigError."""
+        """Create a node that is not started. `random` spreads the times of elections. Raises ConfigError."""
         self.config = config
         self.clock = clock
         descriptors = descriptor_limit()
@@ -144,8 +143,11 @@ class Node(Authorizing):
 
     # -- start -----------------------------------------------------------------------------------------------------
     def start(self, *, format_if_needed: bool = False) -> None:
-        """Open the directory, read the metadata, recover the logs, listen. A node of several serves clients when
-        `is_ready`. Raises KafkaStorageError, ConfigError, OSError."""
+        """Lock and open the directories, read the metadata, recover the logs and listen. Raises KafkaStorageError,
+        ConfigError, OSError.
+
+        A node alone then serves clients; one of several does when `is_ready`.
+        """
         self._lock = NodeDirectories(self.files, self.settings)
         try:
             self._lock.open(self.clock.wall_ms(), format_if_needed=format_if_needed)
@@ -190,11 +192,11 @@ class Node(Authorizing):
         return ControllerDispatcher(self) if self.is_controller_listener(listener_name) else BrokerDispatcher(self)
 
     def schedule(self, delay_ms: int, run: Callable[[int], None]) -> TimerTask:
-        """Call `run` once, after a delay, with the time in ms."""
+        """Call `run` once, with the time in ms, after a delay."""
         return self.timer.schedule(delay_ms, run, self.clock.now_ms())
 
     def _open_membership(self) -> SoleMember | ClusterMember:
-        """The metadata log, who changes the metadata, and the way to the other nodes."""
+        """Open the metadata log, and create the controller and the membership."""
         config, clock = self.config, self.clock
         directory = self.logs.find_directory(self.log_directory)
         on_storage_error = None if directory is None else directory.on_storage_error
@@ -273,31 +275,35 @@ class Node(Authorizing):
         )
 
     def apply_delta(self, delta: MetadataDelta) -> None:
-        """Let everybody here act on a change of the metadata."""
+        """Apply a metadata change to replicas and coordinators."""
         self.replicas.apply_delta(delta)
         self.coordination.apply_delta(delta)
 
     def change_in_slices(self, pause: Callable[[], None], change: Callable[[], Response]) -> Response:
-        """Make a change of the metadata and apply it with pauses; returns the response when all of it is applied."""
+        """Make a metadata change and apply it in slices, with `pause` between them; returns the response when all is
+        applied."""
         with self._changes.collect():
             response = change()
         self._changes.work_off(pause)
         return response
 
     def create_topic_later(self, topic: NewTopic) -> TopicState | KafkaError | None:
-        """Make a topic whose partitions are created in the turns to come; None while the controller is asked."""
+        """Create a topic, with its partitions in later turns. Returns the topic or the error, None while the controller
+        is asked."""
         with self._changes.collect():
             return self.member.create_topic(topic)
 
     @property
     def is_alone(self) -> bool:
-        """Whether there are no other nodes."""
+        """Whether the cluster has this node only."""
         return self.cluster.is_alone
 
     def creates_partitions(self, api_key: int) -> bool:
-        """Whether requests of an API may create many partitions on this node before they are answered; FindCoordinator
-        does until all topics of coordinators are there. A node of a cluster creates partitions later, between its
-        turns (`MetadataFollower`)."""
+        """Whether requests of an API may create many partitions on this node before they are answered.
+
+        FindCoordinator does until all topics of coordinators exist. A node of a cluster creates partitions later,
+        between its turns (`MetadataFollower`).
+        """
         if not self.cluster.is_alone:
             return False
         if api_key == ApiKey.FIND_COORDINATOR:
@@ -307,17 +313,17 @@ class Node(Authorizing):
     # -- its cluster -----------------------------------------------------------------------------------------------
     @property
     def quorum(self) -> Quorum:
-        """The quorum of controllers."""
+        """The KRaft quorum as this node sees it."""
         return self.member.quorum
 
     @property
     def producer_ids(self) -> ProducerIds:
-        """Where producer ids come from."""
+        """The source of producer ids."""
         return self.member.producer_ids
 
     @property
     def failure(self) -> KafkaError | None:
-        """What ends the node."""
+        """The error that ended the node, None without one."""
         return self.member.failure
 
     @property
@@ -327,49 +333,50 @@ class Node(Authorizing):
 
     @property
     def is_ready(self) -> bool:
-        """Whether this broker is in the cluster and serves clients; a controller, whether the quorum has a leader."""
+        """Whether this broker is registered, unfenced and serves clients; for a controller only, whether the quorum has
+        a leader."""
         return self.member.is_ready
 
     @property
     def metadata_offset(self) -> int:
-        """Offset behind the last metadata record that `image` holds."""
+        """The offset behind the last metadata record in `image`."""
         return self.member.metadata_offset
 
     @property
     def controller_id(self) -> int:
-        """The active controller, -1 when none is known."""
+        """The id of the active controller, -1 when it is unknown."""
         leader = self.quorum.leader_id
         return -1 if leader is None else leader
 
     @property
     def controllers(self) -> Mapping[int, tuple[str, int]]:
-        """The voters of the quorum, and where they listen."""
+        """The (host, port) of each voter of the quorum by id."""
         return self.quorum.voters
 
     def is_controller_listener(self, name: str) -> bool:
-        """Whether controllers are asked there."""
+        """Whether a listener is for requests to the quorum and the controller."""
         return self.cluster.is_controller_listener(name)
 
     def why_no_controller(self) -> str:
-        """Why a change waits for the quorum."""
+        """The reason why a metadata change was not committed in time, for its error message."""
         return self.member.why_no_controller()
 
     def why_no_answer(self) -> str:
-        """Why the outcome of a change that was sent to the controller is not known."""
+        """The reason why the outcome of a forwarded change is unknown, for its error message."""
         return self.member.why_no_answer()
 
     def create_topic(self, topic: NewTopic) -> TopicState | KafkaError | None:
-        """Make a topic that this broker itself needs; None while the controller is asked."""
+        """Create an internal or automatic topic. Returns the topic or the error, None while the controller is asked."""
         return self.member.create_topic(topic)
 
     # -- log directories -------------------------------------------------------------------------------------------
     @property
     def directory_ids(self) -> list[uuid.UUID]:
-        """The ids of the log directories that are online."""
+        """The ids of the online log directories."""
         return [each.directory_id for each in self.logs.live if each.directory_id is not None]
 
     def release_directory(self, path: str) -> None:
-        """Let another process have a log directory that failed."""
+        """Unlock a log directory that failed, so that another process can use it."""
         if self._lock is not None:
             self._lock.release(path)
 
@@ -386,13 +393,15 @@ class Node(Authorizing):
 
     @property
     def share_partitions(self) -> SharePartitionManager:
-        """What share groups have under way."""
+        """The share partitions that this broker leads, with their acquired records."""
         return self.coordination.share_partitions
 
     # -- periodic work ---------------------------------------------------------------------------------------------
     def keep_logs(self) -> None:
-        """Begin the periodic work on the logs, which are open. Before that, checkpoints of no logs would replace those
-        of all."""
+        """Begin the periodic work on the logs: retention, checkpoints, flushes, cleaning.
+
+        The logs must be open: earlier checkpoints would replace those of all logs with empty ones.
+        """
         self._has_logs = True
         config = self.config
         self.every(HOUSEKEEPING_MS, lambda: self.logs.tasks.run_due(self.clock.wall_ms()))
@@ -420,7 +429,7 @@ class Node(Authorizing):
         self.logs.cleanup(self.clock.wall_ms())
 
     def every(self, interval_ms: int, work: Callable[[], object], first_ms: int | None = None) -> None:
-        """Do the work again and again; what fails is reported."""
+        """Call `work` every `interval_ms`, the first time after `first_ms`; errors are reported."""
 
         def run(now_ms: int) -> None:
             try:
@@ -433,7 +442,8 @@ class Node(Authorizing):
 
     # -- the crank -------------------------------------------------------------------------------------------------
     def run_once(self, max_wait_ms: int = MAX_POLL_MS) -> int:
-        """Wait for requests or timers at most so long and handle what came; gives the number of socket events."""
+        """Run one turn: wait at most `max_wait_ms` for requests or timers and handle them. Returns the number of socket
+        events."""
         now_ms = self.clock.now_ms()
         max_wait_ms = min(max_wait_ms, self.member.longest_wait_ms)
         next_ms = self.timer.next_expiration_ms()
@@ -458,11 +468,10 @@ class Node(Authorizing):
         return events
 
     def _note_commit(self, partition: Partition) -> None:
-        """What was appended to a partition is on the disk, or never will be."""
         self.replicas.note_high_watermark(partition)
 
     def run(self) -> None:
-        """Serve until `request_stop`, then leave the cluster. Raises what ended the node."""
+        """Serve until `request_stop`, then leave the cluster. Raises the error that ended the node."""
         while not self.is_stopping:
             self.run_once()
         self.begin_leaving()
@@ -472,12 +481,12 @@ class Node(Authorizing):
             raise self.failure
 
     def begin_leaving(self) -> None:
-        """Hand over what this node leads, in the turns to come; `close` without it stops here and now."""
+        """Begin to hand over this node's leaderships in later turns; `close` without this hands nothing over."""
         self.member.begin_leaving()
 
     @property
     def has_left(self) -> bool:
-        """Whether there is nothing left to hand over; to be asked between turns."""
+        """Whether everything is handed over; to be checked between turns."""
         return self.member.has_left
 
     def request_stop(self) -> None:
@@ -491,25 +500,25 @@ class Node(Authorizing):
         self._report(line)
 
     def note_failure(self, error: Exception) -> None:
-        """Report what no client caused: a bug or the disk."""
+        """Report an error that no client caused: a bug or a disk failure."""
         if not isinstance(error, KafkaError):
             self._reports.tell(f"{type(error).__name__}: {error}")
         elif isinstance(error, KafkaStorageError):
             self._reports.tell(str(error))
 
     def report_refusal(self, line: str) -> None:
-        """Report a request that was refused; the same line at most once a minute."""
+        """Report a refused request, the same line at most once a minute."""
         self._reports.tell(line)
 
     def has_many_entries(self, count: int) -> bool:
-        """Whether there are more than `count` partitions and groups together, so that listing them takes long."""
+        """Whether partitions and groups together are more than `count`, so that listing them takes long."""
         if self._counted_offset != self.metadata_offset:
             self._counted_offset = self.metadata_offset
             self._partitions = sum(len(topic.partitions) for topic in self.image.topics.values())
         return self._partitions + len(self.groups.groups) > count
 
     def has_many_offsets(self, count: int) -> bool:
-        """Whether groups have committed more than `count` offsets together, so that reading them takes long."""
+        """Whether all groups together have more than `count` committed offsets, so that reading them takes long."""
         return self.groups.offsets.has_more_than(count)
 
     def fetches_many(self, request: Request) -> bool:
@@ -523,13 +532,13 @@ class Node(Authorizing):
 
     @property
     def bootstrap(self) -> str:
-        """What clients connect to."""
+        """The advertised address for clients, `host:port`."""
         host = f"[{self.advertised_host}]" if ":" in self.advertised_host else self.advertised_host
         return f"{host}:{self.advertised_port}"
 
     def close(self) -> None:
-        """Stop cleanly. Raises KafkaStorageError when the disk refuses a part of it: everything is closed then, and the
-        next start recovers the logs."""
+        """Stop cleanly. Raises KafkaStorageError after a disk failure: then too all files are closed, and the next
+        start recovers the logs."""
         if self._lock is None:
             return
         self.member.close()
@@ -562,7 +571,8 @@ class Node(Authorizing):
 
 
 def single_node_config(directory: str, host: str, port: int, overrides: dict[str, str] | None = None) -> Config:
-    """The settings of a sandbox: node 1 on `host:port`, everything else Kafka's defaults unless overridden."""
+    """The config of a single node with id 1 on `host:port`, broker and controller, with Kafka's defaults unless
+    overridden."""
     values: dict[str, object] = {
         "node.id": "1",
         "process.roles": "broker,controller",
@@ -594,7 +604,7 @@ if TYPE_CHECKING:
         contexts.ChangeContext,
         contexts.QuorumContext,
     ]:
-        """A node is the context of every handler and of forwarding, a refusal that of changes. Handlers are found by
-        name, so the type checker sees it here."""
+        """Make the type checker verify that a node satisfies the protocols of all handlers and of forwarding, and
+        `Refusing` those of changes. Handlers are found by name, so nothing else does."""
         all_of_node = node, node, node, node, node, node, node, node, node, node, node, node, node, node
         return *all_of_node, refusing, refusing

@@ -1,7 +1,5 @@
-"""Parts of a node: one protocol for each, of which modules compose what they use of a node.
-
-For the type checker only; `node.py` documents the members.
-"""
+"""Protocols of single members of a node, from which other modules compose the part of a node that they use. They exist
+for the type checker; `node.py` documents the members."""
 
 from __future__ import annotations
 
@@ -58,7 +56,8 @@ class HasRaft(Protocol):
 
 
 class HasController(HasRaft, Protocol):
-    """A controller, which is active when its node leads the quorum; and the requests that wait for the quorum."""
+    """A node with a controller, which is active while the node leads the quorum, and the responses that wait for a
+    commit."""
 
     @property
     def controller(self) -> Controller: ...
@@ -73,7 +72,7 @@ class HasLink(Protocol):
 
 
 class Rights(Authorizes, HasId, Protocol):
-    """The authorizer, and the id of this node."""
+    """A node with its id and the checks of its clients' rights; without an `authorizer` clients may do everything."""
 
     @property
     def authorizer(self) -> StandardAuthorizer | None: ...

@@ -1,7 +1,7 @@
-"""The membership of a node alone: a quorum of one, whose controller the node asks without a message.
+"""The membership of a node alone: a quorum of one voter, whose controller the node calls directly.
 
-Rules: the metadata is read, written and applied at once. What it takes to be in the cluster is done when `start`
-returns, and there is nothing to hand over at the end.
+Rules: metadata records are committed and applied at once. When `start` returns, the node is in its cluster; there is
+nothing to hand over at the end.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ NO_LIMIT_MS = 1 << 62
 
 
 class SoleMember:
-    """See the module. `address` is where clients reach the node; `is_new` says that its metadata log is."""
+    """The membership of a node alone, which clients reach at `address`. `is_new` says that its metadata log was just
+    created."""
 
     coordinators = None
     failure = None
@@ -46,10 +47,10 @@ class SoleMember:
         self.broker_epoch = -1
 
     def join(self, replicas: ReplicaManager) -> None:
-        """There are no other brokers."""
+        """Do nothing: there are no other brokers to replicate with."""
 
     def start(self) -> Iterable[Worker]:
-        """Replay the metadata log, lead, and register this node as controller and broker."""
+        """Replay the metadata log, become leader, and register this node as controller and broker."""
         home, controller = self._home, self._home.controller
         self.quorum.start(home.image.replay)
         is_amid_transaction = self._log.has_open_transaction
@@ -63,8 +64,8 @@ class SoleMember:
         return ()
 
     def _topics_on_disk(self) -> dict[tuple[str, str], dict[int, int]]:
-        """By name and id, as their directories have them, the next leader epoch of each partition. When the metadata
-        log is gone, they become topics again."""
+        """The next leader epoch by partition for each (topic name, topic id) in the log directories. They become topics
+        again when the metadata log was lost."""
         files = self._home.files
         found: dict[tuple[str, str], dict[int, int]] = {}
         for name, directory in self._home.logs.partition_paths():
@@ -83,25 +84,25 @@ class SoleMember:
 
     @property
     def metadata_offset(self) -> int:
-        """Offset behind the last metadata record."""
+        """The offset behind the last metadata record."""
         return self._log.end_offset
 
     def why_no_controller(self) -> str:
-        """A quorum of one waits for nobody."""
+        """An empty reason: a quorum of one never waits."""
         return ""
 
     why_no_answer = why_no_controller
 
     # -- requests to the controller --------------------------------------------------------------------------------
     def create_topic(self, topic: NewTopic) -> TopicState | KafkaError | None:
-        """Make a topic that this broker itself needs."""
+        """Create an internal or automatic topic; returns the topic or the error."""
         return self._home.controller.create_topics([topic])[topic.name]
 
     def _take_producer_ids(self, on_block: Callable[[range], None]) -> None:
         on_block(self._home.controller.take_producer_ids(self._home.node_id, self.broker_epoch))
 
     def assign_directories(self, fields: Mapping[str, Any], on_answer: Callable[[Any | None], None]) -> None:
-        """Tell the controller where replicas are."""
+        """Report the log directories of replicas to the controller (AssignReplicasToDirs)."""
         from kafkatools.core.protocol import messages
 
         answer = None
@@ -114,24 +115,24 @@ class SoleMember:
         on_answer(answer)
 
     def directory_failed(self, directory: LogDirectory) -> None:
-        """A log directory is offline: nobody leads what lies there."""
+        """Report an offline log directory to the controller: its partitions have no leader."""
         if directory.directory_id is not None:
             self._home.controller.directory_failed(directory.directory_id)
 
     def directories_cordoned(self, directory_ids: list[uuid.UUID]) -> None:
-        """New replicas go elsewhere; the node itself sees to that."""
+        """Do nothing: this node itself places new replicas in other directories."""
 
     # -- the end ---------------------------------------------------------------------------------------------------
     def fail(self, error: KafkaError) -> NoReturn:
-        """End the turn in which the node sees that it cannot go on."""
+        """Raise the error, in the turn in which the node finds that it cannot continue."""
         raise error
 
     def maybe_snapshot(self) -> None:
-        """Write a snapshot of the metadata when it is time for one."""
+        """Write a metadata snapshot if one is due."""
         self._log.maybe_snapshot(lambda: image_records(self._home.image), self._home.clock.now_ms())
 
     def begin_leaving(self) -> None:
-        """There is nobody to take over."""
+        """Do nothing: no other broker can take over."""
 
     def close(self) -> None:
-        """There are no connections to other nodes."""
+        """Do nothing: there are no connections to other nodes."""

@@ -1,4 +1,4 @@
-"""One address on which a broker takes connections."""
+"""The acceptor: one address on which a broker accepts connections."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ BACKLOG = 50
 
 
 class Dispatch(Protocol):
-    """The request handler of a listener: `apis` by API key."""
+    """The request handler of a listener; `apis` has its APIs by API key."""
 
     apis: Mapping[int, Any]
 
@@ -22,11 +22,14 @@ class Dispatch(Protocol):
 
 
 class Acceptor:
-    """One listener in Kafka's sense: a name, an address and a request handler. `is_internal`: only other nodes of the
-    cluster connect to it."""
+    """One listener in Kafka's sense: a name, a bound address and a request handler.
+
+    `is_internal` says that only other nodes of the cluster connect to it. `is_protected` says that its connections are
+    accepted even above the connection limits.
+    """
 
     def __init__(self, name: str, address: tuple[str, int], dispatch: Dispatch) -> None:
-        """Bind the address; connections are refused until `open`."""
+        """Bind the address; connections are refused until `open`. Port 0 chooses a free port. Raises OSError."""
         self.name = name
         self.dispatch = dispatch
         self.socket = bind_acceptor(address)
@@ -36,7 +39,7 @@ class Acceptor:
         self.is_protected = False
 
     def open(self) -> None:
-        """Accept connections from now on."""
+        """Accept connections from now on. Raises OSError with the address."""
         try:
             self.socket.listen(BACKLOG)
         except OSError as error:
@@ -45,7 +48,8 @@ class Acceptor:
 
 
 def bind_acceptor(address: tuple[str, int]) -> socket.socket:
-    """Bind a socket that does not listen yet; port 0 chooses a free port."""
+    """Bind a non-blocking socket that does not listen yet; port 0 chooses a free port. Raises OSError with the
+    address."""
     family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
     acceptor = socket.socket(family, socket.SOCK_STREAM)
     try:

@@ -1,5 +1,5 @@
-"""Who can be reached by a client that is connected to a listener, and what that makes of partitions: a broker that is
-fenced or has no such listener is not named, its replicas are offline (KRaftMetadataCache)."""
+"""The brokers and partitions that clients of one listener see (Kafka's KRaftMetadataCache). A broker that is fenced or
+lacks the listener is left out, and its replicas count as offline."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ FIRST_VERSION_WITH_LISTENER_NOT_FOUND = 6
 
 
 class AliveBrokers:
-    """The brokers of an image as one listener's clients see them."""
+    """The brokers of a metadata image that have a certain listener; `addresses` has (host, port) by broker id."""
 
     def __init__(self, image: MetadataImage, listener_name: str) -> None:
         self._image = image
@@ -30,18 +30,21 @@ class AliveBrokers:
             self._directories.update(broker.log_dirs)
 
     def nodes(self, *, with_fenced: bool = False) -> list[BrokerState]:
-        """The brokers that a client is told of."""
+        """The brokers that are not fenced, or with `with_fenced` all brokers, in the order of their ids."""
         told = self.addresses if with_fenced else self._ids
         return [self._image.brokers[broker_id] for broker_id in sorted(told)]
 
     def named_by(self, node_id: int) -> list[BrokerState]:
-        """The brokers in a Metadata response of a node: those that are not fenced, or the node itself when all are
-        fenced. After a response without brokers librdkafka forgets every address and stays silent even when the
-        brokers are back (rd_kafka_metadata_decommission_unavailable_brokers)."""
+        """The brokers for a Metadata response of a node: those that are not fenced, or the node itself when all are
+        fenced.
+
+        After a response without brokers librdkafka forgets every address, and stays silent even when the brokers are
+        back (rd_kafka_metadata_decommission_unavailable_brokers).
+        """
         return self.nodes() or [self._image.brokers[each] for each in self.addresses if each == node_id]
 
     def offline_replicas(self, partition: PartitionState) -> tuple[int, ...]:
-        """Replicas that cannot be used."""
+        """The replicas of a partition that are on a fenced or unreachable broker, or in an offline log directory."""
         replicas, directories = partition.replicas, partition.directories
         if self._ids.issuperset(replicas) and self._directories.issuperset(directories):
             return ()
@@ -54,7 +57,8 @@ class AliveBrokers:
         )
 
     def leader(self, partition: PartitionState, version: int) -> tuple[int, int]:
-        """The leader, -1 when it cannot be reached, and the error code that says so."""
+        """The (leader id, error code) of a partition for a version of Metadata. When clients of the listener cannot
+        reach the leader the id is -1 and the code LISTENER_NOT_FOUND (version 6 on) or LEADER_NOT_AVAILABLE."""
         if partition.leader in self.addresses:
             return partition.leader, NONE
         if partition.leader in self._image.brokers and version >= FIRST_VERSION_WITH_LISTENER_NOT_FOUND:
@@ -63,7 +67,7 @@ class AliveBrokers:
 
 
 def endpoint(broker: BrokerState, listener_name: str) -> tuple[str, int] | None:
-    """Where a broker listens under a name."""
+    """The (host, port) of a broker's listener; None when it has no listener of this name."""
     for name, host, port in broker.endpoints:
         if name == listener_name:
             return host, port
@@ -71,7 +75,7 @@ def endpoint(broker: BrokerState, listener_name: str) -> tuple[str, int] | None:
 
 
 def partition_fields(index: int, partition: PartitionState, alive: AliveBrokers, version: int) -> Fields:
-    """A partition, for Metadata and DescribeTopicPartitions."""
+    """The fields of a partition in Metadata and DescribeTopicPartitions responses."""
     leader, error_code = alive.leader(partition, version)
     return {
         "error_code": error_code,

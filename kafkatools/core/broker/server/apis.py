@@ -103,8 +103,11 @@ class Api:
         return self.key.first_flexible_version
 
     def load(self) -> Handler:
-        """Import the handler. An error of Kafka's protocol that it raises becomes the response (`Request.refuse`); any
-        other one, a malformed request above all, is left to the dispatcher, which closes the connection."""
+        """Import the API's handler and wrap it so that a KafkaError becomes the response (`Request.refuse`).
+
+        An error without a Kafka error code, such as a malformed request, is raised: the dispatcher then closes the
+        connection.
+        """
         handler: Handler = getattr(import_module(f"kafkatools.core.broker.apis.{self.module}"), f"handle_{self.name}")
 
         def answer(node: Any, request: Request) -> Response:

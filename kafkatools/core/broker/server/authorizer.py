@@ -1,9 +1,9 @@
-"""Who may do what (Kafka's StandardAuthorizer over the ACLs of the metadata log).
+"""Authorization by the ACLs of the metadata log (Kafka's StandardAuthorizer).
 
-Rules: a super user may do everything. Else a DENY that fits decides, whatever else is allowed; then an ALLOW that fits;
-else no. A resource that no ACL covers is for nobody, or for everybody with allow.everyone.if.no.acl.found. An ACL fits
-by principal (or `User:*`), host (or `*`) and operation (or ALL); being allowed to read, write, delete or alter implies
-describe, and to alter settings implies describing them. Deny implies nothing.
+Rules: a super user may do everything. Otherwise a matching DENY decides, then a matching ALLOW; without either the
+answer is no. A resource without ACLs is forbidden, or with allow.everyone.if.no.acl.found allowed. An ACL matches by
+principal (or `User:*`), host (or `*`) and operation (or ALL). READ, WRITE, DELETE and ALTER imply DESCRIBE, and
+ALTER_CONFIGS implies DESCRIBE_CONFIGS; a DENY implies nothing.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ SUPPORTED_OPERATIONS = {
 
 
 class StandardAuthorizer:
-    """Decides by the ACLs as they are now."""
+    """Decides by the current ACLs what a principal may do."""
 
     def __init__(self, acls: Acls, super_users: Iterable[str], *, allow_if_no_acl: bool) -> None:
         self.acls = acls
@@ -91,7 +91,7 @@ class StandardAuthorizer:
         self.allow_if_no_acl = allow_if_no_acl
 
     def authorize(self, principal: str, host: str, operation: int, resource_type: int, name: str) -> bool:
-        """Whether a principal, from a host, may do an operation on a resource."""
+        """Whether a principal may do an operation on a resource from a host."""
         if principal in self.super_users:
             return True
         is_covered = is_allowed = False
@@ -109,7 +109,7 @@ class StandardAuthorizer:
         return is_allowed if is_covered else self.allow_if_no_acl
 
     def authorize_any(self, principal: str, host: str, operation: int, resource_type: int) -> bool:
-        """Whether there is any resource of a type on which the operation is allowed
+        """Whether a principal may do an operation on at least one resource of a type
         (Authorizer.authorizeByResourceType)."""
         if self.authorize(principal, host, operation, resource_type, "hardcode"):
             return True
@@ -129,7 +129,7 @@ def _is_about(acl: Acl, principal: str, host: str) -> bool:
 
 
 def _is_dominated(acl: Acl, denied: Iterable[Acl]) -> bool:
-    """Whether a denial covers everything that an ACL allows."""
+    """Whether a DENY covers every resource of an ALLOW."""
     if acl.pattern_type == LITERAL and acl.resource_name == WILDCARD:
         return False
     for other in denied:
@@ -142,12 +142,13 @@ def _is_dominated(acl: Acl, denied: Iterable[Acl]) -> bool:
 
 
 def operations_field(operations: Iterable[int]) -> int:
-    """Operations as the bits of an `authorized_operations` field."""
+    """Encode operations as the bits of a field `authorized_operations`."""
     return reduce(or_, (1 << operation for operation in operations), 0)
 
 
 def open_authorizer(config: Config, acls: Acls) -> StandardAuthorizer | None:
-    """The authorizer that the settings ask for; None when there is none. Raises ConfigError for another class."""
+    """Create the authorizer of authorizer.class.name; None when that is empty. Raises ConfigError for another class, or
+    for a malformed super.users."""
     name = config.authorizer_class_name
     if not name:
         return None
@@ -161,30 +162,32 @@ def open_authorizer(config: Config, acls: Acls) -> StandardAuthorizer | None:
 
 
 class Authorizing:
-    """What a node says of the rights of its clients; without an `authorizer` they may do everything."""
+    """The part of a node that checks its clients' rights; without an `authorizer` clients may do everything."""
 
     authorizer: StandardAuthorizer | None = None
 
     def authorize(self, request: Request, operation: int, resource_type: int, name: str) -> bool:
-        """Whether the client behind a request may do an operation on a resource (AuthHelper.authorize); the numbers
-        are those of `controller.acls`."""
+        """Whether the client of a request may do an operation on a resource (AuthHelper.authorize); `controller.acls`
+        defines the numbers."""
         if self.authorizer is None:
             return True
         return self.authorizer.authorize(ANONYMOUS, request.connection.client_host, operation, resource_type, name)
 
     def authorize_or_raise(self, request: Request, operation: int, resource_type: int, name: str) -> None:
-        """The same; raises the authorization error of the resource's type."""
+        """Raise the authorization error of the resource type unless the client of a request may do the operation."""
         if not self.authorize(request, operation, resource_type, name):
             raise AUTHORIZATION_ERRORS[resource_type]()
 
     def authorize_any(self, request: Request, operation: int, resource_type: int) -> bool:
-        """Whether the client may do an operation on any resource of a type (authorizeByResourceType)."""
+        """Whether the client of a request may do an operation on at least one resource of a type
+        (authorizeByResourceType)."""
         if self.authorizer is None:
             return True
         return self.authorizer.authorize_any(ANONYMOUS, request.connection.client_host, operation, resource_type)
 
     def authorized_operations(self, request: Request, resource_type: int, name: str) -> int:
-        """The bits of all operations that the client may do on a resource."""
+        """The operations that the client of a request may do on a resource, as the bits of a field
+        `authorized_operations`."""
         return operations_field(
             operation
             for operation in SUPPORTED_OPERATIONS[resource_type]

@@ -1,7 +1,7 @@
-"""How the parts of a node talk to other nodes: what they are given, whatever carries it.
+"""Protocols for requests of a node to other nodes.
 
-Rules: nothing here waits. `on_answer` runs later on the node's thread, exactly once, also when nothing comes: then
-with None. In tests a channel is a list of requests and a deterministic network.
+Rules: nothing here waits. `on_answer` runs later on the node's thread, exactly once, with None when no response
+arrives. In tests a channel is a list of requests and a deterministic network.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ OnRawAnswer = Callable[[memoryview | None], None]
 
 
 class PeerChannel(Protocol):
-    """Requests to nodes by id, each kind of work over connections of its own (raft, replica fetches, markers)."""
+    """Requests to nodes by id. Each kind of work (raft, replica fetches, markers) has connections of its own."""
 
     def send(
         self,
@@ -33,9 +33,12 @@ class PeerChannel(Protocol):
         timeout_ms: int | None = None,
         may_send: Callable[[], bool] | None = None,
     ) -> None:
-        """Send a request when the connection stands. `fields` are those of the newest version, as for
-        `messages.build`; durations in ms. Without `timeout_ms` request.timeout.ms holds. `may_send` is called right
-        before the request is written; when it returns False the request is not sent and `on_answer` gets None."""
+        """Send a request as soon as the connection is up. `fields` are those of the newest version, as for
+        `messages.build`.
+
+        `timeout_ms` is request.timeout.ms by default. `may_send` is called right before the request is written; when it
+        returns False the request is dropped and `on_answer` gets None.
+        """
         ...
 
     def send_raw(
@@ -48,64 +51,64 @@ class PeerChannel(Protocol):
         *,
         timeout_ms: int | None = None,
     ) -> None:
-        """Send a request whose body is framed already, in this very version: what followers fetch by."""
+        """Send a request with a body that is already encoded in this version, as followers do for Fetch."""
         ...
 
 
 class ControllerChannel(Protocol):
-    """Requests to the active controller, wherever it is; NOT_CONTROLLER and a lost connection are tried again at the
-    next one until the time is over."""
+    """Requests to the active controller. After NOT_CONTROLLER or a lost connection they are sent again, to the next
+    active controller, until the time-out."""
 
     def send(
         self, api_key: int, fields: Mapping[str, Any], on_answer: OnAnswer, *, timeout_ms: int | None = None
     ) -> None:
-        """Send a request; `on_answer` as for a `PeerChannel`."""
+        """Send a request; `on_answer` runs as for a `PeerChannel`."""
         ...
 
 
 class Quorum(Protocol):
-    """The quorum of controllers as a node knows it."""
+    """The KRaft quorum as a node sees it."""
 
     @property
     def node_id(self) -> int: ...
 
     @property
     def leader_id(self) -> int | None:
-        """The active controller, None when none is known."""
+        """The id of the active controller, None when the node knows none."""
         ...
 
     @property
     def voters(self) -> Mapping[int, tuple[str, int]]:
-        """The controllers by id, and where they listen."""
+        """The (host, port) of each voter by id."""
         ...
 
     @property
     def settings(self) -> RaftSettings: ...
 
     def describe(self, now_ms: int) -> QuorumDescription:
-        """The quorum as its leader knows it. Raises NotController on every other node."""
+        """The state of voters and observers. Raises NotController unless this node leads the quorum."""
         ...
 
 
 class RecordWriter(Protocol):
-    """Where the active controller writes: the log of a quorum of one, or the quorum's."""
+    """The log that the active controller writes to."""
 
     @property
     def commits_at_once(self) -> bool:
-        """Whether a record is committed when it is written: in a quorum of one."""
+        """Whether an append is committed as soon as it is written, as in a quorum of one node."""
         ...
 
     @property
     def epoch(self) -> int:
-        """The leader epoch in which it writes."""
+        """The leader epoch of the active controller."""
         ...
 
     @property
     def end_offset(self) -> int:
-        """Offset of the next record."""
+        """The offset of the next record."""
         ...
 
     def append(self, records: list[Any], wall_ms: int) -> int:
-        """Write records as one batch, committed or not; gives the offset of the first. Raises NotController when this
-        node does not lead the quorum any more."""
+        """Write records as one batch and return the offset of the first; the batch may not be committed yet. Raises
+        NotController when this node no longer leads the quorum."""
         ...

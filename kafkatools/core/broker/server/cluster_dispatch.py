@@ -1,7 +1,5 @@
-"""Dispatch of requests on a node of a cluster: one dispatcher for the broker's listener, one for the controller's.
-
-The row of an API (`apis.py`) says which node answers it. Source: Kafka's KafkaApis and ControllerApis.
-"""
+"""Dispatchers for a node of a cluster: one for the broker's listener, one for the controller's (Kafka's KafkaApis and
+ControllerApis). The row of an API in `apis.py` says which node answers it."""
 
 from __future__ import annotations
 
@@ -17,10 +15,10 @@ from kafkatools.core.errors import NotController
 
 
 class BrokerDispatcher(Dispatcher):
-    """Dispatches the requests of a broker's listener; forwards those that the active controller answers."""
+    """Dispatches requests of a broker's listener, and forwards those for the active controller."""
 
     def handler_of(self, api: Api) -> Handler:
-        """The API's own handler, or `forward` for an API of the active controller."""
+        """The handler of an API; `forward` for an API that the active controller answers."""
         if api.answered_by in FORWARDED:
             forwarder: Any = forward
             handler: Handler = forwarder
@@ -29,24 +27,27 @@ class BrokerDispatcher(Dispatcher):
 
 
 class ControllerNode(Served, ControllerMember, Protocol):
-    """The node of a controller's listener."""
+    """The node behind a controller's listener."""
 
 
 class ControllerDispatcher(Dispatcher):
-    """Dispatches the requests of a controller's listener; the response to a change waits until it is committed."""
+    """Dispatches requests of a controller's listener; the response to a change waits until the change is committed."""
 
     def __init__(self, node: ControllerNode) -> None:
         super().__init__(node, CONTROLLER_APIS)
 
     def handler_of(self, api: Api) -> Handler:
-        """The API's own handler; for APIs of the active controller, one that waits until its records are committed."""
+        """The handler of an API; one that responds after the commit for APIs of the active controller."""
         plain = super().handler_of(api)
         if api.answered_by not in (AnsweredBy.ACTIVE_CONTROLLER, AnsweredBy.FORWARDED):
             return plain
 
         def handle(node: Any, request: Request) -> Response:
-            """Respond when the records that the handler wrote are committed. If this node is not the active controller,
-            other nodes are told so; the connections of clients are closed, so that they look for another controller."""
+            """Respond when the records that the handler wrote are committed.
+
+            On a node that is not the active controller, other nodes get NOT_CONTROLLER. The connections of clients are
+            closed, so that they look for another controller.
+            """
             later = Deferred(request)
 
             def give_up() -> None:

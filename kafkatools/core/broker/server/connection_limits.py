@@ -1,11 +1,12 @@
-"""Limits on the connections of a broker: by the limit of open files, so that log files and other nodes always have
-descriptors left, and by max.connections, max.connections.per.ip and its overrides (Kafka's ConnectionQuotas).
+"""Limits on a broker's connections: max.connections, max.connections.per.ip with its overrides (Kafka's
+ConnectionQuotas), and the process's limit of open files.
 
-Rules: a connection above a limit is accepted and closed at once, and counted; a line a minute at most says how many
-were refused, why, and what to change. Connections to a protected listener, where only other nodes of the cluster come,
-are taken even then: the least recently used one of another listener makes room. A client that reads slowly holds
-descriptors of log files too; when there is none left for it, it is disconnected. Of the limit of open files, log files
-get a part and each other node NODE_DESCRIPTORS; clients get the rest.
+Rules: a connection above a limit is accepted, closed at once and counted. At most once a minute a line reports how many
+were refused, why, and what to change. A connection to a protected listener, where only other nodes connect, is admitted
+even then: the least recently used connection of another listener is closed for it.
+
+Log files and each other node (NODE_DESCRIPTORS) have reserved descriptors; clients get the rest. A client that reads
+slowly also holds descriptors of log files. When none is left for it, it is disconnected.
 """
 
 from __future__ import annotations
@@ -31,22 +32,22 @@ PER_IP = "max.connections.per.ip"
 
 
 class Connected(Protocol):
-    """The part of a connection that limits need."""
+    """A connection as the limits see it."""
 
     last_active_ms: int
 
     @property
     def is_protected(self) -> bool:
-        """Whether its listener is used by other nodes only."""
+        """Whether the connection's listener is used by other nodes only."""
         ...
 
     def close(self) -> None:
-        """Disconnect it."""
+        """Close the connection."""
         ...
 
 
 def descriptor_limit() -> int:
-    """The limit of open files of this process (RLIMIT_NOFILE)."""
+    """The process's limit of open files (the soft RLIMIT_NOFILE)."""
     import resource
 
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -54,7 +55,8 @@ def descriptor_limit() -> int:
 
 
 def raise_descriptor_limit() -> None:
-    """Use all the open files that this process may have, as the JVM does (MaxFDLimit)."""
+    """Raise the process's limit of open files to the hard limit, at most MAX_RAISED_LIMIT, as the JVM does
+    (MaxFDLimit)."""
     import resource
 
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -64,12 +66,12 @@ def raise_descriptor_limit() -> None:
 
 
 def max_log_files(limit: int) -> int:
-    """The maximum of open log files under a limit of open files: at most half of it."""
+    """The maximum number of open log files for a limit of open files: at most half of that limit."""
     return max(LEAST_LOG_FILES, min(MAX_OPEN_FILES, limit // 2))
 
 
 class ConnectionLimits:
-    """The limits of one listener's connections; without `descriptors` only those of `configure`."""
+    """Counts a broker's connections and decides which are admitted."""
 
     def __init__(
         self,
@@ -77,7 +79,8 @@ class ConnectionLimits:
         log_files: int = 0,
         report: Callable[[str], None] | None = None,
     ) -> None:
-        """`descriptors` is the limit of open files, `log_files` how many of them the log may hold."""
+        """`descriptors` is the limit of open files, `log_files` how many of them log files may hold. Without
+        `descriptors` only the limits of `configure` apply."""
         self._descriptors = descriptors
         self._report = report or (lambda line: None)
         self._reserve = log_files + PROCESS_DESCRIPTORS + (_open_now() if descriptors < UNLIMITED else 0)
@@ -92,7 +95,7 @@ class ConnectionLimits:
         self._told_ms: dict[str, int] = {}
 
     def configure(self, config: Config, other_nodes: int = 0) -> None:
-        """Apply the current settings and the number of other nodes in the cluster."""
+        """Apply the current max.connections settings and the number of other nodes in the cluster."""
         self._other_nodes = other_nodes
         self._max_connections = config.max_connections
         self._per_ip = config.max_connections_per_ip
@@ -107,12 +110,13 @@ class ConnectionLimits:
 
     @property
     def room(self) -> int:
-        """The number of descriptors for clients: connections, and files of responses that wait."""
+        """The number of descriptors for clients: their connections, and log files of responses in the output queue."""
         return max(1, self._descriptors - self.kept)
 
     # -- connections -----------------------------------------------------------------------------------------------
     def admit(self, connections: Collection[Connected], host: str, now_ms: int, *, is_protected: bool) -> bool:
-        """Whether to keep a connection that was just accepted. It counts until `forget` is called."""
+        """Whether to keep a connection from `host` that was just accepted; it then counts until `forget`. A refused one
+        is reported."""
         reason = self._excess(len(connections), host)
         if reason and is_protected and reason[0] != PER_IP and _make_room(connections):
             reason = None
@@ -123,13 +127,13 @@ class ConnectionLimits:
         return False
 
     def forget(self, host: str) -> None:
-        """Note that a connection from this address was closed."""
+        """Count a connection from this address as closed."""
         self._by_host[host] -= 1
         if self._by_host[host] <= 0:
             del self._by_host[host]
 
     def _excess(self, count: int, host: str) -> tuple[str, str] | None:
-        """The limit that one more connection would exceed, and the reason; None when there is room."""
+        """The (setting, reason) of the limit that one more connection would exceed; None when there is room."""
         if count + self._owned >= self.room:
             return "ulimit", (
                 f"{count} are open, and of the limit of {self._descriptors} open files {self.kept} are kept for log "
@@ -144,7 +148,7 @@ class ConnectionLimits:
 
     # -- what a slow reader holds ----------------------------------------------------------------------------------
     def duplicate(self, descriptor: int, connections: int) -> OwnedDescriptor | None:
-        """Duplicate a log file's descriptor for a response that waits; None when there is no room."""
+        """Duplicate a log file's descriptor for a response that waits for a slow client; None when there is no room."""
         if connections + self._owned >= self.room:
             return None
         owned = OwnedDescriptor(os.dup(descriptor), self)
@@ -152,7 +156,7 @@ class ConnectionLimits:
         return owned
 
     def give_back(self) -> None:
-        """Note that a duplicate was closed."""
+        """Count a duplicated descriptor as closed."""
         self._owned -= 1
 
     # -- reporting -------------------------------------------------------------------------------------------------
@@ -162,7 +166,7 @@ class ConnectionLimits:
         self.tell(now_ms)
 
     def tell(self, now_ms: int) -> None:
-        """Report the refusals that were not reported yet, at most one line a minute for each limit."""
+        """Report the refused connections since the last report, at most one line a minute for each limit."""
         for setting, count in list(self._refused.items()):
             told_ms = self._told_ms.get(setting)
             if told_ms is not None and now_ms - told_ms < TELL_AGAIN_MS:
@@ -174,7 +178,7 @@ class ConnectionLimits:
 
 
 class OwnedDescriptor:
-    """A duplicate of a segment's descriptor, closed when the region has been sent."""
+    """A duplicate of a segment file's descriptor, which counts against the connection limits until it is closed."""
 
     __slots__ = ("_limits", "fd")
 
@@ -183,11 +187,11 @@ class OwnedDescriptor:
         self._limits = limits
 
     def fileno(self) -> int:
-        """The descriptor."""
+        """The number of the descriptor."""
         return self.fd
 
     def close(self) -> None:
-        """Close it and give it back to the limits."""
+        """Close the descriptor and give it back to the limits."""
         os.close(self.fd)
         self._limits.give_back()
 
@@ -202,7 +206,6 @@ def _make_room(connections: Collection[Connected]) -> bool:
 
 
 def _open_now() -> int:
-    """The number of descriptors that the process has open."""
     try:
         return len(os.listdir("/proc/self/fd"))
     except OSError:
@@ -210,7 +213,8 @@ def _open_now() -> int:
 
 
 def _overrides(text: str) -> dict[str, int]:
-    """Parse limits by address from `host:count,...`. A host name that does not resolve is ignored."""
+    """Parse max.connections.per.ip.overrides (`host:count,...`) into limits by IP address; host names that do not
+    resolve are ignored."""
     found: dict[str, int] = {}
     for part in filter(None, (each.strip() for each in text.split(","))):
         host, _, count = part.rpartition(":")

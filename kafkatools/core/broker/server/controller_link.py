@@ -1,14 +1,13 @@
-"""Requests to the active controller, wherever it is (Kafka's NodeToControllerChannelManager).
+"""Requests of a node to the active controller (Kafka's NodeToControllerChannelManager).
 
-Rules: a request goes to the node that leads the quorum; when that is not known, does not answer, or says
-NOT_CONTROLLER, it is tried again, until its time is over. When another leader is known it goes there at once: the old
-one may be paused and never answer, and what it still says does not count any more.
+Rules: a request goes to the leader of the quorum. If the leader is unknown, does not answer or responds NOT_CONTROLLER,
+the request is sent again until its time-out. When a new leader is known the request goes there at once and a response
+of the old one is ignored: the old leader may be paused for ever.
 
-A request that is tried again may be executed twice, the second time after a later change. So a client's change is sent
-with `send_once`: at most once, unless a controller refused it with NOT_CONTROLLER. When the connection is lost after
-the request was sent, when the time-out passes, or when the leader changes and the old leader does not respond within
-`LAST_WORD_MS`, its fate is unknown and the client has to decide. Before it is sent it may be tried again, as long as
-the client is connected.
+A request that is sent again may be executed twice, the second time after a later change. So a client's change goes
+through `send_once`: once at most, unless a controller refused it with NOT_CONTROLLER. Its outcome is unknown after a
+lost connection, after the time-out, or when the leader changed and the old one does not respond within `LAST_WORD_MS`.
+As long as it is not sent it may be retried while the client is connected.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ LAST_WORD_MS = 1000
 
 
 class Fate(Enum):
-    """The outcome of a request without a response."""
+    """The outcome of a request that got no response."""
 
     NOT_SENT = "no controller took it"
     UNKNOWN = "it was sent, and whether it was done is not known"
@@ -57,7 +56,7 @@ class _Call:
 
 @dataclass(eq=False, repr=False)
 class ControllerLink:
-    """A `ControllerChannel`. `leader` gives the node that leads the quorum, None when nobody is known to."""
+    """A `ControllerChannel` to the leader of the quorum, whose id `leader` returns (None: unknown)."""
 
     channel: PeerChannel
     clock: Clock
@@ -69,7 +68,8 @@ class ControllerLink:
     def send(
         self, api_key: int, fields: Mapping[str, Any], on_answer: OnAnswer, *, timeout_ms: int | None = None
     ) -> None:
-        """Send a request; `on_answer` runs once, later, with the answer, or None when the time is over."""
+        """Send a request, again if need be; `on_answer` is called once, later, with the response, or with None after
+        the time-out."""
         self._begin(self._call(api_key, fields, on_answer, timeout_ms))
 
     def send_once(
@@ -81,7 +81,7 @@ class ControllerLink:
         is_wanted: Callable[[], bool],
         timeout_ms: int | None = None,
     ) -> None:
-        """Send a request that must not be executed twice; `on_end` is called once, later, with the response or its
+        """Send a request that must not be executed twice; `on_end` is called once, later, with the response or a
         `Fate`. `is_wanted` returns False when the client has disconnected."""
         call = self._call(api_key, fields, on_end, timeout_ms)
         call.is_once, call.is_wanted = True, is_wanted
@@ -97,13 +97,13 @@ class ControllerLink:
 
     @property
     def next_deadline_ms(self) -> int | None:
-        """When `tick` has something to do."""
+        """The time at which `tick` has work to do; None without calls."""
         waits = [call.ends_ms for call in self._calls]
         waits += [call.retry_ms for call in self._calls if call.retry_ms is not None]
         return min(waits, default=None)
 
     def tick(self, now_ms: int) -> None:
-        """Try again what is due, and give up what took too long."""
+        """Send requests again whose retry time has come, and end calls whose time-out has passed."""
         self.note_leader(now_ms)
         for call in list(self._calls):
             if call.ends_ms <= now_ms:
@@ -115,8 +115,8 @@ class ControllerLink:
                     self._finish(call, Fate.ABANDONED)
 
     def note_leader(self, now_ms: int) -> None:
-        """Send everything to the leader, when it is not the one that was asked. A request of `send_once` that was
-        sent waits a little longer for the response of the old leader."""
+        """Send all calls to a new leader of the quorum. A request of `send_once` that the old leader has waits
+        LAST_WORD_MS for its response."""
         leader = self.leader()
         if leader is None or leader == self._asked:
             return
@@ -152,7 +152,7 @@ class ControllerLink:
             self.channel.send(leader, call.api_key, call.fields, answered, timeout_ms=timeout_ms)
 
     def _may_send(self, call: _Call, attempt: int) -> bool:
-        """Called right before the request is written; from then on the controller may execute it."""
+        """Whether the call may be written now. If so it counts as sent: from then on the controller may execute it."""
         if call not in self._calls or call.attempt != attempt or not call.is_wanted():
             return False
         call.is_sent = True
@@ -174,7 +174,7 @@ class ControllerLink:
 
 
 def _fate(call: _Call) -> Fate | None:
-    """The outcome of a call whose time-out has passed."""
+    """The outcome of a call after its time-out: None for `send`, a `Fate` for `send_once`."""
     if not call.is_once:
         return None
     return Fate.UNKNOWN if call.is_sent else Fate.NOT_SENT

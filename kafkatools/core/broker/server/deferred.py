@@ -1,8 +1,7 @@
-"""A response that a handler may complete now or later, and responses that wait for a log to be committed.
+"""Responses that a handler completes now or later, and queues of responses that wait for a log to be committed.
 
-Rules: a response is completed exactly once, between two turns of the node. That happens on the broker's thread, or on
-the slow lane's thread while the handler runs there. Responses that wait for a log are completed in the order of the
-log.
+Rules: a response is completed exactly once, between two turns of the node: on the broker's thread, or on the slow
+lane's thread while the handler runs there. Responses that wait for one log are completed in the order of their offsets.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from kafkatools.core.protocol.entities import Fields
 
 
 class Deferred:
-    """The response to one request. The handler returns `result()`: the response itself, or DELAYED."""
+    """The response to one request, completed now or later. The handler returns `result()`: the response, or DELAYED."""
 
     def __init__(self, request: Request) -> None:
         self._request = request
@@ -26,10 +25,8 @@ class Deferred:
         self.is_delayed = False  # whether the handler has returned without the response
 
     def complete(self, response: Response) -> None:
-        """Give the response to the client.
-
-        Raises RuntimeError for a second response: the client would take it for the response to its next request.
-        """
+        """Give the response to the client. Raises RuntimeError for a second response: the client would take it for the
+        response to its next request."""
         self._end()
         if self.is_delayed:
             self._request.complete(response)
@@ -37,8 +34,8 @@ class Deferred:
             self._make = lambda: response
 
     def complete_with(self, make: Callable[[], Response]) -> None:
-        """Give a large response, which `make` makes: in slices if the request is in the slow lane, at the end of the
-        handler or in the lane again. Raises RuntimeError as `complete` does."""
+        """Give the large response that `make` returns. For a request in the slow lane `make` runs there in slices.
+        Raises RuntimeError for a second response."""
         self._end()
         if not self.is_delayed:
             self._make = make
@@ -48,8 +45,8 @@ class Deferred:
             self._request.resume(make)
 
     def close_connection(self, reason: CloseConnection) -> None:
-        """Close the client's connection instead of a response: raises `reason` while the handler runs, and RuntimeError
-        as `complete` does."""
+        """Close the client's connection instead of a response: raise `reason` if the handler still runs. Raises
+        RuntimeError for a second response."""
         self._end()
         if not self.is_delayed:
             raise reason
@@ -61,11 +58,11 @@ class Deferred:
         self._is_complete = True
 
     def respond(self, fields: Fields) -> None:
-        """Give a response made of the fields of the newest version."""
+        """Give a response with these fields of the newest version. Raises RuntimeError for a second response."""
         self.complete(self._request.respond(fields))
 
     def result(self) -> Response:
-        """The response, or DELAYED while there is none. The handler calls this last and returns its result."""
+        """The response, or DELAYED if there is none yet. The handler calls this last and returns its result."""
         if self._make is not None:
             return self._make()
         self.is_delayed = True
@@ -73,14 +70,14 @@ class Deferred:
 
 
 class Settles(Protocol):
-    """The connection of responses that were queued (`Connection`)."""
+    """A connection with queued responses (`Connection`)."""
 
     def settle(self) -> None:
-        """Send them."""
+        """Send the queued responses."""
 
 
 class Waiting(NamedTuple):
-    """A response that waits until a log is committed up to an offset."""
+    """A response that waits until a log is committed up to `required_offset`."""
 
     required_offset: int
     finish: Callable[[int], Settles | None]
@@ -98,8 +95,8 @@ class WaitingResponses(deque[Waiting]):
     def complete(self, outcome_of: Callable[[int], int | None], now_ms: int | None = None) -> None:
         """Complete the responses that have an outcome, up to the first that has none.
 
-        `outcome_of` gives the error code for an offset, None while its response has to wait. With `now_ms`, responses
-        whose deadline has passed are completed, too.
+        `outcome_of` returns the error code for an offset, or None while its response has to wait. With `now_ms`,
+        responses whose deadline has passed are completed with REQUEST_TIMED_OUT.
         """
         queued: dict[Settles, None] = {}
         while self:

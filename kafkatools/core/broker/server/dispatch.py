@@ -1,7 +1,7 @@
-"""The way from a frame to its handler (Kafka's KafkaApis.handle).
+"""Dispatch of request frames to their handlers (Kafka's KafkaApis.handle).
 
-An API that the listener does not serve (`apis.py`), or a version outside of its range, closes the connection, as in
-Kafka; ApiVersions alone answers every version.
+An API or version that the listener does not serve (`apis.py`) closes the connection, as in Kafka. Only ApiVersions is
+answered in every version.
 """
 
 from __future__ import annotations
@@ -21,25 +21,26 @@ from kafkatools.core.protocol.slices import TooManyElements, pausing
 
 
 class Served(Load, Protocol):
-    """The node of a listener."""
+    """The node behind a listener."""
 
     @property
     def quotas(self) -> Quotas:
-        """What clients may use."""
+        """The client quotas of the broker."""
 
     @property
     def is_alone(self) -> bool:
-        """Whether there are no other nodes: a change of the metadata is committed and applied here at once."""
+        """Whether the cluster has one node only: it then commits and applies a metadata change at once."""
 
     def note_failure(self, error: Exception) -> None:
-        """Report a handler that failed."""
+        """Report an unexpected error of a handler."""
 
     def change_in_slices(self, pause: Callable[[], None], change: Callable[[], Response]) -> Response:
-        """Make a change of the metadata and apply it with pauses; returns the response when all of it is applied."""
+        """Make a metadata change and apply it in slices, with `pause` between them; returns the response when all is
+        applied."""
 
 
 class Dispatcher:
-    """Parses the request header and calls the handler."""
+    """Decodes request headers and calls the handlers of one listener."""
 
     def __init__(self, node: Served, apis: Mapping[int, Api] = BROKER_APIS) -> None:
         self._node = node
@@ -89,7 +90,7 @@ class Dispatcher:
             return self._handle(api, handler, request)
 
     def _resume(self, lane: Lane, api: Api, request: Request, work: Callable[[], Response]) -> None:
-        """Let a request that was delayed go on in the lane."""
+        """Execute `work` of a delayed request in the slow lane, unless the client has disconnected."""
 
         def go_on() -> Response:
             with pausing(request.pause):

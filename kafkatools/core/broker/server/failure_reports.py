@@ -1,4 +1,4 @@
-"""What the broker says of its disk and its bugs: a failure that repeats is told once a minute, with a count."""
+"""Reports of disk failures and bugs: a failure that repeats is reported once a minute, with a count."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ MOST_LINES = 1000
 
 
 class FailureReports:
-    """`tell` is called for each line, `report` gets those that are news."""
+    """Passes lines on to `report`, the same line at most once a minute."""
 
     def __init__(self, clock: Clock, report: Callable[[str], None]) -> None:
         self._clock = clock
@@ -19,7 +19,7 @@ class FailureReports:
         self._told: dict[str, tuple[int, int]] = {}  # line -> when it was told, how often it came since
 
     def tell(self, line: str) -> None:
-        """Report the line unless it was reported within the last minute."""
+        """Report the line, unless it was reported within the last minute: then count it."""
         now_ms = self._clock.now_ms()
         told_ms, repeats = self._told.get(line, (now_ms - QUIET_MS, 0))
         if now_ms - told_ms < QUIET_MS:

@@ -1,12 +1,12 @@
-"""APIs that belong to the controller: they are answered by the node whose controller is active, wherever they were
-asked (Kafka's ForwardingManager, EnvelopeUtils and the controller's purgatory).
+"""Forwarding of requests to the active controller (Kafka's ForwardingManager, EnvelopeUtils and the controller's
+purgatory).
 
-Rules: the response to a change is sent when everything that the controller had written by then is committed; a request
-that only reads is answered at once. A change that a controller refused (NOT_CONTROLLER) is sent to the next one. A
-change that a controller began, or whose connection was lost, is not sent again: it may have been made. Then, and when
-no controller accepts it in time, the client gets REQUEST_TIMED_OUT with the reason, in the form of the API: AdminClient
-and librdkafka report that to their user, whereas they would repeat NOT_CONTROLLER themselves. The request of a client
-that has disconnected is dropped.
+Rules: the response to a change is sent when all records that the controller had written by then are committed; a
+request that only reads is answered at once. A change that a controller refused with NOT_CONTROLLER is sent to the next
+one. A change that a controller began, or whose connection was lost, is not sent again, because it may have been made.
+Its client gets REQUEST_TIMED_OUT with the reason, and so does a client whose request no controller accepts in time.
+AdminClient and librdkafka report this error to their user, whereas they would retry NOT_CONTROLLER themselves. The
+request of a client that has disconnected is dropped.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ ANONYMOUS_PRINCIPAL = b"\0\0" + b"\x05User" + b"\x0aANONYMOUS" + b"\0" + b"\0"
 
 
 class ControllerMember(HasController, HasMetadataOffset, Protocol):
-    """A node with a controller that may be active."""
+    """A node with a controller, which is active while the node leads the quorum."""
 
 
 class Member(ControllerMember, Rights, HasConfig, HasClock, HasImage, HasBrokerSettings, HasLink, Protocol):
-    """A node of a cluster, which knows the way to the active controller."""
+    """A node of a cluster that can forward requests to the active controller."""
 
     def why_no_controller(self) -> str: ...
 
@@ -57,10 +57,9 @@ _GONE: Final[int] = getattr(select, "POLLRDHUP", 0) | select.POLLHUP | select.PO
 
 
 def is_present(connection: Client) -> bool:
-    """Whether the client has not closed its side. Where the system cannot tell (no POLLRDHUP), only a reset counts.
+    """Whether a client is still connected. Without POLLRDHUP only a reset of the connection counts as disconnected.
 
-    While a connection is muted, until the response to its request is sent, the listener does not read from it and does
-    not see that the client closed it.
+    The listener itself does not notice: it does not read from a muted connection, whose request has no response yet.
     """
     if connection.is_closed:
         return False
@@ -77,13 +76,16 @@ def run_on_controller(
     refuse: Callable[[], None],
     give_up: Callable[[], None],
 ) -> None:
-    """Do something with the active controller and answer what it gives when that is committed, and all that it was
-    decided by: what others wrote before. `refuse` is called at once when this node's controller is not active: nothing
-    was changed. `give_up` is called when it loses its leadership before the commit: the outcome is not known.
+    """Call `work` on the active controller, and `answer` with its result when all metadata records written so far are
+    committed.
 
-    A handler that answers each resource puts NOT_CONTROLLER into the answer of one resource when the metadata log
-    cannot be written, behind others that were changed. Their records may never be committed, so no part of that answer
-    is sent."""
+    `refuse` is called at once when this node's controller is not active: nothing was changed. `give_up` is called when
+    the node loses the leadership before the commit: the outcome is unknown.
+
+    A handler with one result per resource may put NOT_CONTROLLER into one of them, when the metadata log refuses a
+    write after earlier changes. The records of those changes may never be committed, so no part of that response is
+    sent.
+    """
     if not node.controller.is_active:
         refuse()
         return
@@ -103,15 +105,15 @@ def run_on_controller(
 
 
 def forward(node: Member, request: Request) -> Response:
-    """Handle a client's request to the controller, on this node or by forwarding it. A request whose client
-    disconnected while it waited is dropped."""
+    """Handle a client's request on the active controller: on this node, or by forwarding it. Returns the response or
+    DELAYED; raises CloseConnection if the client has disconnected."""
     if not is_present(request.connection):
         raise CloseConnection("the client is gone")
     return Forwarded(node, request).begin()
 
 
 class Forwarded:
-    """A client's request on its way to the controller."""
+    """One client request for the active controller."""
 
     def __init__(self, node: Member, request: Request) -> None:
         self._node = node
@@ -124,7 +126,7 @@ class Forwarded:
         self._later = Deferred(request)
 
     def begin(self) -> Response:
-        """The response, or DELAYED."""
+        """Handle or forward the request; returns the response, or DELAYED."""
         request = self._request
         request.frame = memoryview(bytearray(self._frame))  # it is read again when the answer takes its time
         if request.api_key == ApiKey.INCREMENTAL_ALTER_CONFIGS and _is_of_loggers(request):
@@ -141,7 +143,8 @@ class Forwarded:
         )
 
     def _wait_ms(self) -> int:
-        """The time for the controller's response: the request's own time-out, if any, at most request.timeout.ms."""
+        """The time limit for the controller's response: the request's own time-out, if any, at most
+        request.timeout.ms."""
         limit_ms: int = self._node.config.request_timeout_ms
         own_ms: int = getattr(self._request.decode(), "timeout", 0)
         return min(limit_ms, own_ms) if own_ms > 0 else limit_ms
@@ -168,7 +171,7 @@ class Forwarded:
         )
 
     def _ended(self, answer: Any | None) -> None:
-        """An Envelope response, or a `Fate`."""
+        """Respond after an Envelope response or a `Fate`."""
         if answer is None or answer is Fate.NOT_SENT:
             self._refuse(f"The request timed out: {self._node.why_no_controller()}")
         elif answer is Fate.UNKNOWN:
@@ -180,7 +183,7 @@ class Forwarded:
             self._later.complete([len(data).to_bytes(4, "big") + data])
 
     def _refuse(self, words: str) -> None:
-        """Respond REQUEST_TIMED_OUT, in the form of the API."""
+        """Respond REQUEST_TIMED_OUT with this message, in the form of the API."""
         try:
             response = self._handler(Refusing(self._node, RequestTimedOut(words)), self._request)
         except (CloseConnection, KafkaError) as error:
@@ -204,8 +207,7 @@ def _address_bytes(host: str) -> bytes:
 
 
 class RefusedChanges:
-    """A stand-in for the controller that refuses every change with one error, each in the form of its API: no
-    controller accepted the request."""
+    """A stand-in for the controller when no controller accepted the request: it refuses every change with one error."""
 
     def __init__(self, image: MetadataImage, settings: BrokerSettings, error: KafkaError) -> None:
         self.image, self.settings = image, settings
@@ -213,13 +215,13 @@ class RefusedChanges:
 
     @property
     def effective_config(self) -> Config:
-        """The broker's settings."""
+        """The broker's config with its dynamic settings."""
         return self.settings.effective()
 
     def create_topics(
         self, wanted: Sequence[topics.NewTopic], *, validate_only: bool = False
     ) -> dict[str, TopicState | KafkaError]:
-        """The error for each topic."""
+        """The error for each topic, by name."""
         return {topic.name: self._error for topic in wanted}
 
     def create_acls(self, wanted: Sequence[acls.Acl]) -> list[KafkaError | None]:
@@ -235,8 +237,8 @@ class RefusedChanges:
 
 
 class Refusing:
-    """The context of a change (`ChangeContext`, and `QuorumContext` for DescribeQuorum) that no controller accepted: it
-    refuses the change with an error, in the form of its API."""
+    """The node for a handler whose request no controller accepted: its `controller` refuses every change with the
+    error, so the handler responds in the form of its API."""
 
     def __init__(self, node: Member, error: KafkaError) -> None:
         self.controller = RefusedChanges(node.image, node.broker_settings, error)

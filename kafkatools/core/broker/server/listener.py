@@ -1,19 +1,17 @@
-"""The broker's sockets: accept, read frames, write responses; one thread, one selector (Kafka's SocketServer and
-Selector).
+"""A broker's sockets: accept connections, read frames, write responses, on one thread with one selector (Kafka's
+SocketServer and Selector).
 
 Rules:
-- Requests of a connection are handled one after the other and answered in that order. While one is delayed, or its
-  answer does not fit into the socket, the connection is muted: nothing more is read or handled. So a slow reader
-  costs one response, and order needs no bookkeeping. Only writes like the last one, which a shortcut takes, need not
-  wait for each other's answers (`OWED`): what follows them and is of another kind does.
+- The requests of a connection are handled and answered in their order. While a request is delayed, or its response does
+  not fit into the socket, the connection is muted: it is not read. So a slow reader costs one response. Only repeated
+  writes, which a shortcut handles, need not wait for each other's responses (`OWED`); the first other request does.
 - Memory grows with the bytes that arrived, never with the size a frame announces. A frame above `max_request_bytes`
-  closes the connection; so does one that would take the receive buffers of all connections together above
-  `max_buffered_bytes`.
-- A frame is handed on as a writable view on the receive buffer, valid until the handler returns.
-- A connection that has handled frames for `TURN_NS` goes on in the next turn, after the others. A large request is
-  handled in slices (`slow_lane.py`); its connection is muted until the response is complete.
-- A queued file region keeps its own descriptor (dup) once the socket is full, so that a deleted segment cannot be
-  replaced by another file under it. Connections and these descriptors are bounded by `ConnectionLimits`.
+  closes the connection. So does a frame for which all receive buffers together would exceed `max_buffered_bytes`.
+- A handler gets a frame as a writable view on the receive buffer, valid until the handler returns.
+- A connection that has handled frames for `TURN_NS` continues in the next turn, after the other connections. A large
+  request is handled in slices (`slow_lane.py`); its connection is muted until the response is complete.
+- Once the socket is full, a queued file region gets its own descriptor (dup). A deleted segment then cannot be replaced
+  by another file under it. `ConnectionLimits` bounds the connections and these descriptors.
 """
 
 from __future__ import annotations
@@ -64,8 +62,8 @@ MAX_OWED = 64
 
 
 class Connection:
-    """One client. State: receive buffer with `start..end` unread bytes, output queue, muted while a request is
-    delayed. What a peer asks, another node of the cluster, is no use of the broker."""
+    """One client connection: receive buffer with unread bytes from `_start` to `_end`, output queue, and whether it is
+    muted. Requests of a peer, another node of the cluster, do not count as use of the broker."""
 
     def __init__(self, listener: Listener, acceptor: Acceptor, sock: socket.socket, now_ms: int, host: str) -> None:
         self.listener = listener
@@ -95,12 +93,12 @@ class Connection:
 
     @property
     def is_protected(self) -> bool:
-        """Whether its listener is used by other nodes of the cluster only."""
+        """Whether the connection's listener is used by other nodes of the cluster only."""
         return self.acceptor.is_protected
 
     # -- reading ---------------------------------------------------------------------------------------------------
     def handle_readable(self) -> None:
-        """Read what is there and handle every whole frame."""
+        """Receive bytes and handle every complete frame; close the connection at its end or after an error."""
         try:
             received = self.socket.recv_into(self._view[self._end :])
         except (BlockingIOError, InterruptedError):
@@ -115,7 +113,7 @@ class Connection:
         self.handle_frames()
 
     def handle_frames(self) -> None:
-        """Handle buffered frames until one is delayed, the socket is full or no whole frame is left."""
+        """Handle buffered frames until a request is delayed, the socket is full or no complete frame is left."""
         if self._is_handling or self._is_in_lane:
             return  # a request completed by the handler of another one of this very connection
         self._is_handling = True
@@ -141,7 +139,7 @@ class Connection:
         self._update_events()
 
     def go_on(self) -> None:
-        """Handle the remaining frames, after the turns of other connections."""
+        """Handle the remaining frames in the next turn, after the other connections."""
         self.is_unfinished = False
         if not self.is_closed:
             self.handle_frames()
@@ -192,7 +190,8 @@ class Connection:
         self._queue(response)
 
     def _compact(self) -> None:
-        """Make room: move the partial frame to the front, double the buffer when it is full of one frame."""
+        """Move a partial frame to the front of the buffer, and resize the buffer: double for a large frame, smaller
+        when it is empty."""
         if self.is_closed or self._is_in_lane:
             return
         pending = self._end - self._start
@@ -220,7 +219,7 @@ class Connection:
 
     # -- writing ---------------------------------------------------------------------------------------------------
     def complete(self, response: Response) -> None:
-        """The delayed request of this connection is answered; go on with what it has sent since."""
+        """Send the response to the delayed request, then handle the frames after it."""
         if self.is_closed:
             return
         self.is_muted = False
@@ -232,7 +231,8 @@ class Connection:
         self.is_muted = self._is_in_lane = True
 
     def end_slices(self, outcome: Response | CloseConnection) -> None:
-        """Send the response to a request that was handled in slices, then go on with the frames after it."""
+        """Send the response to a request that was handled in the slow lane, then handle the frames after it; close the
+        connection for CloseConnection."""
         self._is_in_lane = False
         if isinstance(outcome, CloseConnection):
             self._flush()
@@ -244,14 +244,14 @@ class Connection:
             self._update_events()
 
     def pay(self, answer: bytes) -> None:
-        """One of the answers that the shortcut owes, in their order; `settle` sends them."""
+        """Queue the next response that the shortcut owes (OWED); `settle` sends it."""
         if not self.is_closed:
             self._owed -= 1
             self._output.append(answer)
             self._queued_bytes += len(answer)
 
     def settle(self) -> None:
-        """Answers were paid: send them, and go on with what the client has sent since."""
+        """Send the queued responses that the shortcut owed, then handle the frames after them."""
         if self.is_closed:
             return
         self._is_held = self._is_held and self._owed > 0
@@ -259,7 +259,7 @@ class Connection:
         self.handle_frames()
 
     def throttle(self, delay_ms: int) -> None:
-        """Read and handle nothing more for so long (KIP-219)."""
+        """Read and handle nothing for `delay_ms` (KIP-219)."""
         if not self.is_throttled and not self.is_closed:
             self.is_throttled = True
             self.listener.schedule(delay_ms, self._end_throttle)
@@ -281,7 +281,7 @@ class Connection:
                 self._queued_bytes += len(part)
 
     def _flush(self) -> None:
-        """Send until the queue is empty or the socket is full."""
+        """Send until the output queue is empty or the socket is full."""
         output = self._output
         try:
             while output and not self.is_closed:
@@ -350,7 +350,7 @@ class Connection:
                 part.file = owned
 
     def handle_writable(self) -> None:
-        """The socket takes bytes again; when all is out, handle the frames that waited."""
+        """Send more of the output queue; when it is empty, handle the frames that waited."""
         self._flush()
         if not self._output and not self.is_closed:
             self.handle_frames()
@@ -365,7 +365,7 @@ class Connection:
             self._events = events
 
     def close(self) -> None:
-        """Drop the connection and everything queued for it."""
+        """Close the connection and drop its output queue."""
         if self.is_closed:
             return
         self.is_closed = True
@@ -384,13 +384,13 @@ class Connection:
 
 
 def release_region(region: FileRegion) -> None:
-    """Close the region's own descriptor, if it has one."""
+    """Close the duplicated descriptor of a file region, if it has one."""
     if isinstance(region.file, OwnedDescriptor):
         region.file.close()
 
 
 class Listener:
-    """Accepts connections and runs their input and output; `poll` is one turn."""
+    """Accepts connections of all acceptors and runs their input and output; `poll` is one turn."""
 
     def __init__(  # noqa: PLR0913 - wired in one place
         self,
@@ -430,11 +430,11 @@ class Listener:
 
     @property
     def dispatch(self) -> Dispatch:
-        """Who answers on the first address."""
+        """The request handler of the first acceptor."""
         return self.acceptors[0].dispatch
 
     def add_acceptor(self, name: str, address: tuple[str, int], dispatch: Dispatch, *, is_open: bool = True) -> int:
-        """Take connections on another address too; gives its port. Raises OSError."""
+        """Bind one more address and return its port. Raises OSError."""
         acceptor = Acceptor(name, address, dispatch)
         self._add(acceptor, is_open)
         return int(acceptor.port)
@@ -453,22 +453,22 @@ class Listener:
         self._selector.register(acceptor.socket, READ, acceptor)
 
     def open_acceptors(self) -> None:
-        """Take connections on every address: until then some were refused. Raises OSError."""
+        """Accept connections on all addresses from now on. Raises OSError."""
         for acceptor in self.acceptors:
             if not acceptor.is_open:
                 self._open(acceptor)
 
     def watch(self, descriptor: HasDescriptor, run: Callable[[], None]) -> None:
-        """Wait for something else too, with the sockets; `run` is called in the turn in which it can be read."""
+        """Wait in `poll` for another descriptor too, and call `run` when it is readable."""
         self._selector.register(descriptor, READ, run)
 
     def unwatch(self, descriptor: HasDescriptor) -> None:
-        """Wait for it no longer."""
+        """Stop waiting for a descriptor of `watch`."""
         with contextlib.suppress(KeyError, ValueError):
             self._selector.unregister(descriptor)
 
     def poll(self, timeout_ms: int | None, now_ms: int) -> int:
-        """Wait for events at most `timeout_ms` (None: for ever) and handle them; gives how many there were."""
+        """Wait at most `timeout_ms` (None: for ever) for events and handle them; returns their number."""
         self._now_ms = now_ms
         if self._accept_again_ms is not None:
             timeout_ms = min(ACCEPT_PAUSE_MS, timeout_ms if timeout_ms is not None else ACCEPT_PAUSE_MS)
@@ -491,13 +491,13 @@ class Listener:
         return len(events)
 
     def go_on_later(self, connection: Connection) -> None:
-        """Continue with the frames of this connection in the next turn, since its share of this turn is used up."""
+        """Handle the remaining frames of a connection in the next turn, because its share of this turn is used up."""
         if not connection.is_unfinished:
             connection.is_unfinished = True
             self._unfinished.append(connection)
 
     def maintain(self, now_ms: int) -> None:
-        """Idle connections and a paused acceptor; called by the node between polls."""
+        """Close idle connections, and accept again after a lack of descriptors; the node calls this between polls."""
         self._now_ms = now_ms
         if self._accept_again_ms is not None and now_ms >= self._accept_again_ms:
             self._accept_again_ms = None
@@ -555,7 +555,7 @@ class Listener:
                 pass
 
     def change_events(self, connection: Connection, before: int, after: int) -> None:
-        """Register what the connection waits for now; 0 while it is muted."""
+        """Change the selector's events of a connection; 0 means none, for a muted connection."""
         if not before:
             self._selector.register(connection.socket, after, connection)
         elif not after:
@@ -564,14 +564,15 @@ class Listener:
             self._selector.modify(connection.socket, after, connection)
 
     def forget(self, connection: Connection, events: int) -> None:
-        """The connection closes itself."""
+        """Remove a connection that is being closed."""
         if events:
             self._selector.unregister(connection.socket)
         self.connections.discard(connection)
         self.limits.forget(connection.client_host)
 
     def duplicate(self, file: HasDescriptor) -> OwnedDescriptor | None:
-        """Duplicate a descriptor for a response that waits; None above the limits, or when the system has none."""
+        """Duplicate a descriptor for a response that waits for a slow client; None above the limits, or when the system
+        has none left."""
         try:
             return self.limits.duplicate(file.fileno(), len(self.connections))
         except OSError:
@@ -583,7 +584,7 @@ class Listener:
             self._wake_sender.send(b"\0")
 
     def close(self) -> None:
-        """Close all sockets."""
+        """Close all connections, acceptors and the selector."""
         self.lane.close()
         for connection in list(self.connections):
             connection.close()

@@ -1,7 +1,7 @@
-"""The broker's loggers as DescribeConfigs and IncrementalAlterConfigs see them (Kafka's LoggingController).
+"""The broker's loggers for DescribeConfigs and IncrementalAlterConfigs (Kafka's LoggingController).
 
-There is one, `root`: the level of everything that kafkatools logs. TRACE and FATAL are Kafka's words for levels that
-Python's logging does not have.
+There is one logger, `root`, with the level of everything that kafkatools logs. TRACE and FATAL are Kafka's names for
+levels that Python's logging does not have.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ LEVELS = {
 
 
 def levels() -> dict[str, str]:
-    """Names and levels."""
+    """The level of each logger by name, in Kafka's words."""
     current = logging.getLogger("kafkatools").getEffectiveLevel()
     word = next((word for word, level in sorted(LEVELS.items(), key=lambda each: each[1]) if level >= current), "FATAL")
     return {ROOT: word}
 
 
 def alter(changes: Sequence[ConfigChange], *, validate_only: bool) -> None:
-    """Change levels, all or none; raises a KafkaError."""
+    """Change levels of loggers, all or none. Raises InvalidRequest or InvalidConfig."""
     for change in changes:
         _check(change)
     if validate_only:

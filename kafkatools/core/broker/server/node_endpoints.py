@@ -1,5 +1,5 @@
-"""Addresses of brokers in answers of Produce and Fetch (KIP-951): a client that came to the wrong broker needs no
-Metadata request to find the right one."""
+"""The field NodeEndpoints of Produce and Fetch responses (KIP-951): a client that asked the wrong broker gets the
+leader's address without a Metadata request."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _INT32 = Struct(">i")
 
 
 def encode_endpoints(endpoints: Sequence[NodeEndpoint]) -> bytes:
-    """The field NodeEndpoints, tag 0 of both responses."""
+    """Encode the field NodeEndpoints, which has tag 0 in both responses."""
     out = bytearray(unsigned_varint(len(endpoints) + 1))
     for each in endpoints:
         out += _INT32.pack(each.node_id) + _compact(each.host) + _INT32.pack(each.port) + _compact(each.rack) + b"\0"

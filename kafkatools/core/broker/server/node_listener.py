@@ -18,8 +18,11 @@ def open_listener(
     limits: ConnectionLimits,
     schedule: Callable[[int, Callable[[int], None]], object],
 ) -> Listener:
-    """Bind every listener. Those for controllers and that of a node alone accept connections at once, the others when
-    the broker serves clients. `dispatcher_of` makes the dispatcher for the name of a listener. Raises OSError."""
+    """Bind every listener of a node; `dispatcher_of` makes the request handler for a listener's name.
+
+    Controller listeners, and those of a node alone, accept connections at once; the others when the broker serves
+    clients. Raises OSError.
+    """
     listener: Listener | None = None
     clients = [point.name for point in settings.broker_listeners if point.name != settings.inter_broker_listener]
     for point in settings.listeners:

@@ -1,7 +1,5 @@
-"""What a node takes from its server.properties: id, directory, address; and which given settings mean nothing here.
-
-Source of the rules: KafkaConfig and SocketServerConfigs of Apache Kafka 4.3.
-"""
+"""A node's id, log directories and addresses from its server.properties (Kafka's KafkaConfig and SocketServerConfigs,
+4.3)."""
 
 from __future__ import annotations
 
@@ -19,7 +17,8 @@ DEFAULT_ADDRESS = ("127.0.0.1", 9092)
 
 @dataclass(frozen=True, slots=True)
 class NodeSettings:
-    """Where a node lives. `log_directory` is that of the metadata log, usually the first of `log_directories`."""
+    """A node's id, log directories, first client listener and its advertised address. `log_directory` has the metadata
+    log, and usually is the first of `log_directories`."""
 
     node_id: int
     log_directory: str
@@ -32,12 +31,12 @@ class NodeSettings:
 
     @property
     def is_loopback(self) -> bool:
-        """Whether only this machine can reach the listener."""
+        """Whether the listener is reachable from this machine only."""
         return self.host in LOOPBACK_HOSTS or self.host.startswith("127.")
 
 
 def node_settings(config: Config) -> NodeSettings:
-    """Read them; ConfigError with Kafka's wording where it has one."""
+    """Read the settings of a node. Raises ConfigError, in Kafka's words where Kafka has the same error."""
     directories = log_directories(config)
     metadata = config.metadata_log_dir or directories[0]
     where = next((each for each in directories if os.path.abspath(each) == os.path.abspath(metadata)), metadata)
@@ -55,7 +54,7 @@ def node_settings(config: Config) -> NodeSettings:
 
 
 def log_directories(config: Config) -> tuple[str, ...]:
-    """log.dirs, or log.dir; one that is named twice counts once."""
+    """The paths of log.dirs, or else log.dir, without repetitions."""
     named: dict[str, str] = {}
     for path in config.log_dirs or config.log_dir:
         named.setdefault(os.path.abspath(path), path)
@@ -63,12 +62,13 @@ def log_directories(config: Config) -> tuple[str, ...]:
 
 
 def reachable_host(host: str) -> str:
-    """What clients are told when nothing else is said: the host itself, this machine's name for all addresses."""
+    """The advertised host by default: the listener's host, or this machine's host name for a listener on all
+    addresses."""
     return socket.gethostname() if host in ALL_ADDRESSES else host
 
 
 def _listener(config: Config) -> tuple[str, str, int]:
-    """The first listener that is no controller's."""
+    """The (name, host, port) of the first listener that is not a controller's. Raises ConfigError."""
     protocols = security_protocols(config)
     controllers = set(config.controller_listener_names) if config.is_given("controller.listener.names") else set()
     if config.is_given("process.roles") and "broker" not in config.process_roles:
@@ -87,13 +87,13 @@ def _listener(config: Config) -> tuple[str, str, int]:
 
 
 def security_protocols(config: Config) -> dict[str, str]:
-    """The security protocol of each listener that listener.security.protocol.map names, in upper case."""
+    """The security protocol by listener name, from listener.security.protocol.map, in upper case."""
     pairs = (pair.split(":", 1) for pair in (config.listener_security_protocol_map or "").split(",") if ":" in pair)
     return {name.strip().upper(): protocol.strip().upper() for name, protocol in pairs}
 
 
 def parse_listener(text: str) -> tuple[str, str, int]:
-    """`NAME://host:port` in parts."""
+    """Parse `NAME://host:port`. Raises ConfigError."""
     name, separator, address = text.partition("://")
     host, colon, port = address.rpartition(":")
     if not separator or not colon or not port.lstrip("-").isdigit():
@@ -102,7 +102,7 @@ def parse_listener(text: str) -> tuple[str, str, int]:
 
 
 def meaningless(config: Config) -> list[str]:
-    """Given settings that this broker does not act on, sorted."""
+    """The names of settings in the config that this broker ignores, sorted."""
     from kafkatools.core.config.topic import TOPIC_SYNONYMS
 
     of_topics = {synonym.name for synonyms in TOPIC_SYNONYMS.values() for synonym in synonyms}

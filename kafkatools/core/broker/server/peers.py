@@ -1,10 +1,9 @@
-"""Requests to other nodes over connections that one thread waits for, together with its clients' (Kafka's
+"""Requests of a node to other nodes, on the thread and selector of its own clients (Kafka's
 NodeToControllerChannelManager, InterBrokerSendThread and KafkaNetworkChannel).
 
-Rules: a request waits until the connection stands, and fails with it. A node has two connections: answers come in the
-order of the requests, so what may wait long at the other side (Fetch) must not hold up a vote or a heartbeat. After a
-failure the next try waits for reconnect.backoff.ms; requests that come meanwhile wait for that try. `on_answer` is
-never called from within `send`.
+Rules: a request waits until the connection is up, and fails with it. Each node has two connections: responses come in
+the order of the requests, so a Fetch that waits must not hold up a vote or a heartbeat. After a failure the next
+attempt waits for reconnect.backoff.ms; requests wait for that attempt. `on_answer` is never called from within `send`.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ RECONNECT_BACKOFF_MAX_MS = 500
 
 
 class _NoMetadata(Metadata):
-    """Nodes are given with their addresses; nobody is asked."""
+    """Client metadata that never updates: the addresses of nodes come from their caller."""
 
     def __init__(self) -> None:
         super().__init__(())
@@ -51,7 +50,7 @@ class _Waiting:
 
 
 class Peers:
-    """A `PeerChannel`. `address_of` gives where a node is now, None when nobody knows."""
+    """A `PeerChannel`; `address_of` returns the current address of a node, None when it is unknown."""
 
     def __init__(  # noqa: PLR0913 - wired in one place
         self,
@@ -66,9 +65,11 @@ class Peers:
         note_failure: Callable[[Exception], None] | None = None,
         watch_answers: Callable[[int, Any], None] | None = None,
     ) -> None:
-        """`receive_buffer_bytes` is SO_RCVBUF, -1 leaves it to the system. `note_failure` is told what an `on_answer`
-        raises, and the others get their answers; without it the error is the caller's. `watch_answers` sees every
-        response before its `on_answer`."""
+        """`receive_buffer_bytes` is SO_RCVBUF; -1 leaves it to the system. `watch_answers` gets every response before
+        its `on_answer`.
+
+        `note_failure` gets what an `on_answer` raises; without it the exception reaches the caller of `poll`.
+        """
         self._note_failure = note_failure
         self._listener = listener
         self._clock = clock
@@ -95,8 +96,8 @@ class Peers:
         timeout_ms: int | None = None,
         may_send: Callable[[], bool] | None = None,
     ) -> None:
-        """Send a request when the connection is up; `on_answer` runs once, later, with the response or None.
-        `may_send` is called right before."""
+        """Send a request when the connection is up; `on_answer` is called once, later, with the response or None.
+        `may_send` is called right before the request is written; if it returns False the request is dropped."""
 
         def build(version: int) -> Any:
             from kafkatools.core.protocol import messages
@@ -122,7 +123,7 @@ class Peers:
         *,
         timeout_ms: int | None = None,
     ) -> None:
-        """Send a body that is framed already; the answer's is given as it is."""
+        """Send a request with an encoded body; `on_answer` gets the response's body without decoding, or None."""
         self._send(
             ClientRequest(
                 _lane(node_id, api_key),
@@ -159,16 +160,17 @@ class Peers:
     # -- the turn of the crank -------------------------------------------------------------------------------------
     @property
     def next_deadline_ms(self) -> int | None:
-        """When `tick` has something to do at the latest."""
+        """The latest time at which `tick` has work to do; None when nothing is pending."""
         return self._next_ms
 
     def tick(self, now_ms: int) -> None:
-        """Connect, send what waited, and give up what took too long; nothing before `next_deadline_ms`."""
+        """Connect, send waiting requests, and fail requests after their time-out; does nothing before
+        `next_deadline_ms`."""
         if self._next_ms is not None and now_ms >= self._next_ms:
             self.poll()
 
     def poll(self) -> None:
-        """Look at the connections now; answers are handed out in here."""
+        """Handle the connections now; calls the `on_answer` of responses that arrived."""
         if self._is_polling:
             return
         self._is_polling = True
@@ -184,7 +186,7 @@ class Peers:
             self._is_polling = False
 
     def _connect(self, now_ms: int) -> set[int]:
-        """Begin connections that are wanted; gives those that may fail in this turn."""
+        """Begin the connections that requests wait for; returns those that may fail in this turn."""
         tried = set()
         for lane in self._waiting:
             address = self._address_of(lane // 2)
@@ -202,7 +204,7 @@ class Peers:
         return tried
 
     def _serve(self, lane: int, now_ms: int, *, has_failed: bool) -> None:
-        """Send what waits for a connection that stands; fail it when that could not be made or the time is over."""
+        """Send the requests that wait for a connection; fail them after a failed attempt or after their time-out."""
         waiting = self._waiting[lane]
         if self._client.can_send(lane, now_ms):
             while waiting and self._client.can_send(lane, now_ms):
@@ -238,7 +240,8 @@ class Peers:
         self._next_ms = now_ms + max(0, min(known)) if known else None
 
     def connection_error(self, node_id: int, max_age_ms: int = NEVER_MS) -> str:
-        """Why the last connection to a node failed, if that is not longer ago; empty when it did not."""
+        """The error of the last connection to a node, if it was attempted within `max_age_ms`; empty without an
+        error."""
         states, oldest_ms = self._client.connection_states, self._clock.now_ms() - max_age_ms
         for lane in (2 * node_id, 2 * node_id + 1):
             error = self._client.connection_error(lane)
@@ -247,7 +250,7 @@ class Peers:
         return ""
 
     def close(self) -> None:
-        """Close the connections; what waits is forgotten."""
+        """Close the connections and drop the waiting requests."""
         self._listener.unwatch(self._client)
         self._waiting.clear()
         self._client.close()
@@ -255,7 +258,7 @@ class Peers:
 
 
 def _lane(node_id: int, api_key: int) -> int:
-    """The connection that a request takes, as the client knows it."""
+    """The id of one of the two connections to a node: one for Fetch, one for all other requests."""
     return 2 * node_id + (api_key == ApiKey.FETCH)
 
 

@@ -1,17 +1,16 @@
 """Delayed operations (Kafka's DelayedOperation and DelayedOperationPurgatory).
 
 Rules:
-- An operation completes exactly once: by `try_complete`, by an event on one of its keys, or by its time-out,
-  whichever comes first.
-- `try_complete_else_watch` is the two-stage check: try; if not complete watch it under every key; try again. The
-  second try closes the gap in which the awaited event came after the first try and before the watch, when nobody was
-  watching yet.
-- An operation over very many keys is registered key by key instead, with pauses between them: `watch` for each key,
+- An operation completes exactly once: by `try_complete`, by an event on one of its keys, or by its time-out, whichever
+  comes first.
+- `try_complete_else_watch` checks twice: it tries, watches the operation under every key, and tries again. The second
+  try covers an event between the first try and the watch, when nobody was watching yet.
+- An operation with very many keys is registered key by key instead, with pauses between them: `watch` for each key,
   which the caller checks after it is watched, then `begin_timeout`.
-- Everything runs on the listener's thread, or on the slow lane's while that one waits, so no locks; an operation may
-  be completed while a list of watchers is being walked.
-- Completed operations stay under keys without events until they are purged. Each watch purges a few keys, so that a
-  purge of very many keys holds nobody up.
+- All code runs on the listener's thread, or on the slow lane's while that one waits, so there are no locks. An
+  operation may complete while a list of watchers is traversed.
+- Completed operations stay under keys without events until they are purged. Each watch purges a few keys, so that
+  purging very many keys delays nobody.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ KEYS_PURGED_PER_WATCH = 2
 
 
 class DelayedOperation:
-    """Base of delayed work. Subclasses say when it is complete and what to do then."""
+    """Base class of delayed operations. A subclass defines `try_complete` and `on_complete`."""
 
     __slots__ = ("_is_completed", "_timer_task", "delay_ms")
 
@@ -39,7 +38,7 @@ class DelayedOperation:
         return self._is_completed
 
     def force_complete(self) -> bool:
-        """Complete now; False when somebody did before."""
+        """Complete the operation now; False when it was complete before."""
         if self._is_completed:
             return False
         self._is_completed = True
@@ -50,19 +49,20 @@ class DelayedOperation:
         return True
 
     def try_complete(self) -> bool:
-        """Check the condition and `force_complete` when it holds."""
+        """Complete the operation if its condition holds; returns whether this call completed it."""
         raise RuntimeError("a delayed operation defines try_complete")
 
     def try_complete_for(self, key: Hashable) -> bool:
-        """`try_complete` after an event on a key. An operation over many keys checks only what the event changed."""
+        """Try to complete the operation after an event on `key`. An operation with many keys checks only what the event
+        changed."""
         return self.try_complete()
 
     def on_complete(self) -> None:
-        """The work; runs exactly once."""
+        """Do the operation's work; called exactly once."""
         raise RuntimeError("a delayed operation defines on_complete")
 
     def on_expiration(self) -> None:
-        """Runs after `on_complete` when the time-out was the reason."""
+        """Called after `on_complete` when the time-out completed the operation."""
 
     def _expire(self, _now_ms: int) -> None:
         if self.force_complete():
@@ -70,7 +70,7 @@ class DelayedOperation:
 
 
 class Purgatory:
-    """Operations that wait, found by the keys they watch."""
+    """Delayed operations of one kind, found by the keys that they watch."""
 
     def __init__(self, name: str, timer: Timer) -> None:
         self.name = name
@@ -80,7 +80,7 @@ class Purgatory:
         self._to_purge: list[Hashable] = []
 
     def try_complete_else_watch(self, operation: DelayedOperation, keys: Sequence[Hashable], now_ms: int) -> bool:
-        """True when the operation is complete by now; else it waits for its keys or its time-out."""
+        """Complete an operation, or let it wait for its keys and its time-out; returns whether it is complete."""
         if operation.try_complete():
             return True
         for key in keys:
@@ -93,20 +93,20 @@ class Purgatory:
         return operation.is_completed
 
     def watch(self, operation: DelayedOperation, key: Hashable) -> None:
-        """Try an operation at each event on a key from now on."""
+        """Try to complete an operation at each event on a key from now on."""
         self._watchers.setdefault(key, []).append(operation)
         self._watches_since_purge += 1
         if self._to_purge or self._watches_since_purge > PURGE_INTERVAL:
             self._purge_some()
 
     def begin_timeout(self, operation: DelayedOperation, now_ms: int) -> None:
-        """Complete an operation `delay_ms` after `now_ms`, unless it is complete before."""
+        """Complete an operation `delay_ms` after `now_ms`, unless it completes before."""
         if not operation.is_completed:
             operation._timer_task = TimerTask(now_ms + operation.delay_ms, operation._expire)
             self._timer.add(operation._timer_task, now_ms)
 
     def check_and_complete(self, key: Hashable) -> int:
-        """Try the watchers of a key after an event on it; gives how many were completed by it."""
+        """Try to complete the operations of a key after an event on it; returns how many this completed."""
         watchers = self._watchers.pop(key, None)
         if watchers is None:
             return 0
@@ -127,11 +127,11 @@ class Purgatory:
         return key in self._watchers
 
     def watched(self) -> int:
-        """Number of watch entries, completed operations included until they are purged."""
+        """The number of (operation, key) entries, including completed operations that are not purged yet."""
         return sum(map(len, self._watchers.values()))
 
     def _purge_some(self) -> None:
-        """Drop completed operations from the next few keys of a round over all keys; begins a round if none is left."""
+        """Drop the completed operations of the next few keys; begin a new round over all keys when none is left."""
         if not self._to_purge:
             self._to_purge = list(self._watchers)
             self._watches_since_purge = 0

@@ -1,11 +1,11 @@
-"""Client quotas: what a client has used in the last seconds, and how long it has to wait (Kafka's ClientQuotaManager,
+"""Client quotas: what clients used in the last seconds, and their throttle times (Kafka's ClientQuotaManager,
 ClientRequestQuotaManager and QuotaUtils).
 
-Rules: produce and fetch count bytes, requests count the time they take in per cent. The quota of a client is that of
-the most exact entity that has one: user and client id, user, client id, each by name before by default; clients that
-share the entity share what is used. A client above its quota is answered with a throttle time and not read until it is
-over (KIP-219); a fetch is answered without records then, and not counted. Without quotas nothing is measured.
-Not done: connection rates per address and controller mutations are stored and described, not enforced.
+Rules: Produce and Fetch count bytes; requests count their processing time in per cent. The most specific entity with a
+quota decides: user and client id, user, client id, each by name before its default. Clients of the same entity share
+its quota. A client above its quota gets a throttle time, and its connection is not read until it is over (KIP-219). A
+Fetch then gets no records and is not counted. Without quotas nothing is measured. Not done: connection rates per
+address and controller mutation rates are stored and described, not enforced.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ Tags = tuple[str, str]
 
 
 class Rate:
-    """A rate over the last samples (org.apache.kafka.common.metrics.stats.Rate): a sample spans a window; the time that
-    counts is at least all windows but one, so that a short burst is not taken for a rate."""
+    """A rate over the last windows (org.apache.kafka.common.metrics.stats.Rate). It is averaged over at least all
+    windows but one, so that a short burst does not count as a high rate."""
 
     __slots__ = ("_samples", "_window_count", "_window_ms")
 
@@ -46,7 +46,7 @@ class Rate:
         self._samples: deque[list[float]] = deque()
 
     def record(self, value: float, now_ms: int) -> None:
-        """Count a value; a negative one takes back."""
+        """Add a value to the current window; a negative one takes an earlier value back."""
         samples = self._samples
         if not samples or now_ms - samples[-1][0] >= self._window_ms:
             samples.append([now_ms, 0.0])
@@ -59,18 +59,18 @@ class Rate:
             self._samples.popleft()
 
     def elapsed_ms(self, now_ms: int) -> int:
-        """The time that the samples stand for (Rate.windowSize)."""
+        """The time over which the rate is averaged, in ms (Rate.windowSize)."""
         elapsed = int(now_ms - self._samples[0][0]) if self._samples else 0
         missing = self._window_count - 1 - elapsed // self._window_ms
         return max(elapsed + max(0, missing) * self._window_ms, self._window_ms)
 
     def per_second(self, now_ms: int) -> float:
-        """What was used in a second."""
+        """The rate per second at `now_ms`."""
         self._expire(now_ms)
         return sum(total for _, total in self._samples) * 1000 / self.elapsed_ms(now_ms)
 
     def throttle_ms(self, bound: float, now_ms: int) -> int:
-        """How long to wait until the rate is back at its bound (QuotaUtils.throttleTime)."""
+        """The time in ms until the rate is down to `bound`, 0 if it is not above (QuotaUtils.throttleTime)."""
         rate = self.per_second(now_ms)
         if not rate > bound:
             return 0
@@ -78,7 +78,7 @@ class Rate:
 
 
 class ClientQuotaManager:
-    """The rates of one kind of quota."""
+    """The rates and limits of all clients for one kind of quota."""
 
     def __init__(self, quotas: ClientQuotas, key: str, make_rate: Callable[[], Rate]) -> None:
         self._quotas = quotas
@@ -89,7 +89,7 @@ class ClientQuotaManager:
         self._version = -1
 
     def record(self, client_id: str, value: float, now_ms: int) -> int:
-        """Count what a client used; gives how long it has to wait, in ms."""
+        """Count what a client used; returns its throttle time in ms."""
         limit = self._limit(client_id)
         if limit is None:
             return 0
@@ -101,13 +101,13 @@ class ClientQuotaManager:
         return rate.throttle_ms(bound, now_ms)
 
     def take_back(self, client_id: str, value: float, now_ms: int) -> None:
-        """What was counted was not sent after all."""
+        """Subtract what `record` counted, because it was not sent after all."""
         limit = self._limit(client_id)
         if limit is not None and limit[1] in self._rates:
             self._rates[limit[1]].record(-value, now_ms)
 
     def _limit(self, client_id: str) -> tuple[float, Tags] | None:
-        """The bound of a client, and what it shares it by (DefaultQuotaCallback)."""
+        """The limit of a client and the key of the rate that it shares; None without a quota (DefaultQuotaCallback)."""
         if self._version != self._quotas.version:
             self._version = self._quotas.version
             self._limits.clear()
@@ -127,7 +127,7 @@ class ClientQuotaManager:
 
 
 def _candidates(user: str, client_id: str) -> Sequence[tuple[Entity, Tags]]:
-    """The entities of a client, the most exact first, and the tags under which its use is counted."""
+    """The quota entities of a client, the most specific first, each with the key of its rate."""
     both, by_user, by_client = (user, client_id), (user, ""), ("", client_id)
     return (
         (entity_of({USER: user, CLIENT_ID: client_id}), both),
@@ -142,7 +142,7 @@ def _candidates(user: str, client_id: str) -> Sequence[tuple[Entity, Tags]]:
 
 
 class Quotas:
-    """All kinds of quotas of a node."""
+    """The client quotas of a broker: produce and fetch byte rates, and request percentage."""
 
     def __init__(self, quotas: ClientQuotas, config: Config, clock: Clock) -> None:
         window_ms, count = config.quota_window_size_seconds * 1000, config.quota_window_num
@@ -159,17 +159,16 @@ class Quotas:
 
     @property
     def is_active(self) -> bool:
-        """Whether there is any quota."""
+        """Whether any quota is set."""
         return bool(self._by_entity)
 
     def begin(self, request: Request) -> None:
-        """A request comes in: its time is measured from here on."""
+        """Start to measure the processing time of a request."""
         request.quotas = self
         request.started_ns = self._clock.now_ns()
 
     def note_request(self, request: Request) -> None:
-        """Count the time of a request that was handled, once: what it waits afterwards is not its doing. Sets its
-        throttle time."""
+        """Count the processing time of a request, once, and set its throttle time. Later waiting is not counted."""
         if request.started_ns == 0:
             return
         elapsed_ns, request.started_ns = self._clock.now_ns() - request.started_ns, 0
@@ -178,13 +177,13 @@ class Quotas:
         request.throttle_ms = max(request.throttle_ms, min(throttle_ms, self._max_request_throttle_ms))
 
     def note_produce(self, request: Request, size_bytes: int) -> None:
-        """Count the bytes of a produce request; sets its throttle time."""
+        """Count the bytes of a Produce request and set its throttle time."""
         throttle_ms = self._produce.record(request.client_id or "", size_bytes, self._clock.now_ms())
         request.throttle_ms = max(request.throttle_ms, throttle_ms)
 
     def note_fetch(self, request: Request, size_bytes: int) -> bool:
-        """Count the bytes of a fetch; whether it may be answered with them. If not it was not counted, and the request
-        has a throttle time."""
+        """Count the bytes of a Fetch response; returns whether it may be sent. If not, nothing is counted and the
+        request has a throttle time."""
         client_id, now_ms = request.client_id or "", self._clock.now_ms()
         self.note_request(request)
         request.throttle_ms = max(request.throttle_ms, self._fetch.record(client_id, size_bytes, now_ms))

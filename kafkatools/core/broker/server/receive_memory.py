@@ -1,7 +1,7 @@
 """Memory for the receive buffers of connections.
 
-A large buffer is mapped once for the largest request, and grows without a copy: to copy 64 MiB into a buffer of 100 MiB
-takes 100 ms in one go. The system provides a page when bytes arrive in it, so memory grows with the bytes that arrived.
+A large buffer is mapped once for the largest request and grows without a copy, since copying 64 MiB takes 100 ms at a
+stretch. The system provides its pages when bytes arrive in them, so memory grows with the bytes that arrived.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ Memory = bytearray | mmap.mmap
 
 
 def allocated(capacity: int, most_bytes: int) -> Memory:
-    """Memory for at least `capacity` bytes; mapped memory has `most_bytes`."""
+    """Allocate a buffer of at least `capacity` bytes; a large one is mapped with `most_bytes`."""
     if MIN_MAPPED_BYTES <= capacity <= most_bytes:
         with contextlib.suppress(OSError, ValueError):  # above a limit of address space
             return mmap.mmap(-1, most_bytes, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
@@ -22,5 +22,5 @@ def allocated(capacity: int, most_bytes: int) -> Memory:
 
 
 def can_grow(memory: Memory, capacity: int) -> bool:
-    """Whether the memory is mapped and has room for a larger buffer."""
+    """Whether a buffer is mapped and has room for `capacity` bytes."""
     return isinstance(memory, mmap.mmap) and MIN_MAPPED_BYTES <= capacity <= len(memory)

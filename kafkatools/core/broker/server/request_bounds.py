@@ -1,11 +1,12 @@
 """Limits on the size of requests, and the choice of requests that are handled in slices.
 
-A request costs a few microseconds for each element of its arrays, so a frame of a few kilobytes is handled at once and
-a larger one goes to the slow lane; the limits of each API are in `apis.py`. There its elements are counted first,
-without decoding a value: a request with more elements than its API may have is refused. A small request may have a
-large response (all topics, all groups): on a broker with many partitions, groups or offsets those APIs go to the slow
-lane too. So do the fetches of a session with many partitions, and, on a
-node alone, requests that create partitions: each costs a millisecond or two.
+A request costs a few microseconds per array element, so a frame of a few kilobytes is handled at once. A larger one
+goes to the slow lane; `apis.py` has the limits of each API. There its elements are counted first, without decoding
+values, and a request with too many elements is refused.
+
+A small request may have a large response (all topics, all groups). On a broker with many partitions, groups or offsets
+such APIs go to the slow lane too. So do fetches of a session with many partitions and, on a node alone, requests that
+create partitions: each partition costs a millisecond or two.
 """
 
 from __future__ import annotations
@@ -24,13 +25,13 @@ MANY: Final = 2000
 
 
 class Load(Protocol):
-    """How much a broker holds, and where refusals are reported."""
+    """How much a broker holds, and where it reports refused requests."""
 
     def has_many_entries(self, count: int) -> bool:
-        """Whether there are more than `count` partitions and groups together."""
+        """Whether partitions and groups together are more than `count`."""
 
     def has_many_offsets(self, count: int) -> bool:
-        """Whether groups have committed more than `count` offsets together."""
+        """Whether all groups together have more than `count` committed offsets."""
 
     def creates_partitions(self, api_key: int) -> bool:
         """Whether requests of an API may create many partitions on this node before they are answered."""
@@ -39,7 +40,7 @@ class Load(Protocol):
         """Whether a Fetch request belongs to a session with more partitions than are read at once."""
 
     def report_refusal(self, line: str) -> None:
-        """Report a request that was refused."""
+        """Report a refused request."""
 
 
 def may_take_long(node: Load, api: Api, request: Request) -> bool:
@@ -56,7 +57,7 @@ def may_take_long(node: Load, api: Api, request: Request) -> bool:
 
 
 def ensure_bounded(api: Api, request: Request) -> None:
-    """Count the elements of the body. Raises TooManyElements, or CloseConnection for a malformed body."""
+    """Count the array elements of a request. Raises TooManyElements, or CloseConnection for a malformed body."""
     try:
         entity_type = messages.request_type(request.api_key, request.version)
     except UnsupportedVersion:
@@ -71,8 +72,12 @@ def ensure_bounded(api: Api, request: Request) -> None:
 
 
 def refused(node: Load, api: Api, request: Request) -> Response:
-    """The response to a request with too many elements: INVALID_REQUEST if the response has an error code for the whole
-    request; else the connection is closed, as after Kafka's InvalidRequestException. The broker reports it."""
+    """The response to a request with too many elements: INVALID_REQUEST, if the response has an error code for the
+    whole request.
+
+    Otherwise raises CloseConnection, as Kafka closes the connection after InvalidRequestException. The broker reports
+    the request.
+    """
     most = api.most_elements
     client = request.connection.client_host
     node.report_refusal(f"A {api.name} request from {client} with more than {most} elements was refused")

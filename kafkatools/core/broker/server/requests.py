@@ -1,8 +1,8 @@
-"""What travels between the listener and the handlers: requests in, responses out.
+"""Requests and responses between the listener and the handlers.
 
-A response is a list of parts. A part is bytes, or a `FileRegion` that goes from the log to the socket with sendfile.
-The size prefix counts all of them. A handler returns the parts; or `DELAYED` when it answers later with
-`request.complete(parts)`; or `()` when nothing is to be sent (acks=0).
+A response is a list of parts: bytes, or a `FileRegion` that goes from the log to the socket with sendfile. The size
+prefix counts all of them. A handler returns the parts; or DELAYED when it responds later with
+`request.complete(parts)`; or `()` for no response (acks=0).
 """
 
 from __future__ import annotations
@@ -20,32 +20,31 @@ _SIZE_AND_CORRELATION = Struct(">ii")
 
 
 def error_fields(error: KafkaError) -> Fields:
-    """`error_code` and `error_message` of a result; what Kafka has no code for it does not explain either."""
+    """The fields `error_code` and `error_message` of a result; UNKNOWN_SERVER_ERROR has no message, as in Kafka."""
     is_unknown = isinstance(error, UnknownServerError)
     return {"error_code": error.code, "error_message": None if is_unknown else str(error)}
 
 
 def outcome_fields(error: KafkaError | None) -> Fields:
-    """`error_code` and `error_message` of a result that may be a success, for which both have their defaults."""
+    """The fields `error_code` and `error_message` of a result; none for success, because their defaults mean
+    success."""
     return {} if error is None else error_fields(error)
 
 
 class CloseConnection(Exception):
-    """The connection is to be closed without an answer: malformed or unsupported request, failed produce with
-    acks=0."""
+    """Closes the connection without a response: a malformed or unsupported request, or a failed Produce with acks=0."""
 
 
 class HasDescriptor(Protocol):
-    """An open file."""
+    """An open file or socket."""
 
     def fileno(self) -> int:
-        """Its descriptor now."""
+        """The number of its current descriptor."""
         ...
 
 
 class FileRegion:
-    """Bytes of a file that are sent without being copied. The file is asked for its descriptor at the moment of
-    sending."""
+    """A range of a file that is sent with sendfile; `file` gives its descriptor at the moment of sending."""
 
     __slots__ = ("file", "position", "size_bytes")
 
@@ -63,16 +62,16 @@ NO_RESPONSE: Final[Response] = ()
 
 
 class Shortcut(Protocol):
-    """What a handler leaves with a connection to answer requests like the last one without parsing them."""
+    """Handles the frames of a connection that repeat an earlier request, without decoding them."""
 
     def answer(self, frame: memoryview) -> bytes | None:
-        """The response to a frame; OWED when it comes later, by `Connection.pay`; None, and nothing has happened, when
-        it has to be dispatched."""
+        """The response to a frame, or OWED when `Connection.pay` gets it later. None, with nothing changed, when the
+        frame has to be dispatched."""
         ...
 
 
 class ServedApis(Protocol):
-    """What a listener answers (`Dispatcher`)."""
+    """The APIs that a listener serves (`Dispatcher`)."""
 
     apis: Mapping[int, Any]
 
@@ -108,49 +107,49 @@ class Client(Protocol):
     def socket(self) -> socket.socket: ...
 
     def complete(self, response: Response) -> None:
-        """Send the response to the request that was delayed, then go on with the frames after it."""
+        """Send the response to the delayed request, then handle the frames after it."""
 
     def begin_slices(self) -> None:
         """Handle nothing more until `end_slices`."""
 
     def end_slices(self, outcome: Response | CloseConnection) -> None:
-        """Send the response to a request that was handled in slices, then go on with the frames after it."""
+        """Send the response to a request that was handled in slices, then handle the frames after it."""
 
     def pay(self, response: bytes) -> None:
-        """Queue a response that is owed."""
+        """Queue the next response that the shortcut owes."""
 
     def settle(self) -> None:
-        """Send what was queued."""
+        """Send the queued responses that the shortcut owed, then handle the frames after them."""
 
     def throttle(self, delay_ms: int) -> None:
-        """Read and handle nothing more for so long (KIP-219)."""
+        """Read and handle nothing for `delay_ms` (KIP-219)."""
 
     def close(self) -> None:
-        """Drop the connection."""
+        """Close the connection."""
 
 
 class Usage(Protocol):
-    """What clients use of the broker (`Quotas`)."""
+    """Counts what clients use, for their quotas (`Quotas`)."""
 
     def note_request(self, request: Request) -> None:
-        """Count the time of a request."""
+        """Count the processing time of a request and set its throttle time."""
 
     def note_produce(self, request: Request, size_bytes: int) -> None:
-        """Count bytes that were written."""
+        """Count the bytes of a Produce request and set its throttle time."""
 
     def note_fetch(self, request: Request, size_bytes: int) -> bool:
-        """Count bytes that are read; whether the response has to be empty."""
+        """Count the bytes of a Fetch response; returns whether it may be sent."""
 
 
 class Lane(Protocol):
-    """Where large requests are handled in slices (`SlowLane`)."""
+    """Handles large requests in slices (`SlowLane`)."""
 
     def submit(self, request: Request, work: Callable[[], Response]) -> None:
-        """Handle a request in slices, after those before it."""
+        """Queue a request to be handled in slices."""
 
 
 class Request:
-    """One request frame. `frame` is a writable view on the connection's receive buffer: valid only until the handler
+    """One request frame. `frame` is a writable view on the connection's receive buffer, valid until the handler
     returns."""
 
     __slots__ = (
@@ -187,11 +186,11 @@ class Request:
 
     @property
     def listener_name(self) -> str:
-        """The listener that the client is connected to."""
+        """The name of the listener that the client is connected to."""
         return self.connection.acceptor.name
 
     def decode(self) -> Any:
-        """The body as an entity; raises CloseConnection when it cannot be read."""
+        """Decode the body as an entity. Raises CloseConnection for a malformed body."""
         from kafkatools.core.protocol import messages
 
         try:
@@ -205,8 +204,7 @@ class Request:
         return entity
 
     def respond(self, fields: Fields) -> Response:
-        """A response of this request's API and version from the newest version's fields; what the version lacks is
-        left out."""
+        """Encode a response from fields of the newest version; fields that the request's version lacks are left out."""
         from kafkatools.core.protocol import messages
 
         if self.quotas is not None:
@@ -216,8 +214,8 @@ class Request:
         return [self.frame_response(messages.encode_fields(entity_type, fields))]
 
     def refuse(self, error: KafkaError) -> Response:
-        """A response that says only why the request failed; the other fields have their defaults. Raises the error
-        when responses of this API have no error code for the whole request."""
+        """Encode a response with this error and defaults for all other fields. Raises the error when the response has
+        no error code for the whole request."""
         from kafkatools.core.protocol import messages
 
         if "error_code" not in messages.response_type(self.api_key, self.version).__layout__.names:
@@ -225,14 +223,14 @@ class Request:
         return self.respond(error_fields(error))
 
     def frame_response(self, body: bytes | bytearray, following_bytes: int = 0) -> bytes:
-        """Size prefix, response header and body; `following_bytes` is what other parts add to the frame."""
+        """Prepend size prefix and response header to a body; `following_bytes` is the size of further parts of the
+        frame."""
         if self.is_flexible:
             return _SIZE_AND_CORRELATION.pack(len(body) + 5 + following_bytes, self.correlation_id) + b"\0" + body
         return _SIZE_AND_CORRELATION.pack(len(body) + 4 + following_bytes, self.correlation_id) + body
 
     def complete(self, response: Response) -> None:
-        """Answer a request that was delayed; the connection is read again from here on, or when its throttle time is
-        over."""
+        """Respond to a delayed request. The connection is read again at once, or after its throttle time."""
         if self.throttle_ms:
             self.connection.throttle(self.throttle_ms)
         self.connection.complete(response)

@@ -1,14 +1,15 @@
-"""Requests that take long, handled in slices between the turns of the listener.
+"""The slow lane: large requests, handled in slices between the turns of the listener.
 
 Rules:
-- A request in the lane has a thread of its own, which runs only while the listener's thread waits for it: `turn` lets
-  one request work for a slice, then the listener goes on. So only one thread at a time works on the broker's state, and
-  no lock is needed; a slice ends only where the code of the request calls the pause (`protocol/slices.py`).
+- Each request has a thread, which runs only while the listener's thread waits for it: `turn` lets one request work for
+  a slice. So one thread at a time works on the broker's state and no lock is needed. A slice ends only where the code
+  calls the pause (`protocol/slices.py`).
 - The active requests take turns. At most `MOST_ACTIVE` are active; the others wait, and cost nothing but their frame.
 - The frame stays in the connection's buffer until the request has ended; the connection handles nothing meanwhile.
 - When a connection closes, its request ends at its next pause.
-- While requests are active, Python's garbage collector makes no full collection: it cannot be interrupted, and takes
-  more than 50 ms with the hundreds of thousands of objects of a few large requests. They are freed without it.
+- While requests are active, Python's garbage collector makes no full collection. One cannot be interrupted, and takes
+  more than 50 ms with the hundreds of thousands of objects of a few large requests. Reference counts free those
+  objects.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ class _Job:
         self._thread: threading.Thread | None = None
 
     def resume(self) -> None:
-        """Let the request work for a slice; on return its thread waits or has ended."""
+        """Let the request work for one slice; on return its thread waits or has ended."""
         if self._thread is None:
             self._thread = threading.Thread(target=self._run, name="kafka-slow-request", daemon=True)
             self._thread.start()
@@ -57,7 +58,7 @@ class _Job:
             self._thread.join()
 
     def pause(self) -> None:
-        """Hand control back to the listener when the slice has ended."""
+        """Return control to the listener if the slice is over."""
         if thread_time_ns() < self._end_ns:
             return
         self._has_paused.release()
@@ -87,7 +88,7 @@ class _Job:
 
 
 class _FullCollections:
-    """Full collections of the garbage collector, which all lanes of the process together put off."""
+    """Counts the lanes of the process that need the garbage collector's full collections put off."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -95,7 +96,7 @@ class _FullCollections:
         self._every = 0
 
     def put_off(self) -> None:
-        """Make none until `allow` was called as often."""
+        """Put full collections off until each call has been followed by an `allow`."""
         with self._lock:
             self._holders += 1
             if self._holders == 1:
@@ -124,11 +125,11 @@ class SlowLane:
 
     @property
     def is_busy(self) -> bool:
-        """Whether `turn` has something to do."""
+        """Whether `turn` has work to do."""
         return bool(self._active or self._waiting)
 
     def submit(self, request: Request, work: Callable[[], Response]) -> None:
-        """Queue a request; a later turn passes the outcome to its connection (`end_slices`)."""
+        """Queue a request; when it has ended, `turn` passes its outcome to the connection (`end_slices`)."""
         self._waiting.append(_Job(request, work, self._slice_ns))
 
     def turn(self) -> None:

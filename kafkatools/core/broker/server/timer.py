@@ -1,7 +1,8 @@
 """A hierarchical timing wheel (Kafka's TimingWheel and SystemTimer).
 
-Rules: adding and cancelling a task cost constant time; a task runs at the first `advance_to` at or after its
-expiration, rounded down to the tick of the wheel that held it; time is passed in. A task is in one bucket at most.
+Rules: adding and cancelling a task take constant time. A task runs at the first `advance_to` at or after its
+expiration, rounded down to the tick of the wheel that held it. The caller passes the time. A task is in one bucket at
+most.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ TICK_MS = 1
 
 
 class TimerTask:
-    """Something to run at `expiration_ms` unless it is cancelled first."""
+    """A function that a `Timer` calls at `expiration_ms`, unless it is cancelled first."""
 
     __slots__ = ("_bucket", "expiration_ms", "run")
 
@@ -24,7 +25,7 @@ class TimerTask:
         self._bucket: _Bucket | None = None
 
     def cancel(self) -> None:
-        """Take the task out of its bucket; a task that ran already is left alone."""
+        """Cancel the task; does nothing if it ran already."""
         if self._bucket is not None:
             self._bucket.tasks.pop(self, None)
             self._bucket = None
@@ -43,7 +44,7 @@ class _Bucket:
 
 
 class _TimingWheel:
-    """One level: `WHEEL_SIZE` buckets of `tick_ms`; what lies further goes to the next level."""
+    """One level of the wheel: `WHEEL_SIZE` buckets of `tick_ms`. Later tasks go to the next level."""
 
     def __init__(self, tick_ms: int, start_ms: int, queue: list[tuple[int, int, _Bucket]]) -> None:
         self.tick_ms = tick_ms
@@ -54,7 +55,7 @@ class _TimingWheel:
         self._overflow: _TimingWheel | None = None
 
     def add(self, task: TimerTask) -> bool:
-        """False when the task has already expired."""
+        """Put a task into a bucket; False when it has already expired."""
         expiration = task.expiration_ms
         if expiration < self.current_ms + self.tick_ms:
             return False
@@ -78,27 +79,27 @@ class _TimingWheel:
 
 
 class Timer:
-    """All timed work of one broker; driven by the listener's thread."""
+    """Runs all timed tasks of one broker, on the listener's thread."""
 
     def __init__(self, start_ms: int, failed: Callable[[Exception], None] | None = None) -> None:
-        """`failed` is told what a task raises, and the clock goes on; without it the error is the caller's."""
+        """`failed` gets what a task raises; without it the exception reaches the caller."""
         self._queue: list[tuple[int, int, _Bucket]] = []
         self._wheel = _TimingWheel(TICK_MS, start_ms, self._queue)
         self._failed = failed
 
     def add(self, task: TimerTask, now_ms: int) -> None:
-        """Schedule the task; one that is already due runs at once."""
+        """Schedule a task; one that is due runs at once."""
         if not self._wheel.add(task):
             task.run(now_ms)
 
     def schedule(self, delay_ms: int, run: Callable[[int], None], now_ms: int) -> TimerTask:
-        """Run `run(now_ms)` once, `delay_ms` from now."""
+        """Schedule `run(now_ms)` once, `delay_ms` from `now_ms`; returns its task."""
         task = TimerTask(now_ms + delay_ms, run)
         self.add(task, now_ms)
         return task
 
     def advance_to(self, now_ms: int) -> int:
-        """Run what is due; gives the number of tasks that ran."""
+        """Run all tasks that are due at `now_ms`; returns their number."""
         count = 0
         queue = self._queue
         while queue and queue[0][0] <= now_ms:
@@ -125,7 +126,7 @@ class Timer:
             self._failed(error)
 
     def next_expiration_ms(self) -> int | None:
-        """When to wake up: a lower bound of the next task's expiration; None without tasks."""
+        """A lower bound of the next task's expiration in ms; None without tasks."""
         queue = self._queue
         while queue and not queue[0][2].tasks:
             bucket = heappop(queue)[2]
