@@ -1,9 +1,9 @@
-"""A sandbox of several nodes: processes that are killed, paused, restarted and wiped one by one.
+"""A sandbox of several nodes: processes that can be killed, paused, restarted and wiped one by one.
 
-Rules: everything it keeps is below `<home>/sandbox/nodes`, `<id>` for each node: its run file (`run.json`, locked by
-the node while it lives), its messages (`node.log`) and, unless a directory was named, its data. `<home>/sandbox/
-cluster.json` says what the nodes are for as long as the sandbox is meant to run: it is written before the first
-process and removed by the stop, so nodes that are down can be started again. Starting and wiping hold `start.lock`.
+Rules: all files are below `<home>/sandbox/nodes/<id>`: the run file (`run.json`, locked while the node runs), messages
+(`node.log`) and, unless a directory was named, the data. `<home>/sandbox/cluster.json` describes the nodes from before
+the first process starts until the sandbox is stopped, so nodes that are down can be started again. Starting and wiping
+hold `start.lock`.
 """
 
 from __future__ import annotations
@@ -38,9 +38,12 @@ _MOST_PORT_TRIES = 3
 
 @dataclass(frozen=True, slots=True)
 class ClusterOptions:
-    """How to start one. Port 0 takes free ones; None the usual ones, or free ones when one of them is taken. `racks`:
-    one for each node, or as many as there are, again and again. `parent`: the process without which it is not to
-    live; `remove_home`: whether it then takes its home with it."""
+    """How to start a sandbox of several nodes. Port 0 means free ports; None the default ports, or free ones if one of
+    them is in use.
+
+    `racks` are assigned to the nodes in turn. The nodes end with the process `parent`; with `remove_home` the last of
+    them then removes the home.
+    """
 
     nodes: int = 3
     port: int | None = None
@@ -54,7 +57,7 @@ class ClusterOptions:
 
 @dataclass(frozen=True, slots=True)
 class NodeState:
-    """A node as it is now; `pid` is None when it is dead."""
+    """The state of a node: `running`, `paused` or `dead`; `pid` is None for a dead node."""
 
     node_id: int
     pid: int | None
@@ -63,8 +66,8 @@ class NodeState:
 
 
 class SandboxCluster:
-    """The nodes of a sandbox. Processes that this object started are waited for when they end; others are watched by
-    their run files."""
+    """The nodes of a sandbox. Nodes that this object started are child processes; others are watched by their run
+    files."""
 
     def __init__(self, home: str, layout: ClusterLayout, clock: Clock) -> None:
         self.home = home
@@ -75,16 +78,16 @@ class SandboxCluster:
     # -- what there is -----------------------------------------------------------------------------------------------
     @property
     def node_ids(self) -> list[int]:
-        """1 to the number of nodes."""
+        """The ids of all nodes, from 1 on."""
         return [place.node_id for place in self.layout.places]
 
     @property
     def nodes(self) -> list[NodeState]:
-        """All nodes as they are now."""
+        """The current state of all nodes."""
         return [self.node(node_id) for node_id in self.node_ids]
 
     def node(self, node_id: int) -> NodeState:
-        """A node as it is now. Raises SandboxError for an unknown one."""
+        """The current state of a node. Raises SandboxError for an unknown id."""
         place = self.layout.place(node_id)
         found = read_run_file(_run_path(self.home, node_id))
         if found is None:
@@ -93,54 +96,60 @@ class SandboxCluster:
 
     @property
     def is_running(self) -> bool:
-        """Whether any of its nodes lives."""
+        """Whether at least one node is running or paused."""
         return any(node.state != DEAD for node in self.nodes)
 
     @property
     def bootstrap(self) -> str:
-        """What clients start from: the nodes that run, all of them when none does."""
+        """The bootstrap servers: the addresses of the running nodes, or of all nodes when none is running."""
         nodes = self.nodes
         running = [node.place.address for node in nodes if node.state == RUNNING]
         return ",".join(running or [node.place.address for node in nodes])
 
     @property
     def addresses(self) -> list[str]:
-        """Where the nodes listen, whether they run or not."""
+        """The addresses of all nodes, running or not."""
         return [place.address for place in self.layout.places]
 
     def log_path(self, node_id: int) -> str:
-        """Where a node writes its messages."""
+        """The path of a node's message file, `node.log`."""
         return _log_path(self.home, node_id)
 
     # -- what can happen to a node -----------------------------------------------------------------------------------
     def kill(self, node_id: int) -> int:
-        """Ends a node as kill -9 does; gives its pid. Raises SandboxError when it is dead."""
+        """Kill a node as kill -9 does; returns its pid. Raises SandboxError for a dead node."""
         pid = self._living(node_id)
         self._end(node_id, pid, signal.SIGKILL)
         return pid
 
     def pause(self, node_id: int) -> int:
-        """Stops a node in the middle of what it does (SIGSTOP): it keeps its connections and answers nothing."""
+        """Pause a node (SIGSTOP): its connections stay open, without responses. Returns its pid; raises SandboxError
+        for a dead or paused node."""
         pid = self._living_unless(node_id, PAUSED, "is paused already")
         os.kill(pid, signal.SIGSTOP)
         self._await(lambda: self.node(node_id).state != RUNNING, f"node {node_id} was not paused")
         return pid
 
     def resume(self, node_id: int) -> int:
-        """Lets a paused node go on (SIGCONT)."""
+        """Resume a paused node (SIGCONT); returns its pid. Raises SandboxError for a node that is not paused."""
         pid = self._living_unless(node_id, RUNNING, "is not paused")
         os.kill(pid, signal.SIGCONT)
         return pid
 
     def stop_node(self, node_id: int) -> int:
-        """Stops a node cleanly: first it hands over what it leads. Raises SandboxError when it is dead or paused."""
+        """Stop a node cleanly, after it has handed over its leaderships; returns its pid. Raises SandboxError for a
+        dead or paused node."""
         pid = self._living_unless(node_id, PAUSED, "is paused: resume it first, or kill it")
         self._end(node_id, pid, signal.SIGTERM)
         return pid
 
     def start_node(self, node_id: int) -> bool:
-        """Starts a node that is dead, formatting its directory when that was wiped; gives whether the cluster has taken
-        it in by now, which takes a majority of the nodes. Raises SandboxError when it lives or does not start."""
+        """Start a dead node, after formatting its directory if that was wiped. Raises SandboxError for a node that is
+        not dead or does not start.
+
+        Returns whether the cluster has admitted the node, which takes a majority of the nodes, within
+        RESTART_TIMEOUT_MS.
+        """
         if self.node(node_id).state != DEAD:
             raise SandboxError(f"Node {node_id} runs already")
         with start_lock(self.home):
@@ -159,14 +168,14 @@ class SandboxCluster:
             child.leave()
 
     def restart(self, node_id: int) -> bool:
-        """Stops a node cleanly if it runs, and starts it; as `start_node`."""
+        """Stop a node cleanly unless it is dead, then start it. Returns and raises as `start_node` does."""
         if self.node(node_id).state != DEAD:
             self.stop_node(node_id)
         return self.start_node(node_id)
 
     def wipe(self, node_id: int) -> str:
-        """Removes the data of a node that is dead, as if its disk had been replaced; gives the directory. The node gets
-        an empty one when it is started. Raises SandboxError when it is not dead."""
+        """Remove the data of a dead node, as if its disk had been replaced; returns the directory. Raises SandboxError
+        for a node that is not dead."""
         if self.node(node_id).state != DEAD:
             raise SandboxError(f"Node {node_id} runs: stop it or kill it first")
         place = self.layout.place(node_id)
@@ -177,7 +186,8 @@ class SandboxCluster:
 
     # -- the whole ---------------------------------------------------------------------------------------------------
     def stop(self) -> list[int]:
-        """Stops all nodes, also paused ones; gives their pids. Raises SandboxError when one does not stop."""
+        """Stop all nodes, paused ones too; returns their pids. Raises SandboxError when a node does not stop within
+        STOP_TIMEOUT_MS."""
         living = [(node.node_id, node.pid) for node in self.nodes if node.pid is not None]
         for _, pid in living:
             _signal(pid, signal.SIGINT)
@@ -188,7 +198,7 @@ class SandboxCluster:
         return [pid for _, pid in living]
 
     def close(self) -> None:
-        """The same; what does not stop is killed. Raises SandboxError then."""
+        """Stop all nodes; if one does not stop, kill all of them and raise SandboxError."""
         try:
             self.stop()
         except BaseException:
@@ -204,7 +214,8 @@ class SandboxCluster:
             _remove(path)
 
     def start_all(self) -> None:
-        """Starts every node and waits until all brokers are there. When one does not start nothing is left running."""
+        """Start all nodes and wait until every broker is registered. Raises SandboxError if a node does not start; then
+        none is left running."""
         children: list[Child] = []
         fresh = [place for place in self.layout.places if not layouts.is_formatted(place)]
         layouts.mark(self.layout)
@@ -229,7 +240,7 @@ class SandboxCluster:
             self._adopt(place.node_id, child)
 
     def _unformat(self, places: Sequence[NodePlace]) -> None:
-        """Directories that were formatted for nothing are as they were before."""
+        """Remove directories that were formatted for a start that failed."""
         for place in places:
             shutil.rmtree(place.directory, ignore_errors=True)
         if len(places) == len(self.layout.places):
@@ -246,7 +257,7 @@ class SandboxCluster:
             raise SandboxError(f"{child.name} did not join the others within {START_TIMEOUT_MS // 1000} s")
 
     def disown(self) -> None:
-        """The processes live on without the one that started them."""
+        """Let the nodes outlive this process: their ends are not waited for."""
         for process in self._children.values():
             process.returncode = 0
         self._children.clear()
@@ -268,7 +279,7 @@ class SandboxCluster:
         return Child(request, _log_path(self.home, place.node_id), f"node {place.node_id}")
 
     def _living_unless(self, node_id: int, state: str, problem: str) -> int:
-        """The pid of a node that lives. Raises SandboxError when it is dead or in that state."""
+        """The pid of a node. Raises SandboxError when it is dead or in this state."""
         if self.node(node_id).state == state:
             raise SandboxError(f"Node {node_id} {problem}")
         return self._living(node_id)
@@ -302,7 +313,7 @@ class SandboxCluster:
 
 # -- files ---------------------------------------------------------------------------------------------------------
 def nodes_folder(home: str) -> str:
-    """Where the nodes keep their files."""
+    """The folder below a home that has the files of the nodes."""
     return os.path.join(folder(home), "nodes")
 
 
@@ -337,7 +348,7 @@ def _signal(pid: int, number: signal.Signals) -> None:
 
 
 def _is_stopped(pid: int) -> bool:
-    """Whether a process is paused."""
+    """Whether a process is stopped by a signal (SIGSTOP)."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
             return file.read().rpartition(b")")[2].split()[0] in (b"T", b"t")
@@ -347,7 +358,7 @@ def _is_stopped(pid: int) -> bool:
 
 # -- start -----------------------------------------------------------------------------------------------------------
 def open_cluster(home: str, clock: Clock) -> SandboxCluster | None:
-    """The sandbox of several nodes that a home has, whether its nodes live or not; None when it has none."""
+    """The sandbox of several nodes in a home, whether its nodes are running or not; None when there is none."""
     try:
         with open(_cluster_path(home), encoding="utf-8") as file:
             found = json.load(file)
@@ -357,7 +368,7 @@ def open_cluster(home: str, clock: Clock) -> SandboxCluster | None:
 
 
 def start_cluster(home: str, options: ClusterOptions, clock: Clock) -> SandboxCluster:
-    """Starts one where none runs; the caller holds the start lock. Raises SandboxError."""
+    """Start a sandbox of several nodes; the caller holds the start lock. Raises SandboxError."""
     for attempt in range(_MOST_PORT_TRIES):
         cluster = SandboxCluster(home, plan_cluster(home, options), clock)
         try:
@@ -371,7 +382,8 @@ def start_cluster(home: str, options: ClusterOptions, clock: Clock) -> SandboxCl
 
 
 def plan_cluster(home: str, options: ClusterOptions) -> ClusterLayout:
-    """Where everything is to be. Raises SandboxError for what cannot be; nothing is written."""
+    """Choose ports, directories and cluster id of a new sandbox, without writing anything. Raises SandboxError for
+    impossible options."""
     size = options.nodes
     if not 1 <= size <= layouts.MOST_NODES:
         raise SandboxError(f"A sandbox has 1 to {layouts.MOST_NODES} nodes, not {size}")

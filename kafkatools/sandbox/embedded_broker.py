@@ -1,8 +1,8 @@
-"""EmbeddedBroker: the broker of the sandbox for one program, in a process of its own; for tests.
+"""EmbeddedBroker: a broker for the tests of one program, in a process of its own.
 
-Rules: loopback only, a free port, a temporary directory that goes with it. The process ends with the program that
-started it, also when that is killed, and then removes the directory itself: it looks once a second whether its parent
-is still there.
+Rules: it listens on loopback, by default on a free port with a temporary directory. Its process checks once a second
+whether the program that started it is still there. When the program has ended, even by kill -9, the process ends and
+removes the directory.
 """
 
 from __future__ import annotations
@@ -26,10 +26,9 @@ _STOP_TIMEOUT_S = 30.0
 class EmbeddedBroker:
     """A Kafka broker for tests, without Docker or a JVM: `with EmbeddedBroker() as broker: ... broker.bootstrap`.
 
-    `settings`: settings of the broker by Kafka's names (docs/config/broker.md), or as keyword arguments with
-    underscores; `port`: 0 takes a free one; `directory`: where to keep the data, which then stays; without one it lies
-    in a temporary directory and is removed with the broker. Nothing is started before `start` or `with`. Any client
-    that speaks Kafka's protocol may use it.
+    `settings` are broker settings by Kafka's names (docs/config/broker.md), or keyword arguments with underscores. Port
+    0 chooses a free port. `directory` keeps the data; without it the data is in a temporary directory, which is removed
+    with the broker. Nothing starts before `start` or `with`. Any client that speaks Kafka's protocol may connect.
     """
 
     def __init__(
@@ -56,26 +55,26 @@ class EmbeddedBroker:
 
     @property
     def bootstrap(self) -> str:
-        """Its address, `127.0.0.1:port`. Raises IllegalState before the first start."""
+        """The broker's address, `127.0.0.1:port`. Raises IllegalState before the first start."""
         if not self._bootstrap:
             raise IllegalState("The embedded broker was not started: use it in a with statement, or call start()")
         return self._bootstrap
 
     @property
     def is_running(self) -> bool:
-        """Whether its process is there."""
+        """Whether the broker's process is running."""
         return self._process is not None and self._process.poll() is None
 
     @property
     def pid(self) -> int:
-        """Its process. Raises IllegalState when it does not run."""
+        """The broker's process id. Raises IllegalState when it is not running."""
         if self._process is None or not self.is_running:
             raise IllegalState("The embedded broker does not run")
         return self._process.pid
 
     def start(self) -> None:
-        """Starts it, in less than a second, and returns when it takes requests. After `kill` it is started
-        on the same port with the data it had. Raises SandboxError, with the reason, and ConfigError."""
+        """Start the broker and return when it accepts requests, in less than a second. After `kill` it starts on the
+        same port with its data. Raises SandboxError, with the reason, and ConfigError."""
         if self.is_running:
             return
         if self._home is None:
@@ -92,16 +91,15 @@ class EmbeddedBroker:
         self._port = int(info.bootstrap.rpartition(":")[2])
 
     def kill(self) -> None:
-        """Ends it as kill -9 does: nothing is flushed or closed. `start` brings it back with its data.
-
-        While it is down nobody but `close` removes its temporary directory.
-        """
+        """Kill the broker as kill -9 does, without flushing or closing files; `start` restarts it with its data. While
+        it is down only `close` removes its temporary directory."""
         if self._process is not None and self.is_running:
             self._process.kill()
             self._process.wait()
 
     def close(self) -> None:
-        """Stops it cleanly and removes its temporary directory. Safe to call again."""
+        """Stop the broker cleanly and remove its temporary directory; does nothing when called again. Raises
+        SandboxError if the broker does not stop within 30 s."""
         process = self._process
         if process is not None and self.is_running:
             process.send_signal(signal.SIGTERM)

@@ -1,7 +1,7 @@
-"""EmbeddedCluster: the sandbox of several nodes for one program; for tests of what happens when brokers go.
+"""EmbeddedCluster: a cluster for the tests of one program, such as tests of broker failures.
 
-Rules: as for EmbeddedBroker. Every node is a process of its own; they end with the program that started them, also
-when that is killed, and the last one then removes the directory.
+Rules: as for EmbeddedBroker. Every node is a process of its own. When the program that started them has ended, even by
+kill -9, the nodes end and the last one removes the directory.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from kafkatools.sandbox.cluster import ClusterOptions, SandboxCluster, start_clu
 class EmbeddedCluster:
     """A Kafka cluster for tests, without Docker or a JVM: `with EmbeddedCluster(nodes=3) as cluster: ...`.
 
-    Nodes are numbered from 1, each is broker and controller. `settings`: settings of all brokers by Kafka's names
-    (docs/config/broker.md), or as keyword arguments with underscores; `racks`: one for each node, or fewer, again and
-    again; `port`: 0 takes free ones, else node i listens on port + 10 (i - 1) and its controller on the next one;
-    `directory`: where to keep the data, which then stays; without one it lies in a temporary directory and is removed
-    with the cluster. Nothing is started before `start` or `with`.
+    Nodes are numbered from 1; each is broker and controller. `settings` are settings of all brokers by Kafka's names
+    (docs/config/broker.md), or keyword arguments with underscores. `racks` are assigned to the nodes in turn. Port 0
+    chooses free ports; else node i listens on port + 10 (i - 1), its controller on the next one. `directory` keeps the
+    data; without it the data is in a temporary directory, which is removed with the cluster. Nothing starts before
+    `start` or `with`.
     """
 
     def __init__(
@@ -59,36 +59,36 @@ class EmbeddedCluster:
 
     @property
     def bootstrap(self) -> str:
-        """The addresses of all nodes, `127.0.0.1:port,...`. Raises IllegalState when it was not started."""
+        """The addresses of all nodes, `127.0.0.1:port,...`. Raises IllegalState when the cluster is not started."""
         return ",".join(self._cluster.addresses)
 
     @property
     def node_ids(self) -> list[int]:
-        """1 to the number of nodes."""
+        """The ids of all nodes, from 1 on."""
         return list(range(1, self._size + 1))
 
     def address(self, node: int) -> str:
-        """Where a node listens, whether it runs or not. Raises SandboxError for an unknown one."""
+        """The address of a node, running or not. Raises SandboxError for an unknown id."""
         return self._cluster.layout.place(node).address
 
     def directory(self, node: int) -> str:
-        """Where a node keeps its data."""
+        """The data directory of a node. Raises SandboxError for an unknown id."""
         return self._cluster.layout.place(node).directory
 
     def state(self, node: int) -> str:
-        """`running`, `paused` or `dead`."""
+        """The state of a node: `running`, `paused` or `dead`."""
         return self._cluster.node(node).state
 
     def pid(self, node: int) -> int:
-        """The process of a node. Raises IllegalState when it is dead."""
+        """The process id of a node. Raises IllegalState for a dead node."""
         pid = self._cluster.node(node).pid
         if pid is None:
             raise IllegalState(f"Node {node} of the embedded cluster does not run")
         return pid
 
     def start(self) -> None:
-        """Starts all nodes and returns when every broker is registered and takes requests, in a second or two. Raises
-        SandboxError, with the reason, and ConfigError; nothing is left running then."""
+        """Start all nodes and return when every broker is registered and accepts requests, in a second or two. Raises
+        SandboxError, with the reason, and ConfigError; then no node is left running."""
         from kafkatools.core.clock import SystemClock
 
         if self._started is not None:
@@ -106,32 +106,37 @@ class EmbeddedCluster:
         self._home = home
 
     def kill(self, node: int) -> None:
-        """Ends a node as kill -9 does: nothing is flushed, closed or handed over."""
+        """Kill a node as kill -9 does: it flushes, closes and hands over nothing. Raises SandboxError for a dead
+        node."""
         self._cluster.kill(node)
 
     def pause(self, node: int) -> None:
-        """Stops a node in the middle of what it does: it keeps its connections and answers nothing."""
+        """Pause a node (SIGSTOP): its connections stay open, without responses. Raises SandboxError for a dead or
+        paused node."""
         self._cluster.pause(node)
 
     def resume(self, node: int) -> None:
-        """Lets a paused node go on."""
+        """Resume a paused node (SIGCONT). Raises SandboxError for a node that is not paused."""
         self._cluster.resume(node)
 
     def stop(self, node: int) -> None:
-        """Stops a node cleanly: it hands over what it leads first."""
+        """Stop a node cleanly, after it has handed over its leaderships. Raises SandboxError for a dead or paused
+        node."""
         self._cluster.stop_node(node)
 
     def restart(self, node: int) -> bool:
-        """Stops a node cleanly if it runs, and starts it; gives whether the cluster has taken it in, which takes a
-        majority of nodes that run."""
+        """Stop a node cleanly unless it is dead, then start it. Returns whether the cluster has admitted it, which
+        takes a majority of running nodes."""
         return self._cluster.restart(node)
 
     def wipe(self, node: int) -> None:
-        """Removes the data of a node that is down; `restart` brings it back with an empty disk."""
+        """Remove the data of a dead node; `restart` starts it with an empty directory. Raises SandboxError for a node
+        that is not dead."""
         self._cluster.wipe(node)
 
     def close(self) -> None:
-        """Stops all nodes, paused ones too, and removes the temporary directory. Safe to call again."""
+        """Stop all nodes, paused ones too, and remove the temporary directory; does nothing when called again. Raises
+        SandboxError if a node does not stop."""
         cluster, self._started = self._started, None
         try:
             if cluster is not None:

@@ -1,8 +1,8 @@
-"""Where the nodes of a sandbox of several live: ports, directories, settings; and formatting what is new.
+"""Ports, directories and settings of the nodes of a sandbox of several, and the formatting of their directories.
 
-Rules: node i listens on P + 10 (i - 1), its controller on the next port. A directory knows by `cluster.json` how many
-nodes it was formatted for and for which cluster; it is used for no other number and no other cluster. All nodes are
-broker and controller, one quorum with its voters in the settings (a static one).
+Rules: node i listens on port P + 10 (i - 1), its controller on the next one. `cluster.json` in a directory has its
+cluster id and number of nodes; the directory serves no other cluster and no other number. All nodes are broker and
+controller, with a static quorum of voters in their settings.
 """
 
 from __future__ import annotations
@@ -71,7 +71,8 @@ class NodePlace:
 
 @dataclass(frozen=True, slots=True)
 class ClusterLayout:
-    """The nodes of a sandbox and what they share. `root` holds their data; `settings` are those that were asked for."""
+    """The nodes of a sandbox and what they share: cluster id, data directory `root`, the user's settings, idle time in
+    ms."""
 
     cluster_id: str
     root: str
@@ -82,7 +83,7 @@ class ClusterLayout:
     removes_home: bool = False
 
     def place(self, node_id: int) -> NodePlace:
-        """The place of a node. Raises SandboxError when there is none of that id."""
+        """The place of a node. Raises SandboxError for an unknown id."""
         for place in self.places:
             if place.node_id == node_id:
                 return place
@@ -90,21 +91,22 @@ class ClusterLayout:
 
     @property
     def voters(self) -> str:
-        """`controller.quorum.voters`."""
+        """The value of controller.quorum.voters."""
         return ",".join(f"{place.node_id}@{place.controller_address}" for place in self.places)
 
     def to_json(self) -> LayoutContent:
-        """What is kept in the file of the running sandbox."""
+        """The content of the sandbox's file `cluster.json`."""
         return cast("LayoutContent", asdict(self))
 
     @classmethod
     def from_json(cls, found: Mapping[str, Any]) -> ClusterLayout:
-        """The same back. Raises KeyError or TypeError for what is none."""
+        """Rebuild a layout from `to_json`. Raises KeyError or TypeError for other content."""
         return cls(**{**found, "places": tuple(NodePlace(**place) for place in found["places"])})
 
 
 def node_settings(layout: ClusterLayout, place: NodePlace) -> dict[str, str]:
-    """server.properties of a node: what joins it with the others, defaults for a rehearsal, and what was asked for."""
+    """The server.properties of a node: the sandbox's own settings over the user's settings over defaults for small
+    clusters."""
     size = len(layout.places)
     copies = min(3, size)
     defaults = {
@@ -132,7 +134,7 @@ def node_settings(layout: ClusterLayout, place: NodePlace) -> dict[str, str]:
 
 
 def refuse_own_settings(settings: Mapping[str, str]) -> None:
-    """Raises SandboxError for a setting that is not to be given."""
+    """Raise SandboxError for settings that only the sandbox may set, such as node.id or listeners."""
     for name in settings:
         if name in OWN_SETTINGS:
             raise SandboxError(f"{name} is what the sandbox gives its nodes itself")
@@ -140,14 +142,15 @@ def refuse_own_settings(settings: Mapping[str, str]) -> None:
 
 # -- ports -------------------------------------------------------------------------------------------------------------
 def node_ports(base: int, size: int) -> list[tuple[int, int]]:
-    """Port of the broker and of the controller of each node."""
+    """The (broker port, controller port) of each node, from `base` on."""
     return [(base + PORT_STEP * index, base + PORT_STEP * index + 1) for index in range(size)]
 
 
 def choose_ports(port: int | None, size: int) -> list[tuple[int, int]]:
-    """The ports of all nodes: those that were asked for, else the usual ones, else free ones.
+    """The (broker port, controller port) of each node: from `port` on, else the default ports, else free ones (0, or
+    None if a default port is in use).
 
-    Raises SandboxError when a port that was asked for is in use, or would be none.
+    Raises SandboxError when a requested port is in use or above 65535.
     """
     if port:
         ports = node_ports(port, size)
@@ -170,7 +173,7 @@ def _refuse_ports(ports: Sequence[tuple[int, int]]) -> None:
 
 
 def _taken(ports: Sequence[tuple[int, int]]) -> tuple[int, int] | None:
-    """The first node and port that cannot be had."""
+    """The (node id, port) of the first port that is in use; None when all are free."""
     for index, pair in enumerate(ports):
         for port in pair:
             if not _is_free(port):
@@ -191,7 +194,7 @@ def _is_free(port: int) -> bool:
 
 
 def _free_ports(size: int) -> list[tuple[int, int]]:
-    """Somewhere below the ports that the system gives to whoever connects: a node that is down keeps its port."""
+    """Choose free ports below the system's range of ephemeral ports, so that a node that is down keeps its ports."""
     highest = _HIGHEST_FREE_PORT - PORT_STEP * size
     chance = random.SystemRandom()
     for _ in range(_MOST_TRIES):
@@ -203,14 +206,14 @@ def _free_ports(size: int) -> list[tuple[int, int]]:
 
 # -- directories -------------------------------------------------------------------------------------------------------
 def data_directory(root: str, node_id: int, *, is_own: bool) -> str:
-    """Where a node keeps its data: below the sandbox's files (`is_own`) beside its run file and messages."""
+    """The data directory of a node: below `root`, or with `is_own` in a folder `data` beside the node's other files."""
     return os.path.join(root, str(node_id), "data") if is_own else os.path.join(root, str(node_id))
 
 
 def cluster_of(root: str, directories: Mapping[int, str]) -> str | None:
-    """The id of the cluster that a directory was formatted for, None when for none.
+    """The cluster id that the nodes' directories were formatted with; None when none is formatted.
 
-    Raises SandboxError when it was for another number of nodes, another node, or for several clusters.
+    Raises SandboxError when they belong to another number of nodes, other nodes, or several clusters.
     """
     _refuse_single(root)
     size = len(directories)
@@ -247,7 +250,8 @@ def _other_size(root: str, formatted: int, size: int) -> SandboxError:
 
 
 class _Marker(TypedDict):
-    """For which cluster, of how many nodes, a directory was formatted."""
+    """The content of `cluster.json` in a data directory: the cluster id and number of nodes that it was formatted
+    for."""
 
     cluster_id: str
     nodes: int
@@ -274,12 +278,12 @@ def _properties(directory: str) -> Mapping[str, str] | None:
 
 
 def is_formatted(place: NodePlace) -> bool:
-    """Whether a node has its directory."""
+    """Whether a node's data directory is formatted (has meta.properties)."""
     return os.path.exists(os.path.join(place.directory, META_PROPERTIES))
 
 
 def format_node(layout: ClusterLayout, place: NodePlace, wall_ms: int) -> None:
-    """Formats the directory of a node that has none, as kafka-storage.sh format does with the cluster's id."""
+    """Format a node's data directory with the cluster's id, as kafka-storage.sh format does."""
     from kafkatools.core.broker.metadata import feature_levels
     from kafkatools.core.broker.metadata.formatter import FormatRequest, plan, write_directory
     from kafkatools.core.log.files import RealFileSystem
@@ -294,18 +298,18 @@ def format_node(layout: ClusterLayout, place: NodePlace, wall_ms: int) -> None:
 
 
 def mark(layout: ClusterLayout) -> None:
-    """From now on a directory is for this cluster and its number of nodes."""
+    """Write the cluster id and number of nodes into the data directory (`cluster.json`)."""
     write_json(os.path.join(layout.root, MARKER), {"cluster_id": layout.cluster_id, "nodes": len(layout.places)})
 
 
 def forget_cluster(root: str) -> None:
-    """A directory is not for any cluster any more."""
+    """Remove the file that ties a data directory to a cluster (`cluster.json`)."""
     with contextlib.suppress(FileNotFoundError):
         os.unlink(os.path.join(root, MARKER))
 
 
 def new_cluster_id() -> str:
-    """A random one."""
+    """A random cluster id."""
     from kafkatools.core.broker.metadata.formatter import random_uuid
 
     return random_uuid()

@@ -1,4 +1,4 @@
-"""Types of the JSON that the processes of a sandbox hand to each other."""
+"""Types of the JSON that processes of a sandbox exchange. All times are in ms."""
 
 from __future__ import annotations
 
@@ -7,10 +7,8 @@ from typing import NotRequired, TypedDict
 
 
 class RunInfo(TypedDict):
-    """The content of a run file, and the first answer of a process: a broker that runs; times in ms.
-
-    A broker of `kt server-start` has a `node_id`, one of a sandbox the rest.
-    """
+    """A running broker: the content of its run file and the first line that its process reports. Only a broker of `kt
+    server-start` has a `node_id`."""
 
     bootstrap: str
     pid: int
@@ -21,7 +19,7 @@ class RunInfo(TypedDict):
 
 
 class PlaceContent(TypedDict):
-    """Where one node of a sandbox listens and keeps its data."""
+    """The ports and the data directory of one node of a sandbox."""
 
     node_id: int
     port: int
@@ -31,7 +29,7 @@ class PlaceContent(TypedDict):
 
 
 class LayoutContent(TypedDict):
-    """The nodes of a sandbox and what they share, as `cluster.json` holds them; times in ms."""
+    """The nodes of a sandbox and what they share: the content of `cluster.json`."""
 
     cluster_id: str
     root: str
@@ -43,9 +41,10 @@ class LayoutContent(TypedDict):
 
 
 class NodeRequest(TypedDict):
-    """What a process of a sandbox is started with; times in ms.
+    """The request that starts a process of a sandbox.
 
-    A sandbox of one has `port`, `directory` and `settings`, a node of several `layout`, `node` and `wait_for`.
+    A sandbox of one has `port`, `directory` and `settings`; a node of several has `layout`, `node` and `wait_for`, the
+    ids of the brokers to wait for.
     """
 
     run_file: str

@@ -1,12 +1,12 @@
-"""The process of a sandbox, or of one of its nodes: `python -m kafkatools.sandbox.process`,
-started by `single.py` and `cluster.py` only. Its request comes as one JSON document on stdin.
+"""The process of a sandbox, or of one of its nodes: `python -m kafkatools.sandbox.process`, started by `single.py` and
+`cluster.py` only. It reads its request from stdin as one JSON document.
 
-It says on stdout in a line of JSON that it listens, or why it does not; a node of several says in a second line that
-the cluster is complete as far as it was to wait for. It ends on SIGTERM, when no request came for the idle time, or
-within a second of its parent, if it is to. SIGINT ends a node of several without handing over what it leads: all of
-them are about to end.
+On stdout it reports in a line of JSON that it listens, or why it cannot. A node of several reports in a second line
+that the brokers it waits for are registered. It ends on SIGTERM, when it was idle for the idle time, or within a second
+after its parent if it has one. SIGINT ends a node of several without handing over its leaderships, because all nodes
+are ending.
 
-A cluster is idle when none of its nodes was used: whoever serves a client touches a file that all of them look at.
+A cluster is idle when none of its nodes is used: a node that serves a client touches a file that all nodes check.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ _LOCK_TRIES, _LOCK_PAUSE_MS = 25, 20
 
 
 def main(request: NodeRequest, clock: Clock) -> int:
-    """Run the node that the request describes until it is stopped. Returns the exit status, 1 when it could not start,
-    go on or stop cleanly."""
+    """Run the node of a request until it is stopped. Returns the exit status: 0, or 1 when the node could not start,
+    failed or did not stop cleanly."""
     os.umask(0o077)
     raise_descriptor_limit()
     run_file = _run_file(request["run_file"], clock)
@@ -80,7 +80,7 @@ def main(request: NodeRequest, clock: Clock) -> int:
 
 
 def _close(node: Node) -> int:
-    """Stop the node; report a disk error in one line, unless a disk error ended the node."""
+    """Stop the node and return the exit status. Reports a disk error, unless a failure ended the node already."""
     failure = node.failure
     try:
         node.close()
@@ -92,8 +92,8 @@ def _close(node: Node) -> int:
 
 
 def _run_file(path: str, clock: Clock) -> RunFile | None:
-    """The run file, locked; None when another process has it. Whoever looks at the file of a process that is gone
-    holds it too, for a moment."""
+    """Create and lock the run file; None when another process holds it. A process that only reads the file holds its
+    lock for a moment, so this retries."""
     for _ in range(_LOCK_TRIES):
         try:
             return RunFile(path)
@@ -105,7 +105,7 @@ def _run_file(path: str, clock: Clock) -> RunFile | None:
 
 
 class Watch:
-    """Looks once a second whether the node is still wanted."""
+    """Checks once a second whether a node is still in use and has its parent."""
 
     def __init__(self, request: NodeRequest, clock: Clock) -> None:
         self._clock = clock
@@ -122,12 +122,13 @@ class Watch:
         """Whether it ends without handing over what it leads."""
 
     def hurry(self, node: Node) -> None:
-        """End now."""
+        """Stop the node without handing over its leaderships."""
         self.is_hurried = True
         node.request_stop()
 
     def look(self, node: Node) -> None:
-        """Stop the node when it is idle, or left by its parent: whoever loses it gets another one."""
+        """Stop the node if the whole sandbox is idle or the parent is gone; does nothing within a second of the last
+        check."""
         now_ms = self._clock.now_ms()
         if now_ms - self._looked_ms < IDLE_CHECK_MS:
             return
@@ -145,7 +146,7 @@ class Watch:
             os.utime(path, ns=(wall_ns, wall_ns))
 
     def _is_all_idle(self) -> bool:
-        """Whether the other nodes were not used either."""
+        """Whether the other nodes are idle too."""
         if self._used_file is None:
             return True
         try:
@@ -155,7 +156,7 @@ class Watch:
         return self._clock.wall_ms() - used_ms > self._idle_ms
 
     def take_others_along(self) -> None:
-        """The other nodes end too, also those that are paused; the sandbox is not meant to run any more."""
+        """Stop the other nodes of the sandbox, paused ones too, and remove the files that describe it."""
         for path in self._files:
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(path)
@@ -167,8 +168,8 @@ class Watch:
                     os.kill(found["pid"], signal.SIGCONT)
 
     def remove_what_is_left(self) -> None:
-        """The last one of those that lost their parent removes the data; a sandbox of one whose data is not to stay
-        removes it whenever it ends."""
+        """Remove the temporary data: after the last node of a cluster that lost its parent, or at the end of a sandbox
+        of one."""
         if self._remove is None or any(read_run_file(path) for path in self._others):
             return
         if self._used_file is None or self._has_lost_parent():
@@ -179,7 +180,8 @@ class Watch:
 
 
 def serve(node: Node, watch: Watch, wait_for: list[int] | None = None) -> None:
-    """Serve until stopped; says when the brokers `wait_for` are all there."""
+    """Serve until the node is stopped; report when the brokers of `wait_for` are all registered, or the error that
+    ended the node."""
     gc.freeze()  # what is loaded by now stays: the collector need not look at it again
     while not node.is_stopping:
         if wait_for is not None and _are_there(node, wait_for):
@@ -195,13 +197,13 @@ def serve(node: Node, watch: Watch, wait_for: list[int] | None = None) -> None:
 
 
 def _are_there(node: Node, broker_ids: list[int]) -> bool:
-    """Whether these brokers are in the cluster, as this one sees it, which serves clients itself."""
+    """Whether this broker serves clients and all these brokers are registered and unfenced."""
     brokers = [node.image.brokers.get(broker_id) for broker_id in broker_ids]
     return node.is_ready and all(broker is not None and not broker.is_fenced for broker in brokers)
 
 
 def leave(node: Node, watch: Watch) -> None:
-    """Hand over what the node leads: partitions, then the quorum."""
+    """Hand over the node's leaderships: of partitions, then of the quorum."""
     node.begin_leaving()
     while not (watch.is_hurried or node.has_left):
         node.run_once(IDLE_CHECK_MS)
@@ -234,7 +236,7 @@ def _start_node(request: NodeRequest, clock: Clock) -> Node:
 
 
 def _listening(start: Callable[[], None]) -> None:
-    """Starts; an address that is taken is named."""
+    """Call `start`; an error for a port in use says so."""
     try:
         start()
     except OSError as error:
@@ -275,7 +277,7 @@ def log_line(clock: Clock, line: str) -> None:
 
 
 def _answer(content: Mapping[str, object], *, is_last: bool = True) -> None:
-    """A line to whoever started this process; after the last one stdout goes nowhere."""
+    """Write a line of JSON to the process that started this one; after the last one stdout becomes /dev/null."""
     try:
         os.write(STDOUT, json.dumps(content).encode() + b"\n")
     except BrokenPipeError:

@@ -1,7 +1,7 @@
-"""Files that tell other processes of a running broker: one JSON object, locked by the broker while it lives.
+"""Run files, by which processes find a running broker: one JSON object each, locked while the broker is running.
 
-The lock says whether the process is there; a pid alone would lie once it is used again. Rules: the file is written
-under its lock and removed at the end.
+The lock tells whether the broker is running, since a pid alone may belong to another process later. The file is written
+under its lock and removed when the broker ends.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from kafkatools.sandbox.messages import RunInfo
 
 
 class RunFile:
-    """Held open and locked by the broker."""
+    """The run file of this process, open and locked. Raises OSError when another process has locked it."""
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -39,7 +39,8 @@ class RunFile:
 
 
 def read_run_file(path: str) -> RunInfo | None:
-    """The content while its broker lives, else None; the file that a killed broker left counts for nothing."""
+    """The content of a run file while its broker is running, else None; also None for a file that a killed broker left
+    behind."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:

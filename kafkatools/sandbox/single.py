@@ -1,9 +1,9 @@
-"""The sandbox: a broker, or several, in the background of this machine, started on first use, stopped when nobody has
-used it for a while.
+"""The sandbox: a broker, or several, in the background of this machine, started on first use and stopped when idle.
 
-Rules: loopback only; everything it keeps is below `<home>/sandbox`, directories 0700 and files 0600; one sandbox per
-home; two starts at once meet at `start.lock` and the second finds the first one's broker. A sandbox of one has
-`run.json` (locked by it while it lives), `sandbox.log` and `data`; one of several is `cluster.py`.
+Rules: it listens on loopback. All its files are below `<home>/sandbox`, with directories 0700 and files 0600. A home
+has one sandbox. Two starts at once wait for each other at `start.lock`, and the second finds the first one's broker. A
+sandbox of one has `run.json` (locked while it is running), `sandbox.log` and `data`; `cluster.py` is the sandbox of
+several.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ STOP_TIMEOUT_MS = 30_000
 
 @dataclass(frozen=True, slots=True)
 class SandboxInfo:
-    """A running sandbox; `started` says that this call started it. `bootstrap` names all nodes that run, `pid` is the
-    process of the first of them."""
+    """A running sandbox. `started` says that this call started it. With several nodes `bootstrap` has all running ones
+    and `pid` is that of the first."""
 
     bootstrap: str
     pid: int
@@ -46,9 +46,9 @@ class SandboxInfo:
 
 @dataclass(frozen=True, slots=True)
 class SandboxOptions:
-    """How to start a sandbox of one. Port 0 takes a free one; None the usual one, or a free one if that is taken.
+    """How to start a sandbox of one. Port 0 means a free port; None the default port, or a free one if that is in use.
 
-    `parent`: the process without which it is not to live; `remove`: a directory that it removes in the end.
+    The sandbox ends with the process `parent`, and removes the directory `remove` at its end.
     """
 
     port: int | None = None
@@ -64,7 +64,7 @@ def _run_path(home: str) -> str:
 
 
 def status(home: str) -> SandboxInfo | None:
-    """The running sandbox of a home, None when none runs."""
+    """The running sandbox of a home, None when none is running."""
     found = read_run_file(_run_path(home))
     if found is not None:
         return _info(found, started=False)
@@ -85,7 +85,7 @@ def _cluster_info(cluster: SandboxCluster) -> SandboxInfo | None:
 
 
 def find_cluster(home: str, clock: Clock | None = None) -> SandboxCluster | None:
-    """The sandbox of several nodes of a home, whether its nodes live or not; None when it has none."""
+    """The sandbox of several nodes in a home, whether its nodes are running or not; None when there is none."""
     if not os.path.exists(os.path.join(folder(home), "cluster.json")):
         return None
     from kafkatools.core.clock import SystemClock
@@ -97,9 +97,9 @@ def find_cluster(home: str, clock: Clock | None = None) -> SandboxCluster | None
 def ensure_started(
     home: str, announce: Callable[[str], None] | None = None, options: SandboxOptions | None = None
 ) -> SandboxInfo:
-    """The sandbox of `home`, started with one node when it does not run; then `announce` gets one line.
+    """Return the running sandbox of a home, or start one with one node and `announce` it in a line.
 
-    Raises SandboxError, also when there is one of several nodes and all of them are down.
+    Raises SandboxError if it does not start, or if all nodes of a sandbox of several are dead.
     """
     home = os.fspath(home)
     running = status(home)
@@ -127,8 +127,8 @@ def _refuse_dead_cluster(home: str) -> None:
 
 
 def ensure_cluster(home: str, options: ClusterOptions, clock: Clock) -> tuple[SandboxCluster, bool]:
-    """The sandbox of several nodes of `home`, and whether it was started by this call. Raises SandboxError, also when
-    one of another size is running."""
+    """Return the sandbox of several nodes of a home, started if none is running, and whether this call started it.
+    Raises SandboxError, also when one of another size is running."""
     from kafkatools.sandbox.cluster import start_cluster
 
     home = os.fspath(home)
@@ -146,8 +146,8 @@ def ensure_cluster(home: str, options: ClusterOptions, clock: Clock) -> tuple[Sa
 
 
 def spawn(home: str, options: SandboxOptions) -> tuple[subprocess.Popen[bytes], SandboxInfo]:
-    """Start the process of a sandbox of one and wait for the line in which it says that it listens. Raises SandboxError
-    with the reason when it does not."""
+    """Start the process of a sandbox of one and wait until it listens. Raises SandboxError with the reason when it does
+    not."""
     request: NodeRequest = {
         "run_file": _run_path(home),
         "port": options.port,
@@ -167,8 +167,8 @@ def spawn(home: str, options: SandboxOptions) -> tuple[subprocess.Popen[bytes], 
 
 
 def stop(home: str, sleep_ms: Callable[[int], None]) -> SandboxInfo | None:
-    """Ask the sandbox to stop and wait until it has, all nodes of it; None when none runs. Raises SandboxError when it
-    does not stop."""
+    """Stop the sandbox of a home, with all its nodes, and wait for the end; None when none is running. Raises
+    SandboxError when it does not stop within STOP_TIMEOUT_MS."""
     cluster = find_cluster(home)
     if cluster is not None:
         info = _cluster_info(cluster)

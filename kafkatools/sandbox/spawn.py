@@ -1,8 +1,8 @@
-"""Processes of the sandbox: starting one, hearing what it says, waiting for its end.
+"""Processes of the sandbox: start one, read its reports, wait for its end.
 
-A process gets its settings on stdin, so that `ps` does not show them. It reports on stdout, in lines of JSON, whether
-it started (`process.py`), and its messages go to a file. It
-is this interpreter in a session of its own, so that it outlives whoever started it.
+A process gets its request on stdin, so that `ps` does not show its settings. It reports on stdout, in lines of JSON,
+whether it started (`process.py`); its messages go to a file. It runs this Python interpreter in a session of its own,
+so that it outlives the process that started it.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ class SandboxError(KafkaError):
 
 
 def folder(home: str | os.PathLike[str]) -> str:
-    """Where a sandbox keeps its files."""
+    """The folder of the sandbox below a home."""
     return os.path.join(os.fspath(home), "sandbox")
 
 
 def make_private(path: str) -> None:
-    """Makes a directory, and those above it that are missing, for this user only."""
+    """Create a directory and its missing parents with mode 0700."""
     missing = []
     while not os.path.isdir(path):
         missing.append(path)
@@ -52,7 +52,7 @@ def make_private(path: str) -> None:
 
 @contextlib.contextmanager
 def start_lock(home: str) -> Iterator[None]:
-    """One start at a time in a home."""
+    """Hold the lock that allows one start at a time in a home."""
     make_private(folder(home))
     lock = os.open(os.path.join(folder(home), "start.lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
@@ -63,13 +63,13 @@ def start_lock(home: str) -> Iterator[None]:
 
 
 def write_json(path: str, content: Mapping[str, object]) -> None:
-    """Replaces a small private file at once."""
+    """Replace a small file atomically, with mode 0600."""
     make_private(os.path.dirname(path))
     atomic_file.replace(path, json.dumps(content).encode(), mode=0o600)
 
 
 class Child:
-    """A process that was started here, until it has said what was waited for."""
+    """A process of the sandbox that this one started, until it has reported that it listens or is ready."""
 
     def __init__(self, request: NodeRequest, log_path: str, name: str = "the sandbox") -> None:
         import subprocess
@@ -98,8 +98,8 @@ class Child:
             stdin.write(json.dumps(request).encode())
 
     def answer(self, clock: Clock | None = None, timeout_ms: int | None = None) -> RunInfo | None:
-        """Its next line; None when it says nothing in that time. Raises SandboxError, with the reason it gave, when it
-        has ended."""
+        """The next line that the process reports; None if none comes within the time-out. Raises SandboxError when the
+        process has ended, with the reason it gave."""
         deadline = None if clock is None or timeout_ms is None else clock.now_ms() + timeout_ms
         while b"\n" not in self._heard:
             if clock is not None and deadline is not None and not self._has_more(deadline - clock.now_ms()):
@@ -131,12 +131,12 @@ class Child:
         return bool(poll.poll(max(0, timeout_ms)))
 
     def leave(self) -> None:
-        """Nothing more is heard of it; it goes on."""
+        """Stop reading the reports of the process; it continues to run."""
         if self.process.stdout is not None:
             self.process.stdout.close()
 
     def disown(self) -> None:
-        """The same, and nobody here is to wait for its end."""
+        """Let the process outlive this one: its reports are not read and its end is not waited for."""
         self.leave()
         self.process.returncode = 0
 
