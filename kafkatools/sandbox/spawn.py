@@ -135,11 +135,6 @@ class Child:
         if self.process.stdout is not None:
             self.process.stdout.close()
 
-    def disown(self) -> None:
-        """Let the process outlive this one: its reports are not read and its end is not waited for."""
-        self.leave()
-        self.process.returncode = 0
-
     def kill(self) -> None:
         self.leave()
         self.process.kill()

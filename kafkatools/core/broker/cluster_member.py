@@ -66,7 +66,7 @@ class ClusterMember:
         self.failure: KafkaError | None = None
         self.pending = WaitingResponses()
         self.lifecycle: BrokerLifecycle | None = None
-        self._cluster = home.cluster
+        self.cluster = home.cluster
         self._channels: list[Peers] = []
         self._replication: list[Worker] = []
         self._strangers: set[int] = set()
@@ -129,13 +129,13 @@ class ClusterMember:
         """The (host, port) of a broker's inter-broker listener; None when it is unknown."""
         broker = self.image.brokers.get(broker_id)
         for name, host, port in () if broker is None else broker.endpoints:
-            if name == self._cluster.inter_broker_listener:
+            if name == self.cluster.inter_broker_listener:
                 return host, port
         return None
 
     def start(self) -> Iterable[Worker]:
         """Load the state of the quorum from disk; the node runs the returned workers."""
-        home, cluster = self._home, self._cluster
+        home, cluster = self._home, self.cluster
         workers: list[Worker] = [*self._channels, self.link, *self._replication, self.controller, self.raft]
         workers.append(self.follower)
         if cluster.is_broker:
@@ -193,10 +193,10 @@ class ClusterMember:
         identity = Identity(
             self.node_id,
             self._home.cluster_id,
-            self._told_listeners({point.name for point in self._cluster.broker_listeners}),
+            self._told_listeners({point.name for point in self.cluster.broker_listeners}),
             supported_features(),
             self._home.directory_ids,
-            self._cluster.rack,
+            self.cluster.rack,
             self._home.logs.last_broker_epoch,
         )
         return BrokerLifecycle(
@@ -265,10 +265,6 @@ class ClusterMember:
             return self.raft.leader_id is not None
         return self._serves_clients and self.lifecycle.state is State.RUNNING
 
-    def is_controller_listener(self, name: str) -> bool:
-        """Whether a listener is for requests to the quorum and the controller."""
-        return self._cluster.is_controller_listener(name)
-
     @property
     def metadata_offset(self) -> int:
         """The offset behind the last metadata record in `image`."""
@@ -276,19 +272,19 @@ class ClusterMember:
 
     def _lost_voters(self) -> list[int]:
         """The voters to whom a connection failed within the last LOST_MS."""
-        others = [voter for voter in sorted(self._cluster.voters) if voter != self.node_id]
+        others = [voter for voter in sorted(self.cluster.voters) if voter != self.node_id]
         return [voter for voter in others if self._quorum_channel.connection_error(voter, LOST_MS)]
 
     def has_no_majority(self) -> bool:
         """Whether too many voters are unreachable for the quorum to have a majority."""
-        count = len(self._cluster.voters)
+        count = len(self.cluster.voters)
         return 2 * (count - len(self._lost_voters())) <= count
 
     def why_no_controller(self) -> str:
         """The reason why a metadata change was not committed in time, for its error message; names the unreachable
         voters."""
         lost = self._lost_voters()
-        count, leader = len(self._cluster.voters), self.raft.leader_id
+        count, leader = len(self.cluster.voters), self.raft.leader_id
         without = f"there is no connection to {', '.join(map(str, lost))} of it"
         if self.has_no_majority():
             return f"the quorum of {count} controllers has no majority, {without}"
@@ -350,7 +346,7 @@ class ClusterMember:
         if node_id in self._strangers:
             return
         self._strangers.add(node_id)
-        if 2 * len(self._strangers) > len(self._cluster.voters):
+        if 2 * len(self._strangers) > len(self.cluster.voters):
             self.fail(
                 ConfigError(
                     f"{self._home.log_directory} is of the cluster {self._home.cluster_id}, but the controllers of "
@@ -428,7 +424,7 @@ class _Farewell:
         """Close all listeners but the controller's, where the new leader announces its election (BeginQuorumEpoch)."""
         listener = self._node.listener
         for acceptor in listener.acceptors:
-            if acceptor.is_open and not self._node.is_controller_listener(acceptor.name):
+            if acceptor.is_open and not self._node.cluster.is_controller_listener(acceptor.name):
                 listener.unwatch(acceptor.socket)
                 acceptor.socket.close()
                 acceptor.is_open = False

@@ -93,10 +93,10 @@ class Node(Authorizing):
     quotas: Quotas
     replicas: ReplicaManager
     coordination: Coordination
+    # in a cluster of several only
     raft: Raft
     link: ControllerLink
     pending: WaitingResponses
-    """The last three are those of a node of several."""
 
     def __init__(
         self,
@@ -125,8 +125,9 @@ class Node(Authorizing):
         self.fetch_purgatory = Purgatory("Fetch", self.timer)
         self.produce_purgatory = Purgatory("Produce", self.timer)
         self.fetch_sessions = FetchSessionCache(config.max_incremental_fetch_session_cache_slots)
-        self._report = report
+        self.report = report
         self._reports = FailureReports(clock, report)
+        self.report_refusal = self._reports.tell
         held = getattr(self.files, "max_open_files", 0)
         self.limits = ConnectionLimits(descriptors, held, report)
         self._lock: NodeDirectories | None = None
@@ -241,7 +242,11 @@ class Node(Authorizing):
     def _make_replicas(self) -> ReplicaManager:
         commits = None
         if self.config.log_durability == "fsync":
-            commits = GroupCommit(self.clock, self.listener.wakeup, self._note_commit, self.note_failure)
+
+            def on_durable(partition: Partition) -> None:
+                self.replicas.note_high_watermark(partition)
+
+            commits = GroupCommit(self.clock, self.listener.wakeup, on_durable, self.note_failure)
         around = Surroundings(
             self.fetch_purgatory,
             self.produce_purgatory,
@@ -404,9 +409,10 @@ class Node(Authorizing):
         """
         self._has_logs = True
         config = self.config
+        retention_ms, first_retention_ms = config.log_retention_check_interval_ms, config.log_initial_task_delay_ms
         self.every(HOUSEKEEPING_MS, lambda: self.logs.tasks.run_due(self.clock.wall_ms()))
         self.every(HOUSEKEEPING_MS, self.replicas.open_missing)
-        self.every(config.log_retention_check_interval_ms, self._retention, config.log_initial_task_delay_ms)
+        self.every(retention_ms, lambda: self.logs.cleanup(self.clock.wall_ms()), first_retention_ms)
         self.every(config.offsets_retention_check_interval_ms, self.coordination.expire_offsets)
         self.every(config.log_flush_offset_checkpoint_interval_ms, self.logs.checkpoint_recovery_points)
         self.every(config.log_flush_start_offset_checkpoint_interval_ms, self.logs.checkpoint_start_offsets)
@@ -424,9 +430,6 @@ class Node(Authorizing):
         """Apply changed settings and a changed number of nodes to the connection limits."""
         others = {*self.cluster.voters, *self.image.brokers} - {self.node_id}
         self.limits.configure(self.broker_settings.effective(), len(others))
-
-    def _retention(self) -> None:
-        self.logs.cleanup(self.clock.wall_ms())
 
     def every(self, interval_ms: int, work: Callable[[], object], first_ms: int | None = None) -> None:
         """Call `work` every `interval_ms`, the first time after `first_ms`; errors are reported."""
@@ -467,9 +470,6 @@ class Node(Authorizing):
         self.listener.maintain(now_ms)
         return events
 
-    def _note_commit(self, partition: Partition) -> None:
-        self.replicas.note_high_watermark(partition)
-
     def run(self) -> None:
         """Serve until `request_stop`, then leave the cluster. Raises the error that ended the node."""
         while not self.is_stopping:
@@ -495,20 +495,12 @@ class Node(Authorizing):
         self.listener.wakeup()
 
     # -- reports ---------------------------------------------------------------------------------------------------
-    def report(self, line: str) -> None:
-        """Report an event."""
-        self._report(line)
-
     def note_failure(self, error: Exception) -> None:
         """Report an error that no client caused: a bug or a disk failure."""
         if not isinstance(error, KafkaError):
             self._reports.tell(f"{type(error).__name__}: {error}")
         elif isinstance(error, KafkaStorageError):
             self._reports.tell(str(error))
-
-    def report_refusal(self, line: str) -> None:
-        """Report a refused request, the same line at most once a minute."""
-        self._reports.tell(line)
 
     def has_many_entries(self, count: int) -> bool:
         """Whether partitions and groups together are more than `count`, so that listing them takes long."""
@@ -590,7 +582,6 @@ if TYPE_CHECKING:
         contexts.ChangeContext,
         contexts.ClusterContext,
         contexts.ControllerContext,
-        contexts.GroupContext,
         contexts.LogDirContext,
         contexts.MetadataContext,
         contexts.ProduceContext,
@@ -606,5 +597,4 @@ if TYPE_CHECKING:
     ]:
         """Make the type checker verify that a node satisfies the protocols of all handlers and of forwarding, and
         `Refusing` those of changes. Handlers are found by name, so nothing else does."""
-        all_of_node = node, node, node, node, node, node, node, node, node, node, node, node, node, node
-        return *all_of_node, refusing, refusing
+        return node, node, node, node, node, node, node, node, node, node, node, node, node, refusing, refusing

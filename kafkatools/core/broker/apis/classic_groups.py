@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from kafkatools.core.broker.apis.contexts import GroupContext
 from kafkatools.core.broker.apis.groups import answered, client_of, told
 from kafkatools.core.broker.coordinators.groups import requests
@@ -11,9 +9,6 @@ from kafkatools.core.broker.coordinators.groups.requests import error_code_field
 from kafkatools.core.broker.metadata.controller.acls import GROUP, READ
 from kafkatools.core.broker.server.requests import Request, Response
 from kafkatools.core.errors import InconsistentGroupProtocol
-
-if TYPE_CHECKING:
-    pass
 
 # JoinGroup
 FIRST_VERSION_OF_REBALANCE_TIMEOUT = 1
