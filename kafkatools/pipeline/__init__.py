@@ -1,5 +1,5 @@
-"""Kafka's records as Spark tables, from a live cluster or from the files of a log, and back.
+"""Read Kafka records into Spark tables, from a cluster or from log files, and write tables back to topics.
 
-It stands on PySpark's data source API and the columns of `kafkatools.core.records`; importing it imports neither
-PySpark nor pyarrow.
+The package builds on PySpark's data source API and the record columns of `kafkatools.core.records`. Importing the
+package imports neither PySpark nor pyarrow.
 """

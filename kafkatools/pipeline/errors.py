@@ -1,7 +1,7 @@
-"""What the pipeline refuses, in words for people."""
+"""The exception that `kt pipeline` prints as one line."""
 
 from __future__ import annotations
 
 
 class PipelineError(Exception):
-    """A source, sink, query or job cannot do what was asked; the text is one line that names what is wrong."""
+    """A source, sink, query or job failed; the message is one line that names the cause."""

@@ -1,7 +1,7 @@
-"""Where files of a log lie: on this machine's disks, or behind any URL that fsspec can open.
+"""File access for log segments, on local disks or behind any URL that fsspec can open.
 
-A name without `://`, and one that begins with `file://`, is a path of this machine and is read without fsspec. Of a
-chained URL (`zip://orders-0::file:///copy.zip`) the part before the first `::` is the path; the rest goes with it.
+A name without `://` and a `file://` URL are local paths, read without fsspec. In a chained URL
+(`zip://orders-0::file:///copy.zip`) the text before the first `::` is the path inside the archive.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import os
 import stat
 from fnmatch import fnmatchcase
 from functools import cache
-from typing import TYPE_CHECKING, BinaryIO, NamedTuple, cast
+from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 from urllib.parse import unquote, urlsplit
 
 from kafkatools.core.log.dump.segment_file import WINDOW_BYTES, SegmentFile
@@ -27,7 +27,7 @@ _MAGIC = frozenset("*?[")
 
 
 class Entry(NamedTuple):
-    """One name in a directory."""
+    """One entry of a directory listing: its name, DIRECTORY or FILE, and its size in bytes (0 for a directory)."""
 
     name: str
     kind: str
@@ -35,7 +35,7 @@ class Entry(NamedTuple):
 
 
 def local_path(url: str) -> str | None:
-    """The path of this machine that a URL means, absolute; None where it lies elsewhere."""
+    """Return the absolute local path for a path or `file://` URL; None for a remote or chained URL."""
     if "://" not in url:
         return os.path.abspath(os.path.expanduser(url))
     if "::" in url or not url.lower().startswith("file://"):
@@ -45,30 +45,38 @@ def local_path(url: str) -> str | None:
 
 
 def normal(url: str) -> str:
-    """The one name of a file or directory: an absolute path, or a URL without slashes at its end."""
+    """Normalize a file or directory name: an absolute local path, or a URL without trailing slashes."""
     path = local_path(url)
     if path is not None:
         return path
-    head, chain, tail = url.partition("::")
-    return (head.rstrip("/") if not head.endswith("://") else head) + chain + tail
+    head, chain = _unchained(url)
+    return (head if head.endswith("://") else head.rstrip("/")) + chain
 
 
 def join(url: str, name: str) -> str:
-    """The name of an entry of a directory."""
-    head, chain, tail = url.partition("::") if "://" in url else (url, "", "")
-    return head + ("" if head.endswith("/") else "/") + name + chain + tail
+    """Append a file name to a directory path or URL; in a chained URL the name is inserted before the first `::`."""
+    head, chain = _unchained(url)
+    return head + ("" if head.endswith("/") else "/") + name + chain
 
 
 def split(url: str) -> tuple[str, str]:
-    """The directory that something lies in, and its name there."""
-    head, chain, tail = url.partition("::") if "://" in url else (url, "", "")
+    """Split a path or URL into its parent directory and its last name, the inverse of `join`."""
+    head, chain = _unchained(url)
     parent, slash, name = head.rstrip("/").rpartition("/")
-    return (parent if parent and not parent.endswith("/") else parent + slash) + chain + tail, name
+    return (parent if parent and not parent.endswith("/") else parent + slash) + chain, name
+
+
+def _unchained(url: str) -> tuple[str, str]:
+    """Split a chained URL before its first `::`; the second part is empty for a path or a plain URL."""
+    head, chain, tail = url.partition("::") if "://" in url else (url, "", "")
+    return head, chain + tail
 
 
 def kind_of(url: str) -> str | None:
-    """Whether there is a file or a directory; None when there is neither. Raises PipelineError where that cannot be
-    known."""
+    """Return DIRECTORY, FILE, or None if the path or URL does not exist.
+
+    Raises PipelineError if the storage cannot be read or a local path is neither a file nor a directory.
+    """
     path = local_path(url)
     try:
         if path is None:
@@ -87,13 +95,16 @@ def kind_of(url: str) -> str | None:
 
 
 def entries(url: str) -> list[Entry]:
-    """What a directory holds, by name. Raises PipelineError when it cannot be read."""
+    """List a directory's files and subdirectories, sorted by name. Raises PipelineError if the directory cannot be
+    read.
+
+    Local sockets, devices and broken links are left out.
+    """
     path = local_path(url)
     try:
-        found = list(_local_entries(path)) if path is not None else _remote_entries(url)
+        return sorted(_local_entries(path) if path is not None else _remote_entries(url))
     except Exception as error:  # whatever a remote system's client raises
         raise unreadable(url, error) from error
-    return sorted(found)
 
 
 def _local_entries(path: str) -> Iterator[Entry]:
@@ -101,7 +112,7 @@ def _local_entries(path: str) -> Iterator[Entry]:
         for entry in found:
             try:
                 status = entry.stat()
-            except OSError:  # a link that leads nowhere, or a file that is gone by now
+            except OSError:  # a broken link, or a file deleted since the directory was listed
                 continue
             if stat.S_ISDIR(status.st_mode):
                 yield Entry(entry.name, DIRECTORY, 0)
@@ -109,55 +120,48 @@ def _local_entries(path: str) -> Iterator[Entry]:
                 yield Entry(entry.name, FILE, status.st_size)
 
 
-def _remote_entries(url: str) -> list[Entry]:
+def _remote_entries(url: str) -> Iterator[Entry]:
     system, inner = _remote(url)
-    found = []
-    for each in system.ls(inner, detail=True):
-        name = str(each["name"]).rstrip("/").rpartition("/")[2]
-        kind = DIRECTORY if each["type"] == "directory" else FILE
-        if name and str(each["name"]).strip("/") != inner.strip("/"):
-            found.append(Entry(name, kind, int(each.get("size") or 0)))
-    return found
+    for item in system.ls(inner, detail=True):
+        path = str(item["name"]).rstrip("/")
+        name = path.rpartition("/")[2]
+        if name and path.strip("/") != inner.strip("/"):  # some systems list the directory itself
+            yield Entry(name, DIRECTORY if item["type"] == "directory" else FILE, int(item.get("size") or 0))
 
 
 def expand(url: str) -> list[str]:
-    """What a name with `*`, `?` or `[...]` stands for, sorted; the name itself when it has none of them or is one."""
+    """Return the sorted existing paths that match a glob pattern with `*`, `?` or `[...]`.
+
+    A name without these characters, or one that exists literally, is returned alone and normalized. Wildcards do not
+    match hidden files unless the pattern starts with a dot. Raises PipelineError if a directory cannot be read.
+    """
     url = normal(url)
     if not _MAGIC & set(url) or kind_of(url) is not None:
         return [url]
-    head, chain, tail = url.partition("::") if "://" in url else (url, "", "")
+    head, chain = _unchained(url)
     parts = head.split("/")
     first = next((index for index, part in enumerate(parts) if _MAGIC & set(part)), len(parts))
-    found = [("/".join(parts[:first]) or "/") + chain + tail]
+    paths = [("/".join(parts[:first]) or "/") + chain]
     for part in parts[first:]:
-        found = (
+        paths = (
             [
                 join(directory, entry.name)
-                for directory in found
+                for directory in paths
                 if kind_of(directory) == DIRECTORY
                 for entry in entries(directory)
                 if fnmatchcase(entry.name, part) and (part.startswith(".") or not entry.name.startswith("."))
             ]
             if _MAGIC & set(part)
-            else [join(directory, part) for directory in found]
+            else [join(directory, part) for directory in paths]
         )
-    return sorted(each for each in found if kind_of(each) is not None)
-
-
-def open_file(url: str) -> BinaryIO:
-    """A file to read and to seek in. Raises PipelineError when it cannot be opened."""
-    path = local_path(url)
-    try:
-        if path is not None:
-            return open(path, "rb", buffering=0)
-        system, inner = _remote(url)
-        return cast("BinaryIO", system.open(inner, "rb"))
-    except Exception as error:  # whatever a remote system's client raises
-        raise unreadable(url, error) from error
+    return sorted(path for path in paths if kind_of(path) is not None)
 
 
 def open_segment(url: str, window_bytes: int = WINDOW_BYTES) -> SegmentFile:
-    """A segment to be read through a bounded window. Raises PipelineError when it cannot be opened."""
+    """Open a log segment for reading through a window of bounded size. Raises PipelineError if it cannot be opened.
+
+    `window_bytes` applies to local files; remote files use WINDOW_BYTES.
+    """
     path = local_path(url)
     try:
         return SegmentFile(path, window_bytes) if path is not None else _RemoteSegment(url)
@@ -166,11 +170,12 @@ def open_segment(url: str, window_bytes: int = WINDOW_BYTES) -> SegmentFile:
 
 
 class _RemoteSegment(SegmentFile):
-    """A segment behind a URL; windows are read one at a time."""
+    """A log segment behind a URL, read one window at a time without read-ahead."""
 
     def __init__(self, url: str) -> None:
         self.path = url
-        self._file = open_file(url)
+        system, inner = _remote(url)
+        self._file: BinaryIO = system.open(inner, "rb")
         self.size = self._file.seek(0, os.SEEK_END)
         self._window_bytes = WINDOW_BYTES
         self._start = 0
@@ -180,24 +185,24 @@ class _RemoteSegment(SegmentFile):
         self._file.close()
 
     def next_data(self, position: int) -> int:
-        """Return the position: holes of remote files are not known."""
+        """Return `position` unchanged: remote storage does not report the holes of sparse files."""
         return position
 
     def read_ahead_from(self, position: int) -> None:
-        """The client of the remote system reads ahead as it likes."""
+        """Do nothing: reading ahead is up to the client library of the remote storage."""
 
     def _read_window(self, position: int, size: int) -> None:
         self._file.seek(position)
-        wanted = min(max(size, self._window_bytes), max(self.size - position, 0))
+        missing = min(max(size, self._window_bytes), max(self.size - position, 0))
         parts = []
-        while wanted > 0 and (part := self._file.read(wanted)):
+        while missing > 0 and (part := self._file.read(missing)):
             parts.append(part)
-            wanted -= len(part)
+            missing -= len(part)
         self._start, self._window = position, memoryview(b"".join(parts))
 
 
 def read_bytes(url: str) -> bytes | None:
-    """All of a small file; None when there is none."""
+    """Read a whole small file; None if it does not exist. Raises PipelineError if it cannot be read."""
     path = local_path(url)
     try:
         if path is None:
@@ -211,15 +216,29 @@ def read_bytes(url: str) -> bytes | None:
         raise unreadable(url, error) from error
 
 
+def read_text(path: str) -> str:
+    """Read a local UTF-8 text file. Raises PipelineError if the file cannot be read or is not UTF-8."""
+    try:
+        with open(path, encoding="utf-8") as file:
+            return file.read()
+    except OSError as error:
+        raise unreadable(path, error) from None
+    except UnicodeDecodeError:
+        raise PipelineError(f"{path} cannot be read: it is not UTF-8 text") from None
+
+
 def ensure_readable(url: str) -> None:
-    """Raise PipelineError when this process may not read a file of this machine."""
+    """Raise PipelineError if this process lacks read permission for a local file. Remote URLs are not checked."""
     path = local_path(url)
     if path is not None and not os.access(path, os.R_OK):
         raise PipelineError(f"{path} cannot be read: Permission denied")
 
 
 def unreadable(url: str, error: Exception) -> PipelineError:
-    """What is told of a file or directory that cannot be read."""
+    """Make a PipelineError that says a file or directory cannot be read and gives the first line of the cause.
+
+    An exception that already is a PipelineError is returned unchanged.
+    """
     if isinstance(error, PipelineError):
         return error
     reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error).strip()
@@ -232,8 +251,8 @@ def _remote(url: str) -> tuple[AbstractFileSystem, str]:
         from fsspec.core import url_to_fs
     except ImportError:
         raise PipelineError(
-            f"{url} cannot be read: URLs need the package fsspec and the one for their kind of storage "
-            "(pip install fsspec, for s3:// also s3fs)"
+            f"{url} cannot be read: URLs need the package fsspec and the package of their storage "
+            "(pip install fsspec; for s3:// also s3fs)"
         ) from None
     head, chain, tail = url.partition("::")
     if not chain:
@@ -245,7 +264,8 @@ def _remote(url: str) -> tuple[AbstractFileSystem, str]:
 
 @cache
 def _archive(scheme: str, tail: str) -> AbstractFileSystem:
-    """What is within a file of another system: kept, for it closes that file when it is let go."""
+    """Return the file system inside an archive. Cached because fsspec closes the archive file when the object is
+    released."""
     from fsspec.core import url_to_fs
 
     return url_to_fs(f"{scheme}://::{tail}")[0]

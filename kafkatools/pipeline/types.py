@@ -1,4 +1,4 @@
-"""Types of the dictionaries that pipeline modules pass to each other: manifests, journals, pipeline files."""
+"""Typed dictionaries of the pipeline's JSON and TOML files: manifests, journals and pipeline definitions."""
 
 from __future__ import annotations
 
@@ -9,9 +9,11 @@ from typing import NotRequired, TypedDict
 
 
 class PartitionContent(TypedDict):
-    """The part of one partition that a run read: batches from `start_offset` up to, not including, `end_offset`.
+    """A manifest's entry for one partition: the batches that a run read, from `start_offset` up to, not including,
+    `end_offset`.
 
-    `first_offset` and `last_offset` are those of its records; None when there was no record or they were not counted.
+    `first_offset` and `last_offset` belong to the records; both are None if there was no record or records were not
+    counted. `checksum` is a hexadecimal text; None, as for `records` and `batches`, means not counted.
     """
 
     topic: str
@@ -27,7 +29,7 @@ class PartitionContent(TypedDict):
 
 
 class SourceFileContent(TypedDict):
-    """One file of a file source; size in bytes."""
+    """A manifest's entry for one input file of a file source; `size` in bytes."""
 
     path: str
     size: int
@@ -36,7 +38,7 @@ class SourceFileContent(TypedDict):
 
 
 class SinkFileContent(TypedDict):
-    """One written file; size in bytes."""
+    """A manifest's entry for one output file; `size` in bytes."""
 
     path: str
     size: int
@@ -44,7 +46,8 @@ class SinkFileContent(TypedDict):
 
 
 class SourceContent(TypedDict):
-    """The part of one source that a run read."""
+    """A manifest's entry for one source: partitions of a Kafka source, files of a file source, damaged ranges,
+    counts."""
 
     name: str
     uri: str
@@ -57,7 +60,7 @@ class SourceContent(TypedDict):
 
 
 class SinkContent(TypedDict):
-    """The output of a run: rows, and files if the sink writes files."""
+    """A manifest's entry for the sink: number of rows, and the files if the sink writes files."""
 
     uri: str
     mode: str
@@ -66,7 +69,7 @@ class SinkContent(TypedDict):
 
 
 class SourceIdentity(TypedDict):
-    """A source of a pipeline, as recorded in the manifest."""
+    """One source as the manifest records it, without the options that may be secret."""
 
     name: str
     uri: str
@@ -76,7 +79,7 @@ class SourceIdentity(TypedDict):
 
 
 class SinkIdentity(TypedDict):
-    """The sink of a pipeline, as recorded in the manifest."""
+    """The sink as the manifest records it, without the options that may be secret."""
 
     uri: str
     options: dict[str, str]
@@ -84,7 +87,8 @@ class SinkIdentity(TypedDict):
 
 
 class PipelineIdentity(TypedDict):
-    """The part of a pipeline's definition that determines its results: a run resumes another only if it is equal."""
+    """The part of a pipeline's definition that determines its output. A run resumes another run only if both are
+    equal."""
 
     sources: list[SourceIdentity]
     sql: str | None
@@ -94,7 +98,7 @@ class PipelineIdentity(TypedDict):
 
 
 class ManifestContent(TypedDict):
-    """A manifest. `runs` counts the runs that resumed one another, the first one included."""
+    """The manifest of a run. `runs` counts the first run and each run that resumed it; times are epoch milliseconds."""
 
     manifest: int
     kafkatools: str
@@ -109,9 +113,9 @@ class ManifestContent(TypedDict):
 
 
 class Journal(TypedDict):
-    """The moves that finish a run: what to delete, and what to move from `staging` into `directory`.
+    """The file moves that complete a run: files to delete, and files to move from `staging` into `directory`.
 
-    For a sink that is not a directory of files the journal has only `writing`: the place that may have received rows.
+    A sink that is not a directory of files has only `writing`: the URI of the sink that may hold part of the rows.
     """
 
     writing: NotRequired[str]

@@ -1,9 +1,11 @@
-"""What `--from` and `--to` name: `topic:NAME`, `log:PATH`, `parquet:PATH`, `json:PATH`, `csv:PATH`, `delta:PATH`,
-`iceberg:TABLE`, `console:`.
+"""Source and sink URIs of `--from` and `--to`, and the Spark reader or writer for each.
 
-Rules: a URI says only what and where; how (offsets, separators, ...) comes as options, which go to Spark's reader or
-writer as they are. Nothing is read here but schemas. A sink that holds something already is never written without a
-mode; Spark's own modes are the only ones.
+The URIs are `topic:NAME`, `log:PATH`, `parquet:PATH`, `json:PATH`, `csv:PATH`, `orc:PATH`, `text:PATH`, `delta:PATH`,
+`iceberg:TABLE` and `console:`.
+
+Rules: a URI names only the kind and the place. Offsets, separators and other settings are options, which are passed to
+Spark's reader or writer unchanged. This module reads schemas, never rows. A sink that already has content is written
+only with an explicit save mode; the modes are Spark's own.
 """
 
 from __future__ import annotations
@@ -36,12 +38,10 @@ _PACKAGES = {
     "iceberg": "--conf spark.jars.packages=org.apache.iceberg:iceberg-spark-runtime-4.0_2.13:VERSION "
     "--conf spark.sql.catalog.NAME=org.apache.iceberg.spark.SparkCatalog",
 }
-_CSV_DEFAULTS = {"header": "true"}
-_CSV_SOURCE_DEFAULTS = {"inferSchema": "true"}
 
 
 class Uri(NamedTuple):
-    """A source or sink by its kind and what it names."""
+    """The kind of a source or sink, and its topic, path or table name."""
 
     kind: str
     target: str
@@ -51,56 +51,58 @@ class Uri(NamedTuple):
 
     @property
     def is_kafka(self) -> bool:
-        """Are its rows Kafka's records?"""
+        """Whether the rows are Kafka records: the kind is `topic` or `log`."""
         return self.kind in (TOPIC, LOG)
 
     @property
     def is_file(self) -> bool:
-        """Is it a directory of files that Spark writes and reads by itself?"""
+        """Whether the place is a directory of files in one of Spark's built-in formats."""
         return self.kind in FILE_FORMATS
 
 
 @dataclass(frozen=True)
 class Cluster:
-    """Where a topic lies, and how to get there."""
+    """A Kafka cluster: its bootstrap servers and client settings. The settings may be secret and stay out of the
+    repr."""
 
     bootstrap: str
     settings: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     def options(self) -> dict[str, str]:
-        """The same as options of Spark's Kafka source."""
+        """Return the options of a Spark Kafka source: each client setting and the bootstrap servers, prefixed with
+        `kafka.`."""
         return {f"kafka.{name}": value for name, value in self.settings.items()} | {
             "kafka.bootstrap.servers": self.bootstrap
         }
 
 
 def parse_source(text: str) -> Uri:
-    """A source's URI. PipelineError when it is none."""
-    uri = _parse(text, "source", SOURCE_KINDS)
-    if uri.kind == LOG and not uri.target:
-        raise PipelineError("log: wants a path: log:/var/lib/kafka/data, a directory of it, or one segment")
-    return uri
+    """Parse a `--from` URI. Raises PipelineError for an unknown kind or a missing path or table.
+
+    `topic:` may lack a name, since the option subscribePattern or assign can select topics.
+    """
+    return _parse(text, "source", SOURCE_KINDS)
 
 
 def parse_sink(text: str) -> Uri:
-    """A sink's URI. PipelineError when it is none."""
+    """Parse a `--to` URI. Raises PipelineError for an unknown kind, a missing target, or more than one topic."""
     uri = _parse(text, "sink", SINK_KINDS)
     if uri.kind == TOPIC and (not uri.target or "," in uri.target):
-        raise PipelineError(f"{uri} as a sink names one topic: topic:NAME")
+        raise PipelineError(f"The sink {uri} must name exactly one topic: topic:NAME")
     if uri.kind == CONSOLE and uri.target:
-        raise PipelineError(f"console: has nothing behind the colon, not '{uri.target}'")
+        raise PipelineError(f"console: takes nothing after the colon, not '{uri.target}'")
     return uri
 
 
 def _parse(text: str, what: str, kinds: tuple[str, ...]) -> Uri:
     kind, colon, target = text.partition(":")
-    known = ", ".join(f"{one}:" for one in kinds)
+    prefixes = ", ".join(f"{kind}:" for kind in kinds)
     if not colon:
-        raise PipelineError(f"'{text}' is no {what}: it begins with one of {known}")
+        raise PipelineError(f"Invalid {what} '{text}': it must begin with one of {prefixes}")
     if kind not in kinds:
-        raise PipelineError(f"{kind}: is no kind of {what}; there are {known}")
+        raise PipelineError(f"{kind}: is not a kind of {what}; use one of {prefixes}")
     if not target and kind not in (TOPIC, CONSOLE):
-        raise PipelineError(f"{kind}: wants a {'table' if kind == ICEBERG else 'path'} behind the colon")
+        raise PipelineError(f"{kind}: needs a {'table' if kind == ICEBERG else 'path'} after the colon")
     return Uri(kind, target)
 
 
@@ -114,24 +116,32 @@ def read_source(
     cluster: Cluster | None,
     schema: StructType | str | None = None,
 ) -> DataFrame:
-    """The source as a table, for one batch; `schema`: only these of its columns. Errors of Spark's go through."""
-    form, given = _source_format(uri, options, cluster)
+    """Open a source for a batch query and return its DataFrame.
+
+    `schema` restricts the columns that the reader makes; an Iceberg table ignores it. Raises PipelineError for a topic
+    without a cluster or without a name; Spark's own exceptions pass through.
+    """
+    form, settings = _source_format(uri, options, cluster)
     if uri.kind == ICEBERG:
-        return spark.read.options(**given).table(uri.target)
-    reader = spark.read.format(form).options(**given)
+        return spark.read.options(**settings).table(uri.target)
+    reader = spark.read.format(form).options(**settings)
     if schema is not None:
         reader = reader.schema(schema)
     return reader.load() if uri.kind == TOPIC else reader.load(path_of(uri))
 
 
 def stream_source(spark: SparkSession, uri: Uri, options: Mapping[str, str], cluster: Cluster | None) -> DataFrame:
-    """The source as a table that grows."""
+    """Open a source for structured streaming and return its streaming DataFrame.
+
+    The schema of a file source is read from the files present now. Raises PipelineError for `log:`, which cannot be
+    streamed, and for a topic without a cluster or without a name.
+    """
     if uri.kind == LOG:
-        raise PipelineError(f"{uri} cannot be streamed: files of a log are read as they are, run it without --stream")
-    form, given = _source_format(uri, options, cluster)
+        raise PipelineError(f"{uri} cannot be streamed: log files are read once, as they are; run without --stream")
+    form, settings = _source_format(uri, options, cluster)
     if uri.kind == ICEBERG:
-        return spark.readStream.options(**given).table(uri.target)
-    reader = spark.readStream.format(form).options(**given)
+        return spark.readStream.options(**settings).table(uri.target)
+    reader = spark.readStream.format(form).options(**settings)
     if uri.kind == TOPIC:
         return reader.load()
     if uri.is_file:
@@ -140,70 +150,75 @@ def stream_source(spark: SparkSession, uri: Uri, options: Mapping[str, str], clu
 
 
 def _source_format(uri: Uri, options: Mapping[str, str], cluster: Cluster | None) -> tuple[str, dict[str, str]]:
-    given = dict(options)
+    names = {name.lower() for name in options}
     if uri.kind == TOPIC:
-        if cluster is None:
-            raise PipelineError(f"{uri} needs the address of its cluster")
-        named = {"subscribe": uri.target} if uri.target else {}
-        if not named and not {name.lower() for name in given} & {"subscribe", "subscribepattern", "assign"}:
-            raise PipelineError("topic: names no topic: topic:NAME, or give the option subscribePattern")
-        return "kt", cluster.options() | named | given
+        topics = {"subscribe": uri.target} if uri.target else {}
+        if not topics and not names & {"subscribe", "subscribepattern", "assign"}:
+            raise PipelineError("topic: names no topic; use topic:NAME, or set the option subscribePattern or assign")
+        return "kt", _cluster_options(uri, cluster) | topics | options
     if uri.kind == LOG:
-        return "kafka-log", given
+        return "kafka-log", dict(options)
     if uri.kind == "csv":
-        return "csv", _over(_CSV_DEFAULTS | _CSV_SOURCE_DEFAULTS, given)
-    return uri.kind, given
+        return "csv", _with_defaults({"header": "true", "inferSchema": "true"}, options)
+    return uri.kind, dict(options)
 
 
-def _over(defaults: Mapping[str, str], given: Mapping[str, str]) -> dict[str, str]:
-    names = {name.lower() for name in given}
-    return {name: value for name, value in defaults.items() if name.lower() not in names} | dict(given)
+def _cluster_options(uri: Uri, cluster: Cluster | None) -> dict[str, str]:
+    if cluster is None:
+        raise PipelineError(f"{uri} needs the address of its cluster: --bootstrap-server HOST:PORT")
+    return cluster.options()
+
+
+def _with_defaults(defaults: Mapping[str, str], options: Mapping[str, str]) -> dict[str, str]:
+    names = {name.lower() for name in options}  # Spark ignores the case of option names
+    return {name: value for name, value in defaults.items() if name.lower() not in names} | dict(options)
 
 
 def path_of(uri: Uri) -> str:
-    """The path of files as Spark gets it."""
+    """Return the path of a file URI as Spark needs it: absolute if local, a URL unchanged."""
     return absolute(uri.target)
 
 
 def absolute(path: str) -> str:
-    """Paths of this machine are absolute for Spark, which has a working directory of its own; URLs stay."""
-    found = local_path(path)
-    return path if found is None else found
+    """Make a local path absolute, since Spark's JVM has its own working directory. URLs are returned unchanged."""
+    return local_path(path) or path
 
 
 def missing_package(uri: Uri) -> str:
-    """What to say when Spark does not know the format of a source or sink."""
-    return f"{uri}: Spark has no package for {uri.kind} here; add {_PACKAGES[uri.kind]}"
+    """The error text for a Delta or Iceberg URI whose Spark package is not loaded, with the `--conf` options that load
+    it."""
+    return f"{uri} needs Spark's package for {uri.kind}, which is not loaded; add {_PACKAGES[uri.kind]}"
 
 
 # -- Sinks --
 
 
 def write_options(uri: Uri, options: Mapping[str, str], cluster: Cluster | None) -> tuple[str, dict[str, str]]:
-    """Format and options of a sink's writer; the path of files among them."""
-    given = dict(options)
+    """Return the Spark format name and the writer options of a sink, with its path unless it is a topic or an Iceberg
+    table.
+
+    Raises PipelineError for a topic without a cluster.
+    """
     if uri.kind == TOPIC:
-        if cluster is None:
-            raise PipelineError(f"{uri} needs the address of its cluster")
-        return "kt", cluster.options() | {"topic": uri.target} | given
-    if uri.kind == "csv":
-        given = _over(_CSV_DEFAULTS, given)
-    return uri.kind, given | ({} if uri.kind == ICEBERG else {"path": path_of(uri)})
+        return "kt", _cluster_options(uri, cluster) | {"topic": uri.target} | options
+    settings = _with_defaults({"header": "true"} if uri.kind == "csv" else {}, options)
+    return uri.kind, settings | ({} if uri.kind == ICEBERG else {"path": path_of(uri)})
 
 
 def chosen_mode(uri: Uri, mode: str | None, *, has_content: bool) -> str:
-    """The mode to write with. PipelineError when the sink holds something and nobody said what to do with it.
+    """Return the Spark save mode for a sink: `mode`, or "error" if the sink is empty and `mode` is None.
 
-    A topic is always appended to, and nothing else can be done with it; a console has no mode.
+    A topic or console is always appended to. Raises PipelineError for another mode on a topic, and for a sink with
+    content if `mode` is None or "error".
     """
     if uri.kind == TOPIC:
         if mode not in (None, "append"):
-            raise PipelineError(f"{uri} can only be appended to, not --mode {mode}: records of a topic stay")
+            raise PipelineError(f"{uri} can only be appended to, as records cannot be replaced; omit --mode {mode}")
         return "append"
     if uri.kind == CONSOLE:
         return "append"
     if has_content and mode is None:
-        raise PipelineError(f"{uri} exists: say what to do with it, --mode append, overwrite, ignore or error")
+        raise PipelineError(f"{uri} already exists; choose --mode append, overwrite, ignore or error")
     if has_content and mode == "error":
-        raise PipelineError(f"{uri} exists, and --mode error was given")
+        raise PipelineError(f"{uri} already exists, and --mode error does not write to an existing sink")
     return mode or "error"

@@ -1,5 +1,5 @@
-"""Charts as text: inline SVG in one HTML page that needs no network and no script.
+"""Charts of `kt pipeline profile`: one HTML page with inline SVG that needs neither network nor JavaScript.
 
-`profile_data.py` holds the figures, `figures.py` words numbers, `svg.py` draws, `page.py` puts the page together. None
-of them knows Spark.
+`profile_data.py` holds the data, `figures.py` formats numbers, `svg.py` draws charts, `page.py` assembles the page.
+None of them imports Spark.
 """

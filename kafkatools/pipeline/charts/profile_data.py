@@ -1,4 +1,4 @@
-"""The figures that a profile shows, as plain data: whoever has them (a Spark job, a test) can have the page."""
+"""Plain data classes for the figures of a profile page, independent of Spark so that tests can build a page."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ from kafkatools.pipeline.charts.figures import key_text
 
 @dataclass(frozen=True)
 class PartitionFigures:
-    """One partition; times in ms, None where nothing has one.
+    """Record, batch and byte counts of one partition, its offset range and its timestamps in epoch ms (None if
+    unknown).
 
-    `late_batches`: batches whose newest timestamp is older than one before them in the log; `largest_delay_ms`: by how
-    much at most. `size_bytes` is what the batches take, compressed as they are.
+    `size_bytes` counts batches as stored, compressed. `late_batches` counts batches whose largest timestamp is below
+    that of an earlier batch in the log. `largest_delay_ms` is the largest such difference.
     """
 
     topic: str
@@ -30,12 +31,13 @@ class PartitionFigures:
 
     @property
     def name(self) -> str:
+        """The partition as TOPIC-PARTITION."""
         return f"{self.topic}-{self.partition}"
 
 
 @dataclass(frozen=True)
 class RatePoint:
-    """What was written in a span of time that begins at `start_ms`."""
+    """Number of records and stored bytes in one time interval that begins at `start_ms` (epoch ms)."""
 
     start_ms: int
     records: int
@@ -44,7 +46,8 @@ class RatePoint:
 
 @dataclass(frozen=True)
 class KeyFigures:
-    """One key: how many records, and how many bytes of keys and values; `topic` where there are several."""
+    """Number of records with one key, and their bytes of keys and values. `topic` is empty if the profile has one
+    topic."""
 
     key: bytes | None
     records: int
@@ -53,12 +56,16 @@ class KeyFigures:
 
     @property
     def name(self) -> str:
+        """The key as printable text, preceded by its topic if `topic` is set."""
         return f"{self.topic} · {key_text(self.key)}" if self.topic else key_text(self.key)
 
 
 @dataclass(frozen=True)
 class KeySkew:
-    """How unevenly records are spread over keys; `gini` is 0 for evenly, near 1 when one key has all."""
+    """Distribution of records over keys: the most frequent keys, number of distinct keys, median and 99th percentile.
+
+    `gini` is 0 if all keys have equally many records and approaches 1 if one key has all.
+    """
 
     top: Sequence[KeyFigures]
     distinct_keys: int
@@ -71,7 +78,7 @@ class KeySkew:
 
 @dataclass(frozen=True)
 class CodecFigures:
-    """What is compressed in one way."""
+    """Number of batches and records, and stored bytes, for one compression codec."""
 
     codec: str
     batches: int
@@ -81,7 +88,7 @@ class CodecFigures:
 
 @dataclass(frozen=True)
 class SizeBucket:
-    """How many batches are of `low` up to `high` (exclusive)."""
+    """Number of batches whose size (in bytes or in records) is at least `low` and below `high`."""
 
     low: int
     high: int
@@ -90,7 +97,7 @@ class SizeBucket:
 
 @dataclass(frozen=True)
 class GroupLag:
-    """How far a group is behind in a partition; None when it never committed there."""
+    """Lag in records of a consumer group in one partition; None if the group has no committed offset there."""
 
     group: str
     topic: str
@@ -100,9 +107,10 @@ class GroupLag:
 
 @dataclass(frozen=True)
 class Profile:
-    """Everything on the page.
+    """All data of a profile page: partitions, rates over time, keys, codecs, batch sizes and group lags.
 
-    `lags` is None where the source is not a live cluster, `keys` where keys were not read.
+    `lags` is None unless the source is a live cluster; `keys` is None if keys were not read. `made_ms` is the creation
+    time in epoch ms; `damages` is the number of damaged ranges.
     """
 
     source: str

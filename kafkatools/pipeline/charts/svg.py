@@ -1,6 +1,6 @@
-"""The drawings: bars with their names, columns of a histogram, an area over time. All colours are the page's variables.
+"""SVG charts: horizontal bars, a histogram, an area over time. Colours come from the page's CSS variables.
 
-Every mark has a `title`, which browsers show under the pointer; texts are escaped here.
+Each mark has a `title` element, which browsers show as a tooltip. This module escapes all texts.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _DAYS_WITHOUT_TIMES = 4 * 86_400_000
 
 
 class Bar(NamedTuple):
-    """A row: its name, its length, what stands behind it and what is said under the pointer."""
+    """One row of a bar chart: the name on the left, the bar's value, the label to its right, the tooltip."""
 
     name: str
     value: float
@@ -34,7 +34,7 @@ class Bar(NamedTuple):
 
 
 class Column(NamedTuple):
-    """A column of a histogram: what stands below it, its height, what is said under the pointer."""
+    """One column of a histogram: the name below the column, its value, the tooltip."""
 
     name: str
     value: float
@@ -47,7 +47,7 @@ def _svg(height: int, label: str, parts: Sequence[str]) -> str:
 
 
 def shortened(name: str) -> str:
-    """A name that fits beside a bar: its middle is left out."""
+    """Shorten a name to the width beside a bar by replacing its middle with an ellipsis."""
     if len(name) <= _NAME_LETTERS:
         return name
     half = (_NAME_LETTERS - 1) // 2
@@ -55,7 +55,7 @@ def shortened(name: str) -> str:
 
 
 def bars(label: str, rows: Sequence[Bar]) -> str:
-    """Horizontal bars, one below the other, in the order given."""
+    """Draw a horizontal bar chart with one row for each Bar, in the order of `rows`. `label` is the accessible name."""
     largest = max((row.value for row in rows), default=0) or 1
     room = WIDTH - _NAME_WIDTH - _VALUE_WIDTH
     parts = []
@@ -74,7 +74,7 @@ def bars(label: str, rows: Sequence[Bar]) -> str:
 
 
 def _bar_path(left: float, top: float, length: float) -> str:
-    """A bar whose far end is rounded."""
+    """Return the SVG path of a bar with a rounded right end."""
     radius = min(4.0, length)
     straight = length - radius
     return (
@@ -83,13 +83,13 @@ def _bar_path(left: float, top: float, length: float) -> str:
     )
 
 
-def _grid(ticks: Sequence[float], worded: Callable[[float], str]) -> list[str]:
+def _grid(ticks: Sequence[float], format_value: Callable[[float], str]) -> list[str]:
     parts = []
     for tick in ticks:
         y = _y(tick, ticks[-1])
         kind = "axis" if tick == 0 else "grid"
         parts.append(f'<line class="{kind}" x1="{_LEFT}" y1="{y:.1f}" x2="{WIDTH}" y2="{y:.1f}"/>')
-        parts.append(f'<text class="tick end" x="{_LEFT - 8}" y="{y:.1f}">{escape(worded(tick))}</text>')
+        parts.append(f'<text class="tick end" x="{_LEFT - 8}" y="{y:.1f}">{escape(format_value(tick))}</text>')
     return parts
 
 
@@ -97,30 +97,30 @@ def _y(value: float, largest: float) -> float:
     return _TOP + (_HEIGHT - _TOP - _BOTTOM) * (1 - value / largest)
 
 
-def columns(label: str, given: Sequence[Column]) -> str:
-    """A histogram: columns side by side, their names below."""
-    ticks = nice_ticks(max((each.value for each in given), default=0))
+def columns(label: str, buckets: Sequence[Column]) -> str:
+    """Draw a histogram with one vertical column for each Column and its name below. `label` is the accessible name."""
+    ticks = nice_ticks(max((bucket.value for bucket in buckets), default=0))
     parts = _grid(ticks, count)
-    step = (WIDTH - _LEFT) / max(len(given), 1)
+    step = (WIDTH - _LEFT) / max(len(buckets), 1)
     width = min(step - 2, 48)
-    every = max(1, -(-len(given) * 52 // (WIDTH - _LEFT)))
-    for number, each in enumerate(given):
+    label_interval = max(1, -(-len(buckets) * 52 // (WIDTH - _LEFT)))  # so that names 52 units wide do not overlap
+    for number, bucket in enumerate(buckets):
         middle = _LEFT + (number + 0.5) * step
-        top = _y(each.value, ticks[-1])
+        top = _y(bucket.value, ticks[-1])
         height = _HEIGHT - _BOTTOM - top
         parts.append(
-            f"<g><title>{escape(each.title)}</title>"
+            f"<g><title>{escape(bucket.title)}</title>"
             f'<rect class="hit" x="{middle - step / 2:.1f}" y="0" width="{step:.1f}" height="{_HEIGHT - _BOTTOM}"/>'
             f'<rect class="mark" x="{middle - width / 2:.1f}" y="{top:.1f}" width="{width:.1f}" '
             f'height="{height:.1f}" rx="{min(2.0, height / 2):.1f}"/></g>'
         )
-        if number % every == 0:
-            parts.append(f'<text class="tick middle" x="{middle:.1f}" y="{_HEIGHT - 12}">{escape(each.name)}</text>')
+        if number % label_interval == 0:
+            parts.append(f'<text class="tick middle" x="{middle:.1f}" y="{_HEIGHT - 12}">{escape(bucket.name)}</text>')
     return _svg(_HEIGHT, label, parts)
 
 
 class TimePoint(NamedTuple):
-    """What happened in the span that begins at `start_ms`."""
+    """The value of a time chart for the interval that begins at `start_ms` (epoch ms), and its tooltip."""
 
     start_ms: int
     value: float
@@ -128,13 +128,21 @@ class TimePoint(NamedTuple):
 
 
 def area(
-    label: str, points: Sequence[TimePoint], width_ms: int, worded: Callable[[float], str], *, is_binary: bool = False
+    label: str,
+    points: Sequence[TimePoint],
+    width_ms: int,
+    format_value: Callable[[float], str],
+    *,
+    is_binary: bool = False,
 ) -> str:
-    """Values over time in steps; where no point is, there was nothing. `is_binary`: round numbers are powers of two."""
+    """Draw a step chart over time from intervals of `width_ms` each; intervals without a point are drawn as 0.
+
+    `format_value` makes the axis labels; `is_binary` puts them at powers of two. `points` must not be empty.
+    """
     first, last = points[0].start_ms, points[-1].start_ms + width_ms
     ticks = nice_ticks(max(point.value for point in points), is_binary=is_binary)
     base = _y(0, ticks[-1])
-    parts = _grid(ticks, worded)
+    parts = _grid(ticks, format_value)
 
     def x(moment_ms: float) -> float:
         return _LEFT + (WIDTH - _LEFT) * (moment_ms - first) / (last - first)
@@ -159,7 +167,7 @@ def area(
 
 
 def _time_axis(first: int, last: int, x: Callable[[float], float]) -> list[str]:
-    """Four times below the axis, as exact as the whole span asks for."""
+    """Draw four times below the axis; `first` and `last` (epoch ms) decide whether dates, times or both are shown."""
     is_one_day = moment(first, digits=10) == moment(last, digits=10)
     begin, digits = (11, 19) if is_one_day else (0, 10) if last - first > _DAYS_WITHOUT_TIMES else (5, 16)
     parts = []

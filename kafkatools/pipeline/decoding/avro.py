@@ -1,9 +1,9 @@
-"""Avro: the Spark type of a schema, and values decoded by fastavro.
+"""Avro decoding: the Spark type of an Avro schema, and values decoded by fastavro.
 
-Types are those of Spark's own Avro source: int and long, float and double, string, bytes and fixed as binary, enum as
-string, record as struct, array, map; date, decimal, timestamp-millis and -micros, local-timestamp-..., uuid as string.
-A union with null is nullable, one of numbers the widest of them; any other union is a text: a string as it is, the rest
-as JSON. Times of day and durations stay the numbers and bytes that they are.
+The types are those of Spark's Avro source: bytes and fixed become binary, enum and uuid become string, records become
+structs; date, decimal, timestamp-millis/-micros and local-timestamp-* become Spark's date, decimal and timestamp types.
+A union with null is nullable; a union of numbers becomes bigint or double. Any other union becomes a string: strings
+unchanged, other values as JSON. Times of day, durations and nanosecond timestamps stay plain numbers or bytes.
 """
 
 from __future__ import annotations
@@ -32,23 +32,16 @@ Shape = Callable[[Any], object]
 
 
 def ensure_installed() -> None:
-    """PipelineError when fastavro is not there."""
+    """Raise PipelineError if the package fastavro is not installed."""
     from importlib.util import find_spec
 
     if find_spec("fastavro") is None:
         raise PipelineError("Avro needs the Python package fastavro: pip install 'kafkatools[avro]'")
 
 
-def read_schema(path: str) -> RegisteredSchema:
-    try:
-        with open(path, encoding="utf-8") as file:
-            return RegisteredSchema(file.read(), "AVRO")
-    except (OSError, UnicodeDecodeError) as error:
-        raise PipelineError(f"{path}: {getattr(error, 'strerror', None) or error}") from None
-
-
 class AvroSchema:
-    """A schema as fastavro and Spark take it."""
+    """An Avro schema, parsed with the schemas it references. Raises PipelineError that names `where` if it is
+    invalid."""
 
     def __init__(self, registered: RegisteredSchema, where: str) -> None:
         from fastavro.schema import SchemaParseException, UnknownType, parse_schema
@@ -60,9 +53,9 @@ class AvroSchema:
             text = _without_logical(json.loads(registered.text))
             self.parsed: Schema = parse_schema(text, named_schemas=self._named)
         except UnknownType as error:
-            raise PipelineError(f"{where} is no Avro schema: there is no type {error.name}") from None
+            raise PipelineError(f"{where} is not a valid Avro schema: there is no type {error.name}") from None
         except (ValueError, SchemaParseException) as error:
-            raise PipelineError(f"{where} is no Avro schema: {error}") from None
+            raise PipelineError(f"{where} is not a valid Avro schema: {error}") from None
 
     def _add(self, registered: RegisteredSchema) -> None:
         from fastavro.schema import parse_schema
@@ -72,16 +65,17 @@ class AvroSchema:
         parse_schema(_without_logical(json.loads(registered.text)), named_schemas=self._named)
 
     def spark_type(self) -> DataType:
-        """The type of the column."""
+        """Return the Spark type of the decoded column. Raises PipelineError for a recursive record."""
         return _Types(self._named).of(self.parsed, ())
 
     def shaper(self) -> Shape | None:
-        """What makes of fastavro's values those that Arrow takes; None when they are the same."""
+        """Return a function that converts fastavro's values to values Arrow accepts; None if no conversion is
+        needed."""
         return _Types(self._named).shaper(self.parsed)
 
 
 def _without_logical(schema: Schema) -> Schema:
-    """The schema without logical types that Spark has no type for."""
+    """Remove the logical types that have no Spark type, so that fastavro leaves their values as numbers or bytes."""
     if isinstance(schema, list):
         return [_without_logical(one) for one in schema]
     if isinstance(schema, dict):
@@ -105,7 +99,7 @@ class _Types:
         if kind in ("record", "error"):
             name = schema["name"]
             if name in inside:
-                raise PipelineError(f"The Avro record {name} is within itself: Spark has no type for that")
+                raise PipelineError(f"The Avro record {name} contains itself: Spark has no recursive types")
             return T.StructType(
                 [T.StructField(one["name"], self.of(one["type"], (*inside, name))) for one in schema["fields"]]
             )
@@ -116,15 +110,15 @@ class _Types:
         return self._logical(schema) or self._plain(kind)
 
     def _resolved(self, schema: Schema) -> dict[str, Schema]:
-        """A name as what it stands for; {"type": {...}} as what is inside."""
+        """Replace a type name by its definition and unwrap {"type": {...}}."""
         if isinstance(schema, str):
             schema = self._named.get(schema, {"type": schema})
         while isinstance(schema["type"], dict):
             schema = schema["type"]
         if isinstance(schema["type"], str) and schema["type"] in self._named:
             return self._resolved(schema["type"])
-        found: dict[str, Schema] = schema
-        return found
+        definition: dict[str, Schema] = schema
+        return definition
 
     def _logical(self, schema: Mapping[str, Schema]) -> DataType | None:
         logical = schema.get("logicalType")
@@ -163,7 +157,10 @@ class _Types:
     # -- values --
 
     def shaper(self, schema: Schema) -> Shape | None:
-        """What turns a value into Arrow's; None: it is that already. Unions of several types are texts, uuids too."""
+        """Return a function that converts a fastavro value for Arrow; None if the value needs no conversion.
+
+        Unions of several non-numeric types and UUIDs become strings, maps become lists of pairs.
+        """
         if isinstance(schema, list):
             members = self._members(schema)
             if len(members) == 1:
@@ -174,14 +171,14 @@ class _Types:
         kind = schema["type"]
         if kind in ("record", "error"):
             inner = {one["name"]: self.shaper(one["type"]) for one in schema["fields"]}
-            needed = {name: each for name, each in inner.items() if each is not None}
-            return (lambda value: {**value, **{n: f(value[n]) for n, f in needed.items()}}) if needed else None
+            shapes = {name: shape for name, shape in inner.items() if shape is not None}
+            return (lambda value: {**value, **{n: f(value[n]) for n, f in shapes.items()}}) if shapes else None
         if kind == "array":
             item = self.shaper(schema["items"])
             return None if item is None else lambda value: [item(one) for one in value]
         if kind == "map":
-            each = self.shaper(schema["values"])
-            return lambda value: [(key, one if each is None else each(one)) for key, one in value.items()]
+            shape = self.shaper(schema["values"])
+            return lambda value: [(key, one if shape is None else shape(one)) for key, one in value.items()]
         return str if schema.get("logicalType") == "uuid" else None
 
 
@@ -198,14 +195,18 @@ def _json_default(value: object) -> str:
 
 
 class AvroDecoder:
-    """Bytes to values of the reader's schema; on the executors. With a registry each value names its writer's."""
+    """Decodes Avro values to the reader schema on the executors.
+
+    With a registry, each value starts with the ID of its writer schema. Without one, the reader schema is also the
+    writer schema.
+    """
 
     def __init__(self, reader: RegisteredSchema, registry: SchemaRegistry | None) -> None:
         self._reader = reader
         self._registry = registry
 
     def start(self) -> Callable[[bytes], object]:
-        """The function that decodes; ValueError for what cannot be decoded."""
+        """Return a function that decodes one value and raises ValueError for a value that cannot be decoded."""
         ensure_installed()
         reader = AvroSchema(self._reader, "the schema")
         shape = reader.shaper()
@@ -220,21 +221,22 @@ class AvroDecoder:
 
         return decode
 
-    def _writer(self, data: bytes, known: dict[int, Schema]) -> Schema:
+    def _writer(self, data: bytes, writers: dict[int, Schema]) -> Schema:
         number = schema_id(data)
         if number is None:
-            raise ValueError("it does not begin with a schema's id")
-        if number not in known:
+            raise ValueError("the value does not begin with a schema ID")
+        if number not in writers:
             assert self._registry is not None
-            found = self._registry.by_id(number)
-            known[number] = None if found is None else AvroSchema(found, f"schema {number}").parsed
-        if known[number] is None:
+            registered = self._registry.by_id(number)
+            writers[number] = None if registered is None else AvroSchema(registered, f"schema {number}").parsed
+        if writers[number] is None:
             raise ValueError(f"the registry has no schema {number}")
-        return known[number]
+        return writers[number]
 
 
 def _decode_local(data: bytes, schema: Schema) -> object:
-    """Avro's bytes alone, or behind the wire format's five."""
+    """Decode plain Avro bytes; if that fails and the value has a wire-format header, decode the bytes after the
+    header."""
     try:
         return _decode_exactly(data, 0, schema, None)
     except ValueError:
@@ -250,7 +252,7 @@ def _decode_exactly(data: bytes, start: int, writer: Schema, reader: Schema) -> 
     stream.seek(start)
     try:
         value = schemaless_reader(stream, writer, reader)
-    except Exception as error:  # fastavro raises whatever its bytes lead to
+    except Exception as error:  # for invalid bytes fastavro raises exceptions of any type
         raise ValueError(f"{type(error).__name__}: {error}") from error
     if stream.tell() != len(data):
         raise ValueError(f"{len(data) - stream.tell()} bytes are left over")

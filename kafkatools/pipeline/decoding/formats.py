@@ -1,9 +1,9 @@
-"""Keys and values from bytes to columns: string, json, avro, protobuf.
+"""Decoding of keys and values from bytes to columns: string, JSON, Avro and Protobuf.
 
-Rules: the decoded column takes the place of `key` or `value`. What cannot be decoded is null and is counted, or with
-`strict` ends the run with its topic, partition and offset. Strings and JSON are decoded by Spark itself; the others by
-their libraries on the executors, batch by batch through Arrow. A schema that nobody gave is found in a bounded sample:
-for JSON the fields and types of its values, for the others the newest of the schemas that they name.
+Rules: the decoded column replaces `key` or `value`. A value that cannot be decoded becomes null and is counted; with
+`strict` it fails the run and the error names its topic, partition and offset. Spark decodes strings and JSON. Python
+libraries decode Avro and Protobuf on the executors, one Arrow batch at a time. If no schema was specified, a bounded
+sample of values provides it: the fields and types of JSON objects, or the newest schema ID in the values.
 """
 
 from __future__ import annotations
@@ -18,30 +18,38 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 from pyspark.sql.types import DataType, StructType
 
+from kafkatools.pipeline.decoding import avro, protobuf
 from kafkatools.pipeline.decoding.schema_registry import RegisteredSchema, SchemaRegistry, schema_id
 from kafkatools.pipeline.errors import PipelineError
 from kafkatools.pipeline.run.session import plain_error
 from kafkatools.pipeline.run.spec import Decoding
+from kafkatools.pipeline.sources.spark_api import arrow_schema
+from kafkatools.pipeline.storage import read_text
 
 SAMPLE_RECORDS = 1000
 _SAMPLE_VALUE_BYTES = 1 << 16
 _SAMPLE_BYTES = 1 << 22
 _CORRUPT = "__kt_corrupt"
 _WHOLE = "__kt_whole"
+_NOT_OF_TYPE = (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError, TypeError)
+"""Exceptions of pyarrow for a value that its type cannot hold."""
 
 Sample = Callable[[str], "list[bytes]"]
 """A bounded sample of `key` or `value`, without nulls."""
 
 
 class Decoder(Protocol):
-    """What goes to the executors."""
+    """A decoder that can be pickled and sent to the executors."""
 
     def start(self) -> Callable[[bytes], object]:
-        """The function that decodes one value; ValueError for what cannot be decoded."""
+        """Return a function that decodes one value and raises ValueError for a value that cannot be decoded."""
 
 
 class Plan(NamedTuple):
-    """How one column is decoded, its schema known: by Spark (`type` of JSON, None for strings) or by `decoder`."""
+    """How to decode the column `part` ("key" or "value") of a table.
+
+    `decoder` is set for Avro and Protobuf; otherwise Spark decodes JSON as `type`, or a string if `type` is None.
+    """
 
     part: str
     format: str
@@ -50,12 +58,16 @@ class Plan(NamedTuple):
 
     @property
     def bad_column(self) -> str:
-        """The column that says whether a value could not be decoded."""
+        """The name of the Boolean column that marks values which could not be decoded."""
         return f"__kt_bad_{self.part}"
 
 
 def plan_decoding(spark: SparkSession, part: str, decoding: Decoding, sample: Sample, subject: str | None) -> Plan:
-    """Finds the schema. `subject`: where a registry has the newest schema when there is no value to look at."""
+    """Find the schema of a key or value column: from a schema file, a schema registry, or a sample of JSON values.
+
+    `subject` is the registry subject whose newest schema is used if the sample contains no schema ID. Raises
+    PipelineError if there is no usable schema, a library is missing or the registry fails.
+    """
     if decoding.format == "string":
         return Plan(part, "string")
     if decoding.format == "json":
@@ -68,7 +80,11 @@ def plan_decoding(spark: SparkSession, part: str, decoding: Decoding, sample: Sa
 
 
 def decode(table: DataFrame, plan: Plan, *, strict: bool) -> DataFrame:
-    """The table with the column decoded; unless `strict`, with one more that says of each row whether it was bad."""
+    """Return the table with the column of `plan` decoded; a table without that column is returned unchanged.
+
+    Values that cannot be decoded become null, marked in `plan.bad_column`. With `strict` they fail the query instead,
+    and there is no such column.
+    """
     if plan.part not in table.columns:
         return table
     decoded = _by_library(table, plan) if plan.decoder is not None else _by_spark(table, plan)
@@ -76,12 +92,11 @@ def decode(table: DataFrame, plan: Plan, *, strict: bool) -> DataFrame:
 
 
 def _failing(table: DataFrame, plan: Plan) -> DataFrame:
-    words = f"PipelineError: the {plan.part} of "
-    where = [
-        F.col("topic"), F.lit("-"), F.col("partition"), F.lit(" at offset "), F.col("offset"),
-        F.lit(f" cannot be decoded as {plan.format}"),
-    ]  # fmt: skip
-    failure = F.raise_error(F.concat(F.lit(words), *where))
+    message = F.concat(
+        F.lit(f"PipelineError: the {plan.part} of "), F.col("topic"), F.lit("-"), F.col("partition"),
+        F.lit(" at offset "), F.col("offset"), F.lit(f" cannot be decoded as {plan.format}"),
+    )  # fmt: skip
+    failure = F.raise_error(message)
     checked = F.when(F.col(plan.bad_column), failure.cast(table.schema[plan.part].dataType)).otherwise(F.col(plan.part))
     return table.withColumn(plan.part, checked).drop(plan.bad_column)
 
@@ -95,9 +110,10 @@ def _by_spark(table: DataFrame, plan: Plan) -> DataFrame:
     if plan.type is None:
         bad = F.col(plan.part).isNotNull() & ~is_text
         return _with(table, plan, F.when(is_text, text), bad)
-    # As the field of an object: of a text by itself Spark's parser reads the first value and leaves what follows.
+    # The text is parsed as a field of an object: parsed alone, Spark would ignore whatever follows its first value.
     whole = F.concat(F.lit(f'{{"{_WHOLE}":'), F.when(is_text, text), F.lit("}"))
-    parsed = F.from_json(whole, _in_object(plan.type), {"columnNameOfCorruptRecord": _CORRUPT})
+    fields = T.StructType([T.StructField(_WHOLE, plan.type), T.StructField(_CORRUPT, T.StringType())])
+    parsed = F.from_json(whole, fields, {"columnNameOfCorruptRecord": _CORRUPT})
     table = table.withColumn("__kt_parsed", parsed)
     value = F.col(f"__kt_parsed.{_WHOLE}")
     is_sound = is_text & value.isNotNull() & F.col(f"__kt_parsed.{_CORRUPT}").isNull()
@@ -106,81 +122,83 @@ def _by_spark(table: DataFrame, plan: Plan) -> DataFrame:
 
 
 def _with(table: DataFrame, plan: Plan, column: Column, bad: Column) -> DataFrame:
-    """Both new columns at once: the second needs the bytes that the first takes the place of."""
+    """Add the decoded and the bad column in one step: the bad column depends on the bytes that decoding replaces."""
     return table.withColumns({plan.part: column, plan.bad_column: bad})
 
 
-def _in_object(made: DataType) -> StructType:
-    return T.StructType([T.StructField(_WHOLE, made), T.StructField(_CORRUPT, T.StringType())])
-
-
 def _read_spark_schema(path: str) -> DataType:
-    """A struct of Spark's, as JSON or as DDL (`a INT, b STRUCT<c: STRING>`)."""
+    """Read a file with a Spark struct schema, as JSON or as DDL (`a INT, b STRUCT<c: STRING>`).
+
+    Raises PipelineError if the file cannot be read or does not contain a struct.
+    """
+    text = read_text(path).strip()
     try:
-        with open(path, encoding="utf-8") as file:
-            text = file.read().strip()
-    except (OSError, UnicodeDecodeError) as error:
-        raise PipelineError(f"{path}: {getattr(error, 'strerror', None) or error}") from None
-    try:
-        made = T.StructType.fromJson(json.loads(text)) if text.startswith("{") else T.StructType.fromDDL(text)
+        schema = T.StructType.fromJson(json.loads(text)) if text.startswith("{") else T.StructType.fromDDL(text)
     except (KeyError, TypeError, ValueError):
-        raise PipelineError(f"{path} is no schema of Spark's: it does not look like one") from None
+        raise PipelineError(f"{path} is not a Spark schema: neither the JSON nor the DDL of a struct") from None
     except Exception as error:
-        raise PipelineError(f"{path} is no schema of Spark's: {plain_error(error)}") from error
-    if not isinstance(made, T.StructType):
-        raise PipelineError(f"{path} is no schema of Spark's: JSON values are objects, this is {made.simpleString()}")
-    return made
+        raise PipelineError(f"{path} is not a Spark schema: {plain_error(error)}") from error
+    if not isinstance(schema, T.StructType):
+        raise PipelineError(f"{path} is not the schema of a JSON object: it describes {schema.simpleString()}")
+    return schema
 
 
 def _inferred(spark: SparkSession, part: str, sample: Sample) -> DataType:
-    """The fields of a sample of JSON objects, as Spark's own inference finds them."""
+    """Infer a struct type from a sample of JSON objects with Spark's `schema_of_json`.
+
+    Raises PipelineError if the sample has no JSON object, the objects have no fields, or Spark cannot tell fields
+    apart.
+    """
     objects = list(_objects(sample(part)))
     if not objects:
         raise PipelineError(
-            f"No JSON object is among the first {SAMPLE_RECORDS} {part}s, to find the schema in: give --{part}-schema"
+            f"No schema can be inferred: none of the first {SAMPLE_RECORDS} {part}s is a JSON object; "
+            f"specify --{part}-schema"
         )
-    found = spark.range(1).select(F.schema_of_json(F.lit(f"[{','.join(objects)}]"))).first()
-    assert found is not None
-    made = spark.sql(f"SELECT CAST(NULL AS {found[0]}) AS x").schema["x"].dataType
-    assert isinstance(made, T.ArrayType)
-    if not isinstance(made.elementType, T.StructType) or not made.elementType.fields:
-        raise PipelineError(f"The JSON objects among the first {SAMPLE_RECORDS} {part}s have no fields")
-    _ensure_distinct(spark, part, made.elementType)
-    return made.elementType
+    row = spark.range(1).select(F.schema_of_json(F.lit(f"[{','.join(objects)}]"))).first()
+    assert row is not None
+    array = spark.sql(f"SELECT CAST(NULL AS {row[0]}) AS x").schema["x"].dataType
+    assert isinstance(array, T.ArrayType)
+    if not isinstance(array.elementType, T.StructType) or not array.elementType.fields:
+        raise PipelineError(
+            f"No schema can be inferred: the JSON objects among the first {SAMPLE_RECORDS} {part}s have no fields"
+        )
+    _ensure_distinct(spark, part, array.elementType)
+    return array.elementType
 
 
-def _ensure_distinct(spark: SparkSession, part: str, made: StructType) -> None:
-    """PipelineError for fields that Spark cannot tell apart, since it takes large letters for small ones."""
+def _ensure_distinct(spark: SparkSession, part: str, schema: StructType) -> None:
+    """Raise PipelineError if two fields differ only in case, unless spark.sql.caseSensitive is true."""
     if spark.conf.get("spark.sql.caseSensitive") == "true":
         return
     first: dict[str, str] = {}
-    for name in made.fieldNames():
+    for name in schema.fieldNames():
         other = first.setdefault(name.lower(), name)
         if other != name:
             raise PipelineError(
-                f"JSON {part}s have the fields {other} and {name}: --conf spark.sql.caseSensitive=true tells them "
-                f"apart, --{part}-schema names one of them"
+                f"JSON {part}s have the fields {other} and {name}, which differ only in case: "
+                f"set --conf spark.sql.caseSensitive=true, or name one of them in --{part}-schema"
             )
 
 
 def _objects(values: Sequence[bytes]) -> Iterator[str]:
-    """The JSON objects among them, up to so many bytes."""
-    left = _SAMPLE_BYTES
+    """Yield the JSON objects among the values as texts, until 4 MiB of JSON values have been read."""
+    remaining_bytes = _SAMPLE_BYTES
     for value in values:
         try:
             text = value.decode("utf-8")
             is_object = isinstance(json.loads(text), dict)
         except (ValueError, RecursionError):
             continue
-        left -= len(value)
-        if left < 0:
+        remaining_bytes -= len(value)
+        if remaining_bytes < 0:
             return
         if is_object:
             yield text
 
 
 def take_sample(table: DataFrame, part: str) -> list[bytes]:
-    """The first values that are not null, none of them large."""
+    """Return up to 1000 non-null values of the column `part` that have at most 64 KiB each."""
     small = table.select(part).where(F.col(part).isNotNull() & (F.octet_length(part) <= _SAMPLE_VALUE_BYTES))
     return [bytes(row[0]) for row in small.limit(SAMPLE_RECORDS).collect()]
 
@@ -189,8 +207,6 @@ def take_sample(table: DataFrame, part: str) -> list[bytes]:
 
 
 def _by_library(table: DataFrame, plan: Plan) -> DataFrame:
-    from kafkatools.pipeline.sources.spark_api import arrow_schema
-
     assert plan.decoder is not None and plan.type is not None
     fields = [
         T.StructField(plan.part, plan.type) if field.name == plan.part else field for field in table.schema.fields
@@ -201,7 +217,7 @@ def _by_library(table: DataFrame, plan: Plan) -> DataFrame:
 
 
 class _ArrowStep:
-    """Record batches in, the same with one column decoded out."""
+    """A `mapInArrow` function that decodes one column of each record batch and appends the bad-value column."""
 
     def __init__(self, decoder: Decoder, place: int, schema: pa.Schema) -> None:
         self._decoder = decoder
@@ -221,32 +237,30 @@ class _ArrowStep:
                         failed = True
                 decoded.append(value)
                 bad.append(failed)
-            column = _as_arrow(decoded, bad, self._schema.field(self._place).type)
             columns = batch.columns
-            columns[self._place] = column
-            made = [each.cast(field.type) for each, field in zip(columns, self._schema, strict=False)]
-            yield pa.RecordBatch.from_arrays([*made, pa.array(bad, pa.bool_())], schema=self._schema)
+            columns[self._place] = _as_arrow(decoded, bad, self._schema.field(self._place).type)
+            columns = [column.cast(field.type) for column, field in zip(columns, self._schema, strict=False)]
+            yield pa.RecordBatch.from_arrays([*columns, pa.array(bad, pa.bool_())], schema=self._schema)
 
 
-def _as_arrow(values: list[object], bad: list[bool], wanted: pa.DataType) -> pa.Array:
-    """The column; a value that its type cannot hold is bad, too."""
+def _as_arrow(values: list[object], bad: list[bool], data_type: pa.DataType) -> pa.Array:
+    """Convert decoded values to an Arrow array. A value that does not fit `data_type` becomes null and is marked in
+    `bad`."""
     try:
-        return pa.array(values, wanted)
-    except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError, TypeError):
+        return pa.array(values, data_type)
+    except _NOT_OF_TYPE:
         for row, value in enumerate(values):
             try:
-                pa.array([value], wanted)
-            except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError, TypeError):
+                pa.array([value], data_type)
+            except _NOT_OF_TYPE:
                 values[row], bad[row] = None, True
-        return pa.array(values, wanted)
+        return pa.array(values, data_type)
 
 
 def _avro(part: str, decoding: Decoding, registry: SchemaRegistry | None, sample: Sample, subject: str | None) -> Plan:
-    from kafkatools.pipeline.decoding import avro as avro
-
     avro.ensure_installed()
     if decoding.schema:
-        where, reader = decoding.schema, avro.read_schema(decoding.schema)
+        where, reader = decoding.schema, RegisteredSchema(read_text(decoding.schema), "AVRO")
     else:
         assert registry is not None
         where, reader = _newest(part, registry, sample, subject, "AVRO", "")
@@ -257,8 +271,6 @@ def _avro(part: str, decoding: Decoding, registry: SchemaRegistry | None, sample
 def _protobuf(
     part: str, decoding: Decoding, registry: SchemaRegistry | None, sample: Sample, subject: str | None
 ) -> Plan:
-    from kafkatools.pipeline.decoding import protobuf as protobuf
-
     protobuf.ensure_installed()
     if decoding.schema:
         where, descriptors = decoding.schema, protobuf.read_descriptors(decoding.schema)
@@ -274,18 +286,22 @@ def _protobuf(
 def _newest(
     part: str, registry: SchemaRegistry, sample: Sample, subject: str | None, kind: str, form: str
 ) -> tuple[str, RegisteredSchema]:
-    """The newest schema that a sample of values names, or the subject's."""
-    ids = {schema_id(value) for value in sample(part)} - {None}
-    found = sorted((number for number in ids if number is not None), reverse=True)
-    if not found and subject is not None:
-        newest = registry.newest_id(subject)
-        found = [] if newest is None else [newest]
-    for number in found:
+    """Return the registered schema with the highest ID in the sample, or the newest of `subject`, and a name for
+    errors.
+
+    `kind` is the required schema type (AVRO or PROTOBUF), `form` the format parameter of the registry request. Raises
+    PipelineError if no schema is found or its type differs.
+    """
+    ids = {number for value in sample(part) if (number := schema_id(value)) is not None}
+    if not ids and subject is not None and (newest := registry.newest_id(subject)) is not None:
+        ids = {newest}
+    for number in sorted(ids, reverse=True):
         registered = registry.by_id(number, form)
         if registered is not None:
             if registered.kind != kind:
-                raise PipelineError(f"{registry.url}: schema {number} is {registered.kind}, not {kind}")
+                raise PipelineError(f"Schema {number} of {registry.url} is {registered.kind}, not {kind}")
             return f"{registry.url} schema {number}", registered
     raise PipelineError(
-        f"None of the first {SAMPLE_RECORDS} {part}s names a schema that {registry.url} knows: give --{part}-schema"
+        f"None of the first {SAMPLE_RECORDS} {part}s starts with the ID of a schema in {registry.url}; "
+        f"specify --{part}-schema"
     )

@@ -1,8 +1,8 @@
-"""Protobuf: the Spark type of a message, and values decoded by Google's library.
+"""Protobuf decoding: the Spark type of a message, and values decoded by Google's protobuf library.
 
-Types are those of Spark's from_protobuf: signed numbers as int and bigint, uint32 as bigint, uint64 as decimal(20,0),
-enums as string, messages as struct, maps and repeated fields; Timestamp is a timestamp, wrappers are what they wrap. A
-field that tells whether it is set and is not is null, any other its default.
+The types are those of Spark's from_protobuf: signed integers become int and bigint, uint32 bigint, uint64
+decimal(20,0), enums string, messages struct, repeated fields array. Timestamp becomes a timestamp, and wrapper messages
+become the wrapped type. An unset field with presence is null; other unset fields have their default.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from pyspark.sql import types as T
 
 from kafkatools.pipeline.decoding.schema_registry import HEADER_SIZE, RegisteredSchema, schema_id
 from kafkatools.pipeline.errors import PipelineError
+from kafkatools.pipeline.storage import unreadable
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -39,24 +40,27 @@ _MAIN = "schema.proto"
 
 
 def ensure_installed() -> None:
-    """PipelineError when Google's library is not there."""
+    """Raise PipelineError if Google's protobuf package is not installed."""
     try:
         import google.protobuf  # noqa: F401
     except ImportError:
-        needs = "Protobuf needs the Python package protobuf: pip install 'kafkatools[protobuf]'"
-        raise PipelineError(needs) from None
+        package = "Protobuf needs the Python package protobuf: pip install 'kafkatools[protobuf]'"
+        raise PipelineError(package) from None
 
 
 # -- Descriptors --
 
 
 def read_descriptors(path: str) -> bytes:
-    """A .proto file, compiled, or a file that holds a FileDescriptorSet: the set's bytes."""
+    """Return a serialized FileDescriptorSet from a .proto file, compiled with protoc, or from a file that contains one.
+
+    Raises PipelineError if the file cannot be read or compiled, or is neither.
+    """
     try:
         with open(path, "rb") as file:
             data = file.read()
     except OSError as error:
-        raise PipelineError(f"{path}: {error.strerror}") from None
+        raise unreadable(path, error) from None
     if path.endswith(".proto"):
         folder, name = os.path.split(os.path.abspath(path))
         return _compile(folder, name, path)
@@ -68,26 +72,30 @@ def read_descriptors(path: str) -> bytes:
             return data
     except DecodeError:
         pass
-    raise PipelineError(f"{path} is neither a .proto file nor a set of descriptors (protoc --descriptor_set_out)")
+    raise PipelineError(f"{path} is neither a .proto file nor a FileDescriptorSet (protoc --descriptor_set_out)")
 
 
 def descriptors_of(registered: RegisteredSchema, where: str) -> bytes:
-    """A registered schema: a descriptor in base64, or the text of a .proto file; a FileDescriptorSet's bytes."""
+    """Return a serialized FileDescriptorSet for a registered schema and its references.
+
+    The schema text is a base64 descriptor or the source of a .proto file, which is compiled with protoc. Raises
+    PipelineError if it does not compile.
+    """
     from google.protobuf.descriptor_pb2 import FileDescriptorProto, FileDescriptorSet
     from google.protobuf.message import DecodeError
 
-    made = FileDescriptorSet()
+    descriptors = FileDescriptorSet()
 
     def add(schema: RegisteredSchema, name: str) -> None:
         for other, reference in schema.references:
             add(reference, other)
         file = FileDescriptorProto.FromString(base64.b64decode(schema.text, validate=True))
         file.name = name
-        made.file.append(file)
+        descriptors.file.append(file)
 
     try:
         add(registered, _MAIN)
-        return made.SerializeToString()
+        return descriptors.SerializeToString()
     except (DecodeError, binascii.Error):
         return _compile_registered(registered, where)
 
@@ -98,7 +106,7 @@ def _compile_registered(registered: RegisteredSchema, where: str) -> bytes:
         def write(schema: RegisteredSchema, name: str) -> None:
             path = os.path.normpath(os.path.join(folder, name))
             if not path.startswith(folder + os.sep):
-                raise PipelineError(f"{where} refers to a file by the name {name}")
+                raise PipelineError(f"{where} references a file outside of its directory: {name}")
             os.makedirs(os.path.dirname(path), exist_ok=True)
             with open(path, "w", encoding="utf-8") as file:
                 file.write(schema.text)
@@ -110,7 +118,10 @@ def _compile_registered(registered: RegisteredSchema, where: str) -> bytes:
 
 
 def _compile(folder: str, name: str, where: str) -> bytes:
-    """What protoc makes of a file: its descriptors and those of what it imports."""
+    """Run protoc and return the serialized FileDescriptorSet of a .proto file and its imports.
+
+    Raises PipelineError with protoc's first error line, or if protoc is not installed.
+    """
     from importlib.util import find_spec
 
     if find_spec("grpc_tools") is not None:
@@ -118,14 +129,14 @@ def _compile(folder: str, name: str, where: str) -> bytes:
     elif (path := shutil.which("protoc")) is not None:
         compiler = [path]
     else:
-        raise PipelineError(f"{where}: to compile .proto files needs protoc: pip install 'kafkatools[protobuf]'")
+        raise PipelineError(f"{where} cannot be compiled without protoc: pip install 'kafkatools[protobuf]'")
     with tempfile.TemporaryDirectory(prefix="kt-proto-") as out:
         target = os.path.join(out, "set")
         words = [*compiler, f"-I{folder}", "--include_imports", f"--descriptor_set_out={target}", name]
-        done = subprocess.run(words, capture_output=True, check=False, stdin=subprocess.DEVNULL)
-        if done.returncode:
-            told = [line for line in done.stderr.decode(errors="replace").splitlines() if ".proto" in line]
-            raise PipelineError(f"{where}: {told[0].replace(folder + os.sep, '') if told else 'protoc failed'}")
+        result = subprocess.run(words, capture_output=True, check=False, stdin=subprocess.DEVNULL)
+        if result.returncode:
+            errors = [line for line in result.stderr.decode(errors="replace").splitlines() if ".proto" in line]
+            raise PipelineError(f"{where}: {errors[0].replace(folder + os.sep, '') if errors else 'protoc failed'}")
         with open(target, "rb") as file:
             return file.read()
 
@@ -137,7 +148,11 @@ def _bundled_protos() -> str:
 
 
 class ProtobufMessage:
-    """One message type of a set of descriptors; `name` None is the first of the last file."""
+    """A message type from a serialized FileDescriptorSet: its descriptor and its generated Python class.
+
+    `name` is the message's name with or without its package; None selects the first message of the last file. Raises
+    PipelineError if there is no such message or the descriptors are inconsistent.
+    """
 
     def __init__(self, descriptors: bytes, name: str | None, where: str) -> None:
         from google.protobuf import descriptor_pool, message_factory
@@ -166,30 +181,31 @@ class ProtobufMessage:
                 return pool.FindMessageTypeByName(candidate)
             except KeyError:
                 continue
-        known = ", ".join(one.full_name for one in file.message_types_by_name.values())
-        raise PipelineError(f"{where} has no message {name}; there are {known}")
+        names = ", ".join(message.full_name for message in file.message_types_by_name.values())
+        raise PipelineError(f"{where} has no message {name}; its messages are {names}")
 
     def path(self, *, counts_entries: bool = False) -> list[int]:
-        """The indexes that lead to the message in its file. Java's serializer does not count the entries of maps among
-        the messages, others do.
+        """Return the message's index path in its file, as in the registry's wire format.
+
+        Java's serializer does not count map entries among the messages; others do, hence `counts_entries`.
         """
-        found: list[int] = []
+        path: list[int] = []
         descriptor: Descriptor | None = self.descriptor
         while descriptor is not None:
             outer = descriptor.containing_type
             among = descriptor.file.message_types_by_name.values() if outer is None else outer.nested_types
             names = [one.full_name for one in among if counts_entries or not one.GetOptions().map_entry]
-            found.insert(0, names.index(descriptor.full_name))
+            path.insert(0, names.index(descriptor.full_name))
             descriptor = outer
-        return found
+        return path
 
     def spark_type(self) -> DataType:
-        """The type of the column."""
+        """Return the Spark type of the decoded column. Raises PipelineError for a recursive message."""
         return _message_type(self.descriptor, ())
 
 
 def _add_known(pool: DescriptorPool, present: set[str]) -> None:
-    """Google's own types, which come with the library."""
+    """Add the google.protobuf.* files that the library bundles, except those in `present`."""
     from google.protobuf import (
         any_pb2,
         duration_pb2,
@@ -218,7 +234,9 @@ def _message_type(descriptor: Descriptor, inside: tuple[str, ...]) -> DataType:
     if descriptor.full_name in _WRAPPERS:
         return _single_type(descriptor.fields_by_name["value"], inside)
     if descriptor.full_name in inside:
-        raise PipelineError(f"The Protobuf message {descriptor.full_name} is within itself: Spark has no type for that")
+        raise PipelineError(
+            f"The Protobuf message {descriptor.full_name} contains itself: Spark has no recursive types"
+        )
     inside = (*inside, descriptor.full_name)
     return T.StructType([T.StructField(field.name, _field_type(field, inside)) for field in descriptor.fields])
 
@@ -244,12 +262,12 @@ def _single_type(field: FieldDescriptor, inside: tuple[str, ...]) -> DataType:
 
 
 def _is_repeated(field: FieldDescriptor) -> bool:
-    known = getattr(field, "is_repeated", None)
-    return bool(getattr(field, "label", None) == field.LABEL_REPEATED if known is None else known)
+    is_repeated = getattr(field, "is_repeated", None)  # current versions of protobuf, where `label` is deprecated
+    return bool(field.label == field.LABEL_REPEATED if is_repeated is None else is_repeated)
 
 
 def _map_entry(field: FieldDescriptor) -> Mapping[str, FieldDescriptor] | None:
-    """The fields `key` and `value` of a map; None for any other field."""
+    """Return the `key` and `value` fields of a map field; None for any other field."""
     message = field.message_type
     return message.fields_by_name if message is not None and message.GetOptions().map_entry else None
 
@@ -258,7 +276,7 @@ def _map_entry(field: FieldDescriptor) -> Mapping[str, FieldDescriptor] | None:
 
 
 def _shaper(field: FieldDescriptor) -> Callable[[Any], object]:
-    """What makes of a field's value Arrow's."""
+    """Return a function that converts the value of a field, single, repeated or map, for Arrow."""
     if (entry := _map_entry(field)) is not None:
         key, value = _single_shaper(entry["key"]), _single_shaper(entry["value"])
         return lambda found: [(key(one), value(item)) for one, item in found.items()]
@@ -282,7 +300,10 @@ def _same(value: object) -> object:
 
 
 def message_shaper(descriptor: Descriptor) -> Callable[[Any], object]:
-    """What makes a dict of a message, or the value of a wrapper or Timestamp."""
+    """Return a function that converts a message to a dict for Arrow.
+
+    A Timestamp becomes microseconds since the epoch, a wrapper message its wrapped value.
+    """
     if descriptor.full_name == _TIMESTAMP:
         return lambda message: message.seconds * 1_000_000 + message.nanos // 1000
     if descriptor.full_name in _WRAPPERS:
@@ -294,15 +315,16 @@ def message_shaper(descriptor: Descriptor) -> Callable[[Any], object]:
 
     def shaped(message: Message) -> dict[str, object]:
         return {
-            name: None if tells and not message.HasField(name) else shape(getattr(message, name))
-            for name, shape, tells in fields
+            name: None if has_presence and not message.HasField(name) else shape(getattr(message, name))
+            for name, shape, has_presence in fields
         }
 
     return shaped
 
 
 class ProtobufDecoder:
-    """Bytes to values of one message; on the executors. `is_framed`: each value is in the registry's wire format."""
+    """Decodes Protobuf values of one message type on the executors. With `is_framed` each value has a wire-format
+    header."""
 
     def __init__(self, descriptors: bytes, message: str | None, is_framed: bool) -> None:
         self._descriptors = descriptors
@@ -310,7 +332,7 @@ class ProtobufDecoder:
         self._is_framed = is_framed
 
     def start(self) -> Callable[[bytes], object]:
-        """The function that decodes; ValueError for what cannot be decoded."""
+        """Return a function that decodes one value and raises ValueError for a value that cannot be decoded."""
         ensure_installed()
         from google.protobuf.message import DecodeError
 
@@ -322,10 +344,10 @@ class ProtobufDecoder:
             start = 0
             if self._is_framed:
                 if schema_id(data) is None:
-                    raise ValueError("it does not begin with a schema's id")
-                found, start = message_path(data, HEADER_SIZE)
-                if found not in paths:
-                    raise ValueError(f"it is another message of its file: {found}")
+                    raise ValueError("the value does not begin with a schema ID")
+                path, start = message_path(data, HEADER_SIZE)
+                if path not in paths:
+                    raise ValueError(f"the value is another message of the schema's file, with the index path {path}")
             try:
                 return shape(parse(data[start:]))
             except DecodeError as error:
@@ -335,7 +357,10 @@ class ProtobufDecoder:
 
 
 def message_path(data: bytes, at: int) -> tuple[list[int], int]:
-    """The indexes of the wire format, and where the message begins. ValueError when they are cut off."""
+    """Read the message index path from `data[at:]`; return the indexes and the position after them.
+
+    Raises ValueError if the path is truncated.
+    """
     count, at = _zigzag(data, at)
     if count == 0:
         return [0], at
@@ -355,4 +380,4 @@ def _zigzag(data: bytes, at: int) -> tuple[int, int]:
         if byte < 0x80:
             return (number >> 1) ^ -(number & 1), at
         shift += 7
-    raise ValueError("the path to its message is cut off")
+    raise ValueError("the message index path is truncated")

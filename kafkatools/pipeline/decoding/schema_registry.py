@@ -1,8 +1,9 @@
-"""A schema registry as far as reading needs it: schemas by id, with what they refer to, and the newest of a subject.
+"""A read-only client of a Confluent-compatible schema registry: schemas by ID with their references, newest ID by
+subject.
 
-Confluent's wire format: byte 0, the schema's id in four bytes (big endian), then what is encoded; for Protobuf the path
-to the message in its file stands between: a count and so many indexes as zigzag varints, a single 0 for the first.
-Answers are kept for as long as the process lives: a schema under an id never changes.
+Confluent's wire format is byte 0, the schema ID in four big-endian bytes, then the encoded value. For Protobuf the
+message index path precedes the value: a count and that many indexes as zigzag varints; a single 0 means the first
+message. Replies are cached for the life of the object, since the schema of an ID never changes.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ _SERVER_ERRORS = 500
 
 
 class RegisteredSchema(NamedTuple):
-    """A schema's text and kind (AVRO, PROTOBUF, JSON), and those that it refers to, by the names it calls them."""
+    """A schema's text, its type (AVRO, PROTOBUF or JSON) and the schemas it references, by reference name."""
 
     text: str
     kind: str
@@ -31,7 +32,7 @@ class RegisteredSchema(NamedTuple):
 
 
 class _Reference(TypedDict):
-    """A schema that another one names."""
+    """A reference from one schema to a version of another, as in the registry's JSON."""
 
     name: str
     subject: str
@@ -39,7 +40,7 @@ class _Reference(TypedDict):
 
 
 class _Answer(TypedDict):
-    """A schema, as Confluent's registry answers."""
+    """The JSON object with which the registry describes a schema."""
 
     id: int
     schema: str
@@ -48,27 +49,32 @@ class _Answer(TypedDict):
 
 
 class SchemaRegistry:
-    """One registry; it can be pickled, and asks when it is asked."""
+    """A schema registry at a URL, with optional user and password. Requests are made on demand; the object can be
+    pickled."""
 
     def __init__(self, url: str, credentials: tuple[str, str] | None = None) -> None:
         self.url = url
         self._credentials = credentials
-        self._known: dict[str, _Answer | None] = {}
+        self._replies: dict[str, _Answer | None] = {}
 
     def __repr__(self) -> str:
         return f"SchemaRegistry({self.url})"
 
     def by_id(self, schema_id: int, form: str = "") -> RegisteredSchema | None:
-        """The schema under an id; None when there is none. PipelineError when the registry does not answer.
+        """Fetch a schema and its references by ID; None if the ID is unknown.
 
-        `form` "serialized": a Protobuf schema as the base64 of its descriptor, where the registry can do that.
+        `form` "serialized" requests a Protobuf schema as a base64 descriptor, if the registry supports that. Raises
+        PipelineError if the registry does not answer or a referenced schema is missing.
         """
         query = f"?format={form}" if form else ""
         answer = self._get(f"/schemas/ids/{schema_id}{query}")
         return None if answer is None else self._schema(answer, query)
 
     def newest_id(self, subject: str) -> int | None:
-        """The id of the newest schema of a subject; None when there is none."""
+        """Fetch the ID of the newest schema of a subject; None if the subject is unknown.
+
+        Raises PipelineError if the registry does not answer.
+        """
         answer = self._get(f"/subjects/{quote(subject, safe='')}/versions/latest")
         return None if answer is None else int(answer["id"])
 
@@ -76,27 +82,28 @@ class SchemaRegistry:
         references = []
         for one in answer.get("references") or ():
             path = f"/subjects/{quote(one['subject'], safe='')}/versions/{one['version']}{query}"
-            found = self._get(path)
-            if found is None:
-                raise PipelineError(f"{self.url}: a schema refers to {one['subject']} {one['version']}, which is gone")
-            references.append((str(one["name"]), self._schema(found, query)))
+            referenced = self._get(path)
+            if referenced is None:
+                subject = f"version {one['version']} of {one['subject']}"
+                raise PipelineError(f"{self.url}: a schema references {subject}, which the registry does not have")
+            references.append((str(one["name"]), self._schema(referenced, query)))
         return RegisteredSchema(answer["schema"], answer.get("schemaType") or "AVRO", tuple(references))
 
     def _get(self, path: str) -> _Answer | None:
-        if path not in self._known:
-            self._known[path] = self._ask(path)
-        return self._known[path]
+        if path not in self._replies:
+            self._replies[path] = self._request(path)
+        return self._replies[path]
 
-    def _ask(self, path: str) -> _Answer | None:
+    def _request(self, path: str) -> _Answer | None:
         request = Request(self.url + path, headers={"Accept": "application/vnd.schemaregistry.v1+json"})
         if self._credentials is not None:
             token = base64.b64encode(":".join(self._credentials).encode()).decode()
             request.add_header("Authorization", f"Basic {token}")
         for attempt in range(1, _ATTEMPTS + 1):
             try:
-                with urlopen(request, timeout=_TIMEOUT_S) as answer:
-                    found: _Answer = json.load(answer)
-                    return found
+                with urlopen(request, timeout=_TIMEOUT_S) as reply:
+                    answer: _Answer = json.load(reply)
+                    return answer
             except HTTPError as error:
                 if error.code == 404:
                     return None
@@ -111,7 +118,7 @@ class SchemaRegistry:
 
 
 def schema_id(data: bytes) -> int | None:
-    """The id in front of a value in the wire format; None when it is not in it."""
+    """Return the schema ID at the start of a value; None if the value is not in Confluent's wire format."""
     if len(data) < HEADER_SIZE or data[0]:
         return None
     return int.from_bytes(data[1:HEADER_SIZE], "big")
