@@ -73,10 +73,8 @@ def _unchained(url: str) -> tuple[str, str]:
 
 
 def kind_of(url: str) -> str | None:
-    """Return DIRECTORY, FILE, or None if the path or URL does not exist.
-
-    Raises PipelineError if the storage cannot be read or a local path is neither a file nor a directory.
-    """
+    """Return DIRECTORY, FILE, or None if the path or URL does not exist. Raises PipelineError if the storage cannot be
+    read or a local path is neither a file nor a directory."""
     path = local_path(url)
     try:
         if path is None:
@@ -96,10 +94,7 @@ def kind_of(url: str) -> str | None:
 
 def entries(url: str) -> list[Entry]:
     """List a directory's files and subdirectories, sorted by name. Raises PipelineError if the directory cannot be
-    read.
-
-    Local sockets, devices and broken links are left out.
-    """
+    read. Local sockets, devices and broken links are left out."""
     path = local_path(url)
     try:
         return sorted(_local_entries(path) if path is not None else _remote_entries(url))
@@ -130,11 +125,9 @@ def _remote_entries(url: str) -> Iterator[Entry]:
 
 
 def expand(url: str) -> list[str]:
-    """Return the sorted existing paths that match a glob pattern with `*`, `?` or `[...]`.
-
-    A name without these characters, or one that exists literally, is returned alone and normalized. Wildcards do not
-    match hidden files unless the pattern starts with a dot. Raises PipelineError if a directory cannot be read.
-    """
+    """Return the sorted existing paths that match a glob pattern with `*`, `?` or `[...]`. A name without these
+    characters, or one that exists literally, is returned alone and normalized. Wildcards do not match hidden files
+    unless the pattern starts with a dot. Raises PipelineError if a directory cannot be read."""
     url = normal(url)
     if not _MAGIC & set(url) or kind_of(url) is not None:
         return [url]
@@ -159,9 +152,7 @@ def expand(url: str) -> list[str]:
 
 def open_segment(url: str, window_bytes: int = WINDOW_BYTES) -> SegmentFile:
     """Open a log segment for reading through a window of bounded size. Raises PipelineError if it cannot be opened.
-
-    `window_bytes` applies to local files; remote files use WINDOW_BYTES.
-    """
+    `window_bytes` applies to local files; remote files use WINDOW_BYTES."""
     path = local_path(url)
     try:
         return SegmentFile(path, window_bytes) if path is not None else _RemoteSegment(url)
@@ -235,10 +226,8 @@ def ensure_readable(url: str) -> None:
 
 
 def unreadable(url: str, error: Exception) -> PipelineError:
-    """Make a PipelineError that says a file or directory cannot be read and gives the first line of the cause.
-
-    An exception that already is a PipelineError is returned unchanged.
-    """
+    """Make a PipelineError that says a file or directory cannot be read and gives the first line of the cause. An
+    exception that already is a PipelineError is returned unchanged."""
     if isinstance(error, PipelineError):
         return error
     reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error).strip()

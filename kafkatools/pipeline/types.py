@@ -113,10 +113,8 @@ class ManifestContent(TypedDict):
 
 
 class Journal(TypedDict):
-    """The file moves that complete a run: files to delete, and files to move from `staging` into `directory`.
-
-    A sink that is not a directory of files has only `writing`: the URI of the sink that may hold part of the rows.
-    """
+    """The file moves that complete a run: files to delete, and files to move from `staging` into `directory`. A sink
+    that is not a directory of files has only `writing`: the URI of the sink that may hold part of the rows."""
 
     writing: NotRequired[str]
 

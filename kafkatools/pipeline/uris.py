@@ -77,10 +77,8 @@ class Cluster:
 
 
 def parse_source(text: str) -> Uri:
-    """Parse a `--from` URI. Raises PipelineError for an unknown kind or a missing path or table.
-
-    `topic:` may lack a name, since the option subscribePattern or assign can select topics.
-    """
+    """Parse a `--from` URI. Raises PipelineError for an unknown kind or a missing path or table. `topic:` may lack a
+    name, since the option subscribePattern or assign can select topics."""
     return _parse(text, "source", SOURCE_KINDS)
 
 
@@ -116,11 +114,9 @@ def read_source(
     cluster: Cluster | None,
     schema: StructType | str | None = None,
 ) -> DataFrame:
-    """Open a source for a batch query and return its DataFrame.
-
-    `schema` restricts the columns that the reader makes; an Iceberg table ignores it. Raises PipelineError for a topic
-    without a cluster or without a name; Spark's own exceptions pass through.
-    """
+    """Open a source for a batch query and return its DataFrame. `schema` restricts the columns that the reader makes;
+    an Iceberg table ignores it. Raises PipelineError for a topic without a cluster or without a name; Spark's own
+    exceptions pass through."""
     form, settings = _source_format(uri, options, cluster)
     if uri.kind == ICEBERG:
         return spark.read.options(**settings).table(uri.target)
@@ -131,11 +127,9 @@ def read_source(
 
 
 def stream_source(spark: SparkSession, uri: Uri, options: Mapping[str, str], cluster: Cluster | None) -> DataFrame:
-    """Open a source for structured streaming and return its streaming DataFrame.
-
-    The schema of a file source is read from the files present now. Raises PipelineError for `log:`, which cannot be
-    streamed, and for a topic without a cluster or without a name.
-    """
+    """Open a source for structured streaming and return its streaming DataFrame. The schema of a file source is read
+    from the files present now. Raises PipelineError for `log:`, which cannot be streamed, and for a topic without a
+    cluster or without a name."""
     if uri.kind == LOG:
         raise PipelineError(f"{uri} cannot be streamed: log files are read once, as they are; run without --stream")
     form, settings = _source_format(uri, options, cluster)
@@ -155,7 +149,7 @@ def _source_format(uri: Uri, options: Mapping[str, str], cluster: Cluster | None
         topics = {"subscribe": uri.target} if uri.target else {}
         if not topics and not names & {"subscribe", "subscribepattern", "assign"}:
             raise PipelineError("topic: names no topic; use topic:NAME, or set the option subscribePattern or assign")
-        return "kt", _cluster_options(uri, cluster) | topics | options
+        return "kt", _cluster_options(uri, cluster) | topics | dict(options)
     if uri.kind == LOG:
         return "kafka-log", dict(options)
     if uri.kind == "csv":
@@ -195,22 +189,17 @@ def missing_package(uri: Uri) -> str:
 
 def write_options(uri: Uri, options: Mapping[str, str], cluster: Cluster | None) -> tuple[str, dict[str, str]]:
     """Return the Spark format name and the writer options of a sink, with its path unless it is a topic or an Iceberg
-    table.
-
-    Raises PipelineError for a topic without a cluster.
-    """
+    table. Raises PipelineError for a topic without a cluster."""
     if uri.kind == TOPIC:
-        return "kt", _cluster_options(uri, cluster) | {"topic": uri.target} | options
+        return "kt", _cluster_options(uri, cluster) | {"topic": uri.target} | dict(options)
     settings = _with_defaults({"header": "true"} if uri.kind == "csv" else {}, options)
     return uri.kind, settings | ({} if uri.kind == ICEBERG else {"path": path_of(uri)})
 
 
 def chosen_mode(uri: Uri, mode: str | None, *, has_content: bool) -> str:
-    """Return the Spark save mode for a sink: `mode`, or "error" if the sink is empty and `mode` is None.
-
-    A topic or console is always appended to. Raises PipelineError for another mode on a topic, and for a sink with
-    content if `mode` is None or "error".
-    """
+    """Return the Spark save mode for a sink: `mode`, or "error" if the sink is empty and `mode` is None. A topic or
+    console is always appended to. Raises PipelineError for another mode on a topic, and for a sink with content if
+    `mode` is None or "error"."""
     if uri.kind == TOPIC:
         if mode not in (None, "append"):
             raise PipelineError(f"{uri} can only be appended to, as records cannot be replaced; omit --mode {mode}")

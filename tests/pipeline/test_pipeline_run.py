@@ -116,7 +116,7 @@ def test_a_schema_file_instead_of_inference(place: Place) -> None:
         "--from", "topic:orders", "--value", "json", "--value-schema", "bad.ddl", "--to", "console:", status=1
     )
     (line,) = ran.err.splitlines()
-    assert line.startswith("bad.ddl is no schema of Spark's: Syntax error at or near 'STRING'")
+    assert line.startswith("bad.ddl is not a Spark schema: Syntax error at or near 'STRING'")
 
 
 def test_a_file_sink_and_its_modes(place: Place) -> None:
@@ -129,9 +129,12 @@ def test_a_file_sink_and_its_modes(place: Place) -> None:
     written = [json.loads(line) for file in files for line in file.read_text().splitlines()]
     assert sorted(row["amount"] for row in written) == [one["amount"] for one in ORDERS if one["user"] == "ann"]
     asked = place.run(*words, status=1)
-    assert asked.err == "json:out exists: say what to do with it, --mode append, overwrite, ignore or error\n"
+    assert asked.err == "json:out already exists; choose --mode append, overwrite, ignore or error\n"
     assert place.run(*words, "--mode", "ignore").err == "json:out: nothing to do\n"
-    assert place.run(*words, "--mode", "error", status=1).err == "json:out exists, and --mode error was given\n"
+    assert (
+        place.run(*words, "--mode", "error", status=1).err
+        == "json:out already exists, and --mode error does not write to an existing sink\n"
+    )
     place.run(*words, "--mode", "append", "--partition-by", "user")
     rows, told = place.rows("--from", "json:out", "--sql", "SELECT count(*) AS n FROM input")
     assert rows == [{"n": 120}]
@@ -149,8 +152,8 @@ def test_a_function_instead_of_sql_and_csv(place: Place) -> None:
     rows, _ = place.rows("--from", "csv:shaped", "--sql", "SELECT sum(n) AS n FROM input")
     assert rows == [{"n": 2 * sum(range(60))}]
     bytes_only = place.run("--from", "topic:orders", "--to", "csv:raw", status=1)
-    hint = "decode with --key string and --value string, or leave out with --sql"
-    assert bytes_only.err == f"CSV has no bytes, which column key, value would be: {hint}\n"
+    hint = "decode with --key string and --value string, or omit with --sql"
+    assert bytes_only.err == f"CSV cannot hold binary columns (key, value): {hint}\n"
     wrong = place.run(*words, "--mode", "append", "--transform", "shaping:wrong", status=1)
     assert wrong.err == "--transform shaping:wrong: the function returns int, not a DataFrame\n"
     wrong = place.run(*words, "--mode", "append", "--transform", "shaping:none", status=1)
@@ -181,8 +184,9 @@ def test_a_toml_file_with_two_sources_and_an_option_over_it(place: Place) -> Non
 @pytest.mark.parametrize(
     ("words", "status", "message"),
     [
-        (("--from", "topic:orders"), 2, "A pipeline has a sink: --to URI"),
-        (("--from", "kafka:x", "--to", "console:"), 2, "kafka: is no kind of source; there are topic:, log:, parquet:"),
+        (("--from", "topic:orders"), 2, "A pipeline needs a sink: --to URI"),
+        (("--from", "kafka:x", "--to", "console:"), 2,
+         "kafka: is not a kind of source; use one of topic:, log:, parquet:"),
         (("--from", "topic:orders", "--to", "console:", "--stream"), 2, "--stream needs --checkpoint DIR"),
         (("--from", "topic:orders", "--to", "topic:x", "--mode", "overwrite"), 1, "topic:x can only be appended to"),
         (("--from", "topic:orders", "--to", "topic:x", "--sql", "SELECT *, 1 AS odd FROM input"), 1,
@@ -190,7 +194,8 @@ def test_a_toml_file_with_two_sources_and_an_option_over_it(place: Place) -> Non
         (("--from", "topic:nowhere", "--to", "console:"), 1, "Topic nowhere: This server does not host"),
         (("--from", "log:nowhere", "--to", "console:"), 1, ""),
         (("--from", "parquet:nowhere", "--to", "console:"), 1, "Path does not exist: file:"),
-        (("--from", "delta:x", "--to", "console:"), 1, "delta:x: Spark has no package for delta here; add"),
+        (("--from", "delta:x", "--to", "console:"), 1,
+         "delta:x needs Spark's package for delta, which is not loaded; add"),
         (("--from", "topic:orders", "--sql", "SELECT amout FROM input", "--to", "console:"), 1,
          "SQL: A column, variable, or function parameter with name `amout` cannot be resolved. Did you mean one of"),
         (("--from", "topic:orders", "--sql", "SELEC 1", "--to", "console:"), 1, "SQL: Syntax error at or near 'SELEC'"),

@@ -118,4 +118,4 @@ def test_protobuf_by_a_schema_file(bootstrap: str, tmp_path: pathlib.Path) -> No
     assert [json.loads(line)["value"] for line in ran.out.splitlines()] == [{"id": 5, "tags": ["a", "b"]}, None]
     assert json.loads(ran.err)["sources"][0]["bad_values"] == 1
     wrong = run(bootstrap, tmp_path, *words, "--value-message", "Nix", status=1)
-    assert json.loads(wrong.err)["error"]["message"] == "order.proto has no message Nix; there are Order"
+    assert json.loads(wrong.err)["error"]["message"] == "order.proto has no message Nix; its messages are Order"

@@ -71,7 +71,7 @@ def test_a_run_goes_on_where_its_manifest_ends_and_can_be_verified(place: Place)
         assert (place.directory / "grown" / one["path"]).stat().st_size == one["size"]
     assert not [one for one in (place.directory / "grown").iterdir() if one.name.startswith("_kt")]
 
-    assert place.kt(*words, status=1).err.startswith("parquet:grown exists: say what to do with it")
+    assert place.kt(*words, status=1).err.startswith("parquet:grown already exists; choose --mode append")
     assert place.kt(*words, "--resume").err == "parquet:grown: nothing to do\n"
     assert place.manifest("grown.json") == first
     place.send(topic, 50, 30)
@@ -84,7 +84,7 @@ def test_a_run_goes_on_where_its_manifest_ends_and_can_be_verified(place: Place)
     expected = f"80 records read, {count} files of parquet:grown written"
     assert verified.out == f"Everything is as the manifest says: {expected}\n"
     other = place.kt(*words, "--resume", "--sql", "SELECT key FROM input", status=1)
-    assert other.err == "grown.json is the manifest of another pipeline: its sql was None\n"
+    assert other.err == "grown.json is the manifest of another pipeline, with sql None\n"
 
     (place.directory / "grown" / first["sink"]["files"][0]["path"]).unlink()
     (place.directory / "empty.json").write_text(
@@ -178,7 +178,7 @@ def test_a_run_that_was_killed_behind_its_journal_is_finished(place: Place, monk
             place.kt(*words)
     assert not (place.directory / "cut.json").exists()
     assert not list((place.directory / "cut").glob("*.json")), "nothing is to be seen of it"
-    assert "--resume finishes it" in place.kt(*words, status=1).err
+    assert "--resume completes it" in place.kt(*words, status=1).err
     assert place.kt(*words, "--resume").err.endswith("json:cut: nothing to do\n")
     lines = [line for file in (place.directory / "cut").glob("*.json") for line in file.read_text().splitlines()]
     assert len(lines) == 20 == place.manifest("cut.json")["sink"]["rows"]
@@ -193,7 +193,7 @@ def test_a_topic_is_not_written_twice_without_a_question(place: Place) -> None:
     assert not journal.exists(), "nothing had been written"
     journal.write_text('{"writing": "topic:copy"}')
     asked = place.kt(*words, "--resume", status=1)
-    assert asked.err.startswith("asked.json.journal: a run was interrupted while it wrote to topic:copy, part of its")
+    assert asked.err.startswith("asked.json.journal: a run was interrupted while writing to topic:copy, which may hold")
 
 
 def test_a_stream_from_topic_to_topic_and_on_from_its_checkpoint(place: Place) -> None:
@@ -225,8 +225,8 @@ def test_a_stream_to_files_asks_before_it_adds_to_others(place: Place) -> None:
         "--trigger", "available-now", "--from-option", "startingOffsets=earliest",
     )  # fmt: skip
     asked = place.kt(*words, status=1)
-    assert asked.err == "json:filed exists, and filing knows nothing of it: --mode append adds to it\n"
+    assert asked.err == "json:filed already exists, and there is no checkpoint in filing; --mode append adds to it\n"
     ran = place.kt(*words, "--mode", "append", "--sql", "SELECT CAST(value AS string) AS v FROM input")
     assert ran.err.splitlines()[-1].startswith("json:filed: 5 rows in ")
     refused = place.kt(*words[:2], "--from", "log:data", *words[4:], status=1)
-    assert refused.err == "log:data cannot be streamed: files of a log are read as they are, run it without --stream\n"
+    assert refused.err == "log:data cannot be streamed: log files are read once, as they are; run without --stream\n"

@@ -46,10 +46,8 @@ def span(milliseconds: float) -> str:
 
 
 def moment(milliseconds: int | None, *, digits: int = 19) -> str:
-    """Format epoch milliseconds as UTC, such as 2026-11-21 18:00:00, cut to the first `digits` characters.
-
-    None becomes a dash; a time outside Python's range becomes its plain number.
-    """
+    """Format epoch milliseconds as UTC, such as 2026-11-21 18:00:00, cut to the first `digits` characters. None becomes
+    a dash; a time outside Python's range becomes its plain number."""
     if milliseconds is None:
         return "–"
     try:
@@ -78,10 +76,8 @@ def _short(number: float) -> str:
 
 
 def nice_ticks(largest: float, *, is_binary: bool = False) -> list[float]:
-    """Return 0 and at most four evenly spaced round axis values above it, the last at least `largest`.
-
-    The step is 1, 2, 5 or 10 times a power of ten, or a power of two if `is_binary` (for bytes).
-    """
+    """Return 0 and at most four evenly spaced round axis values above it, the last at least `largest`. The step is 1,
+    2, 5 or 10 times a power of ten, or a power of two if `is_binary` (for bytes)."""
     if largest <= 0:
         return [0.0, 1.0]
     base, factors = (2, (1, 2)) if is_binary else (10, (1, 2, 5, 10))

@@ -85,10 +85,8 @@ def _section(name: str, title: str, about: str, *parts: str) -> str:
 
 
 def _table(headers: Sequence[str], rows: Sequence[Sequence[str]], *, texts: int = 1, summary: str = "Numbers") -> str:
-    """Render a collapsible table; the first `texts` columns are left-aligned texts, the other columns numbers.
-
-    Rows beyond the first 1000 are replaced by their number.
-    """
+    """Render a collapsible table; the first `texts` columns are left-aligned texts, the other columns numbers. Rows
+    beyond the first 1000 are replaced by their number."""
 
     def line(tag: str, cells: Sequence[str]) -> str:
         kinds = (' class="text"' if number < texts else "" for number in range(len(cells)))

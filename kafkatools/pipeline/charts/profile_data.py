@@ -11,11 +11,8 @@ from kafkatools.pipeline.charts.figures import key_text
 @dataclass(frozen=True)
 class PartitionFigures:
     """Record, batch and byte counts of one partition, its offset range and its timestamps in epoch ms (None if
-    unknown).
-
-    `size_bytes` counts batches as stored, compressed. `late_batches` counts batches whose largest timestamp is below
-    that of an earlier batch in the log. `largest_delay_ms` is the largest such difference.
-    """
+    unknown). `size_bytes` counts batches as stored, compressed. `late_batches` counts batches whose largest timestamp
+    is below that of an earlier batch in the log. `largest_delay_ms` is the largest such difference."""
 
     topic: str
     partition: int
@@ -63,9 +60,7 @@ class KeyFigures:
 @dataclass(frozen=True)
 class KeySkew:
     """Distribution of records over keys: the most frequent keys, number of distinct keys, median and 99th percentile.
-
-    `gini` is 0 if all keys have equally many records and approaches 1 if one key has all.
-    """
+    `gini` is 0 if all keys have equally many records and approaches 1 if one key has all."""
 
     top: Sequence[KeyFigures]
     distinct_keys: int
@@ -107,11 +102,9 @@ class GroupLag:
 
 @dataclass(frozen=True)
 class Profile:
-    """All data of a profile page: partitions, rates over time, keys, codecs, batch sizes and group lags.
-
-    `lags` is None unless the source is a live cluster; `keys` is None if keys were not read. `made_ms` is the creation
-    time in epoch ms; `damages` is the number of damaged ranges.
-    """
+    """All data of a profile page: partitions, rates over time, keys, codecs, batch sizes and group lags. `lags` is None
+    unless the source is a live cluster; `keys` is None if keys were not read. `made_ms` is the creation time in epoch
+    ms; `damages` is the number of damaged ranges."""
 
     source: str
     made_ms: int

@@ -136,9 +136,7 @@ def area(
     is_binary: bool = False,
 ) -> str:
     """Draw a step chart over time from intervals of `width_ms` each; intervals without a point are drawn as 0.
-
-    `format_value` makes the axis labels; `is_binary` puts them at powers of two. `points` must not be empty.
-    """
+    `format_value` makes the axis labels; `is_binary` puts them at powers of two. `points` must not be empty."""
     first, last = points[0].start_ms, points[-1].start_ms + width_ms
     ticks = nice_ticks(max(point.value for point in points), is_binary=is_binary)
     base = _y(0, ticks[-1])

@@ -157,10 +157,8 @@ class _Types:
     # -- values --
 
     def shaper(self, schema: Schema) -> Shape | None:
-        """Return a function that converts a fastavro value for Arrow; None if the value needs no conversion.
-
-        Unions of several non-numeric types and UUIDs become strings, maps become lists of pairs.
-        """
+        """Return a function that converts a fastavro value for Arrow; None if the value needs no conversion. Unions of
+        several non-numeric types and UUIDs become strings, maps become lists of pairs."""
         if isinstance(schema, list):
             members = self._members(schema)
             if len(members) == 1:
@@ -195,11 +193,8 @@ def _json_default(value: object) -> str:
 
 
 class AvroDecoder:
-    """Decodes Avro values to the reader schema on the executors.
-
-    With a registry, each value starts with the ID of its writer schema. Without one, the reader schema is also the
-    writer schema.
-    """
+    """Decodes Avro values to the reader schema on the executors. With a registry, each value starts with the ID of its
+    writer schema. Without one, the reader schema is also the writer schema."""
 
     def __init__(self, reader: RegisteredSchema, registry: SchemaRegistry | None) -> None:
         self._reader = reader

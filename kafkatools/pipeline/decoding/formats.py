@@ -46,10 +46,8 @@ class Decoder(Protocol):
 
 
 class Plan(NamedTuple):
-    """How to decode the column `part` ("key" or "value") of a table.
-
-    `decoder` is set for Avro and Protobuf; otherwise Spark decodes JSON as `type`, or a string if `type` is None.
-    """
+    """How to decode the column `part` ("key" or "value") of a table. `decoder` is set for Avro and Protobuf; otherwise
+    Spark decodes JSON as `type`, or a string if `type` is None."""
 
     part: str
     format: str
@@ -64,10 +62,8 @@ class Plan(NamedTuple):
 
 def plan_decoding(spark: SparkSession, part: str, decoding: Decoding, sample: Sample, subject: str | None) -> Plan:
     """Find the schema of a key or value column: from a schema file, a schema registry, or a sample of JSON values.
-
     `subject` is the registry subject whose newest schema is used if the sample contains no schema ID. Raises
-    PipelineError if there is no usable schema, a library is missing or the registry fails.
-    """
+    PipelineError if there is no usable schema, a library is missing or the registry fails."""
     if decoding.format == "string":
         return Plan(part, "string")
     if decoding.format == "json":
@@ -80,11 +76,9 @@ def plan_decoding(spark: SparkSession, part: str, decoding: Decoding, sample: Sa
 
 
 def decode(table: DataFrame, plan: Plan, *, strict: bool) -> DataFrame:
-    """Return the table with the column of `plan` decoded; a table without that column is returned unchanged.
-
-    Values that cannot be decoded become null, marked in `plan.bad_column`. With `strict` they fail the query instead,
-    and there is no such column.
-    """
+    """Return the table with the column of `plan` decoded; a table without that column is returned unchanged. Values
+    that cannot be decoded become null, marked in `plan.bad_column`. With `strict` they fail the query instead, and
+    there is no such column."""
     if plan.part not in table.columns:
         return table
     decoded = _by_library(table, plan) if plan.decoder is not None else _by_spark(table, plan)
@@ -127,10 +121,8 @@ def _with(table: DataFrame, plan: Plan, column: Column, bad: Column) -> DataFram
 
 
 def _read_spark_schema(path: str) -> DataType:
-    """Read a file with a Spark struct schema, as JSON or as DDL (`a INT, b STRUCT<c: STRING>`).
-
-    Raises PipelineError if the file cannot be read or does not contain a struct.
-    """
+    """Read a file with a Spark struct schema, as JSON or as DDL (`a INT, b STRUCT<c: STRING>`). Raises PipelineError if
+    the file cannot be read or does not contain a struct."""
     text = read_text(path).strip()
     try:
         schema = T.StructType.fromJson(json.loads(text)) if text.startswith("{") else T.StructType.fromDDL(text)
@@ -144,11 +136,8 @@ def _read_spark_schema(path: str) -> DataType:
 
 
 def _inferred(spark: SparkSession, part: str, sample: Sample) -> DataType:
-    """Infer a struct type from a sample of JSON objects with Spark's `schema_of_json`.
-
-    Raises PipelineError if the sample has no JSON object, the objects have no fields, or Spark cannot tell fields
-    apart.
-    """
+    """Infer a struct type from a sample of JSON objects with Spark's `schema_of_json`. Raises PipelineError if the
+    sample has no JSON object, the objects have no fields, or Spark cannot tell fields apart."""
     objects = list(_objects(sample(part)))
     if not objects:
         raise PipelineError(
@@ -287,11 +276,8 @@ def _newest(
     part: str, registry: SchemaRegistry, sample: Sample, subject: str | None, kind: str, form: str
 ) -> tuple[str, RegisteredSchema]:
     """Return the registered schema with the highest ID in the sample, or the newest of `subject`, and a name for
-    errors.
-
-    `kind` is the required schema type (AVRO or PROTOBUF), `form` the format parameter of the registry request. Raises
-    PipelineError if no schema is found or its type differs.
-    """
+    errors. `kind` is the required schema type (AVRO or PROTOBUF), `form` the format parameter of the registry request.
+    Raises PipelineError if no schema is found or its type differs."""
     ids = {number for value in sample(part) if (number := schema_id(value)) is not None}
     if not ids and subject is not None and (newest := registry.newest_id(subject)) is not None:
         ids = {newest}

@@ -53,9 +53,7 @@ def ensure_installed() -> None:
 
 def read_descriptors(path: str) -> bytes:
     """Return a serialized FileDescriptorSet from a .proto file, compiled with protoc, or from a file that contains one.
-
-    Raises PipelineError if the file cannot be read or compiled, or is neither.
-    """
+    Raises PipelineError if the file cannot be read or compiled, or is neither."""
     try:
         with open(path, "rb") as file:
             data = file.read()
@@ -76,11 +74,9 @@ def read_descriptors(path: str) -> bytes:
 
 
 def descriptors_of(registered: RegisteredSchema, where: str) -> bytes:
-    """Return a serialized FileDescriptorSet for a registered schema and its references.
-
-    The schema text is a base64 descriptor or the source of a .proto file, which is compiled with protoc. Raises
-    PipelineError if it does not compile.
-    """
+    """Return a serialized FileDescriptorSet for a registered schema and its references. The schema text is a base64
+    descriptor or the source of a .proto file, which is compiled with protoc. Raises PipelineError if it does not
+    compile."""
     from google.protobuf.descriptor_pb2 import FileDescriptorProto, FileDescriptorSet
     from google.protobuf.message import DecodeError
 
@@ -118,10 +114,8 @@ def _compile_registered(registered: RegisteredSchema, where: str) -> bytes:
 
 
 def _compile(folder: str, name: str, where: str) -> bytes:
-    """Run protoc and return the serialized FileDescriptorSet of a .proto file and its imports.
-
-    Raises PipelineError with protoc's first error line, or if protoc is not installed.
-    """
+    """Run protoc and return the serialized FileDescriptorSet of a .proto file and its imports. Raises PipelineError
+    with protoc's first error line, or if protoc is not installed."""
     from importlib.util import find_spec
 
     if find_spec("grpc_tools") is not None:
@@ -148,11 +142,9 @@ def _bundled_protos() -> str:
 
 
 class ProtobufMessage:
-    """A message type from a serialized FileDescriptorSet: its descriptor and its generated Python class.
-
-    `name` is the message's name with or without its package; None selects the first message of the last file. Raises
-    PipelineError if there is no such message or the descriptors are inconsistent.
-    """
+    """A message type from a serialized FileDescriptorSet: its descriptor and its generated Python class. `name` is the
+    message's name with or without its package; None selects the first message of the last file. Raises PipelineError if
+    there is no such message or the descriptors are inconsistent."""
 
     def __init__(self, descriptors: bytes, name: str | None, where: str) -> None:
         from google.protobuf import descriptor_pool, message_factory
@@ -185,10 +177,8 @@ class ProtobufMessage:
         raise PipelineError(f"{where} has no message {name}; its messages are {names}")
 
     def path(self, *, counts_entries: bool = False) -> list[int]:
-        """Return the message's index path in its file, as in the registry's wire format.
-
-        Java's serializer does not count map entries among the messages; others do, hence `counts_entries`.
-        """
+        """Return the message's index path in its file, as in the registry's wire format. Java's serializer does not
+        count map entries among the messages; others do, hence `counts_entries`."""
         path: list[int] = []
         descriptor: Descriptor | None = self.descriptor
         while descriptor is not None:
@@ -263,7 +253,7 @@ def _single_type(field: FieldDescriptor, inside: tuple[str, ...]) -> DataType:
 
 def _is_repeated(field: FieldDescriptor) -> bool:
     is_repeated = getattr(field, "is_repeated", None)  # current versions of protobuf, where `label` is deprecated
-    return bool(field.label == field.LABEL_REPEATED if is_repeated is None else is_repeated)
+    return bool(getattr(field, "label", None) == field.LABEL_REPEATED if is_repeated is None else is_repeated)
 
 
 def _map_entry(field: FieldDescriptor) -> Mapping[str, FieldDescriptor] | None:
@@ -300,10 +290,8 @@ def _same(value: object) -> object:
 
 
 def message_shaper(descriptor: Descriptor) -> Callable[[Any], object]:
-    """Return a function that converts a message to a dict for Arrow.
-
-    A Timestamp becomes microseconds since the epoch, a wrapper message its wrapped value.
-    """
+    """Return a function that converts a message to a dict for Arrow. A Timestamp becomes microseconds since the epoch,
+    a wrapper message its wrapped value."""
     if descriptor.full_name == _TIMESTAMP:
         return lambda message: message.seconds * 1_000_000 + message.nanos // 1000
     if descriptor.full_name in _WRAPPERS:
@@ -357,10 +345,8 @@ class ProtobufDecoder:
 
 
 def message_path(data: bytes, at: int) -> tuple[list[int], int]:
-    """Read the message index path from `data[at:]`; return the indexes and the position after them.
-
-    Raises ValueError if the path is truncated.
-    """
+    """Read the message index path from `data[at:]`; return the indexes and the position after them. Raises ValueError
+    if the path is truncated."""
     count, at = _zigzag(data, at)
     if count == 0:
         return [0], at

@@ -61,20 +61,16 @@ class SchemaRegistry:
         return f"SchemaRegistry({self.url})"
 
     def by_id(self, schema_id: int, form: str = "") -> RegisteredSchema | None:
-        """Fetch a schema and its references by ID; None if the ID is unknown.
-
-        `form` "serialized" requests a Protobuf schema as a base64 descriptor, if the registry supports that. Raises
-        PipelineError if the registry does not answer or a referenced schema is missing.
-        """
+        """Fetch a schema and its references by ID; None if the ID is unknown. `form` "serialized" requests a Protobuf
+        schema as a base64 descriptor, if the registry supports that. Raises PipelineError if the registry does not
+        answer or a referenced schema is missing."""
         query = f"?format={form}" if form else ""
         answer = self._get(f"/schemas/ids/{schema_id}{query}")
         return None if answer is None else self._schema(answer, query)
 
     def newest_id(self, subject: str) -> int | None:
-        """Fetch the ID of the newest schema of a subject; None if the subject is unknown.
-
-        Raises PipelineError if the registry does not answer.
-        """
+        """Fetch the ID of the newest schema of a subject; None if the subject is unknown. Raises PipelineError if the
+        registry does not answer."""
         answer = self._get(f"/subjects/{quote(subject, safe='')}/versions/latest")
         return None if answer is None else int(answer["id"])
 

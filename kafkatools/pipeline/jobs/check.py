@@ -94,10 +94,8 @@ def _is_checked(name: str) -> bool:
 
 
 def check(spark: SparkSession, paths: Iterable[str], *, deep: bool = False) -> DataFrame:
-    """All findings below the paths, a row each (FINDINGS_SCHEMA); `deep` reads every record too.
-
-    `position` is null where the whole file is meant; `severity` is damage or warning.
-    """
+    """All findings below the paths, a row each (FINDINGS_SCHEMA); `deep` reads every record too. `position` is null
+    where the whole file is meant; `severity` is damage or warning."""
     from kafkatools.pipeline.run.session import default_parallelism
 
     groups = spread(files_to_check(paths), _TASKS_PER_CORE * default_parallelism(spark))

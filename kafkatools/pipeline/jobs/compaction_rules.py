@@ -59,10 +59,8 @@ def cleanable_range(
     first_dirty_offset: int | None = None,
     last_stable_offset: int | None = None,
 ) -> CleanableRange:
-    """The range for all segments of one partition, the active one included.
-
-    `first_dirty_offset` is what cleaner-offset-checkpoint says; `last_stable_offset` None when nothing is undecided.
-    """
+    """The range for all segments of one partition, the active one included. `first_dirty_offset` is what
+    cleaner-offset-checkpoint says; `last_stable_offset` None when nothing is undecided."""
     ordered = sorted(segments, key=lambda each: each.base_offset)
     if not ordered:
         return CleanableRange(0, 0, 0, 0, False, settings)

@@ -116,9 +116,7 @@ def count_offsets(ranges: Ranges) -> list[tuple[str, int, str, int, int | None, 
 
 def count_exact(records: DataFrame, headers: DataFrame | None, *, with_keys: bool = True) -> DataFrame:
     """COUNT_COLUMNS, and KEY_COLUMNS with `with_keys`; `headers` is what `count_batches` gave, None for a live topic.
-
-    Of partitions whose headers do not tell the number of records they are counted.
-    """
+    Of partitions whose headers do not tell the number of records they are counted."""
     from pyspark.sql import functions as f
 
     counts = count_records(records) if headers is None else headers

@@ -23,9 +23,7 @@ COMPARED = ("key", "value")
 def diff(left: DataFrame, right: DataFrame, *, by: str = BY_KEY, compared: Sequence[str] = COMPARED) -> DataFrame:
     """The differences, a row each: `side` (only-left, only-right, changed), what names the record, then `left` and
     `right` (structs of the compared columns, null where there is none) and how often it is there on each side.
-
-    `compared` may have `timestamp` and `headers` besides; by key, the key itself is what names the record.
-    """
+    `compared` may have `timestamp` and `headers` besides; by key, the key itself is what names the record."""
     if by not in WAYS:
         raise PipelineError(f"records are compared by {', '.join(WAYS)}, not by {by}")
     sides = [_prepared(side, by, compared) for side in (left, right)]

@@ -40,10 +40,8 @@ _CHOOSING_OPTIONS = (
 @dataclass(frozen=True)
 class Export:
     """What to export and how. `partition_by`: date (of the timestamp, UTC) and topic, in the order of directories.
-
     `round_offsets`: about how many offsets a round takes in all. `is_text`: keys and values as text, those that are not
-    UTF-8 as base64 in a column of their own; always so in CSV.
-    """
+    UTF-8 as base64 in a column of their own; always so in CSV."""
 
     source: Uri
     sink: Uri
@@ -58,10 +56,8 @@ class Export:
 
 @dataclass
 class Exported:
-    """What a run did: rows and files that it added, rounds, and up to where each partition is exported now.
-
-    `lost`: offsets that were deleted before they could be exported.
-    """
+    """What a run did: rows and files that it added, rounds, and up to where each partition is exported now. `lost`:
+    offsets that were deleted before they could be exported."""
 
     rows: int = 0
     files: int = 0

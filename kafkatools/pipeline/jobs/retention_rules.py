@@ -21,10 +21,8 @@ UNLIMITED = -1
 
 @dataclass(frozen=True)
 class SegmentSize:
-    """A segment as retention sees it; `modified_ms` counts where `largest_timestamp` is negative.
-
-    `first_timestamp` is the newest one of its first batch, -1 when there is none.
-    """
+    """A segment as retention sees it; `modified_ms` counts where `largest_timestamp` is negative. `first_timestamp` is
+    the newest one of its first batch, -1 when there is none."""
 
     base_offset: int
     size_bytes: int
@@ -49,12 +47,9 @@ class Retention:
 
 @dataclass(frozen=True)
 class Forecast:
-    """What becomes of a segment.
-
-    `reason`: the rule that takes it (or KEPT). `due_ms`: when, in ms since 1970; None when time never takes it.
-    `waits_for`: the older segment that keeps it beyond its own time, if one does. `bytes_until_size`: how much more has
-    to be written until retention.bytes takes it, None when that never does.
-    """
+    """What becomes of a segment. `reason`: the rule that takes it (or KEPT). `due_ms`: when, in ms since 1970; None
+    when time never takes it. `waits_for`: the older segment that keeps it beyond its own time, if one does.
+    `bytes_until_size`: how much more has to be written until retention.bytes takes it, None when that never does."""
 
     segment: SegmentSize
     is_active: bool

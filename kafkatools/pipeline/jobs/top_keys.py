@@ -36,10 +36,8 @@ class Skew:
 
 
 def skew_of(histogram: Mapping[int, int]) -> Skew:
-    """The measures; `histogram`: how many members have how many.
-
-    The median and the percentile are those of nearest rank: the smallest number that at least so many do not exceed.
-    """
+    """The measures; `histogram`: how many members have how many. The median and the percentile are those of nearest
+    rank: the smallest number that at least so many do not exceed."""
     pairs = sorted(histogram.items())
     members = sum(many for _, many in pairs)
     total = sum(number * many for number, many in pairs)

@@ -1,9 +1,8 @@
-"""Runs a pipeline once: sources become tables, the query becomes a table, that goes to the sink, and what was read and
-written is counted.
+"""Run a pipeline as one Spark batch: open the sources, run the query, write the sink, count rows read and written.
 
-Rules: counts never come from a second look at the data. What was read of Kafka's records is told by the readers
-(reports.py: a report for each split, written once however often its task runs); what was written by an observation on
-the way to the sink. Errors leave as PipelineError, one line each.
+Rules: counting never reads the data twice. The readers' reports (reports.py, one for each split however often its task
+runs) count Kafka records; a Spark observation before the sink counts the rows written. All errors leave as
+PipelineError with one line.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ import os
 import sys
 import tempfile
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from importlib import import_module
@@ -34,29 +33,26 @@ from kafkatools.pipeline.sources.pruning import Needs, pruned
 from kafkatools.pipeline.sources.record_bounds import RecordBounds
 from kafkatools.pipeline.sources.schema import METADATA_COLUMNS, RECORD_COLUMNS, spark_schema
 from kafkatools.pipeline.storage import local_path
-from kafkatools.pipeline.types import PartitionContent, SourceFileContent
+from kafkatools.pipeline.types import PartitionContent
 
 if TYPE_CHECKING:
     from py4j.java_gateway import JavaObject
 
 Show = Callable[["DataFrame"], int]
-"""Prints all rows of a table; how many there were."""
+"""Prints all rows of a table and returns their number."""
 
 ROWS = "rows"
 _MASK = (1 << 64) - 1
 _RECORD_COLUMNS = ("key", "value", "headers", "timestamp")
-"""What goes from topic to topic without SQL."""
+"""Columns that are copied from topic to topic without SQL."""
 _NOT_WRITTEN = {*RECORD_COLUMNS, *METADATA_COLUMNS} - {*_RECORD_COLUMNS, "partition"}
-"""Columns of a source that a record cannot take, or, `topic`, that the sink says itself."""
+"""Source columns that are not written: a record has no place for them, or, for `topic`, the sink's URI decides."""
 
 
 @dataclass
 class SourceResult:
-    """What was read of one source.
-
-    `partitions` and `damages` are rows as the manifest has them (Kafka's sources only); `records` is None where nobody
-    counted. `files` are those of file sources.
-    """
+    """What a run read from one source. `partitions` and `damages` are manifest entries of Kafka sources. `records`,
+    `bad_keys` and `bad_values` are None if not counted."""
 
     name: str
     uri: str
@@ -65,12 +61,12 @@ class SourceResult:
     damages: list[dict[str, object]] = field(default_factory=list)
     bad_keys: int | None = None
     bad_values: int | None = None
-    files: list[SourceFileContent] | None = None
 
 
 @dataclass
 class RunResult:
-    """What a run did. `is_skipped`: everything was done already, or the sink was to be left alone."""
+    """What a run read and wrote. `rows` is None if not counted, `files` None if the sink has no files. `is_skipped`:
+    the work was done already, or the mode is ignore and the sink has content."""
 
     sources: list[SourceResult]
     sink: str
@@ -80,19 +76,19 @@ class RunResult:
 
     @property
     def damage_count(self) -> int:
-        """How many ranges of the sources could not be read."""
+        """Number of damaged ranges in all sources."""
         return sum(len(source.damages) for source in self.sources)
 
 
 class Table(NamedTuple):
-    """An opened source: its rows, and where it will be told how many keys and values were bad."""
+    """An opened source: its rows, and the Spark observation that counts rows and undecodable keys and values."""
 
     frame: DataFrame
     observation: Observation | None = None
 
 
 def run_batch(spark: SparkSession, pipeline: Pipeline, show: Show) -> RunResult:
-    """Reads what is there now, and ends. `show` prints for console:."""
+    """Run a pipeline over the data present now. `show` prints the rows of a console: sink. Raises PipelineError."""
     with plain_errors():
         mode, has_content = sink_mode(spark, pipeline.sink)
         if mode == "ignore" and has_content:
@@ -108,42 +104,45 @@ def run_once(
     path: str | None = None,
     begin: Callable[[], None] | None = None,
 ) -> RunResult:
-    """The run itself. `path`: a directory to write to instead of the sink's; `begin` is called when all is ready to be
-    written."""
+    """Open the sources, run the query and write the sink in `mode`. `path` replaces the sink's directory; `begin` is
+    called right before rows are written."""
     sink = pipeline.sink
     with reports_directory(pipeline) as reports:
-        tables, made = _prepared(spark, pipeline, reports)
+        tables, output = _prepared(spark, pipeline, reports)
         if begin is not None:
             begin()
-        rows, files = write_table(spark, sink, mode, made, show, path)
-        told = Told(spark, made if sink.uri.kind == uris.CONSOLE else None)
-        sources = [read_result(source, reports, tables[source.name], told) for source in pipeline.sources]
+        rows, files = write_table(spark, sink, mode, output, show, path)
+        printed = output if sink.uri.kind == uris.CONSOLE else None
+        sources = [read_reported(source, reports) for source in pipeline.sources]
+        for source, result in zip(pipeline.sources, sources, strict=True):
+            observation = tables[source.name].observation
+            if source.uri.is_kafka and observation is not None:
+                metrics = observed_metrics(spark, observation, printed) or {}
+                result.bad_keys, result.bad_values = metrics.get("__kt_bad_key"), metrics.get("__kt_bad_value")
         return RunResult(sources, str(sink.uri), rows, files)
 
 
 def _prepared(spark: SparkSession, pipeline: Pipeline, reports: str) -> tuple[dict[str, Table], DataFrame]:
-    """The sources and the query over them, of Kafka's columns only those that it uses.
-
-    What is used is found without observations: they would tell a plan from another that is the same.
-    """
+    """Return the opened sources and the query over them, reading only the Kafka columns that the query uses. Column use
+    is found without observations, since they would make equal plans differ."""
     opening = Opening(spark, pipeline, reports)
-    taken: list[Needs] = []
+    found: list[Needs] = []
     if pipeline.transform is None and any(source.uri.is_kafka for source in pipeline.sources):
         plain = replace(opening, is_counting=False)
 
         def make(needs: Needs) -> DataFrame:
-            taken.append(needs)
+            found.append(needs)
             return _query_over(replace(plain, needs=needs))[1]
 
-        everything = _query_over(plain)[1]
-        if pruned(everything, make, with_bounds=_is_filtered_by_source(pipeline)) is everything:
-            taken.clear()
-    return _query_over(replace(opening, needs=taken[-1] if taken else None))
+        unpruned = _query_over(plain)[1]
+        if pruned(unpruned, make, with_bounds=_is_filtered_by_source(pipeline)) is unpruned:
+            found.clear()
+    return _query_over(replace(opening, needs=found[-1] if found else None))
 
 
 def _is_filtered_by_source(pipeline: Pipeline) -> bool:
-    """Whether sources are told what filters say (Spark tells them nothing that can be relied on, see
-    `log_source.FilteredLogReader`); not where rows are counted on the way."""
+    """Whether the query's filters may be evaluated by the source; not if rows are counted before the filter. Spark's
+    own filter pushdown is unreliable here (see `log_source.FilteredLogReader`)."""
     return pipeline.manifest is None and not any(source.key or source.value for source in pipeline.sources)
 
 
@@ -153,37 +152,33 @@ def _query_over(opening: Opening) -> tuple[dict[str, Table], DataFrame]:
     return tables, query(opening.spark, pipeline, {name: table.frame for name, table in tables.items()})
 
 
-class Told:
-    """What observations saw. Spark tells an observation as soon as rows begin to be handed out one by one: then what
-    the plan itself has counted by the end is looked at (`printed`), which Spark Connect does not show.
+def observed_metrics(
+    spark: SparkSession, observation: Observation, printed: DataFrame | None
+) -> Mapping[str, int | None] | None:
+    """Return the metrics of an observation by name; None if they are unavailable.
+
+    Spark completes an observation as soon as rows of a printed table are handed out one by one. `printed` is that
+    table: its plan has the final counts, which Spark Connect does not expose.
     """
-
-    def __init__(self, spark: SparkSession, printed: DataFrame | None) -> None:
-        self._spark = spark
-        self._printed = printed
-
-    def of(self, observation: Observation) -> Mapping[str, int | None] | None:
-        """The metrics by name; None when nobody knows."""
-        if self._printed is None:
-            return observation.get
-        if is_connected(self._spark):
-            return None
-        seen: JavaObject = self._printed._jdf.queryExecution().observedMetrics()
-        name = observation._name
-        if not seen.contains(name):
-            return None
-        row = seen.apply(name)
-        return {str(row.schema().fieldNames()[at]): row.get(at) for at in range(row.size())}
+    if printed is None:
+        return observation.get
+    if is_connected(spark):
+        return None
+    metrics: JavaObject = printed._jdf.queryExecution().observedMetrics()
+    name = observation._name
+    if not metrics.contains(name):
+        return None
+    row = metrics.apply(name)
+    return {str(row.schema().fieldNames()[at]): row.get(at) for at in range(row.size())}
 
 
 @contextmanager
 def plain_errors() -> Iterator[None]:
-    """Whatever Spark raises leaves as PipelineError in one line."""
+    """Convert each exception of Spark within the block to a one-line PipelineError. KeyboardInterrupt and
+    BrokenPipeError pass through; an error caused by Ctrl-C becomes KeyboardInterrupt."""
     try:
         yield
-    except PipelineError:
-        raise
-    except (KeyboardInterrupt, BrokenPipeError):
+    except (PipelineError, KeyboardInterrupt, BrokenPipeError):
         raise
     except Exception as error:
         if was_interrupted(error):
@@ -196,12 +191,13 @@ def plain_errors() -> Iterator[None]:
 
 @contextmanager
 def reports_directory(pipeline: Pipeline) -> Iterator[str]:
-    """Where the readers put what they read: a new directory below --report-path, or a temporary one of this machine."""
+    """Create a directory for the readers' reports, below --report-path or temporary on this machine; delete it at the
+    end. Raises PipelineError if --report-path does not exist."""
     if pipeline.report_path is None or (path := local_path(pipeline.report_path)) is not None:
-        below = None if pipeline.report_path is None else path
-        if below is not None and not os.path.isdir(below):
-            raise PipelineError(f"--report-path {below}: there is no such directory")
-        with tempfile.TemporaryDirectory(prefix="kt-pipeline-", dir=below) as directory:
+        parent = None if pipeline.report_path is None else path
+        if parent is not None and not os.path.isdir(parent):
+            raise PipelineError(f"--report-path {parent}: there is no such directory")
+        with tempfile.TemporaryDirectory(prefix="kt-pipeline-", dir=parent) as directory:
             yield directory
         return
     from fsspec.core import url_to_fs
@@ -217,8 +213,8 @@ def reports_directory(pipeline: Pipeline) -> Iterator[str]:
 
 @dataclass(frozen=True)
 class Opening:
-    """How sources are opened: what is needed of Kafka's (None: all), bad keys and values counted or not. What is found
-    out about how to decode is kept for the next time."""
+    """How to open sources: the required Kafka columns (None: all) and whether to count undecodable values. `plans`
+    caches the decoding plan of each source and part."""
 
     spark: SparkSession
     pipeline: Pipeline
@@ -229,7 +225,7 @@ class Opening:
 
 
 def open_table(opening: Opening, source: Source) -> Table:
-    """The source as a table with its keys and values decoded."""
+    """Open a source as a table with its keys and values decoded. Raises PipelineError."""
     pipeline = opening.pipeline
     options = dict(source.options)
     if pipeline.strict and source.uri.is_kafka:
@@ -255,17 +251,16 @@ def open_table(opening: Opening, source: Source) -> Table:
 
 
 def columns_schema(columns: frozenset[str]) -> StructType:
-    """The schema of a reader that makes only these columns; a reader makes one at least."""
-    fields = spark_schema(True, True).fields
-    wanted = columns or {"partition"}
-    return StructType([field for field in fields if field.name in wanted])
+    """Return the schema of the record columns `columns`, in reading order; `partition` alone if the set is empty, since
+    a reader makes at least one column."""
+    return StructType([field for field in spark_schema(True, True) if field.name in (columns or {"partition"})])
 
 
 _ONLY_WHERE = ("subscribe", "subscribepattern", "assign", *ISOLATION_OPTIONS)
 
 
 def _decoded(opening: Opening, source: Source, table: DataFrame) -> Table:
-    """Keys and values decoded, the bad ones null and counted on the way."""
+    """Decode keys and values; undecodable values become null and are counted by an observation."""
     pipeline = opening.pipeline
     bad = []
     for part, how in (("key", source.key), ("value", source.value)):
@@ -276,7 +271,7 @@ def _decoded(opening: Opening, source: Source, table: DataFrame) -> Table:
     bad = [] if pipeline.strict else bad
     if not opening.is_counting or (not bad and pipeline.manifest is None):
         return Table(table.drop(*bad))
-    # No filter gets past an observation into the reader: with a manifest all that lies in the range is counted.
+    # Spark pushes no filter through an observation, so with a manifest all records of the offset range are counted.
     name = f"kt_{source.name}"
     counts = [F.coalesce(F.sum(F.col(column).cast("long")), F.lit(0)).alias(column) for column in bad]
     counts.append(F.count(F.lit(1)).alias(ROWS))
@@ -287,10 +282,11 @@ def _decoded(opening: Opening, source: Source, table: DataFrame) -> Table:
 
 
 def _plan(opening: Opening, source: Source, part: str, how: Decoding) -> decoding.Plan:
-    """How a column is decoded; a sample is read where the schema has to be found."""
-    found = opening.plans.get((source.name, part))
-    if found is not None:
-        return found
+    """Return the decoding plan of a column, cached in `opening`. Reads a sample of values if the schema has to be
+    found."""
+    cached = opening.plans.get((source.name, part))
+    if cached is not None:
+        return cached
     spark = opening.spark
     options = {name: value for name, value in source.options.items() if name.lower() in _ONLY_WHERE}
 
@@ -314,109 +310,77 @@ def _unreadable(uri: uris.Uri, error: Exception) -> str:
 
 
 def reports_of(reports: str, source: Source) -> str:
-    """The directory of one source's reports."""
+    """Return the directory of one source's reports."""
     return f"{reports.rstrip('/')}/{source.name}"
 
 
-def read_result(source: Source, reports: str, table: Table, told: Told) -> SourceResult:
-    """What the readers told of a source, and what could not be decoded."""
+def read_reported(source: Source, reports: str) -> SourceResult:
+    """Sum the reports of a Kafka source's readers into a SourceResult."""
     if not source.uri.is_kafka:
         return SourceResult(source.name, str(source.uri))
-    result = read_reported(source, reports)
-    if table.observation is not None:
-        seen = told.of(table.observation) or {}
-        result.bad_keys, result.bad_values = seen.get("__kt_bad_key"), seen.get("__kt_bad_value")
-    return result
-
-
-def read_reported(source: Source, reports: str) -> SourceResult:
-    """What the readers of a Kafka source told."""
-    found = list(read_reports(reports_of(reports, source)))
-    damages = [asdict(damage) for report in found for damage in report.damages]
-    records = sum(report.records for report in found)
-    return SourceResult(source.name, str(source.uri), records, partition_rows(found), damages)
+    splits = list(read_reports(reports_of(reports, source)))
+    damages = [asdict(damage) for split in splits for damage in split.damages]
+    records = sum(split.records for split in splits)
+    return SourceResult(source.name, str(source.uri), records, partition_rows(splits), damages)
 
 
 def partition_rows(reports: Iterable[SplitReport]) -> list[PartitionContent]:
-    """Reports of splits as a row a partition, in order. What was read is the batches from `start_offset` to before
-    `end_offset`, where the next run goes on."""
-    sums: dict[tuple[str, int], _PartitionSum] = {}
+    """Merge the reports of splits into one manifest entry for each partition, sorted by topic and partition."""
+    by_partition: dict[tuple[str, int], list[SplitReport]] = {}
     for report in reports:
-        sums.setdefault((report.topic, report.partition), _PartitionSum()).add(report)
-    return [sums[topic, partition].content(topic, partition) for topic, partition in sorted(sums)]
+        by_partition.setdefault((report.topic, report.partition), []).append(report)
+    return [_partition_row(topic, partition, splits) for (topic, partition), splits in sorted(by_partition.items())]
 
 
-@dataclass
-class _PartitionSum:
-    """What was read of one partition, while its splits' reports are added up."""
-
-    first_offset: int | None = None
-    last_offset: int | None = None
-    start_offset: int | None = None
-    end_offset: int = 0
-    records: int = 0
-    batches: int = 0
-    checksum: int = 0
-    files: set[str] = field(default_factory=set)
-
-    def add(self, report: SplitReport) -> None:
-        """Add what one split read."""
-        if report.records:
-            first, last = self.first_offset, self.last_offset
-            self.first_offset = report.first_offset if first is None else min(first, report.first_offset)
-            self.last_offset = report.last_offset if last is None else max(last, report.last_offset)
-        if report.start_offset >= 0:
-            start = self.start_offset
-            self.start_offset = report.start_offset if start is None else min(start, report.start_offset)
-        self.end_offset = max(self.end_offset, report.end_offset)
-        self.records += report.records
-        self.batches += report.batches
-        self.checksum = (self.checksum + report.checksum) & _MASK
-        if report.file:
-            self.files.add(report.file)
-
-    def content(self, topic: str, partition: int) -> PartitionContent:
-        """The partition's row of a manifest."""
-        return {
-            "topic": topic, "partition": partition, "first_offset": self.first_offset, "last_offset": self.last_offset,
-            "start_offset": self.start_offset, "end_offset": self.end_offset, "records": self.records,
-            "batches": self.batches, "checksum": f"{self.checksum:016x}", "files": sorted(self.files),
-        }  # fmt: skip
+def _partition_row(topic: str, partition: int, splits: Sequence[SplitReport]) -> PartitionContent:
+    return {
+        "topic": topic,
+        "partition": partition,
+        "first_offset": min((split.first_offset for split in splits if split.records), default=None),
+        "last_offset": max((split.last_offset for split in splits if split.records), default=None),
+        "start_offset": min((split.start_offset for split in splits if split.start_offset >= 0), default=None),
+        "end_offset": max(0, *(split.end_offset for split in splits)),
+        "records": sum(split.records for split in splits),
+        "batches": sum(split.batches for split in splits),
+        "checksum": f"{sum(split.checksum for split in splits) & _MASK:016x}",
+        "files": sorted({split.file for split in splits if split.file}),
+    }
 
 
 # -- Query --
 
 
 def query(spark: SparkSession, pipeline: Pipeline, tables: Mapping[str, DataFrame]) -> DataFrame:
-    """The table that goes to the sink."""
-    made = _made(spark, pipeline, tables)
+    """Return the DataFrame that is written to the sink: the sources through SQL or the transform function. Raises
+    PipelineError for invalid SQL and for binary columns in CSV."""
+    output = _output(spark, pipeline, tables)
     if pipeline.sink.uri.kind == "csv":
-        _check_has_no_bytes(made)
-    return as_records(made) if pipeline.sink.uri.kind == uris.TOPIC else made
+        _check_has_no_bytes(output)
+    return as_records(output) if pipeline.sink.uri.kind == uris.TOPIC else output
 
 
 def _check_has_no_bytes(table: DataFrame) -> None:
-    """Spark would write a text about them."""
+    """Raise PipelineError if a column is binary, which CSV cannot hold; Spark would write the text of a Java object."""
     names = [field.name for field in table.schema.fields if field.dataType.typeName() == "binary"]
     if names:
         decoded = " and ".join(f"--{name} string" for name in names if name in ("key", "value"))
-        hint = f"decode with {decoded or 'base64()'}, or leave out with --sql"
-        raise PipelineError(f"CSV has no bytes, which column {', '.join(names)} would be: {hint}")
+        hint = f"decode with {decoded or 'base64()'}, or omit with --sql"
+        raise PipelineError(f"CSV cannot hold binary columns ({', '.join(names)}): {hint}")
 
 
-def _made(spark: SparkSession, pipeline: Pipeline, tables: Mapping[str, DataFrame]) -> DataFrame:
+def _output(spark: SparkSession, pipeline: Pipeline, tables: Mapping[str, DataFrame]) -> DataFrame:
     if pipeline.transform is not None:
         return _transformed(pipeline.transform, tables)
     if pipeline.sql is not None:
         for name, table in tables.items():
             table.createOrReplaceTempView(name)
         try:
-            made = spark.sql(pipeline.sql)
+            output = spark.sql(pipeline.sql)
         except Exception as error:
             raise PipelineError(f"SQL: {plain_error(error)}") from error
-        if not made.columns:
-            raise PipelineError("SQL: this is no query, it makes no table")
-        return made
+        if not output.columns:
+            raise PipelineError("SQL: the statement is not a query and returns no columns")
+        return output
     (table,) = tables.values()
     if pipeline.sink.uri.kind == uris.TOPIC and pipeline.sources[0].uri.is_kafka:
         return table.select(*[name for name in _RECORD_COLUMNS if name in table.columns])
@@ -424,14 +388,15 @@ def _made(spark: SparkSession, pipeline: Pipeline, tables: Mapping[str, DataFram
 
 
 def as_records(table: DataFrame) -> DataFrame:
-    """Rows as records for a topic: keys and values as bytes or text, rows without a value as JSON."""
+    """Convert rows to records for a topic: keys and values as bytes or text, rows without a `value` column as JSON
+    objects."""
     names: list[str]
     if "value" not in table.columns:
         rest = [name for name in table.columns if name not in ("key", "headers")]
         table = table.withColumn("value", F.to_json(F.struct(*rest)))
         names = [name for name in ("key", "value", "headers") if name in table.columns]
     else:
-        names = [name for name in table.columns if name not in _NOT_WRITTEN]  # the sink refuses what has no place
+        names = [name for name in table.columns if name not in _NOT_WRITTEN]  # the sink rejects unknown columns
     kinds = {field.name: field.dataType.typeName() for field in table.schema.fields}
     return table.select(*[_as_bytes(name, kinds[name]) if name in ("key", "value") else name for name in names])
 
@@ -444,19 +409,20 @@ def _as_bytes(name: str, kind: str) -> Column:
 
 
 def _transformed(spec: str, tables: Mapping[str, DataFrame]) -> DataFrame:
-    """What the function makes of the table, or of the tables by name when there are several."""
+    """Call the transform function with the table, or with all tables as keyword arguments if there are several."""
     function = load_function(spec)
-    made = function(*tables.values()) if len(tables) == 1 else function(**tables)
-    if not isinstance(made, DataFrame):
-        raise PipelineError(f"--transform {spec}: the function returns {type(made).__name__}, not a DataFrame")
-    return made
+    output = function(*tables.values()) if len(tables) == 1 else function(**tables)
+    if not isinstance(output, DataFrame):
+        raise PipelineError(f"--transform {spec}: the function returns {type(output).__name__}, not a DataFrame")
+    return output
 
 
 def load_function(spec: str) -> Callable[..., object]:
-    """`module:function`; the module may lie in the working directory. Its code goes to the executors with it."""
+    """Import the function named by `module:function`; the module may be in the working directory. The function is
+    pickled by value, so executors need no copy of the module. Raises PipelineError if there is no such function."""
     module_name, colon, name = spec.partition(":")
     if not (module_name and colon and name):
-        raise PipelineError(f"--transform takes module:function, not '{spec}'")
+        raise PipelineError(f"--transform must be module:function, not '{spec}'")
     sys.path.insert(0, os.getcwd())
     try:
         module = import_module(module_name.removesuffix(".py"))
@@ -468,15 +434,16 @@ def load_function(spec: str) -> Callable[..., object]:
     if not callable(function):
         raise PipelineError(f"--transform {spec}: the module {module_name} has no function {name}")
     cloudpickle.register_pickle_by_value(module)  # type: ignore[no-untyped-call]
-    made: Callable[..., object] = function
-    return made
+    transform: Callable[..., object] = function
+    return transform
 
 
 # -- Sink --
 
 
 def sink_mode(spark: SparkSession, sink: Sink) -> tuple[str, bool]:
-    """The mode to write with, and whether the sink holds something."""
+    """Return the save mode for the sink and whether the sink has content. Raises PipelineError if the mode forbids
+    writing."""
     uri = sink.uri
     if uri.kind == uris.ICEBERG:
         try:
@@ -491,7 +458,8 @@ def sink_mode(spark: SparkSession, sink: Sink) -> tuple[str, bool]:
 def write_table(
     spark: SparkSession, sink: Sink, mode: str, table: DataFrame, show: Show, path: str | None = None
 ) -> tuple[int | None, list[SinkFile] | None]:
-    """Writes the rows: how many, and the files that came (None where the sink has none). `path`: another directory."""
+    """Write the rows to the sink; return their number and the new files (None if the sink has no files). `path`
+    replaces the sink's directory. Raises PipelineError if writing fails."""
     if sink.uri.kind == uris.CONSOLE:
         return show(table), None
     counted = Observation()

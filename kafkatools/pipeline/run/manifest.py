@@ -1,9 +1,10 @@
-"""The manifest of a run: what was read (offsets, counts and a checksum of each partition), what was written (each file
-with its size and rows), by which pipeline. A run can be resumed by it, and verified.
+"""The manifest of a run: offsets, counts and checksums of the partitions read, and the files written with sizes and
+rows.
 
-Rules: a manifest appears at the end of a run, whole, by a rename; a run that did not end has none. Before files are
-moved into a sink the manifest-to-be stands in a journal beside it (`FILE.journal`) with the list of moves: who finds
-one finishes that run. What may be a secret (`kafka.*` options but the isolation level) is in neither.
+Rules: a manifest is written at the end of a run, by an atomic rename; an incomplete run has none. Before files are
+moved into a sink, a journal beside the manifest (`FILE.journal`) holds the future manifest and the list of moves;
+whoever finds a journal completes that run. Neither file contains options that may be secret (`kafka.*` except the
+isolation level).
 """
 
 from __future__ import annotations
@@ -11,12 +12,14 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Iterable, Mapping
-from typing import Literal, NamedTuple
+from contextlib import suppress
+from typing import Literal, NamedTuple, cast
 
 from kafkatools.core import atomic_file
 from kafkatools.core.topic_partition import numbers_by_topic
 from kafkatools.pipeline.errors import PipelineError
 from kafkatools.pipeline.run.spec import ISOLATION_OPTIONS, Decoding, Pipeline, Sink, Source
+from kafkatools.pipeline.storage import unreadable
 from kafkatools.pipeline.types import (
     Journal,
     ManifestContent,
@@ -43,13 +46,14 @@ _WORDS: dict[Literal["first_offset", "last_offset", "records", "checksum"], str]
 
 
 class Difference(NamedTuple):
-    """What is not as the manifest says: of which source or sink, and where in it."""
+    """A difference from the manifest: the URI of the source or sink, the partition or file, and the problem."""
 
     uri: str
     item: str
     problem: str
 
     def text(self) -> str:
+        """Describe the difference in one line."""
         return f"{self.uri}: {self.item}: {self.problem}"
 
 
@@ -57,25 +61,36 @@ class Difference(NamedTuple):
 
 
 def read_manifest(path: str) -> ManifestContent | None:
-    """What a manifest says; None when there is none. PipelineError for what is no manifest."""
+    """Read a manifest; None if the file does not exist. Raises PipelineError if it cannot be read or is not a manifest
+    of this version."""
+    content = _read_json(path)
+    if content is None:
+        return None
+    if any(key not in content for key in _KEYS):
+        raise PipelineError(f"{path} is not a manifest of kt pipeline run")
+    if content["manifest"] != VERSION:
+        raise PipelineError(f"{path} is a manifest of version {content['manifest']}; supported is version {VERSION}")
+    return cast("ManifestContent", content)
+
+
+def _read_json(path: str) -> dict[str, object] | None:
+    """Read a JSON object; None if the file does not exist. Raises PipelineError if it is unreadable or no object."""
     try:
         with open(path, encoding="utf-8") as file:
-            content: ManifestContent = json.load(file)
+            content = json.load(file)
     except FileNotFoundError:
         return None
     except OSError as error:
-        raise PipelineError(f"{path}: {error.strerror}") from None
+        raise unreadable(path, error) from None
     except ValueError:
-        raise PipelineError(f"{path} is no manifest: it is not JSON") from None
-    if not isinstance(content, dict) or any(key not in content for key in _KEYS):
-        raise PipelineError(f"{path} is no manifest of a pipeline")
-    if content["manifest"] != VERSION:
-        raise PipelineError(f"{path} is a manifest of version {content['manifest']}, not {VERSION}")
+        raise PipelineError(f"{path} cannot be read: it is not JSON") from None
+    if not isinstance(content, dict):
+        raise PipelineError(f"{path} cannot be read: it is not a JSON object")
     return content
 
 
 def write_whole(path: str, content: Mapping[str, object]) -> None:
-    """Replace the file durably. Raises PipelineError when that cannot be done."""
+    """Replace a JSON file atomically and durably. Raises PipelineError if it cannot be written."""
     try:
         atomic_file.replace_durably(path, (json.dumps(content, indent=1) + "\n").encode())
     except OSError as error:
@@ -83,7 +98,7 @@ def write_whole(path: str, content: Mapping[str, object]) -> None:
 
 
 def ensure_writable(path: str) -> None:
-    """PipelineError when the manifest could not be written at the end."""
+    """Raise PipelineError, before a run begins, if the manifest's directory does not exist or is not writable."""
     directory = os.path.dirname(os.path.abspath(path))
     if not os.path.isdir(directory):
         raise PipelineError(f"{path} cannot be written: there is no directory {directory}")
@@ -92,32 +107,26 @@ def ensure_writable(path: str) -> None:
 
 
 def journal_path(path: str) -> str:
-    """Where what is under way stands."""
+    """Return the path of the journal beside a manifest."""
     return f"{path}.journal"
 
 
 def read_journal(path: str) -> Journal | None:
-    """The journal beside a manifest; None when there is none."""
-    try:
-        with open(journal_path(path), encoding="utf-8") as file:
-            content: Journal = json.load(file)
-            return content
-    except FileNotFoundError:
-        return None
-    except (OSError, ValueError) as error:
-        raise PipelineError(f"{journal_path(path)} cannot be read: {error}") from None
+    """Read the journal beside a manifest; None if there is none. Raises PipelineError if it cannot be read."""
+    return cast("Journal | None", _read_json(journal_path(path)))
 
 
 def delete_journal(path: str) -> None:
-    """What was under way has ended."""
-    os.unlink(journal_path(path))
+    """Delete the journal beside a manifest, if there is one."""
+    with suppress(FileNotFoundError):
+        os.unlink(journal_path(path))
 
 
 # -- Its content --
 
 
 def identity(pipeline: Pipeline) -> PipelineIdentity:
-    """What makes a pipeline the same as another, as far as its results go."""
+    """Return the part of a pipeline's definition that determines its output, without options that may be secret."""
     return {
         "sources": [
             {
@@ -141,15 +150,16 @@ def identity(pipeline: Pipeline) -> PipelineIdentity:
 
 
 def pipeline_of(content: ManifestContent, clusters: Mapping[str, Cluster | None]) -> Pipeline:
-    """The pipeline that a manifest is of, as far as it says; `clusters` by the sources' names."""
+    """Rebuild the pipeline of a manifest, without decodings and secret options. `clusters` maps source names to
+    clusters."""
     about = content["pipeline"]
     sources = tuple(
         Source(one["name"], parse_source(one["uri"]), one["options"], cluster=clusters.get(one["name"]))
         for one in about["sources"]
     )
     sink = about["sink"]
-    made = Sink(parse_sink(sink["uri"]), None, sink["options"], tuple(sink["partition_by"]))
-    return Pipeline(sources, made, about["sql"], about["transform"])
+    spec = Sink(parse_sink(sink["uri"]), None, sink["options"], tuple(sink["partition_by"]))
+    return Pipeline(sources, spec, about["sql"], about["transform"])
 
 
 def _public(options: Mapping[str, str]) -> dict[str, str]:
@@ -168,44 +178,42 @@ def _decoding(decoding: Decoding | None) -> dict[str, str | None] | None:
 
 
 def ensure_same(path: str, content: ManifestContent, pipeline: Pipeline) -> None:
-    """PipelineError when the manifest is of another pipeline; it says in what."""
+    """Raise PipelineError if the manifest belongs to another pipeline; the message names the first differing part."""
     before, now = content["pipeline"], identity(pipeline)
     for key, value in now.items():
         if before.get(key) != value:
-            raise PipelineError(f"{path} is the manifest of another pipeline: its {key} was {before.get(key)!r}")
+            raise PipelineError(f"{path} is the manifest of another pipeline, with {key} {before.get(key)!r}")
 
 
 def merged_partitions(before: Iterable[PartitionContent], now: Iterable[PartitionContent]) -> list[PartitionContent]:
-    """The partitions of two runs of which the second went on where the first ended."""
+    """Merge the partition entries of a run with those of the run that resumed it."""
     rows: dict[tuple[str, int], PartitionContent] = {(one["topic"], one["partition"]): one.copy() for one in before}
-    for one in now:
-        place = one["topic"], one["partition"]
-        old = rows.get(place)
-        if old is None:
-            rows[place] = one.copy()
+    for row in now:
+        old = rows.setdefault((row["topic"], row["partition"]), row)
+        if old is row:
             continue
-        old["first_offset"] = one["first_offset"] if old["first_offset"] is None else old["first_offset"]
-        old["last_offset"] = old["last_offset"] if one["last_offset"] is None else one["last_offset"]
-        old["start_offset"] = one["start_offset"] if old["start_offset"] is None else old["start_offset"]
-        old["end_offset"] = max(old["end_offset"], one["end_offset"])
-        old["records"] = _sum(old["records"], one["records"])
-        old["batches"] = _sum(old["batches"], one["batches"])
-        old["checksum"] = _checksum_sum(old["checksum"], one["checksum"])
-        old["files"] = sorted({*old["files"], *one["files"]})
+        old["first_offset"] = row["first_offset"] if old["first_offset"] is None else old["first_offset"]
+        old["last_offset"] = old["last_offset"] if row["last_offset"] is None else row["last_offset"]
+        old["start_offset"] = row["start_offset"] if old["start_offset"] is None else old["start_offset"]
+        old["end_offset"] = max(old["end_offset"], row["end_offset"])
+        old["records"] = _sum(old["records"], row["records"])
+        old["batches"] = _sum(old["batches"], row["batches"])
+        old["checksum"] = _checksum_sum(old["checksum"], row["checksum"])
+        old["files"] = sorted({*old["files"], *row["files"]})
     return [row for _, row in sorted(rows.items())]
 
 
-def _sum(one: int | None, other: int | None) -> int | None:
-    """None where either was not counted."""
-    return None if one is None or other is None else one + other
+def _sum(left: int | None, right: int | None) -> int | None:
+    """Add two counts; None if either is None."""
+    return None if left is None or right is None else left + right
 
 
-def _checksum_sum(one: str | None, other: str | None) -> str | None:
-    return None if one is None or other is None else f"{(int(one, 16) + int(other, 16)) & _MASK:016x}"
+def _checksum_sum(left: str | None, right: str | None) -> str | None:
+    return None if left is None or right is None else f"{(int(left, 16) + int(right, 16)) & _MASK:016x}"
 
 
 def merged(before: ManifestContent, now: ManifestContent) -> ManifestContent:
-    """The manifest of a run that went on where another had ended."""
+    """Merge the manifest of a run into the manifest of the run that resumed it, and return the latter."""
     old_sources = {one["name"]: one for one in before["sources"]}
     for source in now["sources"]:
         old = old_sources.get(source["name"])
@@ -228,7 +236,7 @@ def merged(before: ManifestContent, now: ManifestContent) -> ManifestContent:
 
 
 def range_options(source: SourceContent) -> dict[str, str]:
-    """Options that read exactly what a source of a manifest says was read."""
+    """Return the reader options that read exactly the offset ranges of a manifest's source."""
     partitions = [one for one in source["partitions"] if one["first_offset"] is not None]
     return {
         "assign": json.dumps(numbers_by_topic((one["topic"], one["partition"]) for one in partitions)),
@@ -241,23 +249,25 @@ def range_options(source: SourceContent) -> dict[str, str]:
 def _offsets(
     partitions: Iterable[PartitionContent], offset: Callable[[PartitionContent], int | None]
 ) -> dict[str, dict[str, int | None]]:
-    found: dict[str, dict[str, int | None]] = {}
-    for one in partitions:
-        found.setdefault(one["topic"], {})[str(one["partition"])] = offset(one)
-    return found
+    offsets: dict[str, dict[str, int | None]] = {}
+    for row in partitions:
+        offsets.setdefault(row["topic"], {})[str(row["partition"])] = offset(row)
+    return offsets
 
 
 def next_offsets(source: SourceContent, present: Iterable[tuple[str, int]]) -> str:
-    """startingOffsets for a run that goes on: where the manifest ends, and the beginning of partitions that are new."""
+    """Return the option startingOffsets as JSON for a run that resumes: the end offsets of the manifest, -2 (earliest)
+    for partitions that are new."""
     ends = {(one["topic"], one["partition"]): one["end_offset"] for one in source["partitions"]}
-    found: dict[str, dict[str, int]] = {}
+    offsets: dict[str, dict[str, int]] = {}
     for topic, partition in present:
-        found.setdefault(topic, {})[str(partition)] = ends.get((topic, partition), -2)
-    return json.dumps(found)
+        offsets.setdefault(topic, {})[str(partition)] = ends.get((topic, partition), -2)
+    return json.dumps(offsets)
 
 
 def present_partitions(source: Source) -> list[tuple[str, int]]:
-    """The partitions that a Kafka source has now. Raises PipelineError or KafkaError."""
+    """Return the topic-partitions that a Kafka source has now, sorted. Raises PipelineError for `topic:` without a
+    name, and KafkaError if the cluster cannot be read."""
     if source.uri.kind == "log":
         from kafkatools.pipeline.sources.log.files import find_log_files
         from kafkatools.pipeline.sources.log.options import read_options
@@ -265,49 +275,50 @@ def present_partitions(source: Source) -> list[tuple[str, int]]:
         options = read_options({**source.options, "path": source.uri.target})
         return sorted({(file.topic, file.partition) for file in find_log_files(options.paths, options.selection)})
     if not source.uri.target:
-        raise PipelineError("topic: without a name cannot be resumed: name the topics")
+        raise PipelineError("topic: without a name cannot be resumed; name the topics: topic:NAME,NAME")
     assert source.cluster is not None
     from kafkatools.core.admin.client import AdminClient
     from kafkatools.core.admin.topics import describe_topics
     from kafkatools.core.clock import SystemClock
 
     with AdminClient(source.cluster.bootstrap, dict(source.cluster.settings), SystemClock()) as admin:
-        found = describe_topics(admin, source.uri.target.split(","))
-        return sorted((name, one.partition) for name, topic in found.items() for one in topic.partitions)
+        topics = describe_topics(admin, source.uri.target.split(","))
+        return sorted((name, info.partition) for name, topic in topics.items() for info in topic.partitions)
 
 
 def partition_differences(
-    uri: str, wanted: Iterable[PartitionContent], found: Iterable[PartitionContent]
+    uri: str, recorded: Iterable[PartitionContent], present: Iterable[PartitionContent]
 ) -> list[Difference]:
-    """What of partitions is not as it was."""
-    by_place = {(one["topic"], one["partition"]): one for one in found}
+    """Compare partition entries of a manifest with those read now; one difference at most for each partition."""
+    by_partition = {(row["topic"], row["partition"]): row for row in present}
     differences = []
-    for one in wanted:
-        if one["first_offset"] is None:
+    for row in recorded:
+        if row["first_offset"] is None:
             continue
-        item = f"{one['topic']}-{one['partition']}"
-        now = by_place.get((one["topic"], one["partition"]))
+        item = f"{row['topic']}-{row['partition']}"
+        now = by_partition.get((row["topic"], row["partition"]))
         if now is None or now["first_offset"] is None:
-            differences.append(Difference(uri, item, f"none of its {one['records']} records is there"))
+            differences.append(Difference(uri, item, f"none of its {row['records']} records is present"))
             continue
         for key, words in _WORDS.items():
-            if one[key] is not None and now[key] != one[key]:
-                differences.append(Difference(uri, item, f"{words.format(now[key])}, not {one[key]}"))
+            if row[key] is not None and now[key] != row[key]:
+                differences.append(Difference(uri, item, f"{words.format(now[key])}, not {row[key]}"))
                 break
     return differences
 
 
 def file_differences(
-    uri: str, wanted: Iterable[SinkFileContent | SourceFileContent], found: Mapping[str, tuple[int, int | None]]
+    uri: str, recorded: Iterable[SinkFileContent | SourceFileContent], present: Mapping[str, tuple[int, int | None]]
 ) -> list[Difference]:
-    """What of files is not as it was; `found` has size and rows by path (rows None: nobody counted)."""
+    """Compare file entries of a manifest with the files present. `present` maps paths to size in bytes and rows (None:
+    not counted)."""
     differences = []
-    for one in wanted:
-        now = found.get(one["path"])
-        if now is None:
-            differences.append(Difference(uri, one["path"], "is not there"))
-        elif now[0] != one["size"]:
-            differences.append(Difference(uri, one["path"], f"has {now[0]} bytes, not {one['size']}"))
-        elif one.get("rows") is not None and now[1] is not None and now[1] != one["rows"]:
-            differences.append(Difference(uri, one["path"], f"has {now[1]} rows, not {one['rows']}"))
+    for file in recorded:
+        size, rows = present.get(file["path"], (None, None))
+        if size is None:
+            differences.append(Difference(uri, file["path"], "is missing"))
+        elif size != file["size"]:
+            differences.append(Difference(uri, file["path"], f"has {size} bytes, not {file['size']}"))
+        elif file.get("rows") is not None and rows is not None and rows != file["rows"]:
+            differences.append(Difference(uri, file["path"], f"has {rows} rows, not {file['rows']}"))
     return differences

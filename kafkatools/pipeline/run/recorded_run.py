@@ -1,9 +1,9 @@
-"""Runs with a manifest: resumed where an earlier one ended, their files put into the sink all at once, and verified.
+"""Runs with a manifest: resume where an earlier run ended, move output files into the sink at once, verify a manifest.
 
-The states of a run whose sink is a directory of files: nothing (its files lie below `_kt-...`, and nobody reads them),
-the journal is there (from here on the run is as good as done: whoever finds it moves what is not moved yet and writes
-the manifest), the manifest is there. Other sinks have their own way of being all or nothing; there the journal says
-that writing had begun, so that nobody writes twice without knowing.
+A run into a directory of files has three states. Before the journal, its files are in a hidden directory `_kt-...`.
+Once the journal exists the run counts as complete: whoever finds the journal moves the remaining files and writes the
+manifest. At the end the manifest exists and the journal does not. For other sinks the journal only marks that writing
+began, so that no run writes the same rows twice unnoticed.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import os
 import platform
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import NamedTuple
+from typing import NamedTuple, cast
 from urllib.parse import unquote, urlsplit
 
 from pyspark.sql import SparkSession
@@ -51,7 +51,7 @@ _WHOLE_LINES = ("json", "text")
 
 
 class Recording(NamedTuple):
-    """What the manifest of a run needs besides its result. `before` is the manifest that it goes on from."""
+    """What a run's manifest needs besides the result. `before` is the manifest that the run resumes, or None."""
 
     path: str
     identity: PipelineIdentity
@@ -61,7 +61,8 @@ class Recording(NamedTuple):
 
 
 def run_recorded(spark: SparkSession, pipeline: Pipeline, show: Show, clock: Clock) -> RunResult:
-    """Runs a pipeline that has a manifest, in one batch; with `resume` what it says is done is not done again."""
+    """Run a batch pipeline and write its manifest. With `pipeline.resume` the run continues after the offsets of an
+    existing manifest. Raises PipelineError."""
     with plain_errors():
         path = pipeline.manifest
         assert path is not None
@@ -84,7 +85,8 @@ def run_recorded(spark: SparkSession, pipeline: Pipeline, show: Show, clock: Clo
 
 
 def _rest(pipeline: Pipeline, before: ManifestContent) -> Pipeline:
-    """The same pipeline over what came since; its rows are added."""
+    """Return the pipeline with start offsets after those of the manifest, appending to the sink; unchanged for another
+    mode than append."""
     if pipeline.sink.mode not in (None, "append"):
         return pipeline
     old = {one["name"]: one for one in before["sources"]}
@@ -96,25 +98,26 @@ def _rest(pipeline: Pipeline, before: ManifestContent) -> Pipeline:
 
 
 def _resumed(source: Source, old: SourceContent) -> dict[str, str]:
-    """The source's options, and where it starts instead of where it started."""
+    """Return the source's options with its start offsets replaced by the end offsets of the manifest."""
     kept = {name: value for name, value in source.options.items() if not name.lower().startswith("starting")}
     return {**kept, "startingOffsets": records.next_offsets(old, records.present_partitions(source))}
 
 
 def _ensure_same_files(spark: SparkSession, pipeline: Pipeline, before: ManifestContent) -> None:
-    """PipelineError when the files of a file source are others than they were."""
+    """Raise PipelineError if the files of a file source differ from those in the manifest."""
     old = {one["name"]: one for one in before["sources"]}
     for source in pipeline.sources:
         if not source.uri.is_kafka and _source_files(spark, source) != old[source.name]["files"]:
-            changed = f"{source.uri}: its files are others than {pipeline.manifest} says"
-            raise PipelineError(f"{changed}: run without --resume")
+            raise PipelineError(
+                f"The files of {source.uri} differ from those in {pipeline.manifest}; run without --resume"
+            )
 
 
 def _source_files(spark: SparkSession, source: Source) -> list[SourceFileContent] | None:
     if not source.uri.is_file:
         return None
     files = Directory(spark, uris.path_of(source.uri)).files()
-    return [{"path": one.path, "size": one.size_bytes, "modified_ms": one.modified_ms} for one in files]
+    return [{"path": file.path, "size": file.size_bytes, "modified_ms": file.modified_ms} for file in files]
 
 
 # -- Files that appear all at once --
@@ -154,7 +157,8 @@ def _staging_name(manifest: str) -> str:
 
 
 def _finish(directory: Directory, manifest: str, journal: Journal) -> None:
-    """Everything behind the journal; it can be done again and again."""
+    """Carry out the moves of a journal, write the manifest and delete the journal. Safe to repeat after an
+    interruption."""
     directory.delete(journal["delete"])
     directory.move(journal["staging"], journal["move"])
     directory.mark_success()
@@ -164,18 +168,19 @@ def _finish(directory: Directory, manifest: str, journal: Journal) -> None:
 
 
 def _settle_journal(spark: SparkSession, pipeline: Pipeline, path: str) -> None:
-    """Finishes a run that was interrupted behind its journal. PipelineError when nobody said that it is to be."""
+    """Complete an interrupted run from its journal. Raises PipelineError without --resume, or if the sink may hold part
+    of the rows."""
     journal = records.read_journal(path)
     if journal is None:
         return
     where = records.journal_path(path)
     if "writing" in journal:
         raise PipelineError(
-            f"{where}: a run was interrupted while it wrote to {journal['writing']}, part of its rows may be there; "
-            "look, then delete that file to write all rows anew"
+            f"{where}: a run was interrupted while writing to {journal['writing']}, which may hold part of its rows; "
+            "check the sink, then delete this file to write all rows again"
         )
     if not pipeline.resume:
-        raise PipelineError(f"{where}: a run was interrupted when its rows were written already: --resume finishes it")
+        raise PipelineError(f"{where}: a run was interrupted after its rows were written; --resume completes it")
     _finish(Directory(spark, journal["directory"]), path, journal)
 
 
@@ -183,21 +188,18 @@ def _settle_journal(spark: SparkSession, pipeline: Pipeline, path: str) -> None:
 
 
 def _run_marked(spark: SparkSession, pipeline: Pipeline, mode: str, show: Show, recording: Recording) -> RunResult:
-    """Sinks that are no directory of files. Tables take all rows or none, so that a failure leaves no doubt; a topic
-    may have got a part."""
+    """Run into a sink that is not a directory of files. A table takes all rows or none, so a failed run leaves no
+    journal; a topic may hold part of the rows."""
     uri = pipeline.sink.uri
-    if uri.kind == uris.CONSOLE:
-        result = run_once(spark, pipeline, mode, show)
-        records.write_whole(recording.path, _content(spark, pipeline, result, mode, recording, {}))
-        return result
 
     def begin() -> None:
-        records.write_whole(records.journal_path(recording.path), {"writing": str(uri)})
+        if uri.kind != uris.CONSOLE:
+            records.write_whole(records.journal_path(recording.path), {"writing": str(uri)})
 
     try:
         result = run_once(spark, pipeline, mode, show, begin=begin)
     except PipelineError:
-        if uri.kind != uris.TOPIC and records.read_journal(recording.path) is not None:
+        if uri.kind != uris.TOPIC:
             records.delete_journal(recording.path)
         raise
     records.write_whole(recording.path, _content(spark, pipeline, result, mode, recording, {}))
@@ -209,11 +211,10 @@ def _run_marked(spark: SparkSession, pipeline: Pipeline, mode: str, show: Show, 
 
 
 def stream_recorded(
-    spark: SparkSession, pipeline: Pipeline, show: Show, clock: Clock, told: Callable[[int], None] | None = None
+    spark: SparkSession, pipeline: Pipeline, show: Show, clock: Clock, on_rows_read: Callable[[int], None] | None = None
 ) -> RunResult:
-    """Runs a stream that has a manifest: it is written when the stream ends or is stopped, and goes on with the next
-    run, as the checkpoint does.
-    """
+    """Run a streaming pipeline and write its manifest when the stream ends or is stopped. An existing manifest is
+    continued, as the checkpoint is. Raises PipelineError; Stopped on KeyboardInterrupt."""
     from kafkatools.pipeline.run.stream import Stopped, run_stream
 
     path = pipeline.manifest
@@ -224,7 +225,7 @@ def stream_recorded(
         records.ensure_same(path, before, pipeline)
     recording = Recording(path, records.identity(pipeline), before, clock, clock.wall_ms())
     try:
-        result = run_stream(spark, pipeline, show, told)
+        result = run_stream(spark, pipeline, show, on_rows_read)
     except Stopped as stopped:
         _write_streamed(spark, pipeline, stopped.result, recording)
         raise
@@ -251,7 +252,7 @@ def _content(
     recording: Recording,
     rows: Mapping[str, int],
 ) -> ManifestContent:
-    """The manifest of a run, and of those that it went on from."""
+    """Build the manifest of a run, merged with the manifest that the run resumes if rows were appended."""
     by_name = {source.name: source for source in pipeline.sources}
     content: ManifestContent = {
         "manifest": records.VERSION,
@@ -274,16 +275,7 @@ def _content(
 
 
 def _source_content(spark: SparkSession, source: Source, result: SourceResult) -> SourceContent:
-    return {
-        "name": result.name,
-        "uri": result.uri,
-        "records": result.records,
-        "partitions": result.partitions,
-        "damages": result.damages,
-        "bad_keys": result.bad_keys,
-        "bad_values": result.bad_values,
-        "files": _source_files(spark, source),
-    }
+    return cast("SourceContent", {**vars(result), "files": _source_files(spark, source)})
 
 
 def _file_content(file: SinkFile, rows: Mapping[str, int]) -> SinkFileContent:
@@ -291,7 +283,7 @@ def _file_content(file: SinkFile, rows: Mapping[str, int]) -> SinkFileContent:
 
 
 def file_rows(spark: SparkSession, pipeline: Pipeline, directory: str, files: list[str]) -> dict[str, int]:
-    """How many rows each of these files has, counted by Spark; the paths are those below the directory."""
+    """Count the rows of output files with Spark; returns the number by path relative to `directory`."""
     if not files:
         return {}
     uri = pipeline.sink.uri
@@ -319,39 +311,38 @@ def file_rows(spark: SparkSession, pipeline: Pipeline, directory: str, files: li
 def verify_manifest(
     spark: SparkSession, content: ManifestContent, pipeline: Pipeline, reports: str
 ) -> list[Difference]:
-    """Reads again what a manifest says was read, looks at what was written: all differences.
-
-    `pipeline` has the same sources and sink, with the clusters of today; `reports` is an empty directory.
-    """
+    """Read again the offset ranges of a manifest, check its output files, and return all differences. `pipeline` has
+    the same sources and sink with their current clusters; `reports` is an empty directory. Raises PipelineError."""
     with plain_errors():
         sources = {source.name: source for source in pipeline.sources}
-        found = []
-        for one in content["sources"]:
-            source = sources[one["name"]]
+        differences = []
+        for recorded in content["sources"]:
+            source = sources[recorded["name"]]
             if source.uri.is_kafka:
-                found += _verify_records(spark, one, source, reports)
+                differences += _verify_records(spark, recorded, source, reports)
             else:
-                found += _verify_files(spark, one, source)
-        return found + _verify_sink(spark, content["sink"], pipeline)
+                differences += _verify_files(spark, recorded, source)
+        return differences + _verify_sink(spark, content["sink"], pipeline)
 
 
-def _verify_records(spark: SparkSession, one: SourceContent, source: Source, reports: str) -> list[Difference]:
-    if not any(row["first_offset"] is not None for row in one["partitions"]):
+def _verify_records(spark: SparkSession, recorded: SourceContent, source: Source, reports: str) -> list[Difference]:
+    if not any(row["first_offset"] is not None for row in recorded["partitions"]):
         return []
     target = f"{reports}/{source.name}"
-    kept = {key: value for key, value in source.options.items() if key.lower() in ISOLATION_OPTIONS}
-    options = {**kept, **records.range_options(one), "reportPath": target}
+    isolation = {key: value for key, value in source.options.items() if key.lower() in ISOLATION_OPTIONS}
+    options = {**isolation, **records.range_options(recorded), "reportPath": target}
     uri = source.uri if source.uri.kind == uris.LOG else source.uri._replace(target="")
     table = uris.read_source(spark, uri, options, source.cluster, "offset bigint")
     table.write.format("noop").mode("overwrite").save()
-    return records.partition_differences(one["uri"], one["partitions"], partition_rows(read_reports(target)))
+    return records.partition_differences(recorded["uri"], recorded["partitions"], partition_rows(read_reports(target)))
 
 
-def _verify_files(spark: SparkSession, one: SourceContent, source: Source) -> list[Difference]:
+def _verify_files(spark: SparkSession, recorded: SourceContent, source: Source) -> list[Difference]:
     files = _source_files(spark, source)
-    if one["files"] is None or files is None:
+    if recorded["files"] is None or files is None:
         return []
-    return records.file_differences(one["uri"], one["files"], {row["path"]: (row["size"], None) for row in files})
+    present = {file["path"]: (file["size"], None) for file in files}
+    return records.file_differences(recorded["uri"], recorded["files"], present)
 
 
 def _verify_sink(spark: SparkSession, sink: SinkContent, pipeline: Pipeline) -> list[Difference]:
@@ -359,7 +350,7 @@ def _verify_sink(spark: SparkSession, sink: SinkContent, pipeline: Pipeline) -> 
         return []
     directory = Directory(spark, uris.path_of(pipeline.sink.uri))
     sizes = {file.path: file.size_bytes for file in directory.files()}
-    there = [one["path"] for one in sink["files"] if sizes.get(one["path"]) == one["size"]]
-    rows = file_rows(spark, pipeline, directory.path, there)
-    found = {path: (size, rows.get(path, 0) if path in there else None) for path, size in sizes.items()}
-    return records.file_differences(sink["uri"], sink["files"], found)
+    intact = [file["path"] for file in sink["files"] if sizes.get(file["path"]) == file["size"]]
+    rows = file_rows(spark, pipeline, directory.path, intact)
+    present = {path: (size, rows.get(path, 0) if path in intact else None) for path, size in sizes.items()}
+    return records.file_differences(sink["uri"], sink["files"], present)

@@ -1,7 +1,7 @@
-"""What a task tells of its part of a log besides the rows: counts, a checksum, and what could not be read.
+"""Reports of the reader tasks: counts, a checksum and damaged ranges of each split, which Spark rows cannot carry.
 
-A report is a small JSON file below `reportPath`, named after its split: it is written beside and renamed, so that
-a task that runs twice, or half, counts once.
+A report is a small JSON file below `reportPath`, named after its split and replaced atomically. A task that runs twice
+or fails halfway therefore counts once.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from kafkatools.pipeline.errors import PipelineError
 _SUFFIX = ".json"
 _MASK = (1 << 64) - 1
 
-# Kinds of damage.
+# Values of Damage.kind
 TRUNCATED = "truncated"
 SIZE = "size"
 CHECKSUM = "checksum"
@@ -33,7 +33,8 @@ RECORDS = "records"
 
 @dataclass(frozen=True)
 class Damage:
-    """A range of a file that could not be read, and why; `kind` is one of this module's."""
+    """A damaged byte range of a log file: its position and length in bytes, its kind (a constant of this module) and
+    the reason."""
 
     file: str
     position: int
@@ -42,14 +43,14 @@ class Damage:
     reason: str
 
     def text(self) -> str:
+        """Describe the damage in one line: file, byte position, reason and number of lost bytes."""
         return f"{self.file} at byte {self.position}: {self.reason} ({self.length} bytes lost)"
 
 
 @dataclass
 class SplitReport:
-    """What was read of one split. `records` are rows; `batches` and `checksum` are of the sound batches within the
-    bounds, control batches and aborted ones too, which lie from `start_offset` to before `end_offset`.
-    """
+    """What a task read from one split. `records` counts rows. `batches` and `checksum` cover all valid batches from
+    `start_offset` up to, not including, `end_offset`, control and aborted batches included. Offsets of -1 mean none."""
 
     topic: str
     partition: int
@@ -67,25 +68,24 @@ class SplitReport:
 
     @property
     def name(self) -> str:
-        """The name of the report's file: that of the split."""
-        place = zlib.crc32(self.file.encode())
-        return f"{self.topic}-{self.partition}-{place:08x}-{self.start_position:012d}-{self.end_position:012d}{_SUFFIX}"
+        """The file name of the report, derived from the split's topic, partition, file and byte range."""
+        file = zlib.crc32(self.file.encode())
+        return f"{self.topic}-{self.partition}-{file:08x}-{self.start_position:012d}-{self.end_position:012d}{_SUFFIX}"
 
     def add_batches(self, base_offsets: npt.NDArray[np.int64], checksums: npt.NDArray[np.int64]) -> None:
-        """Counts batches and mixes them into the checksum."""
+        """Count batches and add them to the checksum."""
         self.batches += len(base_offsets)
         self.checksum = (self.checksum + mix_of_batches(base_offsets, checksums)) & _MASK
 
     def add_range(self, start_offset: int, end_offset: int) -> None:
-        """Batches lie within these offsets, too."""
+        """Extend the offset range to include batches from `start_offset` up to, not including, `end_offset`."""
         self.start_offset = start_offset if self.start_offset < 0 else min(self.start_offset, start_offset)
         self.end_offset = max(self.end_offset, end_offset)
 
 
 def mix_of_batches(base_offsets: npt.NDArray[np.int64], checksums: npt.NDArray[np.int64]) -> int:
-    """The sum modulo 2^64 of a mix (SplitMix64's) of each batch's base offset and CRC: it depends neither on the order
-    nor on how the batches were split.
-    """
+    """Return a checksum of batches: the sum modulo 2^64 of a SplitMix64 mix of each base offset and CRC. The sum
+    depends neither on the order of the batches nor on their division into splits."""
     mixed = base_offsets.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
     mixed ^= checksums.astype(np.uint64) * np.uint64(0xBF58476D1CE4E5B9)
     mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
@@ -94,30 +94,26 @@ def mix_of_batches(base_offsets: npt.NDArray[np.int64], checksums: npt.NDArray[n
 
 
 def write_report(directory: str, report: SplitReport) -> None:
-    """Puts a report below a directory, whole or not at all. Raises PipelineError when it cannot be written."""
-    text = json.dumps(asdict(report), separators=(",", ":"))
+    """Write a report atomically below a directory, which may be a URL. Raises PipelineError if it cannot be written."""
+    data = json.dumps(asdict(report), separators=(",", ":")).encode()
     path = storage.local_path(directory)
     target = storage.join(path or directory, report.name)
     try:
-        if path is None:
-            _write_remote(target, text)
-            return
-        os.makedirs(path, exist_ok=True)
-        atomic_file.replace_durably(target, text.encode())
+        if path is not None:
+            os.makedirs(path, exist_ok=True)
+            atomic_file.replace_durably(target, data)
+        else:
+            from fsspec.core import url_to_fs
+
+            system, inner = url_to_fs(target)
+            system.pipe_file(inner, data)  # object stores put an object atomically
     except OSError as error:
         raise PipelineError(f"{target} cannot be written: {error.strerror or error}") from error
 
 
-def _write_remote(target: str, text: str) -> None:
-    """An object appears as a whole when it is put."""
-    from fsspec.core import url_to_fs
-
-    system, inner = url_to_fs(target)
-    system.pipe_file(inner, text.encode())
-
-
 def read_reports(directory: str) -> Iterator[SplitReport]:
-    """The reports below a directory, by name; none where there is no directory."""
+    """Yield the reports in a directory, sorted by file name; none if the directory does not exist. Raises PipelineError
+    for a file that is not a report or cannot be read."""
     if storage.kind_of(directory) is None:
         return
     for entry in storage.entries(directory):
@@ -126,7 +122,7 @@ def read_reports(directory: str) -> Iterator[SplitReport]:
         url = storage.join(directory, entry.name)
         try:
             fields = json.loads(storage.read_bytes(url) or b"")
-            damages = [Damage(**each) for each in fields.pop("damages")]
+            damages = [Damage(**damage) for damage in fields.pop("damages")]
             yield SplitReport(**fields, damages=damages)
         except (ValueError, KeyError, TypeError):
-            raise PipelineError(f"{url} is no report of a split") from None
+            raise PipelineError(f"{url} is not a report of a reader task") from None

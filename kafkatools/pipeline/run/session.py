@@ -1,10 +1,9 @@
-"""The Spark session of a pipeline: found, set up, and its errors put into words.
+"""The Spark session of a pipeline: start or share it, register the data sources, turn Spark's errors into one line.
 
-Rules: importing this imports neither PySpark nor pyarrow. What is missing (Java, PySpark, pyarrow) is said in one line
-before anything is started. Spark's JVM says nothing on this process's streams: what it prints, and what its Python
-workers print, goes to a file that nobody sees, read only when it does not start; `is_verbose` leaves it on stderr.
-A session that this process has already is shared: every pipeline gets one of its own within it (own views, own
-settings), and the context stays.
+Rules: importing this module imports neither PySpark nor pyarrow. A missing Java, PySpark or pyarrow is reported in one
+line before anything starts. Output of Spark's JVM and its Python workers goes to a temporary file, which is read only
+if the JVM fails to start; with `is_verbose` it goes to stderr. If the process already has a SparkContext, each pipeline
+gets its own session in it, with its own views and settings, and the context is left running.
 """
 
 from __future__ import annotations
@@ -43,45 +42,49 @@ _DEFAULTS = {
     "spark.sql.execution.pyspark.udf.simplifiedTraceback.enabled": "true",
     "spark.sql.pyspark.jvmStacktrace.enabled": "false",
 }
-"""What a session has unless `conf` says otherwise."""
+"""Settings of each session unless `conf` overrides them."""
 
 _VERSION = re.compile(r'version "(?:1\.)?(\d+)')
 
 
 def find_java(environ: Mapping[str, str]) -> str:
-    """The path of Java 17 or later, where Spark looks for it: JAVA_HOME, then PATH. PipelineError in one line."""
+    """Return the path of a Java 17 or later executable: from JAVA_HOME if set, else from PATH, as Spark does. Raises
+    PipelineError if there is none or it is too old."""
     home = environ.get("JAVA_HOME")
     path = os.path.join(home, "bin", "java") if home else shutil.which("java", path=environ.get("PATH"))
-    advice = f"Spark needs Java {JAVA_NEEDED} or later; install it (Debian: apt-get install openjdk-17-jre-headless; "
-    advice += "macOS: brew install openjdk@17) or set JAVA_HOME to its directory"
+    advice = (
+        f"Spark needs Java {JAVA_NEEDED} or later; install it (Debian: apt-get install openjdk-17-jre-headless; "
+        "macOS: brew install openjdk@17) or set JAVA_HOME to its directory"
+    )
     if path is None:
         raise PipelineError(f"Java is not on the PATH, and JAVA_HOME is not set: {advice}")
     if not os.access(path, os.X_OK):
         raise PipelineError(f"JAVA_HOME is {home}, but there is no bin/java in it: {advice}")
     version = _java_version(path)
     if version is None:
-        raise PipelineError(f"{path} -version does not say a version: {advice}")
+        raise PipelineError(f"{path} -version does not print a version: {advice}")
     if version < JAVA_NEEDED:
         raise PipelineError(f"{path} is Java {version}: {advice}")
     return path
 
 
 def is_running() -> bool:
-    """Whether this process already has a Spark context. Does not import PySpark."""
+    """Whether this process already has a SparkContext. Does not import PySpark."""
     pyspark = sys.modules.get("pyspark")
     return pyspark is not None and pyspark.SparkContext._active_spark_context is not None
 
 
 @functools.lru_cache
 def _java_version(path: str) -> int | None:
-    """The major version of a Java executable. Cached: it is checked before a command's work and when Spark starts."""
+    """Return the major version of a Java executable; None if its output has none. Cached: both the command's early
+    check and the start of Spark ask."""
     reply = subprocess.run([path, "-version"], capture_output=True, check=False, stdin=subprocess.DEVNULL)
-    found = _VERSION.search((reply.stderr + reply.stdout).decode(errors="replace"))
-    return None if found is None else int(found[1])
+    match = _VERSION.search((reply.stderr + reply.stdout).decode(errors="replace"))
+    return None if match is None else int(match[1])
 
 
 def ensure_installed() -> None:
-    """PipelineError unless PySpark 4.0 or later and pyarrow can be imported."""
+    """Raise PipelineError unless PySpark 4.0 or later and pyarrow are installed."""
     from importlib.util import find_spec
 
     for module in ("pyspark", "pyarrow"):
@@ -89,11 +92,12 @@ def ensure_installed() -> None:
             raise PipelineError(f"The Python package {module} is not installed: {EXTRA}")
     version = _pyspark_version()
     if int(version.partition(".")[0]) < 4:
-        raise PipelineError(f"PySpark {version} is too old, 4.0 or later is needed: {EXTRA}")
+        raise PipelineError(f"PySpark {version} is too old; version 4.0 or later is needed: {EXTRA}")
 
 
 def _pyspark_version() -> str:
-    """The version from the package metadata, faster than an import; a PySpark of SPARK_HOME has no metadata."""
+    """Read PySpark's version from the package metadata, which is faster than an import. A PySpark from SPARK_HOME has
+    no metadata and is imported."""
     from importlib.metadata import PackageNotFoundError, version
 
     try:
@@ -105,10 +109,8 @@ def _pyspark_version() -> str:
 
 
 def ensure_can_start(master: str | None) -> None:
-    """Raise PipelineError when a package is missing, or Java when this process has to start a JVM.
-
-    No JVM is started for Spark Connect, or when this process already has a SparkContext.
-    """
+    """Raise PipelineError if a Python package is missing, or Java is missing and this process would have to start a
+    JVM. Spark Connect and an existing SparkContext need no JVM."""
     ensure_installed()
     if (master or "").startswith("sc://"):
         return
@@ -119,10 +121,9 @@ def ensure_can_start(master: str | None) -> None:
 def open_session(
     app_name: str, master: str | None = None, conf: Mapping[str, str] | None = None, *, is_verbose: bool = False
 ) -> SparkSession:
-    """A session with the sources `kafka-log` and `kt`; `master` as Spark knows it (sc://HOST is Spark Connect).
-
-    `conf` are Spark's settings, over the defaults here. PipelineError in one line when it cannot be had.
-    """
+    """Open a Spark session with the data sources `kafka-log` and `kt` registered. `master` is a Spark master URL, or
+    sc://HOST for Spark Connect; `conf` overrides the default settings. Raises PipelineError if the session cannot be
+    opened."""
     ensure_installed()
     if not is_verbose:
         _quiet_python()
@@ -139,7 +140,8 @@ def open_session(
 
 
 def register(spark: SparkSession) -> None:
-    """Makes `spark.read.format("kafka-log")` and `.format("kt")` known to a session of anybody's; once is enough."""
+    """Register the data sources `kafka-log` and `kt` for `spark.read.format` on any Spark session. Repeated calls are
+    harmless. Raises PipelineError if Spark refuses."""
     from kafkatools.pipeline.sources.live.source import KtDataSource
     from kafkatools.pipeline.sources.log.source import KafkaLogDataSource
 
@@ -152,17 +154,17 @@ def register(spark: SparkSession) -> None:
 
 
 def is_connected(spark: SparkSession) -> bool:
-    """Does the session speak to a server (Spark Connect), with no JVM of its own?"""
+    """Whether the session is a Spark Connect session, which has no JVM in this process."""
     return type(spark).__module__.startswith("pyspark.sql.connect")
 
 
 def default_parallelism(spark: SparkSession) -> int:
-    """How many tasks run at once; a guess over Spark Connect, which does not tell."""
+    """Return how many tasks Spark runs at once; 8 for Spark Connect, which does not report the number."""
     return _GUESSED_CORES if is_connected(spark) else int(spark.sparkContext.defaultParallelism)
 
 
 def activate(spark: SparkSession) -> None:
-    """Makes a session of several the one in which Spark looks for sources by name, on this thread."""
+    """Make this session the JVM's active session on this thread, where Spark looks up data sources by name."""
     jvm: JVMView = spark._jvm
     type(spark)._get_j_spark_session_class(jvm).setActiveSession(spark._jsparkSession)
 
@@ -181,7 +183,7 @@ def _classic(app_name: str, master: str, settings: Mapping[str, str], is_verbose
             if shared.conf.isModifiable(name):
                 shared.conf.set(name, value)
         return shared
-    java = find_java(os.environ)  # noqa: TID251 - Spark's scripts read the environment of this process, nothing else
+    java = find_java(os.environ)  # noqa: TID251 - Spark's scripts read only the environment of this process
     os.environ.setdefault("PYSPARK_PYTHON", settings.get("spark.pyspark.python", sys.executable))  # noqa: TID251
     spark_conf = SparkConf(loadDefaults=False).setMaster(master).setAppName(app_name)
     for name, value in settings.items():
@@ -190,30 +192,30 @@ def _classic(app_name: str, master: str, settings: Mapping[str, str], is_verbose
         options = settings.get("spark.driver.extraJavaOptions", "")
         if "log4j" not in options:
             spark_conf.set("spark.driver.extraJavaOptions", f"-Dlog4j2.configurationFile={_LOGGING} {options}".strip())
-    with tempfile.TemporaryFile() as said:
+    with tempfile.TemporaryFile() as output:
         try:
             with _no_orphan():
-                _launch(spark_conf, None if is_verbose else said)
+                _launch(spark_conf, None if is_verbose else output)
                 return SparkSession.builder.config(conf=spark_conf).getOrCreate()
         except Exception as error:
-            reason = _last_words(said) or plain_error(error)
+            reason = _last_words(output) or plain_error(error)
             raise PipelineError(f"Spark does not start (master {master}, {java}): {reason}") from error
 
 
-def _launch(conf: SparkConf, said: IO[bytes] | None) -> None:
-    """Start Spark's JVM. Its output goes to a file, or to stderr, never to stdout."""
+def _launch(conf: SparkConf, output: IO[bytes] | None) -> None:
+    """Start Spark's JVM unless it runs. Its output goes to the file `output`, or to stderr if None; never to stdout."""
     from pyspark import SparkContext
     from pyspark.java_gateway import launch_gateway
 
     if SparkContext._gateway is None:
-        streams: dict[str, int | IO[bytes]] = {"stdout": 2} if said is None else {"stdout": said, "stderr": said}
+        streams: dict[str, int | IO[bytes]] = {"stdout": 2} if output is None else {"stdout": output, "stderr": output}
         gateway = launch_gateway(_without_secrets(conf), streams)  # type: ignore[no-untyped-call]
         SparkContext._ensure_initialized(gateway=gateway, conf=conf)
 
 
 def _without_secrets(conf: SparkConf) -> SparkConf:
-    """The settings for the JVM's command line, which other users see in `ps`. Settings that may be secret are sent
-    later, through the gateway."""
+    """Copy the settings without those that may be secret, for the JVM's command line, which other users see in `ps`.
+    The secret ones are sent later, through the gateway."""
     from pyspark import SparkConf
 
     from kafkatools.core.secrets import is_secret_name
@@ -226,7 +228,8 @@ def _without_secrets(conf: SparkConf) -> SparkConf:
 
 
 def _kill_group(process: subprocess.Popen[bytes]) -> None:
-    """Kill the process with its group, and reap it. A process that has only begun has no group of its own yet."""
+    """Kill a process with its process group and reap it. A process that has just been forked may not have its own group
+    yet."""
     try:
         os.killpg(process.pid, signal.SIGKILL)
     except ProcessLookupError:
@@ -236,9 +239,9 @@ def _kill_group(process: subprocess.Popen[bytes]) -> None:
 
 @contextmanager
 def _no_orphan() -> Iterator[None]:
-    """Kill the JVM that was started within the block when the block ends with an exception, Ctrl-C included.
+    """Kill the JVM that was started within the block if the block raises an exception, Ctrl-C included.
 
-    PySpark removes the directory that the JVM reports its port to when it is interrupted while it waits for that
+    When PySpark is interrupted while it waits for the JVM to report its port, PySpark deletes the directory of that
     report. The JVM then fails to write there, its server thread keeps it alive, and no code knows its process id.
     """
     from pyspark import SparkContext, java_gateway
@@ -250,7 +253,7 @@ def _no_orphan() -> Iterator[None]:
         """The process of spark-submit, in a process group of its own, which its JVM shares."""
 
         def __init__(self, *arguments: Any, **options: Any) -> None:
-            started.append(self)  # first: the signal may come while super() waits for the process to begin
+            started.append(self)  # first: the signal may arrive while super() waits for the process to start
             super().__init__(*arguments, process_group=0, **options)
 
     original = module.Popen
@@ -259,7 +262,7 @@ def _no_orphan() -> Iterator[None]:
         yield
     except BaseException:
         for process in started:
-            if getattr(process, "pid", None) is not None:  # otherwise the exception came before the process
+            if getattr(process, "pid", None) is not None:  # otherwise there was no process yet
                 _kill_group(process)
         if started:
             SparkContext._gateway = SparkContext._jvm = SparkContext._active_spark_context = None
@@ -269,7 +272,8 @@ def _no_orphan() -> Iterator[None]:
 
 
 def _quiet_python() -> None:
-    """PySpark logs an error that it raises with all of its trace, and warns of a pandas that is not used here."""
+    """Silence PySpark's logging of errors that it also raises, and its warning about a pandas version that is not used
+    here."""
     import logging
     import warnings
 
@@ -278,12 +282,12 @@ def _quiet_python() -> None:
     warnings.filterwarnings("ignore", message="PySpark does not yet fully support pandas", category=FutureWarning)
 
 
-def _last_words(said: IO[bytes]) -> str:
-    """What the JVM complained of when it ended at once."""
-    said.seek(0)
-    lines = said.read().decode(errors="replace").splitlines()
-    complaints = [line for line in lines if re.match(r"(Error|Exception|Invalid|Unrecognized|.*Exception:)", line)]
-    return complaints[0].strip() if complaints else ""
+def _last_words(output: IO[bytes]) -> str:
+    """Return the first error line of the output of a JVM that failed to start; empty if there is none."""
+    output.seek(0)
+    lines = output.read().decode(errors="replace").splitlines()
+    errors = (line for line in lines if re.match(r"(Error|Exception|Invalid|Unrecognized|.*Exception:)", line))
+    return next(errors, "").strip()
 
 
 def _connect(app_name: str, master: str, settings: Mapping[str, str]) -> SparkSession:
@@ -295,40 +299,36 @@ def _connect(app_name: str, master: str, settings: Mapping[str, str]) -> SparkSe
             if name.startswith("spark.sql.") and session.conf.isModifiable(name):
                 session.conf.set(name, value)
     except ImportError as error:
-        raise PipelineError(
-            f"Spark Connect needs more packages ({error.name}): pip install 'pyspark[connect]'"
-        ) from None
+        package = f"Spark Connect needs the Python package {error.name}: pip install 'pyspark[connect]'"
+        raise PipelineError(package) from None
     except Exception as error:
-        raise PipelineError(f"{master} does not answer: {plain_error(error)}") from error
+        raise PipelineError(f"Cannot connect to {master}: {plain_error(error)}") from error
     return session
 
 
 # -- The package on the executors --
 
 
-_shipped: list[tempfile.TemporaryDirectory[str]] = []  # executors that come later fetch it, too: kept until the end
+_shipped: list[tempfile.TemporaryDirectory[str]] = []  # kept until the process ends: executors that join later fetch it
 
 
 def ship_package(spark: SparkSession) -> None:
-    """Sends this package to executors whose Python has none: as a zip, without its compiled kernels.
-
-    An installed one is left alone: its kernels are compiled. The packages that kafkatools needs have to be there in any
-    case (docs/pipeline.md says how).
-    """
+    """Send this package as a zip, without compiled kernels, to executors that do not have it installed. The packages
+    that kafkatools depends on must be installed on the executors in any case (see docs/pipeline.md)."""
     if is_connected(spark):
         return
     from importlib.util import find_spec
 
     context = spark.sparkContext
-    tries = max(2, context.defaultParallelism)
-    if not all(context.parallelize(["kafkatools"] * tries, tries).map(find_spec).map(bool).collect()):
+    tasks = max(2, context.defaultParallelism)
+    if not all(context.parallelize(["kafkatools"] * tasks, tasks).map(find_spec).map(bool).collect()):
         directory = tempfile.TemporaryDirectory(prefix="kafkatools-")
         _shipped.append(directory)
         context.addPyFile(zip_package(directory.name))
 
 
 def zip_package(directory: str) -> str:
-    """The package's Python files and tables of text as kafkatools.zip in the directory; its path."""
+    """Write the package's Python, .txt and .properties files to kafkatools.zip in `directory` and return its path."""
     import zipfile
 
     root = str(pathlib.Path(__file__).parents[2])
@@ -354,10 +354,8 @@ _OURS = re.compile(r"PipelineError: (?P<text>.*)")
 
 
 def plain_error(exception: BaseException) -> str:
-    """An exception of Spark's in one line for people: no trace, no error class, the place in the SQL behind it.
-
-    What this package said in a worker (`PipelineError`) stands for itself.
-    """
+    """Return a Spark exception as one line without stack trace and error class, with the position in the SQL at its
+    end. A PipelineError that was raised in a worker is returned as its own message."""
     if isinstance(exception, PipelineError):
         return str(exception)
     text = _message(exception)
@@ -365,40 +363,41 @@ def plain_error(exception: BaseException) -> str:
     if ours:
         return _one_line(_SQLSTATE.sub("", ours[-1]))
     if "Traceback (most recent call last)" in text:
-        raised = [found for found in _WORKER_ERROR.finditer(text) if not found["type"].startswith(("org.", "java."))]
+        raised = [match for match in _WORKER_ERROR.finditer(text) if not match["type"].startswith(("org.", "java."))]
         if raised:
             return _one_line(f"{raised[-1]['type'].rpartition('.')[2]}: {raised[-1]['text']}")
     if text.startswith("An error occurred while calling") or "\n\tat " in text:
-        java = [found[1] or found[0] for found in _JAVA_ERROR.findall(text)]
-        worded = [one for one in java if _CONDITION.match(one)]
-        if java:
-            return _cleaned((worded or java)[-1])
+        messages = [message or exception_type for exception_type, message in _JAVA_ERROR.findall(text)]
+        conditions = [message for message in messages if _CONDITION.match(message)]
+        if messages:
+            return _cleaned((conditions or messages)[-1])
     return _cleaned(text) or type(exception).__name__
 
 
 def is_ours(exception: BaseException) -> bool:
-    """Did this package say it, here or in a worker?"""
+    """Whether the exception is a PipelineError of this package, raised in this process or in a worker."""
     return isinstance(exception, PipelineError) or _OURS.search(_message(exception)) is not None
 
 
 def was_interrupted(exception: BaseException) -> bool:
-    """Is it what became of a Ctrl-C? py4j, interrupted in a call, may fail at closing its connection, and says that."""
-    found: BaseException | None = exception
-    while found is not None and not isinstance(found, KeyboardInterrupt):
-        found = found.__cause__ or found.__context__
-    return found is not None
+    """Whether Ctrl-C caused the exception. When py4j is interrupted in a call, it may raise an error of its own about
+    closing the connection."""
+    cause: BaseException | None = exception
+    while cause is not None and not isinstance(cause, KeyboardInterrupt):
+        cause = cause.__cause__ or cause.__context__
+    return cause is not None
 
 
 def _message(exception: BaseException) -> str:
-    """All that an exception says; Spark's own keep their message beside what str() makes of it."""
-    described = getattr(exception, "_desc", None)
-    text = described if isinstance(described, str) and described else str(exception)
+    """Return the exception's full message: Spark keeps it in `_desc` and `_cause`, apart from str()."""
+    description = getattr(exception, "_desc", None)
+    text = description if isinstance(description, str) and description else str(exception)
     cause = getattr(exception, "_cause", None)
     return text if not isinstance(cause, BaseException) or "Traceback" in text else f"{text}\n{_message(cause)}"
 
 
 def _cleaned(text: str) -> str:
-    """The first paragraph without Spark's decoration."""
+    """Return the first paragraph of an error text without Spark's error class, SQLSTATE and stack trace."""
     text = text.strip()
     place = _POSITION.search(text) or re.search(r"\(line (\d+), pos (\d+)\)", text)
     head = re.split(r"\n\s*\n|\n=+ |;\n|\n\s*['+:]|\n\tat |\nJVM stacktrace", text, maxsplit=1)[0]

@@ -1,4 +1,4 @@
-"""What a pipeline is to do, as data: from a command line, from a TOML file, or from Python.
+"""The definition of a pipeline as data, from command-line options, a TOML file or Python.
 
     from = "topic:orders"                 # or several: [sources.orders] from = "topic:orders"
     value = "json"
@@ -6,8 +6,8 @@
     to = "parquet:out"
     mode = "overwrite"
 
-Rules: the keys of the file are the options of `kt pipeline run`, and an option of the command line wins over the file.
-Every mistake names the file and the key, or the option. Nothing here needs Spark.
+Rules: the keys of the file are the options of `kt pipeline run`; a command-line option overrides the file. Each error
+names the file and the key, or the option. This module does not need Spark.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from typing import Literal, NamedTuple, cast
 from urllib.parse import unquote, urlsplit
 
 from kafkatools.pipeline.errors import PipelineError
+from kafkatools.pipeline.storage import read_text
 from kafkatools.pipeline.types import PipelineValues
 from kafkatools.pipeline.uris import LOG, MODES, TOPIC, Cluster, Uri, parse_sink, parse_source
 
@@ -25,7 +26,7 @@ INPUT = "input"
 AVAILABLE_NOW = "available-now"
 FORMATS = ("binary", "string", "json", "avro", "protobuf")
 ISOLATION_OPTIONS = ("isolationlevel", "kafka.isolation.level")
-"""Options of a Kafka source, in small letters, that say whether aborted records are read."""
+"""Lower-case names of the source options that decide whether aborted records are read."""
 
 _SOURCE_TEXTS = (
     "from", "key", "value", "key-schema", "value-schema", "key-message", "value-message", "schema-registry",
@@ -39,8 +40,7 @@ _FLAGS = ("stream", "strict", "resume")
 _TABLES = ("from-option", "to-option", "conf")
 _LISTS = ("partition-by",)
 KEYS = (*_TEXTS, *_FLAGS, *_TABLES, *_LISTS, "sources")
-"""Everything that a file may say."""
-
+"""All keys of a pipeline file."""
 
 _Part = Literal["key", "value"]
 _PARTS: tuple[_Part, ...] = ("key", "value")
@@ -49,11 +49,9 @@ _MESSAGES: dict[_Part, Literal["key-message", "value-message"]] = {"key": "key-m
 
 
 class Decoding(NamedTuple):
-    """How the bytes of keys or values become a column.
-
-    `schema` is the path of a local schema file, `message` the name of a protobuf message, `registry` the URL of a
-    schema registry, `credentials` are user and password for it.
-    """
+    """How the bytes of keys or values become a column: `format` is one of FORMATS. `schema` is the path of a local
+    schema file, `message` a Protobuf message name, `registry` the URL of a schema registry, `credentials` its user and
+    password."""
 
     format: str
     schema: str | None = None
@@ -64,7 +62,8 @@ class Decoding(NamedTuple):
 
 @dataclass(frozen=True)
 class Source:
-    """One table that the SQL may name."""
+    """One source of a pipeline: the table name for SQL, its URI, reader options, decodings and, for a topic, its
+    cluster."""
 
     name: str
     uri: Uri
@@ -76,6 +75,9 @@ class Source:
 
 @dataclass(frozen=True)
 class Sink:
+    """The sink of a pipeline: its URI, save mode (None: not specified), writer options, partition columns and, for a
+    topic, its cluster."""
+
     uri: Uri
     mode: str | None = None
     options: Mapping[str, str] = field(default_factory=dict)
@@ -85,11 +87,12 @@ class Sink:
 
 @dataclass(frozen=True)
 class Pipeline:
-    """One run: sources, a query, a sink.
+    """A complete pipeline: sources, a query and a sink. The query is `sql` or `transform` (module:function); with
+    neither, the only source is copied to the sink.
 
-    `sql` or `transform` (module:function), or neither: then the one source goes to the sink as it is. With
-    `is_streaming` the run goes on with what comes, from `checkpoint`; `trigger` is "available-now", seconds, or None
-    (as fast as it can). `report_path`: a directory that this process and all executors can write to.
+    With `is_streaming` the run continues with new data from `checkpoint`. `trigger` is "available-now", a number of
+    seconds, or None for micro-batches without a pause. `report_path` is a directory that this process and all executors
+    can write to.
     """
 
     sources: tuple[Source, ...]
@@ -106,7 +109,7 @@ class Pipeline:
 
 
 def read_toml(path: str) -> PipelineValues:
-    """What a file says, its keys and types checked. PipelineError names the file and the key."""
+    """Read a pipeline file and check its keys and types. Raises PipelineError that names the file and the key."""
     from kafkatools.core import toml_files
 
     try:
@@ -117,32 +120,30 @@ def read_toml(path: str) -> PipelineValues:
         _check_key(path, key, value)
     for name, source in content.get("sources", {}).items():
         if not isinstance(source, dict):
-            raise PipelineError(f"{path}: sources.{name} is a table")
+            raise PipelineError(f"{path}: sources.{name} must be a table")
         for key, value in source.items():
-            if key not in (*_SOURCE_TEXTS, "from-option"):
-                known = ", ".join((*_SOURCE_TEXTS, "from-option"))
-                raise PipelineError(f"{path}: there is no key sources.{name}.{key} (known: {known})")
-            _check_key(path, key, value, f"sources.{name}.")
+            _check_key(path, key, value, (*_SOURCE_TEXTS, "from-option"), f"sources.{name}.")
     return cast("PipelineValues", content)
 
 
-def _check_key(path: str, key: str, value: object, prefix: str = "") -> None:
-    if key not in KEYS:
-        raise PipelineError(f"{path}: there is no key {key} (known: {', '.join(KEYS)})")
+def _check_key(path: str, key: str, value: object, keys: tuple[str, ...] = KEYS, prefix: str = "") -> None:
+    if key not in keys:
+        raise PipelineError(f"{path}: unknown key {prefix}{key}; the keys are {', '.join(keys)}")
     if key in _FLAGS:
-        wanted, fits = "true or false", isinstance(value, bool)
+        expected, is_valid = "true or false", isinstance(value, bool)
     elif key in _LISTS:
-        wanted, fits = "a list of texts", isinstance(value, list) and all(isinstance(one, str) for one in value)
+        expected, is_valid = "a list of texts", isinstance(value, list) and all(isinstance(item, str) for item in value)
     elif key in _TABLES or key == "sources":
-        wanted, fits = "a table", isinstance(value, dict)
+        expected, is_valid = "a table", isinstance(value, dict)
     else:
-        wanted, fits = "a text", isinstance(value, str) or (key == "trigger" and isinstance(value, int))
-    if not fits:
-        raise PipelineError(f"{path}: {prefix}{key} is {wanted}")
+        expected, is_valid = "a text", isinstance(value, str) or (key == "trigger" and isinstance(value, int))
+    if not is_valid:
+        raise PipelineError(f"{path}: {prefix}{key} must be {expected}")
 
 
 def pipeline_from(values: PipelineValues, clusters: Mapping[str, Cluster | None]) -> Pipeline:
-    """The pipeline that the keys describe. `clusters`: of sources by their name, "" is the sink's."""
+    """Build the Pipeline from the values of options and file. `clusters` maps source names to clusters; "" is the
+    sink's. Raises PipelineError for values that are missing, invalid or contradictory."""
     _check_values(values)
     tables = values.get("sources") or {INPUT: values}
     sink_uri = parse_sink(values["to"])
@@ -171,39 +172,39 @@ def pipeline_from(values: PipelineValues, clusters: Mapping[str, Cluster | None]
 
 
 def _check_values(values: PipelineValues) -> None:
-    """What has to be there, and what does not go together."""
+    """Raise PipelineError if a required value is missing or two values exclude each other."""
     if bool(values.get("from")) == bool(values.get("sources")):
-        raise PipelineError("A pipeline has one source: --from URI, or [sources.NAME] tables in a file")
+        raise PipelineError("A pipeline needs either --from URI or [sources.NAME] tables in its file")
     if not values.get("to"):
-        raise PipelineError("A pipeline has a sink: --to URI")
+        raise PipelineError("A pipeline needs a sink: --to URI")
     queries = [key for key in ("sql", "sql-file", "transform") if values.get(key)]
     if len(queries) > 1:
         raise PipelineError(f"--{queries[0]} and --{queries[1]} cannot be used together")
     if len(values.get("sources", {})) > 1 and not queries:
-        raise PipelineError("Several sources need --sql, --sql-file or --transform to become one table")
+        raise PipelineError("Several sources need --sql, --sql-file or --transform to combine them into one table")
     if values.get("mode") not in (None, *MODES):
-        raise PipelineError(f"--mode is one of {', '.join(MODES)}, not '{values['mode']}'")
+        raise PipelineError(f"--mode must be one of {', '.join(MODES)}, not '{values['mode']}'")
     if values.get("resume") and not values.get("manifest"):
-        raise PipelineError("--resume goes with --manifest FILE: it says what is done already")
+        raise PipelineError("--resume needs --manifest FILE, which records the offsets to continue from")
     _check_sources(values)
     _check_streaming(values)
 
 
 def _check_sources(values: PipelineValues) -> None:
-    """What is said of the one source means nothing where there are tables of them."""
+    """Raise PipelineError for an option of the single source if the file has [sources.NAME] tables."""
     of_cluster = ("bootstrap-server", "command-config")
     for key in (*_SOURCE_TEXTS, "from-option"):
         if values.get("sources") and values.get(key) and key not in of_cluster:
-            raise PipelineError(f"--{key} goes with --from; with [sources.NAME] tables it stands in each of them")
+            raise PipelineError(f"--{key} needs --from; with [sources.NAME] tables, set {key} in each table")
 
 
 def _check_streaming(values: PipelineValues) -> None:
     if not values.get("stream"):
         for key in ("checkpoint", "trigger"):
             if values.get(key) is not None:
-                raise PipelineError(f"--{key} goes with --stream")
+                raise PipelineError(f"--{key} can only be used with --stream")
     elif not values.get("checkpoint"):
-        raise PipelineError("--stream needs --checkpoint DIR: where it writes how far it is")
+        raise PipelineError("--stream needs --checkpoint DIR, where Spark stores the stream's progress")
 
 
 def _source(name: str, table: PipelineValues, cluster: Cluster | None, sink: Uri) -> Source:
@@ -223,33 +224,33 @@ def _decoding(part: _Part, table: PipelineValues, uri: Uri) -> Decoding | None:
     extras = [key for key in (f"{part}-schema", f"{part}-message") if table.get(key)]
     if form is None or form == "binary":
         if extras:
-            raise PipelineError(f"--{extras[0]} goes with --{part} json, avro or protobuf")
+            raise PipelineError(f"--{extras[0]} needs --{part} json, avro or protobuf")
         return None
     if form not in FORMATS:
-        raise PipelineError(f"--{part} is one of {', '.join(FORMATS)}, not '{form}'")
+        raise PipelineError(f"--{part} must be one of {', '.join(FORMATS)}, not '{form}'")
     if not uri.is_kafka:
-        raise PipelineError(f"--{part} {form} is for {TOPIC}: and {LOG}:, whose rows have bytes; {uri} has columns")
+        raise PipelineError(f"--{part} {form} decodes records of {TOPIC}: and {LOG}:; {uri} already has typed columns")
     registry, credentials = _registry(table.get("schema-registry"))
     if form in ("avro", "protobuf") and not registry and not schema:
         raise PipelineError(f"--{part} {form} needs --{part}-schema FILE or --schema-registry URL")
     if form == "string" and extras:
-        raise PipelineError(f"--{extras[0]} goes with --{part} json, avro or protobuf")
+        raise PipelineError(f"--{extras[0]} needs --{part} json, avro or protobuf")
     return Decoding(form, schema, message, registry, credentials)
 
 
 def _registry(url: str | None) -> tuple[str | None, tuple[str, str] | None]:
-    """URL without what stands in front of its @, and that."""
+    """Split a schema registry URL into the URL without credentials and the user and password before its @."""
     if not url:
         return None, None
     try:
         parts = urlsplit(url)
         is_web = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-    except ValueError:  # a port that is no number, half of an IPv6 address
+    except ValueError:  # a port that is not a number, or an incomplete IPv6 address
         is_web = False
     if not is_web:
-        raise PipelineError("--schema-registry takes http://HOST:PORT or https://HOST:PORT")
-    place = parts.netloc.rpartition("@")[2]
-    plain = f"{parts.scheme}://{place}{parts.path}".rstrip("/")
+        raise PipelineError("--schema-registry must be http://HOST:PORT or https://HOST:PORT")
+    address = parts.netloc.rpartition("@")[2]
+    plain = f"{parts.scheme}://{address}{parts.path}".rstrip("/")
     if parts.username is None:
         return plain, None
     return plain, (unquote(parts.username), unquote(parts.password or ""))
@@ -257,22 +258,12 @@ def _registry(url: str | None) -> tuple[str | None, tuple[str, str] | None]:
 
 def _sql(values: PipelineValues) -> str | None:
     path = values.get("sql-file")
-    if not path:
-        text = values.get("sql")
-        return None if text is None else _statement(text, "--sql")
-    try:
-        with open(path, encoding="utf-8") as file:
-            return _statement(file.read(), path)
-    except OSError as error:
-        raise PipelineError(f"{path}: {error.strerror}") from None
-    except UnicodeDecodeError:
-        raise PipelineError(f"{path} is not UTF-8") from None
-
-
-def _statement(text: str, where: str) -> str:
+    text = read_text(path) if path else values.get("sql")
+    if text is None:
+        return None
     statement = text.strip().rstrip(";").rstrip()
     if not statement:
-        raise PipelineError(f"{where}: there is no SQL in it")
+        raise PipelineError(f"{path or '--sql'} contains no SQL statement")
     return statement
 
 
@@ -282,12 +273,12 @@ def _trigger(text: str) -> str:
             if not 0 <= float(text) < 1e6:
                 raise ValueError
         except ValueError:
-            raise PipelineError(f"--trigger is {AVAILABLE_NOW} or seconds, not '{text}'") from None
+            raise PipelineError(f"--trigger must be {AVAILABLE_NOW} or a number of seconds, not '{text}'") from None
     return text
 
 
 def _texts(table: Mapping[str, object]) -> dict[str, str]:
-    """Spark's options are texts; TOML has true and numbers, too."""
+    """Convert TOML values to texts, as Spark's options are; Booleans become "true" and "false"."""
     return {
         key: ("true" if value else "false") if isinstance(value, bool) else str(value) for key, value in table.items()
     }

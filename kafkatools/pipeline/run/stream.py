@@ -1,23 +1,22 @@
-"""Runs a pipeline that goes on with what comes: micro-batches from a checkpoint, until there is nothing left
-(available-now) or until it is stopped.
+"""Run a pipeline with Spark structured streaming: micro-batches from a checkpoint, until no data is left
+(available-now) or until stopped.
 
-Rules: exactly once is Spark's checkpoint together with the sink: files through Spark's own log of them, topics through
-the transactions of `kt`. Counts are those of Spark's progress, taken batch by batch; with available-now, which ends,
-the readers' reports too. Stopping (Ctrl-C) ends after what the sink has; it is told what was done until then.
+Rules: exactly-once delivery needs Spark's checkpoint together with the sink: files through the log of Spark's file
+sink, topics through transactions of the `kt` sink. Counts come from Spark's progress of each micro-batch; with
+available-now also from the readers' reports. Ctrl-C stops the query, and the counts of the completed micro-batches are
+reported.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NotRequired, TypedDict
 from urllib.parse import unquote, urlsplit
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.streaming.listener import StreamingQueryProgress
 from pyspark.sql.streaming.query import StreamingQuery
-from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from kafkatools.core.json_values import JsonValue
 from kafkatools.pipeline import uris
@@ -46,12 +45,11 @@ _MODE = "outputmode"
 
 
 def run_stream(
-    spark: SparkSession, pipeline: Pipeline, show: Show, told: Callable[[int], None] | None = None
+    spark: SparkSession, pipeline: Pipeline, show: Show, on_rows_read: Callable[[int], None] | None = None
 ) -> RunResult:
-    """Runs until the stream ends; `told` is called with the number of rows read so far.
-
-    KeyboardInterrupt stops it: what was done is in the exception's `result`.
-    """
+    """Run a streaming pipeline until it ends and return what it read and wrote. `on_rows_read` is called with the total
+    number of rows read. Raises Stopped, with the result so far, on KeyboardInterrupt; PipelineError if the query
+    fails."""
     with plain_errors():
         _ensure_appendable(spark, pipeline)
         directory = Directory(spark, uris.path_of(pipeline.sink.uri)) if pipeline.sink.uri.is_file else None
@@ -61,17 +59,17 @@ def run_stream(
         with reports_directory(pipeline) as reports:
             opening = Opening(spark, pipeline, reports)
             tables = {source.name: open_table(opening, source) for source in pipeline.sources}
-            made = query(spark, pipeline, {name: table.frame for name, table in tables.items()})
+            rows = query(spark, pipeline, {name: table.frame for name, table in tables.items()})
             counts = _Counts()
-            unread: list[BrokenPipeError] = []
-            running = _started(pipeline, made, show, unread)
+            broken_pipes: list[BrokenPipeError] = []
+            streaming_query = _started(pipeline, rows, show, broken_pipes)
             stop: KeyboardInterrupt | None = None
             try:
-                _follow(running, counts, told, unread)
+                _follow(streaming_query, counts, on_rows_read, broken_pipes)
             except KeyboardInterrupt as interrupt:
                 stop = interrupt
-                running.stop()
-                counts.take(running)
+                streaming_query.stop()
+                counts.update(streaming_query)
             sources = [_source_result(pipeline, source, reports, counts) for source in pipeline.sources]
             files = None
             if directory is not None and directory.is_visible:
@@ -83,21 +81,21 @@ def run_stream(
 
 
 def _committed(spark: SparkSession, directory: Directory) -> list[SinkFile]:
-    """The files that belong to rounds that were committed, as the log of Spark's file sink says; those of a round that
-    was stopped may lie there still."""
+    """Return the files of committed micro-batches according to the log of Spark's file sink. Files of an interrupted
+    micro-batch may still be in the directory."""
     log = "_spark_metadata"
     if not Directory(spark, f"{directory.path}/{log}").files():
         return []
     base = (urlsplit(directory.path).path if "://" in directory.path else directory.path).rstrip("/")
-    known = {
+    committed = {
         unquote(urlsplit(url).path)[len(base) + 1 :]
         for url in spark.read.format("text").load(directory.path).inputFiles()
     }
-    return [file for file in directory.files() if file.path in known]
+    return [file for file in directory.files() if file.path in committed]
 
 
 class Stopped(KeyboardInterrupt):
-    """The stream was stopped; `result` is what it did."""
+    """Ctrl-C stopped the stream; `result` is the RunResult so far."""
 
     def __init__(self, result: RunResult) -> None:
         super().__init__()
@@ -105,22 +103,24 @@ class Stopped(KeyboardInterrupt):
 
 
 def _ensure_appendable(spark: SparkSession, pipeline: Pipeline) -> None:
-    """A stream adds to its sink: one that holds something has to be its own, or --mode append says that it may."""
+    """Raise PipelineError for a mode other than append, or if the sink has content, the checkpoint is new and --mode
+    append is missing."""
     sink = pipeline.sink
     if sink.mode not in (None, "append"):
-        raise PipelineError(f"A stream can only append to its sink, not --mode {sink.mode}")
+        raise PipelineError(f"A stream can only append to its sink; --mode {sink.mode} cannot be used with --stream")
     if not sink.uri.is_file or sink.mode == "append":
         return
     assert pipeline.checkpoint is not None
-    is_known = Directory(spark, uris.absolute(pipeline.checkpoint)).exists()
-    if not is_known and Directory(spark, uris.path_of(sink.uri)).exists():
+    has_checkpoint = Directory(spark, uris.absolute(pipeline.checkpoint)).exists()
+    if not has_checkpoint and Directory(spark, uris.path_of(sink.uri)).exists():
         raise PipelineError(
-            f"{sink.uri} exists, and {pipeline.checkpoint} knows nothing of it: --mode append adds to it"
+            f"{sink.uri} already exists, and there is no checkpoint in {pipeline.checkpoint}; --mode append adds to it"
         )
 
 
 def _ensure_few_tasks(spark: SparkSession) -> None:
-    """Spark plans a stream's aggregations for 200 tasks a round, and never fewer: too many for one machine's cores."""
+    """On a local master, plan as many shuffle tasks as there are cores. Spark plans 200 for each micro-batch of a
+    stream and does not reduce them."""
     name = "spark.sql.shuffle.partitions"
     if is_connected(spark) or not (spark.sparkContext.master or "").startswith("local"):
         return
@@ -128,12 +128,12 @@ def _ensure_few_tasks(spark: SparkSession) -> None:
         spark.conf.set(name, str(spark.sparkContext.defaultParallelism))
 
 
-def _started(pipeline: Pipeline, made: DataFrame, show: Show, unread: list[BrokenPipeError]) -> StreamingQuery:
+def _started(pipeline: Pipeline, rows: DataFrame, show: Show, broken_pipes: list[BrokenPipeError]) -> StreamingQuery:
     assert pipeline.checkpoint is not None
     sink = pipeline.sink
-    made = made.observe(_SINK_METRICS, F.count(F.lit(1)).alias(ROWS))
+    rows = rows.observe(_SINK_METRICS, F.count(F.lit(1)).alias(ROWS))
     modes = {name: value for name, value in sink.options.items() if name.lower() == _MODE}
-    writer = made.writeStream.option("checkpointLocation", uris.absolute(pipeline.checkpoint))
+    writer = rows.writeStream.option("checkpointLocation", uris.absolute(pipeline.checkpoint))
     for mode in modes.values():
         writer = writer.outputMode(mode)
     if pipeline.trigger == AVAILABLE_NOW:
@@ -141,49 +141,50 @@ def _started(pipeline: Pipeline, made: DataFrame, show: Show, unread: list[Broke
     elif pipeline.trigger is not None:
         writer = writer.trigger(processingTime=f"{pipeline.trigger} seconds")
     if sink.uri.kind == uris.CONSOLE:
-        return writer.foreachBatch(lambda table, _: _shown(show, table, unread)).start()
+        return writer.foreachBatch(lambda table, _: _shown(show, table, broken_pipes)).start()
     options = {name: value for name, value in sink.options.items() if name not in modes}
-    form, given = uris.write_options(sink.uri, options, sink.cluster)
-    writer = writer.format(form).options(**given)
+    form, options = uris.write_options(sink.uri, options, sink.cluster)
+    writer = writer.format(form).options(**options)
     if sink.partition_by:
         writer = writer.partitionBy(*sink.partition_by)
-    return _start(writer, sink.uri)
+    return writer.toTable(sink.uri.target) if sink.uri.kind == uris.ICEBERG else writer.start()
 
 
-def _start(writer: DataStreamWriter, uri: uris.Uri) -> StreamingQuery:
-    return writer.toTable(uri.target) if uri.kind == uris.ICEBERG else writer.start()
-
-
-def _shown(show: Show, table: DataFrame, unread: list[BrokenPipeError]) -> None:
-    """Prints on a thread of Spark's; that nobody reads any more is told to the one that waits."""
+def _shown(show: Show, table: DataFrame, broken_pipes: list[BrokenPipeError]) -> None:
+    """Print a micro-batch on Spark's thread; a BrokenPipeError is also stored in `broken_pipes` for the waiting
+    thread."""
     try:
         show(table)
     except BrokenPipeError as error:
-        unread.append(error)
+        broken_pipes.append(error)
         raise
 
 
 def _follow(
-    running: StreamingQuery, counts: _Counts, told: Callable[[int], None] | None, unread: list[BrokenPipeError]
+    streaming_query: StreamingQuery,
+    counts: _Counts,
+    on_rows_read: Callable[[int], None] | None,
+    broken_pipes: list[BrokenPipeError],
 ) -> None:
-    """Until it ends; raises what ended it."""
+    """Wait until the query ends and update the counts twice a second. Raises the exception that ended the query;
+    KeyboardInterrupt or BrokenPipeError if that was the cause."""
     ended = False
     while not ended:
         try:
-            ended = bool(running.awaitTermination(_POLL_S))  # type: ignore[arg-type]
+            ended = bool(streaming_query.awaitTermination(_POLL_S))  # type: ignore[arg-type]
         except Exception as error:
-            if unread:
-                raise BrokenPipeError from unread[0]
+            if broken_pipes:
+                raise BrokenPipeError from broken_pipes[0]
             if was_interrupted(error):
                 raise KeyboardInterrupt from error
             raise
-        counts.take(running)
-        if told is not None:
-            told(counts.read)
+        counts.update(streaming_query)
+        if on_rows_read is not None:
+            on_rows_read(counts.read)
 
 
 class _SourceProgress(TypedDict):
-    """One source of a batch, as Spark's StreamingQueryProgress names it."""
+    """The entry of one source in Spark's StreamingQueryProgress."""
 
     numInputRows: int
     startOffset: NotRequired[JsonValue]
@@ -191,7 +192,7 @@ class _SourceProgress(TypedDict):
 
 
 class _BatchProgress(TypedDict):
-    """One batch, as Spark's StreamingQueryProgress names it."""
+    """Spark's StreamingQueryProgress of one micro-batch."""
 
     batchId: int
     numInputRows: int
@@ -200,7 +201,8 @@ class _BatchProgress(TypedDict):
 
 
 class _Counts:
-    """What Spark's progress adds up to; a batch counts once."""
+    """Sums of Spark's progress over micro-batches: rows written, rows read, metrics and offset ranges. Each batch
+    counts once."""
 
     def __init__(self) -> None:
         self.rows = 0
@@ -210,10 +212,10 @@ class _Counts:
         self.read_of: list[int] = []
         self._seen: set[int] = set()
 
-    def take(self, running: StreamingQuery) -> None:
-        """Adds the batches that are new."""
-        for progress in running.recentProgress:
-            batch = _as_dict(progress)
+    def update(self, streaming_query: StreamingQuery) -> None:
+        """Add the query's recent micro-batches that are not counted yet."""
+        for progress in streaming_query.recentProgress:
+            batch: _BatchProgress = json.loads(progress.json)
             if batch["batchId"] not in self._seen and batch.get("numInputRows"):
                 self._seen.add(batch["batchId"])
                 self._add(batch)
@@ -221,9 +223,9 @@ class _Counts:
     def _add(self, batch: _BatchProgress) -> None:
         self.read += int(batch["numInputRows"])
         for name, row in (batch.get("observedMetrics") or {}).items():
-            into = self.metrics.setdefault(name, {})
-            for metric, value in _metrics(row):
-                into[metric] = into.get(metric, 0) + int(value or 0)
+            sums = self.metrics.setdefault(name, {})
+            for metric, value in (row or {}).items():
+                sums[metric] = sums.get(metric, 0) + int(value or 0)
         self.rows = self.metrics.get(_SINK_METRICS, {}).get(ROWS, 0)
         for at, source in enumerate(batch["sources"]):
             if at == len(self.read_of):
@@ -233,17 +235,8 @@ class _Counts:
             self.offsets[at] = (self.offsets[at][0], _offsets(source.get("endOffset")))
 
 
-def _as_dict(progress: StreamingQueryProgress) -> _BatchProgress:
-    made: _BatchProgress = json.loads(progress.json)
-    return made
-
-
-def _metrics(row: Mapping[str, int | None] | None) -> Iterator[tuple[str, int | None]]:
-    return iter(row.items()) if isinstance(row, dict) else iter(())
-
-
 def _offsets(value: JsonValue) -> dict[str, dict[str, int]]:
-    """Kafka's offsets as Spark tells them; empty for what has others."""
+    """Return Kafka offsets by topic and partition from Spark's progress; empty for sources with other offsets."""
     if isinstance(value, str):
         try:
             value = json.loads(value)
@@ -252,28 +245,28 @@ def _offsets(value: JsonValue) -> dict[str, dict[str, int]]:
     if not isinstance(value, dict):
         return {}
     try:
-        return live_offsets.to_json(live_offsets.from_json(value))  # without what a first batch tells besides
+        return live_offsets.to_json(live_offsets.from_json(value))  # drops the extra keys of a first batch
     except PipelineError:
         return {}
 
 
 def _source_result(pipeline: Pipeline, source: Source, reports: str, counts: _Counts) -> SourceResult:
     at = pipeline.sources.index(source)
-    seen = counts.metrics.get(f"kt_{source.name}", {})
+    metrics = counts.metrics.get(f"kt_{source.name}", {})
     result = read_reported(source, reports) if source.uri.is_kafka else SourceResult(source.name, str(source.uri))
     result.records = counts.read_of[at] if at < len(counts.read_of) else 0
     if source.uri.is_kafka and not result.partitions and at < len(counts.offsets):
         result.partitions = _progressed(*counts.offsets[at])
     for part in ("key", "value"):
         if getattr(source, part) is not None and not pipeline.strict:
-            setattr(result, f"bad_{part}s", seen.get(f"__kt_bad_{part}", 0))
+            setattr(result, f"bad_{part}s", metrics.get(f"__kt_bad_{part}", 0))
     return result
 
 
 def _progressed(
     starts: Mapping[str, Mapping[str, int]], ends: Mapping[str, Mapping[str, int]]
 ) -> list[PartitionContent]:
-    """Partitions by Spark's offsets alone: neither counts nor checksums are known of each."""
+    """Build manifest entries from Spark's offsets alone, without counts and checksums."""
     return [
         {"topic": topic, "partition": int(partition), "first_offset": starts.get(topic, {}).get(partition),
          "last_offset": None, "start_offset": starts.get(topic, {}).get(partition), "end_offset": end,

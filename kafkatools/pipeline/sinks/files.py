@@ -35,10 +35,8 @@ class SinkFile(NamedTuple):
 
 
 class Directory:
-    """A directory where Spark's executors write, seen through Hadoop's file systems as they see it.
-
-    Over Spark Connect there is none of those: then only directories of this machine can be seen.
-    """
+    """A directory where Spark's executors write, seen through Hadoop's file systems as they see it. Over Spark Connect
+    there is none of those: then only directories of this machine can be seen."""
 
     def __init__(self, spark: SparkSession, path: str) -> None:
         self.path = path.rstrip("/") or "/"

@@ -46,10 +46,8 @@ class Unread(NamedTuple):
 
 
 class ArrowRows:
-    """The rows of one partition that go into the next Arrow batch.
-
-    `bounds` are exact on rows. `records`, `first_offset`, `last_offset` tell what has come out so far, all in all.
-    """
+    """The rows of one partition that go into the next Arrow batch. `bounds` are exact on rows. `records`,
+    `first_offset`, `last_offset` tell what has come out so far, all in all."""
 
     def __init__(
         self, schema: StructType, topic: str, partition: int, bounds: RecordBounds | None = None, *,
@@ -87,10 +85,8 @@ class ArrowRows:
         origin: int = 0, transactions: Sequence[str | None] | None = None,
     ) -> list[Unread]:  # fmt: skip
         """Takes the batches first..stop of a table of `scan_batches` over the buffer: data of any format whose
-        checksums the caller has looked at. What of them could not be read.
-
-        `origin` is where the buffer begins in its file; `transactions` holds a state for each row of the table.
-        """
+        checksums the caller has looked at. What of them could not be read. `origin` is where the buffer begins in its
+        file; `transactions` holds a state for each row of the table."""
         unread: list[Unread] = []
         rows = np.frombuffer(table, np.int64).reshape(-1, HEADER_WIDTH)
         plain = (rows[first:stop, 3] == 2) & (rows[first:stop, 6] & _CODEC == 0)

@@ -131,10 +131,8 @@ def _taken(given: object) -> _Taken | None:
 
 def compare(column: str, operator: str, value: object) -> _Taken | None:
     """The bounds that one comparison says, and whether they say all of it; None when they say nothing of it.
-
     `operator`: EqualTo, EqualNullSafe, In, GreaterThan, GreaterThanOrEqual, LessThan, LessThanOrEqual; `value` is that
-    of Spark's type for the column (a datetime with its time zone for a timestamp), for In several.
-    """
+    of Spark's type for the column (a datetime with its time zone for a timestamp), for In several."""
     values: Sequence[object] = (value,)
     if operator == "In":
         if not isinstance(value, Sequence) or isinstance(value, str | bytes):

@@ -81,9 +81,7 @@ def _parts(one: OffsetRange, count: int) -> list[OffsetRange]:
 
 def rate_limited(limit: int, start: Offsets, latest: Offsets) -> dict[TopicPartition, int]:
     """Where a trigger ends that takes about `limit` offsets: each partition in proportion to what it has, at least one.
-
-    Every partition of `latest` is in `start` too.
-    """
+    Every partition of `latest` is in `start` too."""
     sizes = {part: end - start[part] for part, end in latest.items() if end > start[part]}
     total = sum(sizes.values())
     if total <= limit:

@@ -38,11 +38,9 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class LiveSplit(InputPartition):
-    """The range of one task: start <= offset < end. `topic_id`: the topic that it was planned for.
-
-    For the column `transaction`: below `stable_end` every transaction was decided when the ends were taken; what is
-    said of those above is what the log says up to `whole_end`, where the query ends in this partition.
-    """
+    """The range of one task: start <= offset < end. `topic_id`: the topic that it was planned for. For the column
+    `transaction`: below `stable_end` every transaction was decided when the ends were taken; what is said of those
+    above is what the log says up to `whole_end`, where the query ends in this partition."""
 
     topic: str
     partition: int

@@ -29,9 +29,7 @@ def partition_bounds(
     files: Sequence[LogFile], options: LogOptions, pushed: RecordBounds | None = None
 ) -> dict[TopicPartition, RecordBounds]:
     """The bounds of each partition among segments in order; raises PipelineError for offsets that are not there.
-
-    `pushed` is what filters say: partitions that it leaves out are not looked at, the options may name them though.
-    """
+    `pushed` is what filters say: partitions that it leaves out are not looked at, the options may name them though."""
     pushed = pushed or RecordBounds()
     found = {}
     partitions = {each: list(group) for each, group in groupby(files, key=lambda file: file.topic_partition)}

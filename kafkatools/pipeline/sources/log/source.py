@@ -94,11 +94,9 @@ class LogReader(DataSourceReader):
 
 
 class FilteredLogReader(LogReader):
-    """The same with `pushFilters`: one that takes filters.
-
-    It is not the rule, because Spark keeps one reader for all scans of a DataFrame: what the filters of one branch of a
-    query (a union, a join, the next action) left out is missing in the others. Filters of `kt pipeline` come as bounds.
-    """
+    """The same with `pushFilters`: one that takes filters. It is not the rule, because Spark keeps one reader for all
+    scans of a DataFrame: what the filters of one branch of a query (a union, a join, the next action) left out is
+    missing in the others. Filters of `kt pipeline` come as bounds."""
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802 - PySpark's name
         """Takes what can be said as bounds; the filters that Spark still has to apply."""

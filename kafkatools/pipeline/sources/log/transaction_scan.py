@@ -85,10 +85,8 @@ class OpenTransaction(NamedTuple):
 
 class TransactionFollower:
     """Follows the transactions of a partition batch by batch. `open` are those that have not ended yet, by producer id.
-
     Since transactions of version 2 (KIP-890) every one of a producer has an epoch of its own, and its marker has the
-    next one: an epoch beyond that tells of a marker that is lost.
-    """
+    next one: an epoch beyond that tells of a marker that is lost."""
 
     def __init__(self, opened: Mapping[int, OpenTransaction] | None = None) -> None:
         self.open = dict(opened or {})
@@ -166,11 +164,9 @@ class TransactionScan:
         return headers
 
     def _sound_rows(self, headers: Headers) -> tuple[int, int | None]:
-        """How many headers can be believed, and where to look for the next batch if that is not all of them.
-
-        An offset that does not go up, or what no broker writes, says that this is no header or that the length before
-        it was wrong; whose checksum is right is believed all the same.
-        """
+        """How many headers can be believed, and where to look for the next batch if that is not all of them. An offset
+        that does not go up, or what no broker writes, says that this is no header or that the length before it was
+        wrong; whose checksum is right is believed all the same."""
         for row in self._doubtful(headers):
             before = int(headers[row - 1, _POSITION]) if row else self._last_position
             if before >= 0 and not is_sound(self._file, before):

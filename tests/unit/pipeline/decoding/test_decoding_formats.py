@@ -110,7 +110,7 @@ def test_an_avro_value_is_read_by_the_schema_it_was_written_with() -> None:
     assert decode(b"\0\0\0\0\1" + encoded(old, {"a": 3, "gone": "x"})) == {"a": 3, "b": "none"}
     assert decode(b"\0\0\0\0\2" + encoded(new, {"a": 4, "b": "y"})) == {"a": 4, "b": "y"}
     for bad, why in (
-        (b"\1\0\0\0\1", "does not begin with a schema's id"),
+        (b"\1\0\0\0\1", "the value does not begin with a schema ID"),
         (b"\0\0\0\0\3x", "the registry has no schema 3"),
         (b"\0\0\0\0\2" + encoded(new, {"a": 4, "b": "y"}) + b"z", "1 bytes are left over"),
         (b"\0\0\0\0\2\2", "EOFError"),
@@ -132,12 +132,12 @@ def test_avro_schemas_that_refer_to_others_and_those_that_cannot_be() -> None:
     reference = registered(outer, ("n.In", registered(inner)))
     assert avro.AvroSchema(reference, "x").spark_type().simpleString() == "struct<in:struct<x:int>>"
     assert avro.AvroDecoder(reference, None).start()(b"\x06") == {"in": {"x": 3}}
-    with pytest.raises(PipelineError, match=r"file\.avsc is no Avro schema: there is no type n\.In"):
+    with pytest.raises(PipelineError, match=r"file\.avsc is not a valid Avro schema: there is no type n\.In"):
         avro.AvroSchema(registered(outer), "file.avsc")
     tree = {"type": "record", "name": "T", "fields": [{"name": "next", "type": ["null", "T"]}]}
-    with pytest.raises(PipelineError, match="The Avro record T is within itself"):
+    with pytest.raises(PipelineError, match="The Avro record T contains itself"):
         avro.AvroSchema(registered(tree), "x").spark_type()
-    with pytest.raises(PipelineError, match="is no Avro schema"):
+    with pytest.raises(PipelineError, match="is not a valid Avro schema"):
         avro.AvroSchema(RegisteredSchema("{", "AVRO"), "x")
 
 
@@ -178,7 +178,7 @@ def test_the_spark_type_of_a_message(descriptors: bytes) -> None:
         "lines:map<string,struct<count:bigint>>,raw:array<binary>,first:struct<count:bigint>,text:string,number:int>"
     )
     assert protobuf.ProtobufMessage(descriptors, None, "x").spark_type().simpleString() == "struct<x:int>"
-    with pytest.raises(PipelineError, match=r"x has no message Nix; there are shop\.Other, shop\.Order"):
+    with pytest.raises(PipelineError, match=r"x has no message Nix; its messages are shop\.Other, shop\.Order"):
         protobuf.ProtobufMessage(descriptors, "Nix", "x")
 
 
@@ -200,9 +200,9 @@ def test_the_path_to_a_message_in_the_wire_format(descriptors: bytes) -> None:
     framed = protobuf.ProtobufDecoder(descriptors, "shop.Other", True).start()
     assert framed(b"\0\0\0\0\1\0\x08\x05") == {"x": 5}
     assert framed(b"\0\0\0\0\1\x02\0\x08\x05") == {"x": 5}
-    with pytest.raises(ValueError, match=r"another message of its file: \[1\]"):
+    with pytest.raises(ValueError, match=r"another message of the schema's file, with the index path \[1\]"):
         framed(b"\0\0\0\0\1\x02\x02\x08\x05")
-    with pytest.raises(ValueError, match="cut off"):
+    with pytest.raises(ValueError, match="the message index path is truncated"):
         framed(b"\0\0\0\0\1\xff")
     assert protobuf.ProtobufMessage(descriptors, "shop.Order.Line", "x").path() == [1, 0]
 

@@ -13,7 +13,7 @@ from kafkatools.pipeline.jobs.export import LAYOUTS
 REFUSED = {
     ("count",): "Which source? topic:NAME or log:PATH",
     ("count", "parquet:out"): "parquet:out: this takes Kafka's records, topic:NAME or log:PATH",
-    ("count", "orders"): "'orders' is no source: it begins with one of topic:",
+    ("count", "orders"): "Invalid source 'orders': it must begin with one of topic:",
     ("diff", "log:a"): "What is to be compared? Two sources: topic:NAME or log:PATH",
     ("diff", "log:a", "log:b", "log:c"): "log:c",
     ("diff", "log:a", "log:b", "--compare", "offset"): "--compare takes key, value, timestamp, headers, not offset",

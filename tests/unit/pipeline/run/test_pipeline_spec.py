@@ -23,12 +23,12 @@ def made(**values: Any) -> Any:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("orders", "'orders' is no source: it begins with one of topic:, log:, parquet:, json:, csv:,"),
-        ("kafka:orders", "kafka: is no kind of source; there are topic:"),
-        ("log:", "log: wants a path"),
-        ("parquet:", "parquet: wants a path behind the colon"),
-        ("iceberg:", "iceberg: wants a table behind the colon"),
-        ("console:", "console: is no kind of source"),
+        ("orders", "Invalid source 'orders': it must begin with one of topic:, log:, parquet:, json:, csv:,"),
+        ("kafka:orders", "kafka: is not a kind of source; use one of topic:"),
+        ("log:", "log: needs a path"),
+        ("parquet:", "parquet: needs a path after the colon"),
+        ("iceberg:", "iceberg: needs a table after the colon"),
+        ("console:", "console: is not a kind of source"),
     ],
 )
 def test_what_is_no_source(text: str, message: str) -> None:
@@ -39,9 +39,9 @@ def test_what_is_no_source(text: str, message: str) -> None:
 
 def test_what_is_no_sink() -> None:
     for text, message in (
-        ("log:x", "log: is no kind of sink"),
-        ("topic:a,b", "topic:a,b as a sink names one topic"),
-        ("console:x", "console: has nothing behind the colon, not 'x'"),
+        ("log:x", "log: is not a kind of sink"),
+        ("topic:a,b", "The sink topic:a,b must name exactly one topic"),
+        ("console:x", "console: takes nothing after the colon, not 'x'"),
     ):
         with pytest.raises(PipelineError, match=message):
             uris.parse_sink(text)
@@ -56,20 +56,26 @@ def test_a_url_stays_a_path_and_a_path_becomes_absolute(tmp_path: pathlib.Path) 
     ("values", "message"),
     [
         ({"sql": "SELECT 1", "transform": "a:b"}, "--sql and --transform cannot be used together"),
-        ({"sql": " ; "}, "--sql: there is no SQL in it"),
-        ({"mode": "replace"}, "--mode is one of append, overwrite, error, ignore, not 'replace'"),
-        ({"trigger": "5"}, "--trigger goes with --stream"),
-        ({"stream": True, "checkpoint": "c", "trigger": "soon"}, "--trigger is available-now or seconds, not 'soon'"),
-        ({"resume": True}, "--resume goes with --manifest FILE"),
-        ({"value": "xml"}, "--value is one of binary, string, json, avro, protobuf, not 'xml'"),
+        ({"sql": " ; "}, "--sql contains no SQL statement"),
+        ({"mode": "replace"}, "--mode must be one of append, overwrite, error, ignore, not 'replace'"),
+        ({"trigger": "5"}, "--trigger can only be used with --stream"),
+        (
+            {"stream": True, "checkpoint": "c", "trigger": "soon"},
+            "--trigger must be available-now or a number of seconds, not 'soon'",
+        ),
+        ({"resume": True}, "--resume needs --manifest FILE"),
+        ({"value": "xml"}, "--value must be one of binary, string, json, avro, protobuf, not 'xml'"),
         ({"value": "avro"}, "--value avro needs --value-schema FILE or --schema-registry URL"),
-        ({"key_schema": "x"}, "--key-schema goes with --key json, avro or protobuf"),
-        ({"from": "csv:x", "value": "json"}, "--value json is for topic: and log:, whose rows have bytes; csv:x has"),
-        ({"value": "avro", "schema_registry": "host:8081"}, "--schema-registry takes http://HOST:PORT"),
-        ({"value": "avro", "schema_registry": "http://host:none"}, "--schema-registry takes http://HOST:PORT"),
-        ({"sources": {"a": {"from": "topic:a"}}}, "A pipeline has one source"),
-        ({"from": "", "sources": {"a": {"from": "topic:a"}}, "value": "json"}, "--value goes with --from; with [sourc"),
-        ({"sql_file": "/nowhere.sql"}, "/nowhere.sql: No such file or directory"),
+        ({"key_schema": "x"}, "--key-schema needs --key json, avro or protobuf"),
+        (
+            {"from": "csv:x", "value": "json"},
+            "--value json decodes records of topic: and log:; csv:x already has typed",
+        ),
+        ({"value": "avro", "schema_registry": "host:8081"}, "--schema-registry must be http://HOST:PORT"),
+        ({"value": "avro", "schema_registry": "http://host:none"}, "--schema-registry must be http://HOST:PORT"),
+        ({"sources": {"a": {"from": "topic:a"}}}, "A pipeline needs either --from URI or"),
+        ({"from": "", "sources": {"a": {"from": "topic:a"}}, "value": "json"}, "--value needs --from; with [sourc"),
+        ({"sql_file": "/nowhere.sql"}, "/nowhere.sql cannot be read: No such file or directory"),
     ],
 )
 def test_what_does_not_go_together(values: dict[str, Any], message: str) -> None:
@@ -97,12 +103,12 @@ def test_headers_go_from_topic_to_topic_unless_somebody_says_otherwise() -> None
 def test_a_file_with_mistakes(tmp_path: pathlib.Path) -> None:
     path = tmp_path / "p.toml"
     for text, message in (
-        ("form = 1", "there is no key form (known: from, "),
-        ("stream = 1", "stream is true or false"),
-        ("[sources]\na = 1", "sources.a is a table"),
-        ("[sources.a]\nto = 'x'", "there is no key sources.a.to (known: "),
-        ("[sources.a]\nfrom = 1", "sources.a.from is a text"),
-        ("partition-by = 'x'", "partition-by is a list of texts"),
+        ("form = 1", "unknown key form; the keys are from, "),
+        ("stream = 1", "stream must be true or false"),
+        ("[sources]\na = 1", "sources.a must be a table"),
+        ("[sources.a]\nto = 'x'", "unknown key sources.a.to; the keys are "),
+        ("[sources.a]\nfrom = 1", "sources.a.from must be a text"),
+        ("partition-by = 'x'", "partition-by must be a list of texts"),
         ("from = ", "Invalid value"),
     ):
         path.write_text(text)
@@ -145,7 +151,7 @@ def test_differences_name_the_first_thing_that_differs() -> None:
     was = [partition(3, 9, 1)]
     assert manifest.partition_differences("u", was, [partition(3, 9, 1)]) == []
     for now, problem in (
-        ([], "none of its 7 records is there"),
+        ([], "none of its 7 records is present"),
         ([partition(4, 9, 1)], "begins with offset 4, not 3"),
         ([partition(3, 8, 1)], "ends with offset 8, not 9"),
         ([partition(3, 9, 1, records=6)], "has 6 records, not 7"),
@@ -175,9 +181,12 @@ def test_what_is_no_manifest(tmp_path: pathlib.Path) -> None:
     path = tmp_path / "m.json"
     assert manifest.read_manifest(str(path)) is None
     for text, message in (
-        ("{", "is no manifest: it is not JSON"),
-        ("[]", "is no manifest of a pipeline"),
-        ('{"manifest": 2, "pipeline": {}, "sources": [], "sink": {}}', "is a manifest of version 2, not 1"),
+        ("{", "cannot be read: it is not JSON"),
+        ("[]", "cannot be read: it is not a JSON object"),
+        (
+            '{"manifest": 2, "pipeline": {}, "sources": [], "sink": {}}',
+            "is a manifest of version 2; supported is version 1",
+        ),
     ):
         path.write_text(text)
         with pytest.raises(PipelineError, match=message):

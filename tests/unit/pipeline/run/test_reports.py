@@ -71,7 +71,7 @@ def test_the_checksum_does_not_depend_on_splits_and_order_but_on_every_batch() -
 
 def test_what_is_no_report_is_named(tmp_path: pathlib.Path) -> None:
     (tmp_path / "other.json").write_text(json.dumps({"topic": "orders"}))
-    with pytest.raises(PipelineError, match=r"other\.json is no report of a split"):
+    with pytest.raises(PipelineError, match=r"other\.json is not a report of a reader task"):
         list(read_reports(str(tmp_path)))
 
 
