@@ -1,4 +1,4 @@
-"""The coordinators of one broker: for groups, transactions and the state of share groups.
+"""Creates the group, transaction and share coordinators of one broker, and passes elections and topic changes to them.
 
 Rules: a coordinator that a broker may never need is created on first use, so that the broker starts faster.
 `ReplicaManager` calls `on_elected` and `on_resigned`, which pass the partition to the coordinator of its topic.
@@ -66,7 +66,9 @@ class Coordination:
         self.groups.ensure_active(group_id)
 
     def start(self) -> None:
-        """Load the state from the internal topics on a node alone. In a cluster each election loads a partition."""
+        """Load the state from the internal topics, on a broker that runs without a cluster. In a cluster each election
+        loads its partition instead. An existing `__transaction_state` also opens the transaction coordinator, so that
+        open transactions time out without a request from a client."""
         self._has_started = True
         if not self.is_clustered:
             group_service.load_all(self.host, self.offsets_topic, self.group_coordinator)
@@ -75,25 +77,26 @@ class Coordination:
 
     @property
     def is_clustered(self) -> bool:
-        """Whether other nodes may be coordinators too."""
+        """Whether other brokers may be coordinators too. False on a broker that runs without a cluster."""
         return self.host.is_clustered
 
     # -- groups ----------------------------------------------------------------------------------------------------
     def expire_offsets(self) -> None:
-        """Delete expired committed offsets (offsets.retention.minutes). Called periodically."""
+        """Delete committed offsets older than offsets.retention.minutes. Called periodically."""
         self.group_coordinator.expire_offsets(self.host.config.offsets_retention_minutes * MINUTE_MS)
 
     # -- transactions ----------------------------------------------------------------------------------------------
     @cached_property
     def transaction_coordinator(self) -> TransactionCoordinator:
-        """The transaction coordinator, opened on first use, or at start if `__transaction_state` exists."""
+        """The transaction coordinator of this broker, created on first use, or at start if `__transaction_state`
+        exists."""
         from kafkatools.core.broker.coordinators.transactions.service import open_transactions
 
         return open_transactions(self.host, self.transaction_log, self.marker_writer, self._new_producer_id)
 
     @cached_property
     def transactions(self) -> Shards:
-        """The led partitions of `__transaction_state`, each with its transactional ids."""
+        """The `__transaction_state` partitions that this broker leads, with their load state."""
         from kafkatools.core.broker.coordinators.transactions.service import load_partition
 
         return Shards(
@@ -108,21 +111,22 @@ class Coordination:
 
     @cached_property
     def transaction_log(self) -> TransactionLog:
-        """`__transaction_state` on this node."""
+        """Reads and appends to the `__transaction_state` partitions that this broker leads."""
         from kafkatools.core.broker.coordinators.transactions.transaction_log import TransactionLog
 
         return TransactionLog(self.host, lambda name: self.transactions.ensure_active(name))
 
     @cached_property
     def marker_writer(self) -> MarkerWriter:
-        """Writes transaction markers to partitions of this node."""
+        """Writes transaction markers to partitions that this broker leads."""
         from kafkatools.core.broker.coordinators.transactions.markers import MarkerWriter
 
         return MarkerWriter(self.host, self.group_coordinator, self.groups)
 
     @cached_property
     def add_partitions(self) -> AddPartitions:
-        """Requests to the transaction coordinators of this and other brokers: add or verify partitions."""
+        """Asks transaction coordinators, on this and other brokers, to add partitions to a transaction or to verify
+        them."""
         from kafkatools.core.broker.coordinators.transactions.add_partitions import AddPartitions
 
         return AddPartitions(self.host, lambda: self.transaction_coordinator)
@@ -130,21 +134,21 @@ class Coordination:
     # -- share groups ----------------------------------------------------------------------------------------------
     @cached_property
     def share_states(self) -> ShareCoordinator:
-        """The share coordinator, loaded on first use."""
+        """The share coordinator of this broker, created on first use."""
         from kafkatools.core.broker.coordinators.share_state.service import open_share_coordinator
 
         return open_share_coordinator(self.host, self.share_state_topic, lambda name: self.share.ensure_active(name))
 
     @cached_property
     def share_state_topic(self) -> ShareStateTopic:
-        """`__share_group_state` on this node."""
+        """Reads and appends to the `__share_group_state` partitions that this broker leads."""
         from kafkatools.core.broker.coordinators.share_state.share_state_topic import ShareStateTopic
 
         return ShareStateTopic(self.host)
 
     @cached_property
     def share(self) -> Shards:
-        """The led partitions of `__share_group_state`, each with its states of share partitions."""
+        """The `__share_group_state` partitions that this broker leads, with their load state."""
         from kafkatools.core.broker.coordinators.share_state.service import load_partition
 
         return Shards(
@@ -157,7 +161,7 @@ class Coordination:
 
     @cached_property
     def persister(self) -> StatePersister:
-        """Requests to the share coordinators of this and other brokers: read and write states of share partitions."""
+        """Reads and writes share partition states through the share coordinators of this and other brokers."""
         from kafkatools.core.broker.coordinators.share_state.persister import StatePersister
 
         return StatePersister(self.host, self.share_state_topic, lambda: self.share_states, lambda: self.share)
@@ -177,7 +181,9 @@ class Coordination:
     def when_states_committed(
         self, names: Iterable[str], statuses: Sequence[ProduceStatus | None], done: Callable[[dict[str, int]], None]
     ) -> None:
-        """Call `done` once the states of these share partitions are committed, with error codes for failed writes."""
+        """Call `done` once the states of these share partitions are committed. `names` are keys of share partitions
+        (`group:topic id:partition`), `statuses` the appends on this broker. `done` gets the error codes of failed
+        writes by name, always {} on a broker without a cluster."""
         if self.is_clustered:
             self.share.when_all_committed(names, done)
         else:
@@ -192,30 +198,28 @@ class Coordination:
         return self.share if topic == SHARE_TOPIC else None
 
     def on_elected(self, partition: Partition) -> None:
-        """React to an election: this node leads the partition in a new epoch."""
+        """Load a partition of an internal topic after this broker became its leader or got a new leader epoch."""
         self._tell_gone(partition)
         shards = self._of(partition.topic) if self.is_clustered else None
         if shards is not None:
             shards.on_elected(partition)
 
     def on_resigned(self, partition: Partition) -> None:
-        """React to the end of a leadership: this node no longer leads the partition."""
+        """Unload a partition of an internal topic that this broker no longer leads."""
         self._tell_gone(partition)
         shards = self._of(partition.topic) if self.is_clustered else None
         if shards is not None:
             shards.on_resigned(partition)
 
     def _tell_gone(self, partition: Partition) -> None:
-        """Drop the share partitions of a partition whose leader or leader epoch has changed."""
         if self.is_clustered and self._has_opened("share_partitions"):
             self.share_partitions.note_gone(partition)
 
     def _has_opened(self, name: str) -> bool:
-        """Whether a part that is created on first use exists already."""
         return name in self.__dict__
 
     def apply_delta(self, delta: MetadataDelta) -> None:
-        """React to created, changed and deleted topics. Before the start there is no state to update."""
+        """Update groups and transactions for created, changed and deleted topics. Does nothing before `start`."""
         if not self._has_started:
             return
         groups, image = self.group_coordinator, self.host.image

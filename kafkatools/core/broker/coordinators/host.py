@@ -24,8 +24,8 @@ class Host:
     """The broker as its coordinators see it.
 
     `create_topic` creates an internal topic; it returns None while the request to the controller is in flight. `every`
-    repeats work after an interval in ms. `channel` connects to the other brokers; it is None on a node alone, which
-    leads every partition.
+    repeats work after an interval in ms. `channel` connects to the other brokers. `channel` is None on a broker without
+    a cluster, which leads every partition.
     """
 
     node_id: int
@@ -46,8 +46,8 @@ class Host:
         return self.channel is not None
 
     def when_durable(self, statuses: Sequence[ProduceStatus | None], done: Callable[[int], None]) -> None:
-        """Call `done` with an error code when these appends may be told of (with log.durability=fsync: when they are on
-        the disk): at once when there is nothing to wait for, at the latest after request.timeout.ms."""
+        """Call `done` with 0 when all appends are replicated, and with log.durability=fsync on disk; else with an error
+        code. Calls at once when every status is None, and at the latest after request.timeout.ms."""
         pending = [status for status in statuses if status is not None]
         if not pending:
             done(NONE)
@@ -61,5 +61,5 @@ class Host:
         self.produce_purgatory.try_complete_else_watch(waiting, keys, self.clock.now_ms())
 
     def schedule(self, delay_ms: int, run: Callable[[int], None]) -> None:
-        """Call `run` once, after a delay, with the time in ms."""
+        """Call `run` once after `delay_ms`, with the clock's time in ms."""
         self.timer.schedule(delay_ms, run, self.clock.now_ms())

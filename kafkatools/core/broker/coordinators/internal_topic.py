@@ -1,6 +1,7 @@
-"""What the topics of the coordinators have in common: made on first use, written a batch at a time, read in order.
+"""The internal topics of the coordinators: created on first use, appended to in batches, read in offset order.
 
-Rules: all that belongs together lies in one partition, found by the hash of its name; one change is one batch.
+Rules: all records of one group, transactional id or share partition lie in one partition, found by the hash of the
+name. One change is one batch.
 """
 
 from __future__ import annotations
@@ -28,13 +29,14 @@ Read = TypeVar("Read")
 
 @lru_cache(maxsize=4096)
 def partition_for(name: str, partition_count: int) -> int:
-    """The partition of a group, a transactional id or a share partition (Utils.abs: the least int counts as 0)."""
+    """The partition index of a group id, a transactional id or a share partition's name: Java's hash modulo the count.
+    As Kafka's Utils.abs, the lowest 32-bit hash counts as 0."""
     value = signed(string_hash(name))
     return (0 if value == -(1 << 31) else abs(value)) % partition_count
 
 
 class InternalTopic:
-    """A topic that a coordinator of this node keeps."""
+    """An internal topic whose partitions are led by this broker and others. A subclass sets `name` and `_new_topic`."""
 
     name: str
 
@@ -42,16 +44,17 @@ class InternalTopic:
         self._host = host
 
     def _wanted(self) -> NewTopic:
-        """The topic as it is made."""
+        """The partition count, replication factor and configs to create the topic with."""
         raise RuntimeError("an internal topic defines _wanted")
 
     def _in_cluster(self, setting: str) -> int:
-        """How many replicas a setting wants; a node on its own has one."""
+        """The value of a replica count setting; 1 on a broker without a cluster."""
         count: int = self._host.config[setting] if self._host.is_clustered else 1
         return count
 
     def ensure_exists(self) -> TopicState:
-        """The topic, made now when it is not there; raises CoordinatorNotAvailable, also while it is being made."""
+        """The topic, created first if it is missing. Raises CoordinatorNotAvailable if creation fails or is still in
+        flight."""
         topic = self._host.image.topics.get(self.name)
         if topic is not None:
             return topic
@@ -64,8 +67,9 @@ class InternalTopic:
         return result
 
     def leader_of(self, key: str) -> int:
-        """Who coordinates a group, a transactional id or a share partition: the leader of its partition. Raises
-        CoordinatorNotAvailable: there is none, or it is this node and cannot write."""
+        """The id of the broker that coordinates a group, a transactional id or a share partition: the leader of its
+        partition. Raises CoordinatorNotAvailable if there is no leader, or if this broker leads but its log has
+        failed."""
         partitions = self.ensure_exists().partitions
         index = partition_for(key, len(partitions))
         leader = partitions[index].leader
@@ -78,15 +82,15 @@ class InternalTopic:
         return leader
 
     def partitions(self) -> list[Partition]:
-        """The partitions in order; none before the topic was made."""
+        """The topic's partitions on this broker in order of index. Empty before the topic exists."""
         found = self._host.replicas.partitions.get(self.name, {})
         return [found[index] for index in sorted(found)]
 
     def _append_batch(
         self, partition: Partition, builder: BatchBuilder, now_ms: int, origin: AppendOrigin
     ) -> tuple[int, ProduceStatus | None]:
-        """Write a batch; gives the offset of its last record and what to wait for before anybody is told (None:
-        nothing). Raises a KafkaError."""
+        """Append the builder's batch to a partition. Returns the offset of the last record, and the status to wait for
+        before the result is reported. The status is None if the batch is already replicated. Raises a KafkaError."""
         try:
             info = partition.append(memoryview(bytearray(builder.close())), now_ms, origin=origin)
         except KafkaStorageError as error:
@@ -98,7 +102,8 @@ class InternalTopic:
 
 
 def collect(read: Iterable[Read | None]) -> Generator[None, None, list[Read]]:
-    """What a partition holds, read in slices: a None between two values is where others get their turn."""
+    """Gather the values of a sliced read into a list, which is the generator's return value. Yields at every None in
+    `read`, so that the caller can do other work between two slices."""
     found = []
     for value in read:
         if value is None:
@@ -109,14 +114,14 @@ def collect(read: Iterable[Read | None]) -> Generator[None, None, list[Read]]:
 
 
 def passed_over(partition: Partition, error: Exception) -> RecordFormatError:
-    """The report that a record or batch of a partition is passed over; it was not written by a coordinator."""
+    """The error to report when loading skips a record or batch that no coordinator has written."""
     return RecordFormatError(
         f"{partition.topic}-{partition.index} holds what no coordinator has written; it is passed over: {error}"
     )
 
 
 def batches_of(partition: Partition) -> Iterator[RecordBatch]:
-    """The batches of a partition from its start to its end, each once."""
+    """All record batches of a partition, from the log start offset to the log end offset."""
     from kafkatools.core.records.batch import RecordBatch, read_batches
 
     log = partition.log

@@ -1,15 +1,15 @@
-"""Which partitions of the internal topics this node coordinates (Kafka's CoordinatorRuntime and the election callbacks
-of its coordinators).
+"""The partitions of an internal topic that this broker coordinates (Kafka's CoordinatorRuntime).
 
 Rules:
-- Coordination goes with leadership. A partition that this node begins to lead is loaded, a slice at a time between the
-  node's other work, one partition after the other; meanwhile its keys answer COORDINATOR_LOAD_IN_PROGRESS. One that it
-  ceases to lead is unloaded at once, and who waits is told NOT_COORDINATOR when the change of the metadata is applied.
-- What is written counts at once for whoever asks next, but nobody is told of it before it is replicated: an answer
-  waits until all that was written of its partition by then lies below the high watermark (`when_committed`). Only
-  OffsetFetch without stable offsets reads the replicated state instead, and does not wait. A node that loses the
-  partition forgets what it had of it, so what was never replicated was never told.
-- A node on its own leads everything, loads at start and waits for nothing here.
+- A broker coordinates the partitions that it leads. After an election the partition is loaded in slices between other
+  work, one partition after the other. Meanwhile its keys get COORDINATOR_LOAD_IN_PROGRESS.
+- After a resignation the partition is unloaded at once. Waiting requests get NOT_COORDINATOR once the metadata change
+  is applied.
+- A write is visible to the next request at once, but it is reported only after it is replicated. `when_committed`
+  therefore waits until everything written to the partition so far is below the high watermark. Only OffsetFetch without
+  stable offsets reads the replicated state instead, without waiting. A broker that loses the partition forgets its
+  state, so a write that was never replicated was never reported.
+- A broker without a cluster leads every partition, loads at start and never waits here.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ CodeAnswer = Callable[[int], None]
 
 
 class ShardState(Enum):
-    """A partition that this node leads."""
+    """The load state of a partition that this broker leads."""
 
     LOADING = "loading"
     ACTIVE = "active"
@@ -45,7 +45,7 @@ class ShardState(Enum):
 
 
 class Shard:
-    """One partition of a coordinator's topic."""
+    """One led partition of a coordinator's topic, with its load state and the requests that wait for its commits."""
 
     __slots__ = ("partition", "partition_count", "state", "steps", "waiting")
 
@@ -58,7 +58,7 @@ class Shard:
 
 
 class _Commit(DelayedOperation):
-    """An answer that waits for what its shard has written."""
+    """A request that waits until everything written to its shard so far is below the high watermark."""
 
     __slots__ = ("_code", "_done", "_end_offset", "_shard")
 
@@ -76,7 +76,6 @@ class _Commit(DelayedOperation):
         return partition.is_replicated_to(self._end_offset) and self.end(NONE)
 
     def end(self, code: int) -> bool:
-        """Answer with this code."""
         self._code = code
         return self.force_complete()
 
@@ -87,12 +86,9 @@ class _Commit(DelayedOperation):
 
 @dataclass(eq=False, repr=False)
 class Shards:
-    """The partitions of one coordinator's topic.
-
-    `load` reads a partition, a slice with each step; at the end what was read is taken over. `unload` forgets the keys
-    that its argument names; answers to who waits for them are kept for `tell`, which sends them when the node is done
-    with the change that took the partition.
-    """
+    """The partitions of one coordinator's topic that this broker leads. `load` reads a partition in slices and installs
+    the state with its last step. `unload` forgets the keys for which its argument is true. `tell` sends the responses
+    that `unload` has left behind, once the metadata change is applied."""
 
     host: Host
     topic: str
@@ -106,12 +102,13 @@ class Shards:
 
     @property
     def is_clustered(self) -> bool:
-        """Whether partitions may be led by other nodes."""
+        """Whether other brokers may lead partitions of the topic."""
         return self.host.is_clustered
 
     # -- elections -------------------------------------------------------------------------------------------------
     def on_elected(self, partition: Partition) -> None:
-        """This node leads the partition, or leads it on in a new epoch."""
+        """Start loading a partition after this broker became its leader. Does nothing if it is loaded or loading
+        already."""
         known = self._shards.get(partition.index)
         if known is not None and known.partition is partition and known.state is not ShardState.FAILED:
             return
@@ -129,7 +126,7 @@ class Shards:
             self._schedule()
 
     def on_resigned(self, partition: Partition) -> None:
-        """Another node leads the partition, or none, or it is deleted."""
+        """Unload a partition that this broker no longer leads, or that was deleted."""
         shard = self._shards.get(partition.index)
         if shard is not None and shard.partition.topic_id == partition.topic_id:
             self._end(shard)
@@ -155,7 +152,6 @@ class Shards:
         self.host.schedule(SLICE_PAUSE_MS, self._load_on)
 
     def _load_on(self, _now_ms: int) -> None:
-        """The next slice of what is being loaded."""
         if self._queue and not self._step(self._queue[0]):
             self._queue.popleft()
         if self._queue:
@@ -166,12 +162,12 @@ class Shards:
             act()
 
     def when_loaded(self, act: Callable[[], None]) -> None:
-        """Do this when what is being loaded is known, once, if anything is."""
+        """Call `act` once when the partitions that are loading now are loaded. Never calls it if none is loading."""
         if self._queue:
             self._when_loaded.append(act)
 
     def _step(self, shard: Shard) -> bool:
-        """Whether there is more to load."""
+        """Load the next slice of a shard. Returns whether there is more to load."""
         try:
             next(shard.steps)
         except StopIteration:
@@ -184,12 +180,12 @@ class Shards:
     # -- questions -------------------------------------------------------------------------------------------------
     @property
     def is_loading(self) -> bool:
-        """Whether keys are coordinated here that are not known yet."""
+        """Whether a partition that this broker coordinates is still loading."""
         return any(shard.state is ShardState.LOADING for shard in self._shards.values())
 
     def ensure_active(self, key: str) -> None:
-        """This node coordinates the key; raises NotCoordinator, also when nobody does, as Apache Kafka's coordinators,
-        or CoordinatorLoadInProgress."""
+        """Check that this broker coordinates a key. Raises NotCoordinator if another broker does, or none;
+        CoordinatorLoadInProgress while the key's partition is loading."""
         if not self.is_clustered:
             return
         topic = self.host.image.topics.get(self.topic)
@@ -198,7 +194,7 @@ class Shards:
         self.ensure_partition_active(partition_for(key, len(topic.partitions)))
 
     def ensure_partition_active(self, index: int) -> None:
-        """The same of a whole partition."""
+        """Check that this broker coordinates a partition. Raises NotCoordinator or CoordinatorLoadInProgress."""
         if not self.is_clustered:
             return
         shard = self._shards.get(index)
@@ -209,8 +205,9 @@ class Shards:
 
     # -- what was written ------------------------------------------------------------------------------------------
     def when_committed(self, key: str, done: CodeAnswer) -> None:
-        """Call back with 0 when all that was written of the key's partition by now is replicated, at once where it is;
-        else with NotCoordinator when the partition goes, CoordinatorNotAvailable when the time is over."""
+        """Call `done` with 0 when everything written to the key's partition so far is below the high watermark. `done`
+        gets the code of NotCoordinator if this broker loses the partition, of CoordinatorNotAvailable after
+        `commit_timeout_ms`."""
         topic = self.host.image.topics.get(self.topic) if self.is_clustered else None
         if topic is None:
             done(NONE)
@@ -232,7 +229,8 @@ class Shards:
         host.produce_purgatory.try_complete_else_watch(waiting, [partition.key], host.clock.now_ms())
 
     def when_all_committed(self, keys: Iterable[str], done: Callable[[dict[str, int]], None]) -> None:
-        """The same of several keys: call back with the error codes of those that failed."""
+        """Call `done` when everything written so far to the partitions of these keys is below the high watermark.
+        `done` gets error codes by key, of the keys that failed only."""
         topic = self.host.image.topics.get(self.topic) if self.is_clustered else None
         waiting: dict[int, list[str]] = {}
         if topic is not None:

@@ -1,4 +1,4 @@
-"""What a group of every kind can be asked; one registry holds them all, so an id names one group."""
+"""What groups of all types have in common. One registry holds them all, so a group id names one group of one type."""
 
 from __future__ import annotations
 
@@ -19,34 +19,35 @@ class AnyGroup(Protocol):
 
     @property
     def group_type(self) -> str:
-        """`classic`, `consumer` or `share`."""
+        """The group type: `classic`, `consumer` or `share`."""
 
     @property
     def state_name(self) -> str:
-        """The state as clients see it."""
+        """The group state as clients see it, such as `Stable`."""
 
     @property
     def protocol_name_of_type(self) -> str:
-        """Its protocol type, "" when it has none."""
+        """The protocol type, such as `consumer`; "" for a group without one."""
 
     @property
     def is_empty(self) -> bool:
-        """Whether it has no members."""
+        """Whether the group has no members."""
 
     def ensure_may_delete(self) -> None:
-        """NonEmptyGroup and others."""
+        """Check that the group may be deleted. Raises NonEmptyGroup or GroupIdNotFound."""
 
     def ensure_may_delete_offsets(self) -> None:
-        """NonEmptyGroup and others."""
+        """Check that committed offsets of the group may be deleted. Raises NonEmptyGroup or GroupIdNotFound."""
 
     def is_subscribed_to(self, topic: str) -> bool:
-        """Whether a member reads the topic."""
+        """Whether a member of the group is subscribed to the topic."""
 
     def expiration_base_ms(self, topic: str, commit_ms: int) -> int | None:
-        """From when the retention of an offset counts; None: it is kept."""
+        """When the retention of an offset committed at `commit_ms` starts, in ms since 1970. None if the offset does
+        not expire."""
 
     def tombstones(self) -> list[Record]:
-        """What deletes the group from the log."""
+        """The records that delete the group from `__consumer_offsets`."""
 
 
 Settings = TypeVar("Settings")
@@ -54,8 +55,8 @@ Settings = TypeVar("Settings")
 
 @dataclass(eq=False, repr=False)
 class GroupParts(Generic[Settings]):
-    """What the consumer groups and the share groups of a broker work with: the registry of the groups of all kinds, the
-    settings of one kind, and the topics, log and timers of groups."""
+    """The registry, settings, topics, log and timers that consumer groups or share groups work with. `groups` holds
+    groups of all types, `settings` those of one type."""
 
     groups: dict[str, AnyGroup]
     settings: Settings

@@ -1,9 +1,9 @@
-"""The group coordinator: what the APIs ask, decided here (Kafka's GroupCoordinatorService and GroupMetadataManager).
+"""The group coordinator (Kafka's GroupCoordinatorService and GroupMetadataManager).
 
 Rules:
-- Everything runs on the listener's thread. Answers to requests that waited are collected and sent when the state is at
-  rest (`send_answers`): sending one may bring in that client's next request.
-- `member_id` is "" for a client that has none yet, `instance_id` None unless the member is static.
+- Everything runs on the listener's thread. Responses to delayed requests are queued and sent after the state change is
+  complete (`send_answers`), because sending one may bring in that client's next request.
+- `member_id` is "" for a client without one, `instance_id` is None unless the member is static.
 """
 
 from __future__ import annotations
@@ -76,7 +76,8 @@ _LONGEST_NAME_BYTES = MAX_STRING_BYTES - 37
 
 
 class GroupCoordinator:
-    """All groups of this broker. `ensure_active` raises a KafkaError when it does not coordinate a group now."""
+    """All groups that this broker coordinates. `ensure_active` raises a KafkaError if another broker coordinates the
+    group, or while its partition is loading."""
 
     def __init__(  # noqa: PLR0913 - wired in one place
         self,
@@ -115,22 +116,24 @@ class GroupCoordinator:
 
     @property
     def groups(self) -> dict[str, AnyGroup]:
+        """The groups of all types by group id."""
         return self._course.groups
 
     # -- answers ---------------------------------------------------------------------------------------------------
     def later(self, send: Callable[[], None]) -> None:
-        """Send when the state is at rest."""
+        """Queue a response until `send_answers`."""
         self._pending_answers.append(send)
 
     def send_answers(self) -> None:
-        """Send what has been decided."""
+        """Send the queued responses, and those that they cause."""
         pending = self._pending_answers
         while pending:
             pending.pop(0)()
 
     # -- joining ---------------------------------------------------------------------------------------------------
     def join(self, request: JoinRequest, answer: Answer) -> None:
-        """JoinGroup."""
+        """JoinGroup: join or rejoin a group. Calls `answer` with the response fields, at once or after the
+        rebalance."""
         try:
             self._check_join(request)
             self.ensure_active(request.group_id)
@@ -182,7 +185,8 @@ class GroupCoordinator:
         return group
 
     def _ensure_room(self, group: Group, member_id: str) -> None:
-        """acceptJoiningMember; while members join, those who are back already count."""
+        """Check group.max.size, as Kafka's acceptJoiningMember. During a rebalance only members that have rejoined
+        count."""
         member = group.members.get(member_id)
         if group.is_in(GroupState.EMPTY):
             return
@@ -226,7 +230,8 @@ class GroupCoordinator:
 
     # -- syncing, living, leaving ----------------------------------------------------------------------------------
     def sync(self, request: SyncRequest, answer: Answer) -> None:
-        """SyncGroup."""
+        """SyncGroup: get a member's assignment. The leader's request stores all assignments. Calls `answer` with the
+        response fields, at once or after the leader's request."""
         known = self.groups.get(request.group_id)
         try:
             self._ensure_mine(request.group_id)
@@ -255,7 +260,7 @@ class GroupCoordinator:
             self._course.store_assignments(group, dict(request.assignments))
 
     def heartbeat(self, group_id: str, generation_id: int, member_id: str, instance_id: str | None) -> int:
-        """Heartbeat; the error code."""
+        """Heartbeat: restart the session timeout of a member. Returns the error code."""
         known = self.groups.get(group_id)
         try:
             self._ensure_mine(group_id)
@@ -270,7 +275,7 @@ class GroupCoordinator:
         return RebalanceInProgress.code if group.is_in(GroupState.PREPARING_REBALANCE) else 0
 
     def leave(self, group_id: str, members: Sequence[MemberIdentity]) -> tuple[int, list[int]]:
-        """LeaveGroup; the error code of the request and one for each member."""
+        """LeaveGroup: remove members. Returns the error code of the request, and one for each member."""
         try:
             self._ensure_mine(group_id)
         except KafkaError as error:
@@ -315,12 +320,12 @@ class GroupCoordinator:
 
     # -- the consumer protocol ---------------------------------------------------------------------------------------
     def consumer_heartbeat(self, request: HeartbeatRequest) -> Fields:
-        """ConsumerGroupHeartbeat; raises a KafkaError."""
+        """ConsumerGroupHeartbeat: returns the response fields. Raises a KafkaError."""
         self.ensure_active(request.group_id)
         return self.consumer.heartbeats.heartbeat(request)
 
     def share_heartbeat(self, request: ShareHeartbeat) -> Fields:
-        """ShareGroupHeartbeat; raises a KafkaError."""
+        """ShareGroupHeartbeat: returns the response fields. Raises a KafkaError."""
         self.ensure_active(request.group_id)
         return self.share.heartbeat(request)
 
@@ -328,8 +333,9 @@ class GroupCoordinator:
     def ensure_may_commit(
         self, group_id: str, identity: MemberIdentity, generation_id: int, version: int
     ) -> CommitCheck | None:
-        """Whether this member may commit now; a classic member's commit counts as a heartbeat. A group nobody joined is
-        made by the first commit. Gives a check to be made of each partition. Raises a KafkaError."""
+        """Check that a member may commit offsets now, and restart its session timeout. Raises a KafkaError. Returns a
+        check to make for each partition, None if all are allowed. A client without a generation may commit to a group
+        that does not exist."""
         self.ensure_active(group_id)
         group = self.groups.get(group_id)
         if group is None:
@@ -350,8 +356,8 @@ class GroupCoordinator:
         return None
 
     def ensure_may_fetch(self, group_id: str, member_id: str | None, member_epoch: int) -> None:
-        """Whether a client may read a group's offsets: a member of a consumer group in its epoch only. Raises a
-        KafkaError."""
+        """Check that a client may read a group's offsets. Raises a KafkaError if a consumer group member has another
+        epoch."""
         self.ensure_active(group_id)
         group = self.groups.get(group_id)
         if isinstance(group, ConsumerGroup):
@@ -363,8 +369,9 @@ class GroupCoordinator:
         offsets: Sequence[tuple[Place, CommittedOffset]],
         records: Sequence[offset_records.Record] | None = None,
     ) -> ProduceStatus | None:
-        """Write the offsets, then remember them; gives what to wait for. `records`: the offsets as records, if they are
-        encoded already. Raises a KafkaError."""
+        """Write committed offsets and keep them in memory. Creates a missing group. `records` are the encoded offsets,
+        if the caller has them. Returns the append to wait for, None if it is replicated. Raises InvalidCommitOffsetSize
+        for offsets larger than a batch may be, or another KafkaError."""
         if records is None:
             records = offset_records.committed_offsets(group_id, offsets)
         try:
@@ -385,8 +392,8 @@ class GroupCoordinator:
         offsets: Sequence[tuple[Place, CommittedOffset]],
         records: Sequence[offset_records.Record],
     ) -> ProduceStatus | None:
-        """Write offsets that count when their transaction is committed (KIP-447), encoded as `records`; gives what to
-        wait for. Raises a KafkaError."""
+        """Write offsets that stay pending until their transaction is committed (KIP-447). `records` are the encoded
+        offsets. Returns the append to wait for, None if it is replicated. Raises a KafkaError."""
         self.ensure_may_commit_transactional(group_id, identity, generation_id, [place for place, _ in offsets])
         status = write_pending(self._store, self.offsets.pending, group_id, producer, offsets, records)
         if group_id not in self.groups:
@@ -396,8 +403,8 @@ class GroupCoordinator:
     def ensure_may_commit_transactional(
         self, group_id: str, identity: MemberIdentity, generation_id: int, places: Iterable[Place] = ()
     ) -> None:
-        """Whether this member may commit these in a transaction. Raises a KafkaError
-        (validateTransactionalOffsetCommit)."""
+        """Check that a member may commit these partitions in a transaction (validateTransactionalOffsetCommit). Raises
+        IllegalGeneration or another KafkaError."""
         self.ensure_active(group_id)
         group = self.groups.get(group_id)
         if isinstance(group, ConsumerGroup):
@@ -415,21 +422,22 @@ class GroupCoordinator:
             raise IllegalGeneration()
 
     def complete_transaction(self, producer_id: int, partition_index: int, *, is_commit: bool) -> None:
-        """A marker was written to a partition of `__consumer_offsets`: decide what its groups have pending."""
+        """Commit or drop the pending offsets of a producer, after its marker in a partition of `__consumer_offsets`."""
         if self.offsets.pending:
             self.offsets.complete_transaction(
                 producer_id, lambda group_id: self._store.partition_of(group_id) == partition_index, is_commit=is_commit
             )
 
     def delete_offsets(self, group_id: str, places: Iterable[Place]) -> None:
-        """Forget offsets of a group. Raises a KafkaError."""
+        """Delete committed offsets of a group, with tombstones. Raises a KafkaError."""
         known = [place for place in places if self.offsets.get(group_id, place) is not None]
         self._store.append(group_id, [offset_records.offset_tombstone(group_id, *place) for place in known])
         for place in known:
             self.offsets.remove(group_id, place)
 
     def group(self, group_id: str) -> AnyGroup:
-        """The group; GroupIdNotFound, or another node has it."""
+        """The group of this id. Raises GroupIdNotFound, or another KafkaError if this broker does not coordinate the
+        group."""
         self.ensure_active(group_id)
         group = self.groups.get(group_id)
         if group is None:
@@ -437,7 +445,7 @@ class GroupCoordinator:
         return group
 
     def delete_group(self, group_id: str) -> None:
-        """Delete a group without members, and its offsets. Raises a KafkaError."""
+        """Delete a group without members and its offsets. Raises a KafkaError."""
         group = self.group(group_id)
         group.ensure_may_delete()
         if isinstance(group, ShareGroup):
@@ -445,8 +453,8 @@ class GroupCoordinator:
         self._delete(group)
 
     def delete_group_when_it_may(self, group_id: str, done: Callable[[KafkaError | None], None]) -> None:
-        """The same in a cluster: the states of a share group are deleted by their coordinators first. Call back with
-        the error, or None."""
+        """Delete a group as `delete_group`, in a cluster after the share coordinators have deleted a share group's
+        states. Calls `done` with the error or None."""
         group = self.groups.get(group_id)
         try:
             if not isinstance(group, ShareGroup) or self.share.persister() is None:
@@ -492,7 +500,7 @@ class GroupCoordinator:
 
     # -- upkeep ----------------------------------------------------------------------------------------------------
     def expire_offsets(self, retention_ms: int) -> None:
-        """Forget offsets that were not used for so long, and empty groups that have none (cleanupGroupMetadata)."""
+        """Delete offsets older than `retention_ms`, and empty groups without offsets (cleanupGroupMetadata)."""
         now_ms = self.clock.wall_ms()
         for group in [each for each in self.groups.values() if not isinstance(each, ShareGroup)]:
             expired = self.offsets.expired(group, now_ms, retention_ms)
@@ -505,7 +513,7 @@ class GroupCoordinator:
                 self._store.note_failure(error)
 
     def forget_topics(self, topics: Collection[str]) -> None:
-        """Topics were deleted, and so are their offsets (onPartitionsDeleted)."""
+        """Delete the committed offsets of deleted topics (onPartitionsDeleted)."""
         doomed: dict[str, list[Place]] = {}
         for topic in topics:
             for group_id, place in self.offsets.of_topic(topic):
@@ -517,7 +525,7 @@ class GroupCoordinator:
                 self._store.note_failure(error)
 
     def unload(self) -> None:
-        """`__consumer_offsets` itself is gone, and every group with it."""
+        """Forget all groups and offsets because `__consumer_offsets` was deleted."""
         for group in list(self.groups.values()):
             self._forget(group)
         self.offsets.clear()
@@ -525,14 +533,14 @@ class GroupCoordinator:
 
     # -- partitions that come and go ---------------------------------------------------------------------------------
     def load(self, records: Iterable[tuple[Any, Any]]) -> None:
-        """Take over what was written."""
+        """Take over the groups in decoded records of `__consumer_offsets`: rows of key entity and value entity."""
         loaded = LoadedGroups(self.clock.wall_ms())
         for key, value in records:
             loaded.take(key, value)
         self.take_over(loaded)
 
     def take_over(self, loaded: LoadedGroups) -> None:
-        """From now on these groups are coordinated here; every member has its session time to be heard of."""
+        """Start to coordinate loaded groups. The session timeout of every member starts again."""
         loaded.finish()
         self.groups.update(loaded.groups)
         self.offsets.take_over(loaded.offsets)
@@ -553,8 +561,8 @@ class GroupCoordinator:
             self._course.prepare_rebalance(group)
 
     def release(self, is_mine: Callable[[str], bool]) -> None:
-        """Another node coordinates these groups: nothing more happens to them here, and who waits is to be told so
-        (onUnloaded)."""
+        """Forget the groups for which `is_mine` is true: another broker coordinates them (onUnloaded). Cancels their
+        timers. Requests that wait for a rebalance get NOT_COORDINATOR with the next `send_answers`."""
         for group in [each for each in self.groups.values() if is_mine(each.group_id)]:
             if isinstance(group, Group):
                 self._course.release(group, NotCoordinator.code)

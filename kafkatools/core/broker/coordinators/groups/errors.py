@@ -1,4 +1,4 @@
-"""How a failed write to `__consumer_offsets` is told to a client (CoordinatorOperationExceptionHelper)."""
+"""Errors of writes to internal topics, as clients see them (Kafka's CoordinatorOperationExceptionHelper)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ _TOO_LARGE = (MessageTooLarge, RecordListTooLarge)
 
 
 def coordinator_error_code(error: KafkaError) -> int:
-    """The code to answer with."""
+    """The error code that clients get for a failed write: missing replicas become CoordinatorNotAvailable, a lost
+    partition becomes NotCoordinator."""
     if isinstance(error, _RETRY_LATER):
         return CoordinatorNotAvailable.code
     if isinstance(error, _ASK_ANOTHER):

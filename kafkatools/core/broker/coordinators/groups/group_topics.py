@@ -1,6 +1,6 @@
-"""What groups know of topics: the present metadata image, and the hash Kafka keeps of a group's topics.
+"""The topics of the metadata image as groups need them, and Kafka's hash of a group's topics.
 
-A changed hash (partitions, racks, a topic made anew) makes a consumer group compute its assignment again. Source:
+When the hash changes (partitions, racks, a recreated topic), a consumer group computes a new assignment. Source:
 Utils.computeTopicHash and computeGroupHash of Apache Kafka 4.3.
 """
 
@@ -20,7 +20,7 @@ _MASK = (1 << 64) - 1
 
 
 class GroupTopics:
-    """Topics by name and id. `image` gives the present image."""
+    """Topics by name and by id. `image` returns the present metadata image."""
 
     def __init__(self, image: Callable[[], MetadataImage]) -> None:
         self._image = image
@@ -29,39 +29,40 @@ class GroupTopics:
 
     @property
     def version(self) -> int:
-        """The version of the image: it grows with every change."""
+        """The version of the metadata image, which rises with every change."""
         return self._image().version
 
     def names(self) -> Iterable[str]:
-        """Every topic's name."""
+        """The names of all topics."""
         return self._image().topics
 
     def by_name(self, name: str) -> TopicState | None:
-        """The topic of a name."""
+        """The topic of this name; None if it does not exist."""
         return self._image().topics.get(name)
 
     def by_id(self, topic_id: uuid.UUID) -> TopicState | None:
-        """The topic of an id."""
+        """The topic of this id; None if it does not exist."""
         return self._image().topics_by_id.get(topic_id)
 
     def ids_of(self, names: Iterable[str]) -> frozenset[uuid.UUID]:
-        """The ids of those that exist."""
+        """The ids of those topics that exist."""
         topics = self._image().topics
         return frozenset(topics[name].topic_id for name in names if name in topics)
 
     def partition_count(self, topic_id: uuid.UUID) -> int:
-        """How many partitions a topic has; KeyError."""
+        """The number of partitions of a topic. Raises KeyError for an unknown id."""
         return len(self._image().topics_by_id[topic_id].partitions)
 
     def note_changes(self, names: Collection[str], *, has_new: bool) -> None:
-        """These topics changed or are gone."""
+        """Drop the cached hashes of changed and deleted topics. `has_new`: some may be new, so patterns are resolved
+        again."""
         for name in names:
             self._hashes.pop(name, None)
         if has_new:
             self.version_with_new_topics = self.version
 
     def group_hash(self, names: Iterable[str]) -> int:
-        """The hash of a group's topics, signed; 0 when there are none."""
+        """Kafka's hash of the existing topics of a group as a signed 64-bit number; 0 without topics."""
         hashes = [self._topic_hash(name) for name in sorted(names, key=utf16_order) if self.by_name(name) is not None]
         return _signed(xxh3_64(b"".join(hash_value.to_bytes(8, "little") for hash_value in hashes))) if hashes else 0
 
@@ -88,7 +89,7 @@ class GroupTopics:
 
 
 def _java_string(text: str) -> bytes:
-    """HashSink.putString: the UTF-16 units, then how many they are."""
+    """A string as Kafka's HashSink.putString writes it: UTF-16 code units, then their count."""
     data = text.encode("utf-16-le", "surrogatepass")
     return data + pack("<i", len(data) // 2)
 

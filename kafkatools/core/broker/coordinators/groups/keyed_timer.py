@@ -1,5 +1,8 @@
-"""Timed work by name: scheduling a name again replaces what it was to do (Kafka's CoordinatorTimer). Work that fails
-with a KafkaError, as when too few replicas take its records, is tried again until it succeeds or nobody wants it."""
+"""Timers by key (Kafka's CoordinatorTimer): scheduling a key again replaces its work.
+
+Work that raises a KafkaError, such as a write without enough in-sync replicas, runs again after RETRY_MS until it
+succeeds or is cancelled.
+"""
 
 from __future__ import annotations
 
@@ -15,8 +18,8 @@ RETRY_MS = 500
 
 @dataclass(eq=False, repr=False)
 class KeyedTimer:
-    """The coordinator's timers. `after` runs when one has run: answers that it gave are sent then. `note_failure` is
-    told of work that failed."""
+    """The timers of the group coordinator. `after` runs after each piece of work, to send the responses it caused.
+    `note_failure` gets the error of failed work."""
 
     timer: Timer
     clock: Clock
@@ -25,7 +28,7 @@ class KeyedTimer:
     _tasks: dict[Hashable, TimerTask] = field(default_factory=dict, init=False)
 
     def schedule(self, key: Hashable, delay_ms: int, work: Callable[[], None]) -> None:
-        """Do the work once, `delay_ms` from now, unless the key is scheduled again or cancelled before."""
+        """Run `work` once after `delay_ms`, unless the key is scheduled again or cancelled before."""
         self.cancel(key)
         now_ms = self.clock.now_ms()
 
@@ -44,11 +47,11 @@ class KeyedTimer:
         self.timer.add(task, now_ms)
 
     def cancel(self, key: Hashable) -> None:
-        """Forget what the key was to do."""
+        """Cancel the key's work, if any."""
         task = self._tasks.pop(key, None)
         if task is not None:
             task.cancel()
 
     def is_scheduled(self, key: Hashable) -> bool:
-        """Whether there is something to do."""
+        """Whether the key has work that has not run."""
         return key in self._tasks

@@ -1,5 +1,7 @@
-"""What a partition of `__consumer_offsets` holds, while it is read: groups and offsets that nobody sees before all of
-them are there (the replay half of Kafka's GroupMetadataManager and OffsetMetadataManager)."""
+"""Groups and offsets while a partition of `__consumer_offsets` is loaded, before the coordinator takes them over.
+
+Source: the replay half of Kafka's GroupMetadataManager and OffsetMetadataManager.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,8 @@ from kafkatools.core.protocol.schemas.offsets import decode_record
 
 
 class LoadedGroups:
-    """Groups and their offsets; `pending`: offsets of transactions that are open still, in the order of the log."""
+    """Groups and committed offsets read from a partition of `__consumer_offsets`. `pending` holds the offsets of open
+    transactions in log order, each with producer id, group id and partition."""
 
     def __init__(self, wall_ms: int) -> None:
         self.groups: dict[str, AnyGroup] = {}
@@ -32,7 +35,7 @@ class LoadedGroups:
         self._wall_ms = wall_ms
 
     def take(self, key: Any, value: Any) -> None:
-        """The last record of a key; one of another kind is passed over."""
+        """Apply the last record of a key. Ignores records of other kinds."""
         kind = type(key).__schema__.name
         if kind in ("OffsetCommitKey", "LegacyOffsetCommitKey"):
             self.offsets.put(key.group, (key.topic, key.partition), committed_offset_of(value))
@@ -50,11 +53,12 @@ class LoadedGroups:
         group.apply(change)
 
     def take_pending(self, producer_id: int, key: Any, value: Any) -> None:
-        """An offset of a transaction that is open."""
+        """Add an offset that an open transaction has committed."""
         self.pending.append((producer_id, key.group, (key.topic, key.partition), committed_offset_of(value)))
 
     def take_replaced(self, end: int, before: Mapping[bytes, bytes | None]) -> None:
-        """The values of keys before the batch above the high watermark that ends at an offset; None: absent."""
+        """Note the values that keys had before a batch above the high watermark, which ends at offset `end`. None: no
+        value."""
         for key, value in before.items():
             try:
                 entity, found = decode_record(key, value)
@@ -65,14 +69,14 @@ class LoadedGroups:
                 self.offsets.replaced.batch_at(entity.group, end)[entity.topic, entity.partition] = previous
 
     def finish(self) -> None:
-        """Groups that only have offsets are groups too."""
+        """Create a classic group for every group id that has only offsets."""
         for group_id in [*self.offsets.group_ids(), *(row[1] for row in self.pending)]:
             if group_id not in self.groups:
                 self.groups[group_id] = Group(group_id, self._wall_ms)
 
 
 def committed_offset_of(value: Any) -> CommittedOffset:
-    """The offset that a record describes."""
+    """The committed offset that an OffsetCommitValue entity holds."""
     expire_ms = getattr(value, "expire_timestamp", offset_records.NO_TIMESTAMP)
     return CommittedOffset(
         value.offset,
@@ -85,7 +89,7 @@ def committed_offset_of(value: Any) -> CommittedOffset:
 
 
 def group_of(group_id: str, value: Any) -> Group:
-    """The group that a record describes: stable with its members, else empty."""
+    """The classic group that a GroupMetadataValue entity holds: Stable with members, else Empty."""
     since_ms = getattr(value, "current_state_timestamp", offset_records.NO_TIMESTAMP)
     group = Group(group_id, since_ms)
     for each in value.members:

@@ -1,6 +1,6 @@
-"""The records that the coordinator writes (Kafka's GroupCoordinatorRecordHelpers): key and value bytes.
+"""Records of committed offsets, encoded to key and value bytes (Kafka's GroupCoordinatorRecordHelpers).
 
-Versions as Apache Kafka 4.3 writes them: groups in 3, offsets in 4, in 1 when the commit names its own expiry.
+Offsets are written in version 4 as Apache Kafka 4.3 does, in version 1 if the commit has an expiry time.
 """
 
 from __future__ import annotations
@@ -34,7 +34,8 @@ _TOPIC_ID_TAG = b"\1\0\x10"  # one tagged field, number 0, of 16 bytes
 
 
 class CommittedOffset(NamedTuple):
-    """One committed position; times are ms since 1970, `expire_ms` None unless the commit named it."""
+    """A committed offset. Times are in ms since 1970; `expire_ms` is None unless the commit request had an expiry
+    time."""
 
     offset: int
     leader_epoch: int = -1
@@ -45,12 +46,13 @@ class CommittedOffset(NamedTuple):
 
 
 def group_tombstone(group_id: str) -> Record:
-    """The group is gone."""
+    """The record that deletes a classic group."""
     return encode_record(GroupMetadataKey(group=group_id), None)
 
 
 def committed_offset(group_id: str, topic: str, partition: int, committed: CommittedOffset) -> Record:
-    """An offset of a group, framed by hand in 2.5 us (by the codec 5.9): commits are what a coordinator writes most."""
+    """The record of a committed offset. Packed by hand in 2.5 us, where the codec needs 5.9: most records that a
+    coordinator writes are offsets."""
     key = offset_key(group_id, topic, partition)
     metadata = committed.metadata.encode()
     if committed.expire_ms is not None:
@@ -63,12 +65,12 @@ def committed_offset(group_id: str, topic: str, partition: int, committed: Commi
 
 
 def committed_offsets(group_id: str, offsets: Sequence[tuple[Place, CommittedOffset]]) -> list[Record]:
-    """The records of a commit."""
+    """The records of a commit, one for each partition."""
     return [committed_offset(group_id, *place, committed) for place, committed in paced(offsets)]
 
 
 def offset_key(group_id: str, topic: str, partition: int) -> bytes:
-    """OffsetCommitKey."""
+    """The encoded OffsetCommitKey of a group and partition."""
     group, name = group_id.encode(), topic.encode()
     return b"".join(
         (_KEY.pack(OFFSET_KEY_TYPE, len(group)), group, _LENGTH.pack(len(name)), name, _PARTITION.pack(partition))
@@ -76,5 +78,5 @@ def offset_key(group_id: str, topic: str, partition: int) -> bytes:
 
 
 def offset_tombstone(group_id: str, topic: str, partition: int) -> Record:
-    """The offset is gone."""
+    """The record that deletes a committed offset."""
     return offset_key(group_id, topic, partition), None

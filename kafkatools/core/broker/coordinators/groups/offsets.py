@@ -1,8 +1,8 @@
-"""The offsets of all groups in memory (Kafka's OffsetMetadataManager); `pending` holds those of open transactions.
+"""The committed offsets of all groups in memory (Kafka's OffsetMetadataManager); `pending` has those of open
+transactions.
 
-A change counts for the coordinator as soon as it is written. A client that does not ask for stable offsets reads the
-replicated state instead (`committed_of_group`): until the high watermark is behind a change, `ReplacedOffsets` keeps
-the value before it.
+A write changes the coordinator's offsets at once. A client that does not require stable offsets reads only replicated
+offsets (`committed_of_group`): `ReplacedOffsets` keeps the value before each change above the high watermark.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Place = tuple[str, int]
 
 
 class Offsets:
-    """By group, then topic and partition."""
+    """Committed offsets by group, topic and partition."""
 
     def __init__(self, progress: Callable[[str], Progress] | None = None) -> None:
         self._groups: dict[str, dict[Place, CommittedOffset]] = {}
@@ -27,11 +27,11 @@ class Offsets:
         self.replaced = ReplacedOffsets(progress)
 
     def put(self, group_id: str, place: Place, committed: CommittedOffset) -> None:
-        """Remember an offset."""
+        """Set a committed offset."""
         self.put_all(group_id, ((place, committed),))
 
     def put_all(self, group_id: str, committed: Iterable[tuple[Place, CommittedOffset]]) -> None:
-        """Remember the offsets of a batch."""
+        """Set the committed offsets of one batch, and void pending transactional offsets of the same partitions."""
         offsets, before = self._groups.setdefault(group_id, {}), self.replaced.batch(group_id)
         for place, each in committed:
             if self.pending:
@@ -41,23 +41,23 @@ class Offsets:
             offsets[place] = each
 
     def get(self, group_id: str, place: Place) -> CommittedOffset | None:
-        """The offset, None when there is none."""
+        """The committed offset of a partition; None without one."""
         return self._groups.get(group_id, {}).get(place)
 
     def of_group(self, group_id: str) -> Mapping[Place, CommittedOffset]:
-        """All of a group."""
+        """The committed offsets of a group by partition, including those above the high watermark."""
         return self._groups.get(group_id, {})
 
     def has_more_than(self, count: int) -> bool:
-        """Whether all groups together have more offsets than `count`."""
+        """Whether all groups together have more than `count` offsets."""
         return any(found > count for found in accumulate(map(len, self._groups.values())))
 
     def committed_of_group(self, group_id: str) -> Mapping[Place, CommittedOffset]:
-        """The offsets of a group below the high watermark."""
+        """The committed offsets of a group by partition, as of the high watermark."""
         return self.replaced.before(group_id, self.of_group(group_id))
 
     def remove(self, group_id: str, place: Place) -> None:
-        """Forget an offset."""
+        """Remove a committed offset and pending offsets of its partition."""
         if self.pending:
             self.pending.forget(group_id, place)
         offsets = self._groups.get(group_id)
@@ -69,7 +69,7 @@ class Offsets:
                 del self._groups[group_id]
 
     def remove_group(self, group_id: str) -> None:
-        """Forget all of a group, which was deleted."""
+        """Remove all committed and pending offsets of a deleted group."""
         self.pending.forget(group_id)
         removed, before = self._groups.pop(group_id, {}), self.replaced.batch(group_id)
         if before is not None:
@@ -77,35 +77,36 @@ class Offsets:
                 before.setdefault(place, committed)
 
     def release(self, is_mine: Callable[[str], bool]) -> None:
-        """Forget groups that another node coordinates from now on."""
+        """Drop the offsets of groups for which `is_mine` is true. Another broker coordinates them."""
         self.replaced.release(is_mine)
         for group_id in [group_id for group_id in self._groups if is_mine(group_id)]:
             del self._groups[group_id]
 
     def take_over(self, other: Offsets) -> None:
-        """All offsets of groups that have none here."""
+        """Add the offsets of loaded groups."""
         self._groups.update(other._groups)
         self.replaced.take_over(other.replaced)
 
     def group_ids(self) -> list[str]:
-        """The groups that have any."""
+        """The ids of groups with committed offsets."""
         return list(self._groups)
 
     def of_topic(self, topic: str) -> Iterator[tuple[str, Place]]:
-        """Where a topic's offsets are."""
+        """Group id and partition of each committed offset of a topic."""
         for group_id, offsets in self._groups.items():
             for place in offsets:
                 if place[0] == topic:
                     yield group_id, place
 
     def clear(self) -> None:
-        """Forget everything."""
+        """Remove all committed and pending offsets."""
         self._groups.clear()
         self.pending.clear()
         self.replaced.release(lambda group_id: True)
 
     def complete_transaction(self, producer_id: int, is_taken: Callable[[str], bool], *, is_commit: bool) -> list[str]:
-        """The marker of a transaction came: its offsets count from now on, or never. Gives the groups."""
+        """Commit or drop a producer's pending offsets in the groups for which `is_taken` is true. Returns the group
+        ids."""
         decided = list(self.pending.take(producer_id, is_taken))
         for group_id, place, found in decided:
             if is_commit and found.committed is not None:
@@ -117,7 +118,7 @@ class Offsets:
         return [group_id for group_id, _, _ in decided]
 
     def expired(self, group: AnyGroup, wall_ms: int, retention_ms: int) -> list[Place]:
-        """The offsets of a group that nobody has used for so long (cleanupExpiredOffsets)."""
+        """The partitions of a group whose committed offsets have expired (cleanupExpiredOffsets)."""
         found = []
         for place, committed in self.of_group(group.group_id).items():
             base_ms = group.expiration_base_ms(place[0], committed.commit_ms)

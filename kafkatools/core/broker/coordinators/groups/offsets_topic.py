@@ -1,8 +1,8 @@
-"""`__consumer_offsets`: made on first use, appended to, and read back by whoever begins to lead a partition.
+"""`__consumer_offsets` on this broker: created on first use, appended to, and loaded when a partition is led.
 
-Rules: all of a group lies in one partition, found by the hash of its id; a group's records of one change are one
-batch. Reading back keeps the last value of each key and decodes only those; batches of a transaction count when its
-commit marker is read.
+Rules: all records of a group lie in one partition, found by the hash of its id; the records of one change are one
+batch. Loading keeps the last value of each key and decodes only those. Records of a transaction count after its commit
+marker.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ ReplacedValues = dict[int, dict[bytes, bytes | None]]
 
 
 class Producer(NamedTuple):
-    """Who has a transaction."""
+    """The producer id and epoch of a transaction."""
 
     producer_id: int
     producer_epoch: int
@@ -64,7 +64,7 @@ class Store(Protocol):
 
 
 class OffsetsTopic(InternalTopic):
-    """The topic on this node."""
+    """`__consumer_offsets` on this broker."""
 
     name = TOPIC
 
@@ -79,7 +79,9 @@ class OffsetsTopic(InternalTopic):
         return NewTopic(TOPIC, config.offsets_topic_num_partitions, factor, configs=configs)
 
     def append(self, group_id: str, records: Sequence[Record]) -> ProduceStatus | None:
-        """Write the records of a group as one batch; raises a KafkaError when they are not written."""
+        """Append records of a group as one batch, as part of a transaction if `producer` is set. Returns the append to
+        wait for before clients are answered, None if it is replicated. Raises a KafkaError if the batch was not
+        written."""
         return self._append(group_id, records, NO_PRODUCER)
 
     def append_transactional(
@@ -89,11 +91,12 @@ class OffsetsTopic(InternalTopic):
         return self._append(group_id, records, producer)
 
     def partition_of(self, group_id: str) -> int:
-        """The number of the partition that holds a group."""
+        """The index of the `__consumer_offsets` partition that holds a group. Raises CoordinatorNotAvailable."""
         return partition_for(group_id, len(self.ensure_exists().partitions))
 
     def progress(self, group_id: str) -> Progress:
-        """How far the partition of a group is written and replicated."""
+        """Log end offset and high watermark of the partition that holds a group; 0 and -1 if its log directory is
+        offline."""
         partition = self._host.replicas.partitions.get(TOPIC, {}).get(self.partition_of(group_id))
         if partition is None:  # its log directory is offline
             return Progress(0, -1)
@@ -123,12 +126,12 @@ class OffsetsTopic(InternalTopic):
         return self._append_batch(partition, builder, now_ms, AppendOrigin.COORDINATOR)[1]
 
     def note_failure(self, error: Exception) -> None:
-        """Report what nobody waits for."""
+        """Report an error that no client waits for."""
         self._host.note_failure(error)
 
 
 class OpenTransactions:
-    """Records of transactions while a log is read: by producer, then key."""
+    """The records of open transactions while a log is read, by producer and key."""
 
     def __init__(self) -> None:
         self._producers: dict[Producer, dict[bytes, tuple[int, bytes | None]]] = {}
@@ -137,24 +140,25 @@ class OpenTransactions:
         return bool(self._producers)
 
     def add(self, producer: Producer, offset: int, key: bytes, value: bytes | None) -> None:
-        """A record of a transaction."""
+        """Add a record of an open transaction. Replaces an earlier record of the producer with the same key."""
         self._producers.setdefault(producer, {})[key] = (offset, value)
 
     def supersede(self, key: bytes, before: int) -> None:
-        """The key was written otherwise at an offset; what is older is void."""
+        """Drop transactional records of a key below offset `before`, where a later write of the key lies."""
         for records in self._producers.values():
             if key in records and records[key][0] < before:
                 del records[key]
 
     def end(self, producer_id: int) -> dict[bytes, tuple[int, bytes | None]]:
-        """A marker came: the records it decides. Its epoch may be above that of the records."""
+        """Remove the records of a producer whose marker was read. Returns offset and value by key. The marker's epoch
+        may be higher than that of the records."""
         ended: dict[bytes, tuple[int, bytes | None]] = {}
         for producer in [each for each in self._producers if each.producer_id == producer_id]:
             ended.update(self._producers.pop(producer))
         return ended
 
     def records(self) -> Iterator[tuple[Producer, bytes, bytes]]:
-        """What is open at the end of the log, in its order."""
+        """Producer, key and value of the records that are still open, in offset order, without tombstones."""
         rows = [
             (offset, producer, key, value)
             for producer, records in self._producers.items()
@@ -172,8 +176,9 @@ def read_last_values(
     open_transactions: OpenTransactions,
     replaced: ReplacedValues | None = None,
 ) -> Iterator[None]:
-    """Fill `values` with the last value of each key (None: deleted), `open_transactions` with what has no marker yet,
-    `replaced` with the values before each batch above the high watermark. Stops after every SLICE_BYTES of the log."""
+    """Read a partition into `values`: the last value of each key, None for a tombstone. Yields after every SLICE_BYTES.
+    `open_transactions` gets the records without a marker. `replaced` gets, by end offset of each batch above the high
+    watermark, the values that the batch replaced."""
     size = 0
     for batch in batches_of(partition):
         target: MutableMapping[bytes, bytes | None] = values
@@ -190,7 +195,7 @@ def read_last_values(
 
 
 class _Recorded(UserDict[bytes, bytes | None]):
-    """A view of `values` that records the value before each change."""
+    """A view of `values` that notes the value before the first change of each key."""
 
     def __init__(self, values: dict[bytes, bytes | None], before: dict[bytes, bytes | None]) -> None:
         self.data = values
@@ -243,7 +248,7 @@ def _end_transaction(
 
 
 def decoded(values: Mapping[bytes, bytes | None]) -> Iterator[tuple[Any, Any]]:
-    """Key and value entities of the records that were not deleted and whose kind is known."""
+    """Key and value entities of records, without tombstones and unknown record types."""
     from kafkatools.core.protocol.schemas.errors import RecordFormatError, UnknownRecordType
     from kafkatools.core.protocol.schemas.offsets import decode_record
 
@@ -257,7 +262,7 @@ def decoded(values: Mapping[bytes, bytes | None]) -> Iterator[tuple[Any, Any]]:
 
 
 def decoded_open(open_transactions: OpenTransactions) -> Iterator[tuple[Producer, Any, Any]]:
-    """The offsets that transactions have open, in the order of the log."""
+    """Producer, key entity and value entity of the offsets that open transactions have committed, in offset order."""
     for producer, key, value in open_transactions.records():
         for key_entity, value_entity in decoded({key: value}):
             if type(key_entity).__schema__.name == "OffsetCommitKey":

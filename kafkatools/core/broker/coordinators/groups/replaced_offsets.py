@@ -1,8 +1,8 @@
-"""The values that offsets had before changes above the high watermark.
+"""The values that committed offsets had before changes above the high watermark.
 
-Apache Kafka keeps the offsets in timeline collections and reads them at the last committed offset of the partition.
-Here a group has the current offsets, and for each of its batches above the high watermark the values that the batch
-replaced. Without such a batch, the usual case, nothing is kept.
+Apache Kafka keeps offsets in timeline collections and reads them at the partition's last committed offset. Here a group
+has its current offsets, and for each of its batches above the high watermark the values that the batch replaced.
+Usually there is no such batch, and nothing is kept.
 """
 
 from __future__ import annotations
@@ -17,25 +17,22 @@ Values = dict[Place, CommittedOffset | None]
 
 
 class Progress(NamedTuple):
-    """The replication of the partition of `__consumer_offsets` that holds a group."""
+    """Log end offset and high watermark of the `__consumer_offsets` partition that holds a group."""
 
     log_end_offset: int
     high_watermark: int
 
 
 class ReplacedOffsets:
-    """By group, then by the end offset of a batch, in order: places and their values before the batch, None: absent.
-
-    `progress` gives the replication of a group's partition; None (the default) when every change counts at once.
-    """
+    """Replaced values by group and by end offset of the batch that replaced them. None stands for no offset. `progress`
+    returns the replication progress of a group's partition. Without it every change counts as replicated."""
 
     def __init__(self, progress: Callable[[str], Progress] | None = None) -> None:
         self._progress = progress
         self._groups: dict[str, dict[int, Values]] = {}
 
     def batch(self, group_id: str) -> Values | None:
-        """Where to note the values before the changes that were just written to the log; None when they are
-        replicated already."""
+        """The dict to note replaced values of the last written batch in. None if the batch is already replicated."""
         if self._progress is None:
             return None
         end, high_watermark = self._progress(group_id)
@@ -45,11 +42,11 @@ class ReplacedOffsets:
         return self.batch_at(group_id, end)
 
     def batch_at(self, group_id: str, end: int) -> Values:
-        """Where to note the values before the batch that ends at an offset. Batches come in the order of the log."""
+        """The dict to note replaced values of the batch that ends at offset `end` in. Batches come in log order."""
         return self._groups.setdefault(group_id, {}).setdefault(end, {})
 
     def before(self, group_id: str, current: Mapping[Place, CommittedOffset]) -> Mapping[Place, CommittedOffset]:
-        """The offsets of a group without the changes above the high watermark."""
+        """The offsets of a group as of the high watermark, given its current ones."""
         batches = self._groups.get(group_id)
         if batches is None or self._progress is None:
             return current
@@ -69,10 +66,10 @@ class ReplacedOffsets:
         return offsets
 
     def release(self, is_mine: Callable[[str], bool]) -> None:
-        """Forget groups that this node does not coordinate any more."""
+        """Drop the groups for which `is_mine` is true. Another broker coordinates them."""
         for group_id in [group_id for group_id in self._groups if is_mine(group_id)]:
             del self._groups[group_id]
 
     def take_over(self, other: ReplacedOffsets) -> None:
-        """Take the batches of groups that were just loaded."""
+        """Add the replaced values of loaded groups."""
         self._groups.update(other._groups)

@@ -1,6 +1,6 @@
-"""What the handlers ask of the coordinator, and how it answers.
+"""Requests of the classic group protocol as handlers pass them to the coordinator.
 
-An answer is a callable that takes the response's fields; it is called exactly once, at once or later.
+An `Answer` is a callable that takes the response fields. It is called exactly once, at once or later.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ Protocols = tuple[tuple[str, bytes], ...]
 
 
 class Client(NamedTuple):
-    """Who asks: the client id, and the address as Kafka prints it (`/127.0.0.1`)."""
+    """The client id and address of a request, the address as Kafka prints it (`/127.0.0.1`)."""
 
     client_id: str
     host: str
@@ -23,8 +23,8 @@ class Client(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class JoinRequest:
-    """JoinGroup. `needs_member_id`: a first join only gives a member id (KIP-394, version 4 on); `may_skip_assignment`:
-    the client understands skip_assignment (KIP-814, version 9)."""
+    """A JoinGroup request. `needs_member_id`: a first join only returns a member id (KIP-394, version 4 on).
+    `may_skip_assignment`: the client understands skip_assignment (KIP-814, version 9)."""
 
     group_id: str
     member_id: str
@@ -40,7 +40,7 @@ class JoinRequest:
 
 @dataclass(frozen=True, slots=True)
 class SyncRequest:
-    """SyncGroup."""
+    """A SyncGroup request."""
 
     group_id: str
     generation_id: int
@@ -52,17 +52,17 @@ class SyncRequest:
 
 
 class MemberIdentity(NamedTuple):
-    """A member as a request names it."""
+    """The member id and instance id that a request names."""
 
     member_id: str
     instance_id: str | None = None
 
 
 def join_error(member_id: str, error_code: int) -> Fields:
-    """A JoinGroup response that only says why not."""
+    """The fields of a JoinGroup response with an error code."""
     return {"error_code": error_code, "member_id": member_id}
 
 
 def error_code_field(error_code: int) -> Fields:
-    """A response that only says why not."""
+    """The fields of a response with only an error code."""
     return {"error_code": error_code}

@@ -1,4 +1,4 @@
-"""The group coordinator of a broker: wired to its topic, timers and settings."""
+"""Creates the group coordinator of a broker from its settings, and loads its partitions."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ SLICE_RECORDS = 200
 def make_groups(
     host: Host, topic: OffsetsTopic, around: ShareSurroundings, ensure_active: Callable[[str], None]
 ) -> GroupCoordinator:
-    """The coordinator, without the groups of before."""
+    """Create the group coordinator of this broker, without loaded groups."""
     config = host.config
     settings = GroupSettings(
         config.group_min_session_timeout_ms,
@@ -57,14 +57,14 @@ def make_groups(
 
 
 def load_all(host: Host, topic: OffsetsTopic, groups: GroupCoordinator) -> None:
-    """Read every group that was committed before: for a node on its own, which coordinates all."""
+    """Load all partitions of `__consumer_offsets`, on a broker that runs without a cluster."""
     for partition in topic.partitions():
         for _ in load_partition(host, groups, partition):
             pass
 
 
 def load_partition(host: Host, groups: GroupCoordinator, partition: Partition) -> Iterator[None]:
-    """Read the groups of a partition, a slice with each step."""
+    """Load the groups of a partition of `__consumer_offsets`. Yields between two slices."""
     values: dict[bytes, bytes | None] = {}
     open_transactions = OpenTransactions()
     replaced: ReplacedValues = {}
@@ -82,7 +82,7 @@ def load_partition(host: Host, groups: GroupCoordinator, partition: Partition) -
 
 
 def consumer_settings(host: Host) -> ConsumerGroupSettings:
-    """The broker's settings about consumer groups, and those that groups have of their own."""
+    """The broker's settings of consumer groups, with a lookup of each group's own configs."""
     config = host.config
     return ConsumerGroupSettings(
         IntervalSetting(
@@ -112,7 +112,7 @@ def consumer_settings(host: Host) -> ConsumerGroupSettings:
 
 
 def share_settings(host: Host) -> ShareGroupSettings:
-    """The broker's settings about share groups, and those that groups have of their own."""
+    """The broker's settings of share groups, with a lookup of each group's own configs."""
     config = host.config
 
     def interval(name: str) -> IntervalSetting:
@@ -136,7 +136,7 @@ def share_settings(host: Host) -> ShareGroupSettings:
 
 
 def note_topics(groups: GroupCoordinator, delta: MetadataDelta) -> None:
-    """Consumer groups look at topics that were made, changed or deleted."""
+    """Tell consumer and share groups about created, changed and deleted topics."""
     topics = (*delta.changed_topics.values(), *delta.removed_topics.values())
     if topics:
         names = {topic.name for topic in topics}
@@ -145,7 +145,7 @@ def note_topics(groups: GroupCoordinator, delta: MetadataDelta) -> None:
 
 
 def note_deleted_topics(groups: GroupCoordinator, shards: Shards, image: MetadataImage, delta: MetadataDelta) -> None:
-    """Offsets of deleted topics go with them."""
+    """Delete the committed offsets of deleted topics, or all groups if `__consumer_offsets` was deleted."""
     names = {topic.name for topic in delta.removed_topics.values()}
     if TOPIC in names:
         groups.unload()

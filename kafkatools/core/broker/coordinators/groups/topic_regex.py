@@ -1,10 +1,9 @@
-"""Topics by pattern in a consumer group (subscribed_topic_regex, KIP-848): checked when it comes, resolved a moment
-later, and again when topics are made or the last look is old.
+"""Topic patterns of consumer groups (subscribed_topic_regex, KIP-848): checked at once, resolved after the response.
 
-Kafka takes RE2's syntax. Python's `re` knows nearly all of it; what only backtracking can do (groups that look around,
-references) RE2 refuses, and so does this. `re` parses a pattern, `linear_pattern.py` matches it: no pattern takes long.
-Names are matched some milliseconds at a time. A pattern must match the whole name. Source: GroupMetadataManager and
-TopicRegexResolver.
+Patterns are resolved again when topics are created or the last result is old. Kafka takes RE2's syntax, which Python's
+`re` knows nearly all of. Syntax that only backtracking supports (lookaround, references) is refused, as by RE2. `re`
+parses a pattern and `linear_pattern.py` matches it, so no pattern takes long. Matching runs in slices of some
+milliseconds. A pattern must match the whole name. Source: GroupMetadataManager and TopicRegexResolver.
 """
 
 from __future__ import annotations
@@ -68,7 +67,7 @@ _POSIX_CLASSES = {
 
 @lru_cache(maxsize=64)
 def compiled(pattern: str, name: str = "SubscribedTopicRegex") -> LinearPattern:
-    """Compile a pattern of RE2; raises InvalidRegularExpression with the name of the field."""
+    """Compile an RE2 pattern. Raises InvalidRegularExpression, which names the request field `name`."""
     try:
         if _ONLY_BACKTRACKING.search(pattern) is not None:
             raise re.error(UNSUPPORTED)
@@ -87,12 +86,12 @@ def _in_words_of_re2(message: str) -> str:
 
 
 def everything(_topic: str) -> bool:
-    """No topic is hidden."""
+    """Allow every topic: the default of `may_describe`."""
     return True
 
 
 class TopicRegexes:
-    """Resolves the patterns of groups."""
+    """Resolves the topic patterns of consumer groups."""
 
     def __init__(self, course: ConsumerCourse) -> None:
         self._course = course
@@ -100,8 +99,8 @@ class TopicRegexes:
     def update(
         self, draft: Draft, known: ConsumerMember, updated: ConsumerMember, may_describe: MayDescribe = everything
     ) -> tuple[bool, bool]:
-        """Note a changed pattern of a member, and have patterns resolved where that is due; whether the pattern
-        changed, and whether what it now matches is known."""
+        """Note a member's changed pattern, and schedule the resolution of the group's patterns if it is due. Returns
+        whether the pattern changed, and whether its topics are already resolved."""
         group = draft.group
         old, new = known.subscribed_topic_regex, updated.subscribed_topic_regex
         counts = group.regex_counts(group.members.values())
@@ -136,7 +135,7 @@ class TopicRegexes:
             draft.after.append(lambda: self._schedule(group.group_id, wanted, may_describe))
 
     def _schedule(self, group_id: str, wanted: Iterable[str], may_describe: MayDescribe) -> None:
-        """As soon as the present request is answered: Kafka does it on another thread."""
+        """Resolve the patterns after the response to this request. Kafka does it on another thread."""
         self._course.timer.schedule(("regex", group_id), 0, lambda: self._resolve(group_id, wanted, may_describe))
 
     def _resolve(self, group_id: str, wanted: Iterable[str], may_describe: MayDescribe) -> None:
@@ -151,7 +150,7 @@ class TopicRegexes:
     def _match(
         self, group_id: str, waiting: Iterator[tuple[str, str]], found: dict[str, set[str]], version: int
     ) -> None:
-        """Match names for `SLICE_NS`, then schedule the rest behind the requests that arrived meanwhile."""
+        """Match topic names for `SLICE_NS`, then schedule the rest behind the requests that arrived meanwhile."""
         group = self._course.groups.get(group_id)
         if not isinstance(group, ConsumerGroup):
             return
@@ -168,7 +167,7 @@ class TopicRegexes:
         self._keep(group, resolved, now_ms)
 
     def _keep(self, group: ConsumerGroup, found: dict[str, ResolvedRegex], now_ms: int) -> None:
-        """Write down what was found for patterns that are still used; other topics than before raise the epoch."""
+        """Write the topics of patterns that are still used. Raises the group epoch if the topics changed."""
         used = group.regex_counts(group.members.values())
         kept = {regex: resolved for regex, resolved in found.items() if used[regex]}
         changes: list[Change] = [RegexChange(regex, resolved) for regex, resolved in kept.items()]

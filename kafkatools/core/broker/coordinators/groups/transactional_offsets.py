@@ -1,9 +1,9 @@
 """Offsets that groups commit in transactions (the transactional half of Kafka's OffsetMetadataManager).
 
 Rules:
-- Such an offset is pending until the marker of its transaction comes; then it becomes the group's offset, or is
-  forgotten. A partition with a pending offset is unstable: who wants stable offsets must wait (KIP-447).
-- Of two commits of a partition the later one in the log wins, whatever the order of the markers.
+- Such an offset is pending until its transaction's marker is written. Then it is committed or dropped. A partition with
+  a pending offset is unstable: clients that require stable offsets must wait (KIP-447).
+- Of two commits of a partition the later one in the log wins, whatever the order of their markers.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ Place = tuple[str, int]
 
 
 class _Pending:
-    """One offset; `order` is its place in the log among commits, `committed` None once a later commit has won."""
+    """A pending offset. `order` numbers commits in log order; `committed` is None after a later commit of the
+    partition."""
 
     __slots__ = ("committed", "order")
 
@@ -29,35 +30,36 @@ class _Pending:
 
 
 class PendingOffsets:
-    """By producer, then group, then topic and partition."""
+    """Pending offsets by producer id, group and partition."""
 
     def __init__(self) -> None:
         self._producers: dict[int, dict[str, dict[Place, _Pending]]] = {}
         self._order = 0
 
     def put(self, producer_id: int, group_id: str, place: Place, committed: CommittedOffset) -> None:
-        """Remember an offset until its transaction ends."""
+        """Add an offset that is pending until its transaction ends."""
         self._order += 1
         places = self._producers.setdefault(producer_id, {}).setdefault(group_id, {})
         places[place] = _Pending(self._order, committed)
 
     def supersede(self, group_id: str, place: Place, order: int | None = None) -> None:
-        """The place was committed otherwise: earlier pending offsets are void, though still unstable."""
+        """Void pending offsets of a partition that was committed again. They stay unstable until their marker. With
+        `order` only earlier ones become void."""
         for groups in self._producers.values():
             pending = groups.get(group_id, {}).get(place)
             if pending is not None and (order is None or pending.order < order):
                 pending.committed = None
 
     def is_pending(self, group_id: str, place: Place) -> bool:
-        """Whether a transaction is open that commits this place."""
+        """Whether an open transaction has committed an offset of this partition."""
         return any(place in groups.get(group_id, ()) for groups in self._producers.values())
 
     def has_group(self, group_id: str) -> bool:
-        """Whether a transaction is open that commits anything of a group."""
+        """Whether an open transaction has committed an offset of this group."""
         return any(group_id in groups for groups in self._producers.values())
 
     def take(self, producer_id: int, is_taken: Callable[[str], bool]) -> Iterator[tuple[str, Place, _Pending]]:
-        """Take out what a producer has pending for the groups that `is_taken` names."""
+        """Remove and yield a producer's pending offsets in the groups for which `is_taken` is true."""
         groups = self._producers.get(producer_id)
         if groups is None:
             return
@@ -71,7 +73,7 @@ class PendingOffsets:
         return bool(self._producers)
 
     def forget(self, group_id: str, place: Place | None = None) -> None:
-        """The group, or one of its places, was deleted."""
+        """Remove the pending offsets of a deleted group, or of one of its partitions."""
         for producer_id, groups in list(self._producers.items()):
             if place is not None:
                 groups.get(group_id, {}).pop(place, None)
@@ -81,7 +83,7 @@ class PendingOffsets:
                 del self._producers[producer_id]
 
     def clear(self) -> None:
-        """Forget everything."""
+        """Remove all pending offsets."""
         self._producers.clear()
 
 
@@ -93,7 +95,8 @@ def write_pending(
     offsets: Sequence[tuple[Place, CommittedOffset]],
     records: Sequence[Record],
 ) -> ProduceStatus | None:
-    """Write offsets of a transaction, then remember them as pending; gives what to wait for. Raises a KafkaError."""
+    """Write the encoded offsets of a transaction and add them to `pending`. Returns the append to wait for, None if it
+    is replicated. Raises InvalidCommitOffsetSize for offsets larger than a batch may be, or another KafkaError."""
     try:
         status = store.append_transactional(group_id, records, producer)
     except (MessageTooLarge, RecordListTooLarge) as error:

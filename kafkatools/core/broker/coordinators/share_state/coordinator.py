@@ -1,8 +1,8 @@
-"""The share coordinator: what is known of every share partition (Kafka's ShareCoordinatorShard, KIP-932).
+"""The share coordinator: the persisted state of share partitions (Kafka's ShareCoordinatorShard, KIP-932).
 
-Rules: the first write and each after `updates_per_snapshot` updates is a snapshot of all; those between hold what
-changed. A change is written before it counts. Epochs only rise: an older leader or an older life of the state is
-fenced.
+Rules: the first record of a share partition is a snapshot of its whole state, and so is the one after
+`updates_per_snapshot` updates; the records between hold changes only. A change is written before it is visible. Epochs
+only rise: a request with an older leader epoch or state epoch is fenced.
 """
 
 from __future__ import annotations
@@ -52,7 +52,8 @@ class StateStore(Protocol):
 
 
 class _Kept:
-    """A state, with how many updates follow its snapshot and where that lies."""
+    """The state of a share partition, the offset of its last snapshot record, and the number of updates since that
+    record."""
 
     __slots__ = ("snapshot_offset", "state", "updates")
 
@@ -64,8 +65,9 @@ class _Kept:
 
 @dataclass(eq=False, repr=False)
 class ShareCoordinator:
-    """All states of this broker. `has_partition` says whether a topic's partition exists; `ensure_active` raises a
-    KafkaError when another node keeps a state."""
+    """The states of all share partitions that this broker coordinates. `has_partition` tells whether the topic's
+    partition exists. `ensure_active` raises a KafkaError if another broker coordinates the share partition of that
+    name."""
 
     store: StateStore
     clock: Clock
@@ -78,7 +80,8 @@ class ShareCoordinator:
 
     # -- requests ----------------------------------------------------------------------------------------------------
     def initialize(self, key: ShareKey, state_epoch: int, start_offset: int) -> ProduceStatus | None:
-        """InitializeShareGroupState: a state begins anew. Raises a KafkaError."""
+        """InitializeShareGroupState: reset the state of a share partition to a start offset. Returns the append to wait
+        for, None if it is replicated. Raises FencedStateEpoch or another KafkaError."""
         self._check(key)
         kept = self._states.get(key)
         if kept is not None and state_epoch < kept.state.state_epoch:
@@ -96,7 +99,8 @@ class ShareCoordinator:
         return self._snapshot(key, state)
 
     def read(self, key: ShareKey, leader_epoch: int) -> ShareState:
-        """ReadShareGroupState; remembers a newer leader's epoch. Raises a KafkaError."""
+        """ReadShareGroupState: the state of a share partition. Stores `leader_epoch` if it is newer. Raises
+        InvalidRequest without a state, FencedLeaderEpoch for an older leader, or another KafkaError."""
         self.ensure_active(name_of(key))
         kept = self._states.get(key)
         if kept is None:
@@ -111,13 +115,15 @@ class ShareCoordinator:
         return self._states[key].state
 
     def summary(self, key: ShareKey) -> ShareState | None:
-        """ReadShareGroupStateSummary; None: nothing is known. Raises a KafkaError."""
+        """ReadShareGroupStateSummary: the state of a share partition, None without one. Raises a KafkaError."""
         self._check(key)
         kept = self._states.get(key)
         return None if kept is None else kept.state
 
     def write(self, key: ShareKey, update: ShareUpdate) -> ProduceStatus | None:
-        """WriteShareGroupState. Raises a KafkaError."""
+        """WriteShareGroupState: write an update of a share partition's state. Returns the append to wait for, None if
+        it is replicated. Raises InvalidRequest without a state, FencedLeaderEpoch, FencedStateEpoch or another
+        KafkaError."""
         self._check(key)
         kept = self._states.get(key)
         if kept is None:
@@ -129,7 +135,8 @@ class ShareCoordinator:
         return self._update(key, kept, update)
 
     def delete(self, key: ShareKey) -> ProduceStatus | None:
-        """DeleteShareGroupState. Raises a KafkaError."""
+        """DeleteShareGroupState: write a tombstone and forget the state of a share partition. Returns the append to
+        wait for, None if it is replicated or there was no state. Raises a KafkaError."""
         self._check(key)
         return self._delete(key)
 
@@ -167,8 +174,9 @@ class ShareCoordinator:
 
     # -- upkeep ------------------------------------------------------------------------------------------------------
     def prune(self) -> None:
-        """Write states that were idle for long again, then delete the log before the oldest snapshot. Raises the first
-        KafkaError, when all was tried: a state that could not be written again stays where it is."""
+        """Write new snapshots of long unchanged states, then delete the log before the oldest snapshot of each
+        partition. Raises the first KafkaError after trying all states. A state without a new snapshot keeps its old one
+        in the log."""
         now_ms = self.clock.wall_ms()
         oldest: dict[int, int] = {}
         cold = [key for key, kept in self._states.items() if self._is_cold(kept, now_ms)]
@@ -189,24 +197,23 @@ class ShareCoordinator:
         self._snapshot(key, replace(state, snapshot_epoch=state.snapshot_epoch + 1, write_timestamp=now_ms))
 
     def forget_topic(self, topic_id: object) -> None:
-        """A topic was deleted, and its states with it. Raises the first KafkaError, when all were tried: each partition
-        of the log takes its records or not."""
+        """Delete the states of a deleted topic. Raises the first KafkaError after trying all states."""
         failures = _tried([key for key in self._states if key.topic_id == topic_id], self._delete)
         if failures:
             raise failures[0]
 
     def unload(self) -> None:
-        """`__share_group_state` itself is gone."""
+        """Forget all states because `__share_group_state` was deleted."""
         self._states.clear()
 
     # -- partitions that come and go ---------------------------------------------------------------------------------
     def release(self, is_mine: Callable[[str], bool]) -> None:
-        """Another node keeps these states."""
+        """Forget the states of share partitions for whose name `is_mine` is true. Another broker coordinates them."""
         for key in [key for key in self._states if is_mine(name_of(key))]:
             del self._states[key]
 
     def load(self, records: Iterable[tuple[int, Any, Any]]) -> None:
-        """Take over what was written, in order."""
+        """Apply records of `__share_group_state` in offset order: rows of offset, key entity and value entity."""
         for offset, key_entity, value in records:
             key = key_of(key_entity)
             if value is None:
@@ -225,7 +232,7 @@ class ShareCoordinator:
 
 
 def _tried(keys: Iterable[ShareKey], work: Callable[[ShareKey], object]) -> list[KafkaError]:
-    """Do it for each; gives what failed."""
+    """Call `work` for each key. Returns the KafkaErrors raised."""
     failures = []
     for key in keys:
         try:

@@ -1,4 +1,4 @@
-"""What is waited for before a member of a share group is told that its acknowledgements are kept."""
+"""Waiting for writes of share partition states before acknowledgements are confirmed to a share group member."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kafkatools.core.errors import KafkaError
 
 
 class PendingWrite:
-    """A write that a coordinator is asked for; `error` says how it went."""
+    """A write requested from a share coordinator. `error` is set when `is_over`, None after success."""
 
     __slots__ = ("_then", "error", "is_over")
 
@@ -20,14 +20,14 @@ class PendingWrite:
         self._then: list[Callable[[], None]] = []
 
     def finish(self, error: KafkaError | None) -> None:
-        """It is kept, or not."""
+        """Record the result of the write (None: success), and call everything registered with `then`."""
         self.is_over, self.error = True, error
         then, self._then = self._then, []
         for act in then:
             act()
 
     def then(self, act: Callable[[], None]) -> None:
-        """Do this when it is over."""
+        """Call `act` when the write is over, at once if it already is."""
         if self.is_over:
             act()
         else:
@@ -39,7 +39,8 @@ Kept = ProduceStatus | PendingWrite | None
 
 
 def when_kept(host: Host, kept: Sequence[Kept], done: Callable[[], None]) -> None:
-    """Call back when all of it is over, at once when there is nothing to wait for."""
+    """Call `done` when all writes are over, whether they succeeded or failed. At once if there is nothing to wait
+    for."""
     writes = [each for each in kept if isinstance(each, PendingWrite)]
     left = [len(writes) + 1]
 

@@ -1,10 +1,10 @@
-"""States of share partitions, asked of their coordinator wherever it is (Kafka's DefaultStatePersister and
-PersisterStateManager, KIP-932).
+"""Client of the share coordinators on this and other brokers (Kafka's DefaultStatePersister and PersisterStateManager).
 
-Rules: what is asked about one share partition goes in order, one after the other. One request at a time goes to each
-broker for each API, with all that came up meanwhile. A coordinator that is not there, or not ready, is asked again
-until the time is over; every question is answered once, at once where the coordinator is this very node and has nothing
-to wait for.
+Rules (KIP-932):
+- Requests about one share partition are done in order, one after the other.
+- Each broker has at most one request per API in flight, which carries everything queued meanwhile for one group.
+- A coordinator that is missing or not ready is asked again until share.coordinator.write.timeout.ms has passed.
+- Each request is answered exactly once, at once if this broker is the coordinator and the write is replicated.
 """
 
 from __future__ import annotations
@@ -67,8 +67,12 @@ class _Question:
 
 @dataclass(eq=False, repr=False)
 class StatePersister:
-    """What one node asks of share coordinators. `states` opens the node's own coordinator, `shards` the partitions that
-    it keeps, when they are first needed."""
+    """Sends share partition requests to share coordinators and calls back with the result.
+
+    `states` opens the share coordinator of this broker, `shards` its partitions of `__share_group_state`; both are
+    called on first use. Every `done` gets an error and a state: the error is None after success, the state None except
+    after `read` and `summary`.
+    """
 
     host: Host
     topic: ShareStateTopic
@@ -80,30 +84,30 @@ class StatePersister:
 
     # -- questions -------------------------------------------------------------------------------------------------
     def initialize(self, key: ShareKey, state_epoch: int, start_offset: int, done: Done) -> None:
-        """A state begins anew."""
+        """Reset the state of a share partition to a start offset (InitializeShareGroupState)."""
         fields = {"state_epoch": state_epoch, "start_offset": start_offset}
         self._ask(
             INITIALIZE, key, fields, lambda states: (None, states.initialize(key, state_epoch, start_offset)), done
         )
 
     def read(self, key: ShareKey, leader_epoch: int, done: Done) -> None:
-        """The state, for the leader of the partition."""
+        """Read the state of a share partition for its leader (ReadShareGroupState)."""
         self._ask(
             READ, key, {"leader_epoch": leader_epoch}, lambda states: (states.read(key, leader_epoch), None), done
         )
 
     def summary(self, key: ShareKey, done: Done) -> None:
-        """Where a group begins to read; None: nothing is known."""
+        """Read epochs and start offset of a share partition (ReadShareGroupStateSummary)."""
         self._ask(SUMMARY, key, {"leader_epoch": -1}, lambda states: (states.summary(key), None), done)
 
     def write(self, key: ShareKey, update: ShareUpdate, done: Done) -> None:
-        """What changed."""
+        """Write an update of a share partition's state (WriteShareGroupState)."""
         fields = {**update._asdict(), "state_batches": [batch._asdict() for batch in update.batches]}
         del fields["batches"]
         self._ask(WRITE, key, fields, lambda states: (None, states.write(key, update)), done)
 
     def delete(self, key: ShareKey, done: Done) -> None:
-        """The state ends."""
+        """Delete the state of a share partition (DeleteShareGroupState)."""
         self._ask(DELETE, key, {}, lambda states: (None, states.delete(key)), done)
 
     def _ask(
@@ -143,7 +147,7 @@ class StatePersister:
             return NO_LEADER
 
     def _note(self, question: _Question, error: KafkaError | None, state: ShareState | None) -> None:
-        """This is the answer, unless it is worth asking again."""
+        """Finish a request with its result, or schedule a retry if the error is retriable and its time is not over."""
         host = self.host
         now_ms = host.clock.now_ms()
         if isinstance(error, RETRIED) and host.is_clustered and now_ms < question.until_ms:
@@ -245,7 +249,7 @@ def _state(api_key: int, result: Any) -> ShareState | None:
 
 
 def error_for_members(error: KafkaError) -> KafkaError:
-    """What a member of a group is told of it (SharePartition.fetchPersisterError)."""
+    """The error that a share group member gets for a persister error (SharePartition.fetchPersisterError)."""
     if isinstance(error, RETRIED):
         return CoordinatorNotAvailable(str(error))
     if isinstance(error, FencedLeaderEpoch | FencedStateEpoch):
@@ -256,7 +260,7 @@ def error_for_members(error: KafkaError) -> KafkaError:
 def ask_each(
     keys: Sequence[ShareKey], ask: Callable[[ShareKey, Done], None], done: Callable[[KafkaError | None], None]
 ) -> None:
-    """Ask about each key; call back with the first error when all are answered."""
+    """Call `ask` for each key, then `done` with the first error, or None, when all of them have called back."""
     left = set(keys)
     errors: list[KafkaError] = []
     if not left:

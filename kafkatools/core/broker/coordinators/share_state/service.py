@@ -1,4 +1,4 @@
-"""The share coordinator of a broker: wired to its topic and settings."""
+"""Creates the share coordinator of a broker and loads its partitions."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from kafkatools.core.broker.replicas.partition import Partition
 def open_share_coordinator(
     host: Host, topic: ShareStateTopic, ensure_active: Callable[[str], None]
 ) -> ShareCoordinator:
-    """The coordinator with every state of before."""
+    """Create the share coordinator of this broker, and schedule its pruning. A broker without a cluster also loads all
+    states from `__share_group_state`."""
 
     def has_partition(key: ShareKey) -> bool:
         topic = host.image.topics_by_id.get(key.topic_id)
@@ -38,5 +39,5 @@ def open_share_coordinator(
 
 
 def load_partition(states: ShareCoordinator, topic: ShareStateTopic, partition: Partition) -> Iterator[None]:
-    """Read a partition, a slice with each step."""
+    """Load the states of a partition of `__share_group_state`. Yields between two slices."""
     states.load((yield from collect(topic.read(partition))))

@@ -1,7 +1,7 @@
-"""The state of one share partition as it is kept (Kafka's ShareGroupOffset and PersisterStateBatchCombiner).
+"""The persisted state of one share partition (Kafka's ShareGroupOffset and PersisterStateBatchCombiner).
 
-A state is a start offset and, above it, batches of offsets in a delivery state. What is written later wins where
-batches overlap; neighbours in the same state are joined.
+A state is a start offset and, above it, batches of offsets in a delivery state. Where batches overlap the later write
+wins; adjacent batches in the same delivery state are joined.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ UNINITIALIZED_COUNT = -1
 
 
 class ShareKey(NamedTuple):
-    """A share partition."""
+    """The key of a share partition: group, topic id and partition."""
 
     group_id: str
     topic_id: uuid.UUID
@@ -28,12 +28,12 @@ class ShareKey(NamedTuple):
 
 
 def name_of(key: ShareKey) -> str:
-    """What FindCoordinator calls a share partition."""
+    """The name of a share partition in FindCoordinator: `group:topic id:partition`."""
     return f"{key.group_id}:{uuid_text(key.topic_id)}:{key.partition}"
 
 
 class StateBatch(NamedTuple):
-    """Offsets in one state (0 available, 2 acknowledged, 4 archived), and how often they were delivered."""
+    """A range of offsets in one delivery state (0 available, 2 acknowledged, 4 archived), with its delivery count."""
 
     first_offset: int
     last_offset: int
@@ -43,7 +43,7 @@ class StateBatch(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ShareState:
-    """What is known of a share partition."""
+    """The persisted state of a share partition. Timestamps are in ms since 1970."""
 
     snapshot_epoch: int = 0
     state_epoch: int = 0
@@ -57,7 +57,7 @@ class ShareState:
     def with_update(
         self, start_offset: int, delivery_complete_count: int, leader_epoch: int, batches: Iterable[StateBatch]
     ) -> ShareState:
-        """The state after an update; what is not said stays."""
+        """The state after an update. A `start_offset` or `leader_epoch` of -1 keeps the present one."""
         start = self.start_offset if start_offset == UNINITIALIZED_START_OFFSET else start_offset
         return replace(
             self,
@@ -69,7 +69,8 @@ class ShareState:
 
 
 def combined(known: Sequence[StateBatch], said: Iterable[StateBatch], start_offset: int) -> tuple[StateBatch, ...]:
-    """Batches that hold after others were written over them; nothing below the start offset."""
+    """Lay updates over the present batches, join adjacent batches of equal state, and drop offsets below
+    `start_offset`."""
     result = list(known)
     for batch in said:
         result = _laid_over(result, batch)
@@ -111,7 +112,7 @@ _SNAPSHOT_FIELDS = (
 
 
 def snapshot_record(key: ShareKey, state: ShareState) -> Record:
-    """A ShareSnapshot: all of a state."""
+    """The ShareSnapshot record of a state: key and value bytes."""
     batches = [batch._asdict() for batch in state.batches]
     fields = {name: getattr(state, name) for name in _SNAPSHOT_FIELDS}
     value = schemas.ShareSnapshotValue(**fields, state_batches=batches)
@@ -123,7 +124,7 @@ def update_record(
     snapshot_epoch: int,
     update: ShareUpdate,
 ) -> Record:
-    """A ShareUpdate: what changed since the snapshot of that epoch."""
+    """The ShareUpdate record of a change since the snapshot with that epoch: key and value bytes."""
     value = schemas.ShareUpdateValue(
         snapshot_epoch=snapshot_epoch,
         leader_epoch=update.leader_epoch,
@@ -135,12 +136,13 @@ def update_record(
 
 
 def tombstone(key: ShareKey) -> Record:
-    """What deletes a state."""
+    """The record that deletes the state of a share partition."""
     return schemas.encode_record(schemas.ShareSnapshotKey(**key._asdict()), None)
 
 
 class ShareUpdate(NamedTuple):
-    """What a leader writes of a share partition."""
+    """A change of a share partition's state, as its leader writes it. An epoch or a start offset of -1 means
+    unchanged."""
 
     state_epoch: int
     leader_epoch: int
@@ -150,16 +152,16 @@ class ShareUpdate(NamedTuple):
 
 
 def key_of(entity: Entity) -> ShareKey:
-    """The share partition that a record's key names."""
+    """The share partition that the key entity of a record names."""
     return ShareKey(entity.group_id, entity.topic_id, entity.partition)
 
 
 def state_of(value: Any) -> ShareState:
-    """The state of a snapshot's value."""
+    """The state that a ShareSnapshotValue entity holds."""
     fields = {name: getattr(value, name) for name in _SNAPSHOT_FIELDS}
     return ShareState(**fields, batches=batches_of(value.state_batches))
 
 
 def batches_of(entities: Iterable[Any]) -> tuple[StateBatch, ...]:
-    """State batches of a record or a request."""
+    """The state batches of a record entity or a request entity."""
     return tuple(StateBatch(b.first_offset, b.last_offset, b.delivery_state, b.delivery_count) for b in entities)

@@ -1,7 +1,7 @@
-"""`__share_group_state` on this node: made on first use, appended to, read back at start, and pruned.
+"""`__share_group_state` on this broker: created on first use, appended to, loaded and pruned.
 
-Rules: all of a share partition lies in one partition, found by the hash of `group:topic id:partition`. Nothing is
-compacted: reading back takes every record in order, and what lies before the oldest snapshot that counts is deleted.
+Rules: all records of a share partition lie in one partition, found by the hash of `group:topic id:partition`. The topic
+is not compacted. Loading reads every record in order, and the log before the oldest needed snapshot is deleted.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ StoredRecord = tuple[int, Any, Any]
 
 
 class ShareStateTopic(InternalTopic):
-    """The topic."""
+    """`__share_group_state` on this broker."""
 
     name = TOPIC
 
@@ -48,12 +48,14 @@ class ShareStateTopic(InternalTopic):
         return NewTopic(TOPIC, config.share_coordinator_state_topic_num_partitions, factor, configs=configs)
 
     def index_of(self, key: ShareKey) -> int:
-        """The number of the partition that holds a share partition."""
+        """The index of the `__share_group_state` partition that holds a share partition. Raises
+        CoordinatorNotAvailable."""
         return partition_for(name_of(key), len(self.ensure_exists().partitions))
 
     def append(self, key: ShareKey, record: Record) -> tuple[int, ProduceStatus | None]:
-        """Write one record; gives its offset and what to wait for (None: nothing). Raises a KafkaError as who asks
-        is told: with too few replicas the coordinator is not available now, and is asked again."""
+        """Append one record to the partition of a share partition. Returns its offset, and the status to wait for, None
+        if it is replicated. Raises a KafkaError with the code for clients: too few in-sync replicas become
+        CoordinatorNotAvailable, which clients retry."""
         try:
             return self._append(key, record)
         except KafkaError as error:
@@ -73,8 +75,8 @@ class ShareStateTopic(InternalTopic):
         return self._append_batch(partition, builder, now_ms, AppendOrigin.COORDINATOR)
 
     def read(self, partition: Partition) -> Iterator[StoredRecord | None]:
-        """Offset, key and value entities of every record in order, None after every slice; what cannot be read is
-        reported and passed over."""
+        """Read offset, key entity and value entity of every record in order. Yields None after every SLICE_BATCHES
+        batches. Skips and reports records that cannot be decoded."""
         from kafkatools.core.protocol.schemas.errors import RecordFormatError, UnknownRecordType
         from kafkatools.core.protocol.schemas.share_group_state import decode_record
 
@@ -89,7 +91,7 @@ class ShareStateTopic(InternalTopic):
                 yield None
 
     def prune(self, index: int, before_offset: int) -> None:
-        """Delete what lies before an offset."""
+        """Delete a partition's log before an offset, at most up to the high watermark. Does nothing on followers."""
         partition = self._host.replicas.partitions.get(TOPIC, {}).get(index)
         if partition is not None and partition.is_leader and before_offset > partition.log.log_start_offset:
             partition.log.increment_log_start_offset(min(before_offset, partition.log.high_watermark))

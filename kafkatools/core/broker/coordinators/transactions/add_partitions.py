@@ -1,8 +1,8 @@
-"""What leaders of partitions ask the coordinator of a transaction, wherever it is (Kafka's AddPartitionsToTxnManager):
-whether partitions are part of it, or that they become so (KIP-890).
+"""Asks the coordinator of a transaction to add partitions or to verify them (Kafka's AddPartitionsToTxnManager,
+KIP-890).
 
-Rules: one request at a time to each broker, with all transactions that came up meanwhile, each of them once. A
-transaction whose markers are still being written is asked for again for a while.
+Rules: each broker has at most one request in flight, which carries all transactions queued meanwhile, each once. While
+a coordinator still writes the markers of the last transaction, partitions are added again after a backoff.
 """
 
 from __future__ import annotations
@@ -40,7 +40,8 @@ Codes = Mapping[TopicPartition, int]
 
 @dataclass(slots=True)
 class _Question:
-    """`until_ms`: until when it is asked again while the last transaction ends."""
+    """A request to add or verify the partitions of one transaction. `until_ms` is when retries end, on the clock in
+    ms."""
 
     transactional_id: str
     producer: ProducerIdentity
@@ -63,7 +64,8 @@ class _Question:
 
 
 class AddPartitions:
-    """The questions of one node. `coordinator` opens the node's own coordinator when it is first needed."""
+    """Sends requests to add or verify partitions to transaction coordinators, on this and other brokers. `coordinator`
+    opens this broker's own coordinator on first use."""
 
     def __init__(self, host: Host, coordinator: Callable[[], TransactionCoordinator]) -> None:
         self._host = host
@@ -80,8 +82,8 @@ class AddPartitions:
         *,
         adds: bool,
     ) -> None:
-        """Add partitions to a transaction, or only verify that they are part of it; answers with an error code for
-        each, now or later."""
+        """Add partitions to a transaction, or with `adds=False` only verify that they belong to it. Calls `answer` with
+        an error code for each partition, at once or later."""
         host = self._host
         until_ms = host.clock.now_ms() + host.config.add_partitions_to_txn_retry_backoff_max_ms
         question = _Question(transactional_id, producer, places, adds, until_ms, answer)
@@ -179,8 +181,9 @@ def _results(answer: Any) -> dict[str, dict[TopicPartition, int]]:
 
 
 class Operation(Enum):
-    """What the request's version supports (TransactionSupportedOperation): clients of transaction version 2 have
-    partitions added when they first write to them; for older ones it is only verified that they did add them."""
+    """What to do with a partition that is not in the transaction (TransactionSupportedOperation). Clients of
+    transaction version 2 have partitions added by their first write. For older clients a write only verifies that the
+    client has added the partition."""
 
     VERIFY_OLD_CLIENT = "default error"
     VERIFY = "generic error supported"
@@ -188,6 +191,7 @@ class Operation(Enum):
 
     @property
     def adds(self) -> bool:
+        """Whether to add missing partitions rather than verify them."""
         return self is Operation.ADD
 
 
@@ -200,8 +204,9 @@ def ensure_in_transaction(
     operation: Operation,
     answer: Callable[[int], None],
 ) -> None:
-    """Answer 0 when the partition is part of the open transaction (KIP-890), at once or later, else why not, as the
-    client knows the error."""
+    """Check that a partition belongs to the producer's open transaction, or add it (KIP-890). Calls `answer`, at once
+    or later, with 0 or with the error code for the client. Answers 0 without a check if
+    transaction.partition.verification.enable is false and `operation` only verifies."""
     if host.replicas.get(*place).log.has_ongoing_transaction(*producer):
         answer(0)
         return
@@ -218,7 +223,8 @@ def ensure_in_transaction(
 
 
 def client_code(code: int, operation: Operation) -> int:
-    """A coordinator's error as the client expects it."""
+    """The error code for the client of a coordinator's error code: ProducerFenced becomes InvalidProducerEpoch.
+    TransactionAbortable becomes InvalidTxnState for clients that do not know it."""
     if code == ProducerFenced.code:
         return InvalidProducerEpoch.code
     if code == TransactionAbortable.code and operation is Operation.VERIFY_OLD_CLIENT:

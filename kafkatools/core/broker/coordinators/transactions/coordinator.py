@@ -1,13 +1,12 @@
-"""The transaction coordinator: what the APIs ask, decided here (Kafka's TransactionCoordinator and
-TransactionStateManager).
+"""The transaction coordinator (Kafka's TransactionCoordinator and TransactionStateManager).
 
 Rules:
-- Everything runs on the listener's thread. A change is written before it takes place, and told after it is durable; in
-  between it is pending, and whoever asks is told CONCURRENT_TRANSACTIONS.
-- The end of a transaction is decided by PrepareCommit or PrepareAbort. Then come the markers, and when all are durable
-  the completed state. Nobody waits for that one to be durable: whatever follows it lies behind it in the same
-  partition, and without it a start writes the markers again.
-- Answers are callables, called exactly once, at once or later.
+- Everything runs on the listener's thread. A change is written before it takes effect and is reported after it is
+  durable. In between it is pending, and other requests get CONCURRENT_TRANSACTIONS.
+- PrepareCommit or PrepareAbort decides the end of a transaction. Then markers are written, and after all markers are
+  durable the completed state. Nothing waits until the completed state is durable: later records follow it in the same
+  partition, and if it is lost the next start writes the markers again.
+- An `answer` is called exactly once, at once or later.
 """
 
 from __future__ import annotations
@@ -52,7 +51,7 @@ FENCING = (InvalidProducerEpoch.code, TransactionCoordinatorFenced.code)
 
 
 class ProducerIdentity(NamedTuple):
-    """A producer id with its epoch."""
+    """A producer id with its epoch; -1 and -1 for no producer."""
 
     producer_id: int = NO_PRODUCER_ID
     producer_epoch: int = NO_PRODUCER_EPOCH
@@ -65,7 +64,7 @@ CodeAnswer = Callable[[int], None]
 
 @dataclass(frozen=True, slots=True)
 class TransactionSettings:
-    """Times in ms."""
+    """The broker's settings of transactions, in ms."""
 
     max_timeout_ms: int
     expiration_ms: int
@@ -103,7 +102,7 @@ class Waiting(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """What the coordinator works with."""
+    """The log, timers and other parts of the broker that the transaction coordinator uses."""
 
     log: Log
     markers: Markers
@@ -115,7 +114,7 @@ class Surroundings:
 
 
 class TransactionCoordinator:
-    """All transactional ids of this broker."""
+    """The transactional ids that this broker coordinates, and the requests about them."""
 
     def __init__(self, settings: TransactionSettings, around: Surroundings) -> None:
         self.transactions: dict[str, Transaction] = {}
@@ -123,7 +122,8 @@ class TransactionCoordinator:
         self._around = around
 
     def find(self, transactional_id: str) -> Transaction:
-        """What is known of an id. Raises NotCoordinator, InvalidProducerIdMapping."""
+        """The state of a transactional id. Raises InvalidProducerIdMapping if it is unknown, NotCoordinator and others
+        if this broker does not coordinate it."""
         self._around.log.coordinator_epoch(transactional_id)
         transaction = self.transactions.get(transactional_id)
         if transaction is None:
@@ -137,7 +137,9 @@ class TransactionCoordinator:
     def init_producer_id(
         self, transactional_id: str, timeout_ms: int, expected: ProducerIdentity | None, answer: IdentityAnswer
     ) -> None:
-        """A producer begins, or goes on after an error with the identity it believes it has (KIP-360)."""
+        """InitProducerId: give a transactional producer an epoch, and abort its open transaction. `expected` is the
+        identity of a producer that recovers from an error (KIP-360), else None. Calls `answer` with an error code and
+        the identity to use."""
         try:
             if not transactional_id:
                 raise InvalidRequest()
@@ -162,7 +164,7 @@ class TransactionCoordinator:
     def _prepare_init(
         self, transaction: Transaction, timeout_ms: int, expected: ProducerIdentity | None
     ) -> TransactionValue:
-        """prepareInitProducerIdTransit."""
+        """Prepare the next epoch, a new producer id or a fence, as Kafka's prepareInitProducerIdTransit."""
         value = transaction.value
         if transaction.pending is not None:
             raise ConcurrentTransactions()
@@ -180,7 +182,7 @@ class TransactionCoordinator:
         return transaction.prepare_next_epoch(timeout_ms, expected_epoch, self._now_ms())
 
     def _fence(self, transaction: Transaction, fenced: TransactionValue, answer: IdentityAnswer) -> None:
-        """Abort an open transaction with an epoch that its producer does not have."""
+        """Abort an open transaction with an epoch that fences its producer."""
         version = self._around.transaction_version()
         request = EndRequest(fenced.producer_id, fenced.producer_epoch, False, version, is_from_client=False)
         self.end_transaction(transaction.transactional_id, request, answer)
@@ -196,7 +198,8 @@ class TransactionCoordinator:
         client_version: int,
         answer: CodeAnswer,
     ) -> None:
-        """AddPartitionsToTxn: partitions become part of the transaction, which begins with the first."""
+        """AddPartitionsToTxn: add partitions to a transaction, which starts with the first. Calls `answer` with an
+        error code."""
         added = frozenset(partitions)
         try:
             if not transactional_id:
@@ -224,8 +227,8 @@ class TransactionCoordinator:
         client_version: int,
         answer: CodeAnswer,
     ) -> None:
-        """The same for a client that does not know of the markers of its last transaction: wait for them, at most
-        add.partitions.to.txn.retry.backoff.max.ms."""
+        """Add partitions as `add_partitions`, after the markers of the last transaction are written. Waits at most
+        add.partitions.to.txn.retry.backoff.max.ms. For clients that are not told about pending markers."""
         transaction = self.transactions.get(transactional_id)
         if transaction is None or not transaction.state.is_prepared:
             self.add_partitions(transactional_id, producer, partitions, client_version, answer)
@@ -242,8 +245,8 @@ class TransactionCoordinator:
     def verify_partitions(
         self, transactional_id: str, producer: ProducerIdentity, partitions: Iterable[TopicPartition]
     ) -> dict[TopicPartition, int]:
-        """The error code of each partition: whether it is part of the transaction (KIP-890, for clients that add
-        partitions themselves)."""
+        """The error code of each partition: 0 if it belongs to the transaction, else TransactionAbortable (KIP-890). If
+        the whole request fails, every partition has its code, such as ProducerFenced or ConcurrentTransactions."""
         wanted = list(partitions)
         try:
             if not transactional_id:
@@ -257,7 +260,7 @@ class TransactionCoordinator:
         return {place: NONE if place in value.partitions else TransactionAbortable.code for place in wanted}
 
     def is_ongoing(self, transactional_id: str, producer_id: int, epoch: int, partition: TopicPartition) -> bool:
-        """Whether a partition is part of this producer's open transaction."""
+        """Whether a partition belongs to the open transaction of this producer id and epoch."""
         transaction = self.transactions.get(transactional_id)
         if transaction is None:
             return False
@@ -267,7 +270,8 @@ class TransactionCoordinator:
 
     # -- the end ---------------------------------------------------------------------------------------------------
     def end_transaction(self, transactional_id: str, request: EndRequest, answer: IdentityAnswer) -> None:
-        """EndTxn: commit or abort. Answers with the identity for the next transaction."""
+        """EndTxn: commit or abort a transaction. Calls `answer` with an error code and the identity for the next
+        transaction."""
         around = self._around
         is_fence = False
         try:
@@ -296,8 +300,8 @@ class TransactionCoordinator:
         self._write(transaction, prepared, written)
 
     def _write_markers(self, transaction: Transaction, completed: TransactionValue) -> None:
-        """Markers to all partitions, then the completed state; what fails is tried again later. A coordinator whose
-        markers are fenced is none any more, and does not go on."""
+        """Write markers to all partitions, then the completed state. Retries failures later. Stops if a marker is
+        fenced: another broker has become the coordinator."""
         around = self._around
         value = transaction.value
         try:
@@ -365,7 +369,7 @@ class TransactionCoordinator:
         return self._around.log.append(transactional_id, [record])
 
     def _write(self, transaction: Transaction, value: TransactionValue, answer: CodeAnswer) -> None:
-        """Write the pending change, let it take place when it is durable, then answer."""
+        """Append a pending change, apply it when it is durable, then answer."""
         try:
             status = self._append(transaction, value)
         except KafkaError as error:
@@ -387,14 +391,14 @@ class TransactionCoordinator:
 
     # -- upkeep ----------------------------------------------------------------------------------------------------
     def abort_timed_out(self) -> None:
-        """Abort what has been open for longer than its producer asked for."""
+        """Abort transactions that have been open longer than their producer's transaction.timeout.ms."""
         now_ms = self._now_ms()
         for transaction in list(self.transactions.values()):
             if transaction.is_timed_out(now_ms):
                 self._fence(transaction, transaction.prepare_fence(), lambda code, _: None)
 
     def expire_ids(self) -> None:
-        """Forget ids that were not used for transactional.id.expiration.ms, with tombstones."""
+        """Delete transactional ids that were unused for transactional.id.expiration.ms, with tombstones."""
         before_ms = self._now_ms() - self._settings.expiration_ms
         for transaction in list(self.transactions.values()):
             value = transaction.value
@@ -410,29 +414,29 @@ class TransactionCoordinator:
             del self.transactions[transaction.transactional_id]
 
     def unload(self) -> None:
-        """`__transaction_state` itself is gone, and everything with it."""
+        """Forget all transactional ids because `__transaction_state` was deleted."""
         self.transactions.clear()
 
     # -- partitions that come and go ---------------------------------------------------------------------------------
     def load(self, transactions: Iterable[Transaction]) -> None:
-        """Take over what was written, then finish what was decided."""
+        """Take over transactions read from the log, and complete those in PrepareCommit or PrepareAbort."""
         found = list(transactions)
         self.take_over(found)
         self.complete_decided(found)
 
     def take_over(self, transactions: Iterable[Transaction]) -> None:
-        """From now on these ids are coordinated here."""
+        """Start to coordinate these transactional ids."""
         for transaction in transactions:
             self.transactions[transaction.transactional_id] = transaction
 
     def release(self, is_mine: Callable[[str], bool]) -> None:
-        """Another node coordinates these ids. What is under way comes to nothing here: a change that becomes durable
-        still is answered with NOT_COORDINATOR, markers are not followed by the completed state."""
+        """Forget the transactional ids for which `is_mine` is true. Another broker coordinates them. Their pending
+        changes are answered with NOT_COORDINATOR, and markers in flight are not followed by a completed state."""
         for transactional_id in [each for each in self.transactions if is_mine(each)]:
             del self.transactions[transactional_id]
 
     def complete_decided(self, transactions: Iterable[Transaction]) -> None:
-        """Write the markers of transactions whose end an earlier coordinator decided."""
+        """Write the markers of transactions that an earlier coordinator left in PrepareCommit or PrepareAbort."""
         for transaction in transactions:
             is_here = self.transactions.get(transaction.transactional_id) is transaction
             if is_here and transaction.state.is_prepared and transaction.pending is None:
@@ -449,7 +453,8 @@ def _ensure_same(value: TransactionValue, producer: ProducerIdentity) -> None:
 
 
 def _may_go_on(value: TransactionValue, expected: ProducerIdentity) -> bool:
-    """Whether a producer that names its identity is the one known here, or was until its epochs were used up."""
+    """Whether the identity that a recovering producer names is the present one, or the one whose epochs ran out before
+    it."""
     if value.producer_epoch == NO_PRODUCER_EPOCH or expected.producer_id == value.producer_id:
         return True
     return expected.producer_id == value.previous_producer_id and is_epoch_exhausted(expected.producer_epoch)

@@ -1,14 +1,15 @@
-"""What EndTxn may do to a transaction: decided here, without time or disk (TransactionCoordinator.endTransaction).
+"""Which end of a transaction EndTxn may prepare, without time or disk (TransactionCoordinator.endTransaction).
 
-With transaction version 2 an answered EndTxn has raised the epoch, so a repeated one is known by the epoch before:
+With transaction version 2 every EndTxn raises the epoch, so a retry is recognised by the epoch before. By state, with
+"invalid" for InvalidTxnState and "fenced" for ProducerFenced:
 
-| state          | abort, again | abort, now | commit, again | commit, now |
-|----------------|--------------|------------|---------------|-------------|
-| Empty          | fenced       | done       | fenced        | bad state   |
-| CompleteAbort  | as before    | done       | bad state     | bad state   |
-| CompleteCommit | bad state    | done       | as before     | bad state   |
+  | state          | retried abort | abort | retried commit | commit  |
+  |----------------|---------------|-------|----------------|---------|
+  | Empty          | fenced        | abort | fenced         | invalid |
+  | CompleteAbort  | done          | abort | invalid        | invalid |
+  | CompleteCommit | invalid       | abort | done           | invalid |
 
-Before version 2 the epoch stays, and only the state tells: the same outcome again is as before.
+Before version 2 the epoch stays, so only the state shows a retry: an end that equals the completed state is done.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ NO_EPOCH_BUMP = 0
 
 
 class EndRequest(NamedTuple):
-    """Who wants which end. `is_from_client` False: the coordinator itself, with an epoch that fences the producer."""
+    """A request to end a transaction. `is_from_client` is False if the coordinator aborts with an epoch that fences."""
 
     producer_id: int
     producer_epoch: int
@@ -43,18 +44,20 @@ class EndRequest(NamedTuple):
 
     @property
     def prepared(self) -> TransactionState:
+        """The state before the markers: PrepareCommit or PrepareAbort."""
         return TransactionState.PREPARE_COMMIT if self.is_commit else TransactionState.PREPARE_ABORT
 
     @property
     def completed(self) -> TransactionState:
+        """The state after the markers: CompleteCommit or CompleteAbort."""
         return TransactionState.COMPLETE_COMMIT if self.is_commit else TransactionState.COMPLETE_ABORT
 
 
 def prepare_end(
     transaction: Transaction, request: EndRequest, new_producer_id: Callable[[], int], now_ms: int
 ) -> TransactionValue | None:
-    """The PrepareCommit or PrepareAbort to write; None when the same was done before. Raises InvalidProducerIdMapping,
-    ProducerFenced, ConcurrentTransactions, InvalidTxnState."""
+    """Prepare the PrepareCommit or PrepareAbort to write; None if this is a retry and the transaction has already ended
+    so. Raises InvalidProducerIdMapping, ProducerFenced, ConcurrentTransactions or InvalidTxnState."""
     if request.client_version < EPOCH_BUMP_VERSION:
         return _prepare_plain(transaction, request, now_ms)
     return _prepare_with_bump(transaction, request, new_producer_id, now_ms)

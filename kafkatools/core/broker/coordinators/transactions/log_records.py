@@ -1,8 +1,8 @@
-"""The records of `__transaction_state` (Kafka's TransactionLog): values to bytes and back.
+"""The records of `__transaction_state`, encoded and decoded (Kafka's TransactionLog).
 
 Version 1 of the value (flexible, with producer ids and the client's version as tags) is written when the cluster's
-transaction.version is 1 or more, else version 0. The last producer epoch is not written, as in Kafka; so a producer's
-repeated InitProducerId is not recognised after a restart.
+transaction.version is 1 or more, else version 0. As in Kafka the last producer epoch is not written. A retried
+InitProducerId is therefore not recognised after a restart.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ from kafkatools.core.topic_partition import topic_fields
 
 
 def value_version(transaction_version: int) -> int:
-    """The version of values that a cluster of this transaction.version writes."""
+    """The version of TransactionLogValue that a cluster with this transaction.version writes."""
     return 1 if transaction_version >= 1 else 0
 
 
 def key_bytes(transactional_id: str) -> bytes:
-    """TransactionLogKey."""
+    """The encoded TransactionLogKey of a transactional id."""
     return encode_record(TransactionLogKey(transactional_id=transactional_id), None)[0]
 
 
 def value_bytes(value: TransactionValue, version: int) -> bytes:
-    """TransactionLogValue of a version."""
+    """Encode a transaction's value as a TransactionLogValue of this version."""
     topics = None
     if value.state is not TransactionState.EMPTY:
         topics = topic_fields(((place, place[1]) for place in sorted(value.partitions)), "topic", "partition_ids")
@@ -52,7 +52,7 @@ def value_bytes(value: TransactionValue, version: int) -> bytes:
 
 
 def transaction_of(transactional_id: str, entity: Any) -> Transaction:
-    """The transaction that a TransactionLogValue describes; ValueError for a state that there is not."""
+    """The transaction that a TransactionLogValue entity holds. Raises ValueError for an unknown state."""
     partitions = frozenset(
         (topic.topic, index) for topic in entity.transaction_partitions or () for index in topic.partition_ids
     )

@@ -1,8 +1,8 @@
-"""Markers to all partitions of a transaction, wherever they are led (Kafka's TransactionMarkerChannelManager).
+"""Sends transaction markers to the leaders of all partitions (Kafka's TransactionMarkerChannelManager).
 
-Rules: what this node leads is written directly; the rest goes to the leaders by WriteTxnMarkers, one request at a time
-to each broker, with all that came up meanwhile. A partition that is gone needs no marker. A failed place is tried again
-by the coordinator, which looks for the leader anew.
+Rules: markers for partitions that this broker leads are written directly. Other leaders get WriteTxnMarkers, one
+request in flight per broker, with everything queued meanwhile. A deleted partition needs no marker. The coordinator
+retries failed partitions, and the retry looks up the leader again.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class _Entry(NamedTuple):
 
 
 class MarkerSender:
-    """All markers of a node's coordinator."""
+    """Sends the markers of this broker's transaction coordinator."""
 
     def __init__(self, host: Host, writer: MarkerWriter) -> None:
         self._host = host
@@ -49,8 +49,9 @@ class MarkerSender:
         self._in_flight: set[int] = set()
 
     def send(self, places: Collection[TopicPartition], marker: Marker, note: Note) -> None:
-        """Have the marker written to each place. `note` hears of each once, now or later: 0 when it is durable or
-        nothing is to be written, else why not."""
+        """Write the marker to each partition, on this broker or through its leader. Calls `note` once for each
+        partition, at once or later: with 0 if the marker is durable or the partition is gone, else with an error
+        code."""
         here: list[TopicPartition] = []
         brokers: set[int] = set()
         for place in sorted(places):
@@ -69,11 +70,11 @@ class MarkerSender:
             self._send_queued(broker)
 
     def note_failure(self, error: KafkaError) -> None:
-        """Report what nobody waits for."""
+        """Report an error that no client waits for."""
         self._host.note_failure(error)
 
     def _leader(self, place: TopicPartition) -> int | None:
-        """Who leads a partition; None when there is none such."""
+        """The leader's broker id, NO_LEADER, or None if the partition does not exist."""
         topic = self._host.image.topics.get(place[0])
         state = None if topic is None else topic.partitions.get(place[1])
         return None if state is None else state.leader
@@ -132,7 +133,7 @@ class MarkerSender:
 
 
 def _fields(entries: Sequence[_Entry]) -> list[Fields]:
-    """The markers of a request: one for each transaction."""
+    """The `markers` field of WriteTxnMarkers: one entry for each transaction, with its partitions by topic."""
     places: dict[Marker, list[TopicPartition]] = {}
     for entry in entries:
         places.setdefault(entry.marker, []).append(entry.place)

@@ -1,7 +1,7 @@
-"""Transaction markers: the control batches that end a transaction in every partition it wrote to (WriteTxnMarkers).
+"""Writes transaction markers: control batches that end a transaction in each of its partitions (WriteTxnMarkers).
 
-Rules: a marker in `__consumer_offsets` also decides the offsets that groups
-committed in the transaction. The coordinator and the API write through the same function.
+Rules: a marker in `__consumer_offsets` also commits or drops the offsets that groups have pending in the transaction.
+The coordinator and the API write through the same function.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from kafkatools.core.errors import KafkaError, KafkaStorageError, NotLeaderOrFol
 
 
 class Marker(NamedTuple):
-    """The end of one producer's transaction. `transaction_version`: 2 has the markers' epoch above that of the data."""
+    """The commit or abort marker of one producer's transaction. With `transaction_version` 2 the producer epoch of the
+    marker is one above that of the data."""
 
     producer_id: int
     producer_epoch: int
@@ -34,7 +35,7 @@ class PendingOffsets(Protocol):
 
 
 class MarkerWriter:
-    """Writes markers to the partitions that this node leads. `group_shards` are the partitions of
+    """Writes markers to partitions that this broker leads. `group_shards` are the partitions of
     `__consumer_offsets`."""
 
     def __init__(self, host: Host, offsets: PendingOffsets, group_shards: Shards) -> None:
@@ -43,9 +44,12 @@ class MarkerWriter:
         self._group_shards = group_shards
 
     def write(self, place: TopicPartition, marker: Marker) -> ProduceStatus | None:
-        """Append the marker to a partition that this node leads; gives what to wait for. Raises
-        UnknownTopicOrPartition, InvalidProducerEpoch, TransactionCoordinatorFenced, KafkaStorageError,
-        NotLeaderOrFollower: also while the groups of a partition of `__consumer_offsets` are being read."""
+        """Append the marker to a partition that this broker leads. Returns the append to wait for, None if it is
+        replicated.
+
+        Raises UnknownTopicOrPartition, InvalidProducerEpoch, TransactionCoordinatorFenced, KafkaStorageError or
+        NotLeaderOrFollower, the last also while groups of a partition of `__consumer_offsets` are loading.
+        """
         from kafkatools.core.log.producers.append import AppendOrigin
         from kafkatools.core.records.control import (
             ControlRecordType,

@@ -1,4 +1,4 @@
-"""The transaction coordinator of a broker: wired to its topic, timers and settings."""
+"""Creates the transaction coordinator of a broker, schedules its timers and loads its partitions."""
 
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ TRANSACTION_VERSION = "transaction.version"
 def open_transactions(
     host: Host, log: TransactionLog, writer: MarkerWriter, new_producer_id: Callable[[], int]
 ) -> TransactionCoordinator:
-    """The coordinator with every transaction of before; those whose end was decided are completed."""
+    """Create the transaction coordinator of this broker, and schedule its periodic work. A broker without a cluster
+    also loads all transactions and completes those in PrepareCommit or PrepareAbort."""
     config = host.config
     around = Surroundings(
         log,
@@ -52,8 +53,9 @@ def open_transactions(
 def load_partition(
     transactions: TransactionCoordinator, log: TransactionLog, shards: Shards, partition: Partition
 ) -> Iterator[None]:
-    """Read a partition, a slice with each step. Transactions whose end was decided are completed when that is
-    committed: a node that fails before may not have told the one after it."""
+    """Load the transactions of a partition of `__transaction_state`. Yields between two slices. Completes transactions
+    in PrepareCommit or PrepareAbort once their records are committed. A coordinator that failed before may not have
+    replicated them, so the next one could decide differently."""
     found = yield from collect(log.read(partition))
     transactions.take_over(found)
     decided = [transaction for transaction in found if transaction.state.is_prepared]

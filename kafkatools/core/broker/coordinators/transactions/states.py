@@ -1,4 +1,4 @@
-"""The states of a transaction and which may follow which (Kafka's TransactionState)."""
+"""The states of a transaction and the transitions between them (Kafka's TransactionState)."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from enum import IntEnum
 
 
 class TransactionState(IntEnum):
-    """The number is that of the records in `__transaction_state`."""
+    """The state of a transaction; the value is the status byte in `__transaction_state`."""
 
     EMPTY = 0
     ONGOING = 1
@@ -19,21 +19,21 @@ class TransactionState(IntEnum):
 
     @property
     def label(self) -> str:
-        """Kafka's name, as tools show it: `CompleteCommit`."""
+        """Kafka's name of the state, as tools print it, such as `CompleteCommit`."""
         return self.name.title().replace("_", "")
 
     @property
     def is_prepared(self) -> bool:
-        """Whether the outcome is decided and the markers are on their way."""
+        """Whether the outcome is decided but not all markers are written (PrepareCommit, PrepareAbort)."""
         return self in (TransactionState.PREPARE_COMMIT, TransactionState.PREPARE_ABORT)
 
     @property
     def is_at_rest(self) -> bool:
-        """Whether nothing is open: the state may expire."""
+        """Whether no transaction is open (Empty, CompleteCommit, CompleteAbort), so that the id may expire."""
         return self in AT_REST
 
     def may_follow(self, previous: TransactionState) -> bool:
-        """Whether a transaction may go from `previous` to this state."""
+        """Whether the transition from `previous` to this state is valid."""
         return previous in PREVIOUS[self]
 
 

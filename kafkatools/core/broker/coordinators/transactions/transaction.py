@@ -1,9 +1,9 @@
-"""What the coordinator knows of one transactional id (Kafka's TransactionMetadata and TxnTransitMetadata).
+"""The coordinator's state of one transactional id (Kafka's TransactionMetadata and TxnTransitMetadata).
 
 Rules:
-- A change goes in two steps: `prepare_*` says what it will be and marks it pending; `complete` makes it so once it is
-  written. While one is pending no other begins.
-- No time, no disk: times are passed in, in ms since 1970.
+- A change takes two steps. `prepare_*` returns the next value and marks it pending, `complete` applies it after it is
+  written. A second change cannot start while one is pending.
+- This module reads no clock and no disk. Times are parameters, in ms since 1970.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ NOTHING: frozenset[TopicPartition] = frozenset()
 
 
 def is_epoch_exhausted(epoch: int) -> bool:
-    """Whether a producer may not go beyond this epoch: the last one is kept for fencing it."""
+    """Whether a producer cannot get a higher epoch: the highest one is reserved for fencing."""
     return epoch >= LAST_USABLE_EPOCH
 
 
 @dataclass(frozen=True, slots=True)
 class TransactionValue:
-    """All that is written of a transactional id."""
+    """The persisted state of a transactional id, the fields of a TransactionLogValue. Times are in ms since 1970."""
 
     producer_id: int
     previous_producer_id: int
@@ -49,14 +49,14 @@ class TransactionValue:
 
     @property
     def bumps_epoch(self) -> bool:
-        """Whether the client's transactions each have an epoch of their own (KIP-890)."""
+        """Whether each of the client's transactions has an epoch of its own (KIP-890)."""
         return self.client_version >= EPOCH_BUMP_VERSION
 
 
 @dataclass(slots=True)
 class Transaction:
-    """One transactional id: its value and the state it is about to have; the partitions that have no marker yet, and
-    who waits for the markers."""
+    """A transactional id with its persisted value and a pending transition. `unmarked` are partitions without their
+    marker yet, `when_settled` is called after the completed state is written."""
 
     transactional_id: str
     value: TransactionValue
@@ -67,7 +67,7 @@ class Transaction:
 
     @classmethod
     def new(cls, transactional_id: str, producer_id: int, timeout_ms: int, now_ms: int) -> Transaction:
-        """An id that nobody used yet."""
+        """A transactional id in state Empty, without an epoch."""
         value = TransactionValue(
             producer_id,
             NO_PRODUCER_ID,
@@ -85,21 +85,22 @@ class Transaction:
 
     @property
     def state(self) -> TransactionState:
-        """The state now."""
+        """The present state, without a pending transition."""
         return self.value.state
 
     @property
     def is_epoch_exhausted(self) -> bool:
-        """Whether the next epoch needs a new producer id."""
+        """Whether the producer needs a new producer id because its epochs have run out."""
         return is_epoch_exhausted(self.value.producer_epoch)
 
     @property
     def has_timeout(self) -> bool:
-        """Transactions of an external coordinator (KIP-939) have none."""
+        """Whether the transaction can time out. Those with the highest timeout belong to an external coordinator
+        (KIP-939)."""
         return self.value.timeout_ms != 0x7FFFFFFF
 
     def is_timed_out(self, now_ms: int) -> bool:
-        """Whether it has been open for too long."""
+        """Whether the transaction is ongoing and older than its timeout."""
         value = self.value
         if self.pending is not None or value.state is not TransactionState.ONGOING or not self.has_timeout:
             return False
@@ -107,7 +108,8 @@ class Transaction:
 
     # -- preparing -------------------------------------------------------------------------------------------------
     def _prepare(self, state: TransactionState, **changes: Any) -> TransactionValue:
-        """Mark a change pending. The producer id of before becomes the previous one."""
+        """The next value in this state, marked pending. Keeps the present producer id as the previous one. Raises
+        IllegalState if a change is pending or the transition is invalid."""
         value = replace(self.value, state=state, previous_producer_id=self.value.producer_id, **changes)
         if self.pending is not None:
             raise IllegalState(
@@ -122,14 +124,17 @@ class Transaction:
         return value
 
     def prepare_fence(self) -> TransactionValue:
-        """The epoch that ends the producer of an open transaction. Nobody is told of it."""
+        """Prepare PrepareEpochFence, with the epoch that fences the producer of an open transaction. No client gets
+        that epoch."""
         epoch = self.value.producer_epoch
         if not self.has_failed_epoch_fence and epoch != MAX_EPOCH:
             epoch += 1
         return self._prepare(TransactionState.PREPARE_EPOCH_FENCE, producer_epoch=epoch)
 
     def prepare_next_epoch(self, timeout_ms: int, expected_epoch: int | None, now_ms: int) -> TransactionValue:
-        """The epoch for a producer that begins, or goes on after an error (KIP-360). Raises ProducerFenced."""
+        """Prepare Empty with the next epoch, for InitProducerId. `expected_epoch` is the epoch of a producer that
+        recovers from an error (KIP-360), else None. Raises ProducerFenced if it is neither the present nor the last
+        epoch, IllegalState if no epoch is left."""
         if self.is_epoch_exhausted:
             raise IllegalState(f"No more producer epochs for producer id {self.value.producer_id}")
         epoch = self.value.producer_epoch
@@ -146,7 +151,7 @@ class Transaction:
     def prepare_rotation(
         self, producer_id: int, timeout_ms: int, now_ms: int, *, keeps_last_epoch: bool
     ) -> TransactionValue:
-        """A new producer id with epoch 0, when the old one has no epochs left."""
+        """Prepare Empty with a new producer id and epoch 0, for a producer id whose epochs have run out."""
         last_epoch = self.value.producer_epoch if keeps_last_epoch else NO_PRODUCER_EPOCH
         return self._prepare_empty(producer_id, (0, last_epoch), timeout_ms, now_ms)
 
@@ -167,7 +172,7 @@ class Transaction:
     def prepare_partitions(
         self, added: frozenset[TopicPartition], now_ms: int, client_version: int
     ) -> TransactionValue:
-        """More partitions; the first begin the transaction."""
+        """Prepare Ongoing with more partitions. The first partitions start the transaction."""
         value = self.value
         return self._prepare(
             TransactionState.ONGOING,
@@ -180,8 +185,8 @@ class Transaction:
     def prepare_end(
         self, state: TransactionState, client_version: int, next_producer_id: int, now_ms: int, *, is_empty: bool
     ) -> TransactionValue:
-        """PrepareCommit or PrepareAbort. With transaction version 2 the epoch goes up; `is_empty`: nothing was added,
-        so the transaction begins now."""
+        """Prepare PrepareCommit or PrepareAbort, with a higher epoch from transaction version 2 on. `is_empty`: no
+        partition was added, so the start time is now."""
         value = self.value
         epoch, last_epoch = value.producer_epoch, value.last_producer_epoch
         if client_version >= EPOCH_BUMP_VERSION:
@@ -199,7 +204,7 @@ class Transaction:
         )
 
     def prepare_complete(self, now_ms: int) -> TransactionValue:
-        """After the markers. An epoch that ran over becomes epoch 0 of the next producer id."""
+        """Prepare CompleteCommit or CompleteAbort, after the markers. A next producer id starts with epoch 0."""
         self.has_failed_epoch_fence = False
         value = self.value
         is_commit = value.state is TransactionState.PREPARE_COMMIT
@@ -214,12 +219,12 @@ class Transaction:
         )
 
     def prepare_dead(self) -> TransactionValue:
-        """The id is to be forgotten."""
+        """Prepare Dead, before the transactional id is deleted."""
         return self._prepare(TransactionState.DEAD, partitions=NOTHING)
 
     # -- completing ------------------------------------------------------------------------------------------------
     def complete(self, value: TransactionValue) -> None:
-        """The change is written: it is so."""
+        """Apply a prepared value after it is written. Raises IllegalState if this transition is not pending."""
         if self.pending is not value.state:
             raise IllegalState(
                 f"{self.transactional_id} completes a transition to {value.state.label} it did not begin"

@@ -1,7 +1,7 @@
-"""`__transaction_state` on this node: made on first use, appended to, and read back when a partition is led.
+"""`__transaction_state` on this broker: created on first use, appended to, and loaded when a partition is led.
 
-Rules: all of a transactional id lies in one partition, found by the hash of the id; the partition's leader epoch is the
-coordinator's epoch. One record is one batch.
+Rules: all records of a transactional id lie in one partition, found by the hash of the id. The leader epoch of the
+partition is the coordinator epoch. One record is one batch.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ SLICE_RECORDS = 200
 
 
 class TransactionLog(InternalTopic):
-    """The topic on this node. `ensure_active` raises a KafkaError when another broker coordinates an id."""
+    """`__transaction_state` on this broker. `ensure_active` raises a KafkaError if another broker coordinates the
+    id."""
 
     name = TOPIC
 
@@ -46,8 +47,8 @@ class TransactionLog(InternalTopic):
         return NewTopic(TOPIC, config.transaction_state_log_num_partitions, factor, configs=configs)
 
     def partition_of(self, transactional_id: str) -> Partition:
-        """Where an id lives; NotCoordinator when that was not made yet or is led elsewhere, CoordinatorNotAvailable,
-        CoordinatorLoadInProgress."""
+        """The partition of a transactional id, led by this broker. Raises NotCoordinator if there is none here,
+        CoordinatorLoadInProgress while it is loading."""
         self._ensure_active(transactional_id)
         topic = self._host.image.topics.get(TOPIC)
         if topic is None:
@@ -59,12 +60,12 @@ class TransactionLog(InternalTopic):
         return partition
 
     def coordinator_epoch(self, transactional_id: str) -> int:
-        """The epoch that markers carry."""
+        """The coordinator epoch for markers of this transactional id. Raises as `partition_of`."""
         return self.partition_of(transactional_id).leader_epoch
 
     def append(self, transactional_id: str, records: Sequence[Record]) -> ProduceStatus | None:
-        """Write records of ids that share a partition as one batch. What it gives is to be waited for before anybody
-        is told; None: nothing. Raises a KafkaError."""
+        """Append records of transactional ids in one partition as one batch. Returns the append to wait for before
+        clients are answered, None if it is replicated. Raises a KafkaError."""
         from kafkatools.core.records.builder import BatchBuilder
 
         partition = self.partition_of(transactional_id)
@@ -76,8 +77,8 @@ class TransactionLog(InternalTopic):
         return self._append_batch(partition, builder, now_ms, AppendOrigin.CLIENT)[1]
 
     def read(self, partition: Partition) -> Iterator[Transaction | None]:
-        """Every transactional id of a partition that is remembered; None after every slice. Records that cannot be
-        read are reported and passed over."""
+        """Load the transactions of a partition. Yields None between slices. Skips and reports records that cannot be
+        decoded."""
         from kafkatools.core.protocol.schemas.errors import RecordFormatError, UnknownRecordType
         from kafkatools.core.protocol.schemas.transaction_log import decode_record
 

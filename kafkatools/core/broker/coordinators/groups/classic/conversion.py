@@ -1,7 +1,8 @@
-"""A group changes its protocol while its members go on (KIP-848): classic to consumer when the first member with the
-new protocol joins, back when the last one with it leaves.
+"""Conversion between classic and consumer groups while members go on (KIP-848).
 
-Pure: one group in, another out. Source: ConsumerGroup.fromClassicGroup, ClassicGroup.fromConsumerGroup.
+A classic group becomes a consumer group when the first member with the new protocol joins, and a classic one again when
+the last such member leaves. These functions have no side effects. Source: ConsumerGroup.fromClassicGroup and
+ClassicGroup.fromConsumerGroup.
 """
 
 from __future__ import annotations
@@ -28,8 +29,8 @@ from kafkatools.core.protocol.schemas.errors import RecordFormatError
 
 
 def consumer_group_of(classic: Group, topics: GroupTopics) -> ConsumerGroup:
-    """The consumer group that a classic one becomes; raises GroupIdNotFound when what its members said cannot be
-    read."""
+    """The consumer group that a classic group becomes. Raises GroupIdNotFound if a subscription or assignment cannot be
+    decoded, or comes from a custom assignor."""
     group = ConsumerGroup(classic.group_id)
     group.group_epoch = group.assignment_epoch = classic.generation_id
     try:
@@ -84,8 +85,8 @@ def _assigned(group_id: str, data: bytes, topics: GroupTopics) -> Assignment:
 def classic_group_of(
     group: ConsumerGroup, leaving: Collection[str], joining: ConsumerMember | None, topics: GroupTopics, wall_ms: int
 ) -> Group:
-    """The classic group of those who stay, with the target assignment in their protocol's bytes. `joining`: a static
-    member that takes the place of one that is leaving."""
+    """The classic group of the members that stay, with their target assignments encoded as ConsumerProtocolAssignment.
+    `joining` is a static member that replaces a member with the same instance id."""
     classic = Group(group.group_id, wall_ms)
     staying = [member for member_id, member in group.members.items() if member_id not in leaving]
     if joining is not None:
@@ -139,7 +140,8 @@ def read_subscription(data: bytes) -> Any:
 
 
 def subscription_of_request(protocols: Collection[tuple[str, bytes]]) -> Any:
-    """The subscription of the protocol a joining member prefers; UnknownServerError, as in Kafka."""
+    """The ConsumerProtocolSubscription of a joining member's preferred protocol. Raises UnknownServerError if
+    malformed, as Kafka does."""
     try:
         return read_subscription(next(iter(protocols))[1])
     except RecordFormatError as error:
@@ -147,7 +149,7 @@ def subscription_of_request(protocols: Collection[tuple[str, bytes]]) -> Any:
 
 
 def owned_partitions(subscription: Any, topics: GroupTopics) -> dict[uuid.UUID, list[int]]:
-    """What a classic member says it has."""
+    """The owned partitions in a classic member's subscription, by topic id."""
     owned: dict[uuid.UUID, list[int]] = {}
     for each in getattr(subscription, "owned_partitions", ()):
         topic = topics.by_name(each.topic)
@@ -157,7 +159,7 @@ def owned_partitions(subscription: Any, topics: GroupTopics) -> dict[uuid.UUID, 
 
 
 def assignment_bytes(assignment: Mapping[uuid.UUID, Collection[int]], version: int, topics: GroupTopics) -> bytes:
-    """An assignment in the bytes of a version of ConsumerProtocol; topics that are gone are left out."""
+    """Encode an assignment as ConsumerProtocolAssignment of this version, without deleted topics."""
     from kafkatools.core.protocol.schemas.consumer_protocol import ConsumerProtocolAssignment
     from kafkatools.core.protocol.schemas.schema import write_entity
 
@@ -174,6 +176,6 @@ def assignment_bytes(assignment: Mapping[uuid.UUID, Collection[int]], version: i
 
 
 def version_of_member(member: ConsumerMember) -> int:
-    """The version of ConsumerProtocol that a classic member spoke when it joined."""
+    """The ConsumerProtocol version of a classic member's subscription."""
     assert member.classic is not None
     return _version(member.classic.protocols[0][1])

@@ -1,6 +1,6 @@
-"""A classic group as a value with rules (Kafka's ClassicGroup): members, state, generation, protocol.
+"""A classic group (Kafka's ClassicGroup): members, state, generation and protocol.
 
-Nothing here knows of time-outs, disks or sockets; times are parameters. Members are kept in the order of joining.
+This module knows no timers, disks or sockets; times are parameters. Members are kept in the order of joining.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ CONSUMER_PROTOCOL_TYPE = "consumer"
 
 
 class Group:
-    """One group."""
+    """A classic group."""
 
     group_type = "classic"
 
@@ -55,14 +55,17 @@ class Group:
     # -- state -----------------------------------------------------------------------------------------------------
     @property
     def state_name(self) -> str:
+        """The group state as clients see it."""
         return self.state.value
 
     @property
     def protocol_name_of_type(self) -> str:
+        """The protocol type of the members, such as `consumer`; "" before the first member joins."""
         return self.protocol_type or ""
 
     @property
     def is_empty(self) -> bool:
+        """Whether the group is in state Empty."""
         return self.is_in(GroupState.EMPTY)
 
     def is_in(self, *states: GroupState) -> bool:
@@ -70,7 +73,7 @@ class Group:
         return self.state in states
 
     def transition_to(self, state: GroupState, wall_ms: int) -> None:
-        """Change the state; ValueError when there is no way."""
+        """Change the state. Raises ValueError for an invalid transition."""
         if not may_follow(state, self.state):
             raise ValueError(f"Group {self.group_id} cannot go from {self.state.value} to {state.value}")
         self.previous_state, self.state = self.state, state
@@ -78,16 +81,17 @@ class Group:
 
     @property
     def can_rebalance(self) -> bool:
+        """Whether the group's state allows a rebalance to start."""
         return may_follow(GroupState.PREPARING_REBALANCE, self.state)
 
     @property
     def rebalance_timeout_ms(self) -> int:
-        """The longest of its members'."""
+        """The longest rebalance timeout of the members; 0 without members."""
         return max((member.rebalance_timeout_ms for member in self.members.values()), default=0)
 
     # -- members ---------------------------------------------------------------------------------------------------
     def add(self, member: Member, answer: Answer | None = None) -> None:
-        """A new member, which waits for the answer of its join."""
+        """Add a member, with the callback for its pending JoinGroup response if there is one."""
         if member.instance_id is not None:
             self.static_members[member.instance_id] = member.member_id
         if not self.members:
@@ -99,7 +103,7 @@ class Group:
         self.pending_join.discard(member.member_id)
 
     def remove(self, member_id: str) -> Member | None:
-        """Forget a member or a pending one; the leader is followed by the oldest member."""
+        """Remove a member or a pending member id. If it was the leader, the oldest member becomes leader."""
         member = self.members.pop(member_id, None)
         if member is not None and member.instance_id is not None:
             self.static_members.pop(member.instance_id, None)
@@ -110,7 +114,8 @@ class Group:
         return member
 
     def replace_static_member(self, instance_id: str, member_id: str) -> Member:
-        """A static member came back under a new member id: the old one is fenced wherever it waits."""
+        """Give a static member that came back a new member id. Pending responses to the old id get
+        FENCED_INSTANCE_ID."""
         old_id = self.static_members[instance_id]
         member = self.members[old_id]
         self.complete_join(member, join_error(old_id, FencedInstanceId.code))
@@ -126,7 +131,8 @@ class Group:
         return member
 
     def update(self, member: Member, request: JoinRequest, answer: Answer | None) -> None:
-        """What a member says when it joins again. A join it had still open is answered: its client gave it up."""
+        """Update a member from its new JoinGroup request. An older pending join is answered with
+        REBALANCE_IN_PROGRESS."""
         member.protocols = request.protocols
         member.rebalance_timeout_ms = request.rebalance_timeout_ms
         member.session_timeout_ms = request.session_timeout_ms
@@ -135,7 +141,8 @@ class Group:
         member.join_answer = answer
 
     def ensure_member(self, member_id: str, instance_id: str | None) -> Member:
-        """The member; UnknownMemberId, FencedInstanceId (validateMember)."""
+        """The member of this id. Raises UnknownMemberId, or FencedInstanceId if the instance id belongs to another
+        member (validateMember)."""
         if instance_id is not None:
             known = self.static_members.get(instance_id)
             if known is None:
@@ -150,19 +157,22 @@ class Group:
         return member
 
     def is_leader(self, member_id: str) -> bool:
-        """Whether it computes the assignment."""
+        """Whether the member is the group's leader, which computes the assignment."""
         return self.leader_id == member_id
 
     @property
     def awaiting_join(self) -> list[Member]:
+        """The members with a pending JoinGroup response."""
         return [member for member in self.members.values() if member.is_awaiting_join]
 
     @property
     def has_all_members_joined(self) -> bool:
+        """Whether every member has rejoined and no member id is pending."""
         return not self.pending_join and all(member.is_awaiting_join for member in self.members.values())
 
     def elect_joined_leader(self) -> bool:
-        """Make sure that the leader is one who joined; False when nobody did."""
+        """Elect a leader among the members that have rejoined, unless the present leader has. Returns False if no
+        member has."""
         if self.leader_id is None:
             return False
         if self.members[self.leader_id].is_awaiting_join:
@@ -174,7 +184,7 @@ class Group:
 
     # -- protocols -------------------------------------------------------------------------------------------------
     def supports(self, protocol_type: str, protocols: Protocols) -> bool:
-        """Whether a member with these protocols can be in the group."""
+        """Whether a member with these protocols can join: every other member supports one of them."""
         if self.is_in(GroupState.EMPTY):
             return bool(protocol_type and protocols)
         if self.protocol_type != protocol_type:
@@ -185,18 +195,18 @@ class Group:
         return any(name in common for name, _ in protocols)
 
     def common_protocols(self) -> set[str]:
-        """Those that every member has."""
+        """The names of the protocols that every member supports."""
         counts = Counter(name for member in self.members.values() for name in dict(member.protocols))
         return {name for name, count in counts.items() if count == len(self.members)}
 
     def select_protocol(self) -> str:
-        """The common protocol that most members prefer; among equals the one voted for first."""
+        """The common protocol that most members prefer; of equals the one that an earlier member prefers."""
         candidates = self.common_protocols()
         votes = Counter(member.vote(candidates) for member in self.members.values())
         return votes.most_common(1)[0][0]
 
     def init_next_generation(self, wall_ms: int) -> None:
-        """The rebalance is over: with members they await their assignment, else the group is empty."""
+        """Start the next generation after the join phase: CompletingRebalance with members, Empty without."""
         self.generation_id += 1
         if self.members:
             self.protocol_name = self.select_protocol()
@@ -209,7 +219,7 @@ class Group:
         self.pending_sync.clear()
 
     def recompute_subscriptions(self) -> None:
-        """After the group was read back."""
+        """Decode the members' subscriptions into `subscribed_topics`; None if the group's topics are unknown."""
         self.subscribed_topics = self._subscriptions()
 
     def _subscriptions(self) -> frozenset[str] | None:
@@ -229,14 +239,15 @@ class Group:
         return frozenset(topics)
 
     def is_subscribed_to(self, topic: str) -> bool:
-        """Whether a member reads it; true of every topic while that is not known of a group of consumers."""
+        """Whether a member is subscribed to the topic. True for all topics if a consumer group's subscriptions are
+        unknown."""
         if self.subscribed_topics is None:
             return self.protocol_type == CONSUMER_PROTOCOL_TYPE
         return topic in self.subscribed_topics
 
     # -- answers ---------------------------------------------------------------------------------------------------
     def joined_fields(self, member: Member, *, skip_assignment: bool = False) -> Fields:
-        """The JoinGroup response of a member of the present generation."""
+        """The JoinGroup response of a member in the present generation. Only the leader's lists all members."""
         return {
             **join_error(member.member_id, 0),
             "generation_id": self.generation_id,
@@ -260,7 +271,7 @@ class Group:
         ]
 
     def synced_fields(self, member: Member, error_code: int = 0) -> Fields:
-        """The SyncGroup response of a member."""
+        """The SyncGroup response of a member: its assignment, or the error code."""
         if error_code:
             return error_code_field(error_code)
         return {
@@ -271,14 +282,14 @@ class Group:
         }
 
     def complete_join(self, member: Member, fields: Fields) -> bool:
-        """Answer the join it waits for; False when it waits for none."""
+        """Send a member's pending JoinGroup response. Returns False if none is pending."""
         answer, member.join_answer = member.join_answer, None
         if answer is not None:
             answer(fields)
         return answer is not None
 
     def complete_sync(self, member: Member, fields: Fields) -> bool:
-        """Answer the sync it waits for; False when it waits for none."""
+        """Send a member's pending SyncGroup response. Returns False if none is pending."""
         answer, member.sync_answer = member.sync_answer, None
         if answer is not None:
             answer(fields)
@@ -288,8 +299,9 @@ class Group:
     def ensure_may_commit(
         self, member_id: str, instance_id: str | None, generation_id: int, *, is_transactional: bool = False
     ) -> None:
-        """validateOffsetCommit: members of this generation; anybody without a membership while the group is empty, in a
-        transaction always."""
+        """Check an offset commit: by a member of this generation, or without a member id (validateOffsetCommit). A
+        commit without a member id is allowed while the group is empty, and always in a transaction. Raises
+        UnknownMemberId, IllegalGeneration, RebalanceInProgress, or CoordinatorNotAvailable for a dead group."""
         if self.is_in(GroupState.DEAD):
             raise CoordinatorNotAvailable()
         if generation_id < 0 and self.is_in(GroupState.EMPTY):
@@ -303,30 +315,32 @@ class Group:
             raise RebalanceInProgress()
 
     def ensure_generation(self, generation_id: int) -> None:
-        """IllegalGeneration unless it is the present one."""
+        """Raise IllegalGeneration unless this is the present generation."""
         if generation_id != self.generation_id:
             raise IllegalGeneration()
 
     def ensure_may_delete(self) -> None:
-        """validateDeleteGroup: only an empty group is deleted."""
+        """Check that the group is empty (validateDeleteGroup). Raises NonEmptyGroup or GroupIdNotFound."""
         if self.is_in(GroupState.DEAD):
             raise GroupIdNotFound(f"Group {self.group_id} not found.")
         if not self.is_in(GroupState.EMPTY):
             raise NonEmptyGroup()
 
     def tombstones(self) -> list[Record]:
-        """What deletes the group from the log."""
+        """The record that deletes the group from `__consumer_offsets`."""
         return [group_tombstone(self.group_id)]
 
     def ensure_may_delete_offsets(self) -> None:
-        """validateOffsetDelete: an empty group, or one of consumers (whose subscriptions are looked at)."""
+        """Check that the group is empty or of type consumer (validateOffsetDelete). Raises NonEmptyGroup or
+        GroupIdNotFound."""
         if self.is_in(GroupState.DEAD):
             raise GroupIdNotFound(f"Group {self.group_id} not found.")
         if not self.is_in(GroupState.EMPTY) and self.protocol_type != CONSUMER_PROTOCOL_TYPE:
             raise NonEmptyGroup()
 
     def expiration_base_ms(self, topic: str, commit_ms: int) -> int | None:
-        """From when the retention of an offset counts (offsetExpirationCondition); None: it is kept."""
+        """When the retention of an offset starts, in ms since 1970 (offsetExpirationCondition). None if it does not
+        expire."""
         if self.protocol_type is None:
             return commit_ms
         if self.is_in(GroupState.EMPTY):
@@ -337,7 +351,7 @@ class Group:
 
 
 def subscribed_topics(metadata: bytes) -> tuple[str, ...] | None:
-    """The topics of a consumer's subscription; None when the bytes are none (ConsumerProtocol)."""
+    """The topics of a ConsumerProtocolSubscription; None if the bytes cannot be decoded."""
     from kafkatools.core.protocol.schemas.consumer_protocol import ConsumerProtocolSubscription
     from kafkatools.core.protocol.schemas.errors import RecordFormatError
 

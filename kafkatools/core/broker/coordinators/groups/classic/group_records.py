@@ -1,5 +1,4 @@
-"""The records of groups of the classic protocol (Kafka's GroupCoordinatorRecordHelpers), in version 3 as Apache Kafka
-4.3 writes them."""
+"""The record of a classic group (Kafka's GroupCoordinatorRecordHelpers), in version 3 as Apache Kafka 4.3 writes it."""
 
 from __future__ import annotations
 
@@ -13,7 +12,7 @@ GROUP_METADATA_VERSION = 3
 
 
 def group_metadata(group: Group, assignments: Mapping[str, bytes]) -> Record:
-    """The group with its members and what each was assigned."""
+    """The GroupMetadata record of a classic group with its members. `assignments` is by member id."""
     protocol = group.protocol_name
     members = [
         {

@@ -8,7 +8,7 @@ from kafkatools.core.broker.coordinators.groups.requests import Answer, Client, 
 
 
 class Member:
-    """One member: what it can do, what it was assigned, and which answer it waits for."""
+    """A member of a classic group: protocols, assignment and pending responses."""
 
     __slots__ = (
         "assignment",
@@ -46,24 +46,26 @@ class Member:
 
     @property
     def is_awaiting_join(self) -> bool:
+        """Whether a JoinGroup response is pending."""
         return self.join_answer is not None
 
     @property
     def is_awaiting_sync(self) -> bool:
+        """Whether a SyncGroup response is pending."""
         return self.sync_answer is not None
 
     @property
     def has_satisfied_heartbeat(self) -> bool:
-        """Whether a session that ran out is forgiven: a member that waits for an answer cannot send heartbeats, but a
-        new one must not wait for ever."""
+        """Whether an expired session is ignored: a member with a pending response sends no heartbeats. A new member
+        does expire, or its group could wait for it for ever."""
         return not self.is_new and (self.is_awaiting_join or self.is_awaiting_sync)
 
     def metadata(self, protocol: str) -> bytes:
-        """What it said with a protocol; KeyError for one it does not have."""
+        """The member's metadata for a protocol. Raises KeyError if the member does not support it."""
         return dict(self.protocols)[protocol]
 
     def vote(self, candidates: Container[str]) -> str:
-        """The first of its protocols that is a candidate."""
+        """The first of the member's protocols that is a candidate. Raises ValueError if none is."""
         for name, _ in self.protocols:
             if name in candidates:
                 return name

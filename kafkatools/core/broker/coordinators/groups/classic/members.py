@@ -1,8 +1,8 @@
-"""Members of the classic protocol in a consumer group (KIP-848): JoinGroup, SyncGroup, Heartbeat and LeaveGroup, each
-answered from the group's assignment. They never wait for each other: a member that is to change something is told to
-join again, gives back what it must in that join, and gets its part in the sync that follows.
+"""Requests of classic members of a consumer group (KIP-848): JoinGroup, SyncGroup, Heartbeat and LeaveGroup.
 
-Source: GroupMetadataManager.classicGroup...ToConsumerGroup of Apache Kafka 4.3.
+They are answered from the group's target assignment, without waiting for other members. A member whose assignment
+changes gets REBALANCE_IN_PROGRESS. It revokes partitions with its next join, and gets its assignment with the sync
+after it. Source: GroupMetadataManager.classicGroup...ToConsumerGroup of Apache Kafka 4.3.
 """
 
 from __future__ import annotations
@@ -51,8 +51,8 @@ MayReplace = Callable[[ConsumerGroup, ConsumerMember], bool]
 
 
 class ClassicMembers:
-    """Answers the classic protocol's requests to consumer groups. `may_downgrade` and `downgrade`: whether, and how, a
-    static member that comes back with the classic protocol turns the group into a classic one."""
+    """Handles requests of the classic protocol to consumer groups. `may_downgrade` and `downgrade` convert the group to
+    a classic one, when its last consumer member, a static one, comes back with the classic protocol."""
 
     def __init__(
         self, course: ConsumerCourse, regexes: TopicRegexes, may_downgrade: MayReplace, downgrade: Replace
@@ -64,7 +64,7 @@ class ClassicMembers:
 
     # -- joining ---------------------------------------------------------------------------------------------------
     def join(self, group: ConsumerGroup, request: JoinRequest) -> Fields:
-        """JoinGroup; raises a KafkaError."""
+        """JoinGroup of a classic member. Returns the response fields. Raises a KafkaError."""
         self._ensure_may_join(group, request)
         member_id = request.member_id or uuids.uuid_text(uuids.random_uuid())
         if not request.member_id and request.needs_member_id:
@@ -122,7 +122,8 @@ class ClassicMembers:
 
     # -- syncing and living ------------------------------------------------------------------------------------------
     def sync(self, group: ConsumerGroup, request: SyncRequest) -> Fields:
-        """SyncGroup; raises a KafkaError."""
+        """SyncGroup of a classic member. Returns the response fields with its assignment. Raises RebalanceInProgress if
+        the member must rejoin, or another KafkaError."""
         member = self._ensured(group, request.member_id, request.instance_id, request.generation_id)
         assert member.classic is not None
         protocol_name = member.classic.protocols[0][0]
@@ -144,7 +145,8 @@ class ClassicMembers:
         }
 
     def heartbeat(self, group: ConsumerGroup, generation_id: int, member_id: str, instance_id: str | None) -> None:
-        """Heartbeat; raises RebalanceInProgress when there is a reason to join again, or another KafkaError."""
+        """Heartbeat of a classic member. Raises RebalanceInProgress if the member must rejoin, or another
+        KafkaError."""
         member = self._ensured(group, member_id, instance_id, generation_id)
         assert member.classic is not None
         self._course.watch_session(group.group_id, member_id, member.classic.session_timeout_ms)
@@ -181,7 +183,7 @@ class ClassicMembers:
 
     # -- leaving -----------------------------------------------------------------------------------------------------
     def leave(self, group: ConsumerGroup, members: Sequence[MemberIdentity]) -> list[int]:
-        """LeaveGroup, also of members with the consumer protocol; an error code for each. Raises a KafkaError."""
+        """LeaveGroup of members of either protocol. Returns an error code for each. Raises a KafkaError."""
         leaving: dict[str, ConsumerMember] = {}
         codes = []
         for identity in members:

@@ -1,13 +1,13 @@
-"""The course of a rebalance (the classic half of Kafka's GroupMetadataManager): from the first join to everybody's
-assignment, and the timers that keep it going.
+"""Rebalances of classic groups (the classic half of Kafka's GroupMetadataManager), from the first join to the
+assignments.
 
 Rules:
-- Three timers a group can have: JOIN (waits for members that have not joined yet, at most the longest rebalance
-  time-out), SYNC (the same for SyncGroup), and one session timer a member. A timer that is late changes nothing: each
-  looks at the group as it is.
-- An empty group waits `group.initial.rebalance.delay.ms` for more members; every new one prolongs that, up to the
-  rebalance time-out.
-- A change that is to outlive a restart is written first and takes place only when that worked.
+- A group has up to three kinds of timers: JOIN waits for members that have not rejoined, at most for the longest
+  rebalance timeout. SYNC waits the same for SyncGroup. Each member has a session timer. A timer checks the present
+  state of the group, so a late one changes nothing.
+- An empty group waits group.initial.rebalance.delay.ms for more members. Every new member prolongs the wait, up to the
+  rebalance timeout.
+- A change that must survive a restart is written before it takes effect.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ LIVE_STATES = (GroupState.STABLE, GroupState.COMPLETING_REBALANCE)
 
 
 class GroupSettings(NamedTuple):
-    """The broker's settings about groups."""
+    """The broker's settings of classic groups."""
 
     min_session_timeout_ms: int
     max_session_timeout_ms: int
@@ -44,7 +44,7 @@ class GroupSettings(NamedTuple):
 
 @dataclass(eq=False, repr=False)
 class Rebalancing:
-    """Moves groups on."""
+    """Runs the rebalances of classic groups. `groups` is the registry of groups of all types."""
 
     settings: GroupSettings
     store: Store
@@ -54,17 +54,18 @@ class Rebalancing:
 
     # -- members ---------------------------------------------------------------------------------------------------
     def schedule_session(self, group: Group, member_id: str, timeout_ms: int) -> None:
-        """The member must be heard of within the time-out."""
+        """Start a member's session timer. The member is removed unless a request restarts the timer within
+        `timeout_ms`."""
         self.timer.schedule(
             ("session", group.group_id, member_id), timeout_ms, lambda: self._expire_session(group, member_id)
         )
 
     def reschedule_session(self, group: Group, member: Member) -> None:
-        """The member was heard of."""
+        """Restart a member's session timer after one of its requests."""
         self.schedule_session(group, member.member_id, member.session_timeout_ms)
 
     def cancel_session(self, group: Group, member_id: str) -> None:
-        """The member is gone."""
+        """Cancel a member's session timer."""
         self.timer.cancel(("session", group.group_id, member_id))
 
     def _expire_session(self, group: Group, member_id: str) -> None:
@@ -81,21 +82,22 @@ class Rebalancing:
             self.go_on_without(group)
 
     def remove_member(self, group: Group, member: Member) -> None:
-        """Take a member out; whatever it waits for is answered with UNKNOWN_MEMBER_ID, so that it joins anew."""
+        """Remove a member. Its pending responses get UNKNOWN_MEMBER_ID, so that the client joins again."""
         group.complete_join(member, join_error("", UnknownMemberId.code))
         group.complete_sync(member, group.synced_fields(member, UnknownMemberId.code))
         self.cancel_session(group, member.member_id)
         group.remove(member.member_id)
 
     def go_on_without(self, group: Group) -> None:
-        """After members left: rebalance, or see whether the present one has all it waits for."""
+        """Start a rebalance after members left, or complete the present one if it waited only for them."""
         if group.is_in(*LIVE_STATES):
             self.rebalance_or_complete(group)
         elif group.is_in(GroupState.PREPARING_REBALANCE):
             self.maybe_complete_join(group)
 
     def add_member(self, group: Group, request: JoinRequest, member_id: str, answer: Answer) -> None:
-        """addMemberThenRebalanceOrCompleteJoin. A new member sends no heartbeats yet: it is given five minutes."""
+        """Add a member and start a rebalance (addMemberThenRebalanceOrCompleteJoin). A new member sends no heartbeats
+        yet, so its session lasts five minutes."""
         timeouts_ms = (request.session_timeout_ms, request.rebalance_timeout_ms)
         member = Member(
             member_id, request.instance_id, request.client, timeouts_ms, request.protocol_type, request.protocols
@@ -108,13 +110,13 @@ class Rebalancing:
         self.rebalance_or_complete(group)
 
     def update_member(self, group: Group, member: Member, request: JoinRequest, answer: Answer) -> None:
-        """updateMemberThenRebalanceOrCompleteJoin."""
+        """Update a member that joins again, and start a rebalance (updateMemberThenRebalanceOrCompleteJoin)."""
         group.update(member, request, answer)
         self.rebalance_or_complete(group)
 
     def return_static_member(self, group: Group, request: JoinRequest, answer: Answer) -> None:
-        """A static member came back without its member id (updateStaticMemberThenRebalanceOrCompleteJoin): in a stable
-        group whose protocol stays it gets its old place without a rebalance."""
+        """Take back a static member that joins without its member id (updateStaticMemberThenRebalanceOrCompleteJoin).
+        In a stable group whose protocol stays the same it keeps its assignment without a rebalance."""
         assert request.instance_id is not None
         old_id, old_leader = group.static_members[request.instance_id], group.leader_id
         self.cancel_session(group, old_id)
@@ -146,14 +148,14 @@ class Rebalancing:
 
     # -- the join phase --------------------------------------------------------------------------------------------
     def rebalance_or_complete(self, group: Group) -> None:
-        """Begin a rebalance where one may begin, else see whether it is over."""
+        """Start a rebalance if the state allows it, else end the join phase if all members have rejoined."""
         if group.can_rebalance:
             self.prepare_rebalance(group)
         else:
             self.maybe_complete_join(group)
 
     def prepare_rebalance(self, group: Group) -> None:
-        """Everybody is to join again."""
+        """Start a rebalance: all members must rejoin."""
         if group.is_in(GroupState.COMPLETING_REBALANCE):
             self.reset_assignments(group, RebalanceInProgress.code)
         self.timer.cancel(("sync", group.group_id))
@@ -183,14 +185,15 @@ class Rebalancing:
         self.timer.schedule(("join", group.group_id), delay_ms, wait_on)
 
     def maybe_complete_join(self, group: Group) -> None:
-        """End the join phase when everybody is there; an initial one only ends by its timer."""
+        """End the join phase if all members have rejoined. The first one of an empty group ends only by its timer."""
         if not group.is_in(GroupState.PREPARING_REBALANCE) or group.previous_state is GroupState.EMPTY:
             return
         if group.has_all_members_joined:
             self.complete_join_phase(group)
 
     def complete_join_phase(self, group: Group) -> None:
-        """Who has not joined is out (static members stay); the rest are told the new generation."""
+        """End the join phase: remove dynamic members that have not rejoined, and answer the others with the next
+        generation."""
         self.timer.cancel(("join", group.group_id))
         if not group.is_in(GroupState.PREPARING_REBALANCE):
             return
@@ -233,13 +236,14 @@ class Rebalancing:
         self.prepare_rebalance(group)
 
     def note_sync(self, group: Group, member_id: str) -> None:
-        """One less to wait for."""
+        """Note that a member has sent SyncGroup. Cancels the sync timer after the last one."""
         group.pending_sync.discard(member_id)
         if not group.pending_sync:
             self.timer.cancel(("sync", group.group_id))
 
     def store_assignments(self, group: Group, given: Mapping[str, bytes]) -> None:
-        """The leader's assignment: written, then handed to everybody who waits; the group is stable."""
+        """Write the leader's assignments, send them to the members that wait, and make the group stable. If the write
+        fails, waiting members get its error and a rebalance starts."""
         assignments = {member_id: given.get(member_id, b"") for member_id in group.members}
         try:
             self.store.append(group.group_id, [group_records.group_metadata(group, assignments)])
@@ -253,7 +257,7 @@ class Rebalancing:
         group.transition_to(GroupState.STABLE, self.clock.wall_ms())
 
     def reset_assignments(self, group: Group, error_code: int) -> None:
-        """No assignment holds any more; who waits for one is told why."""
+        """Clear all assignments. Pending SyncGroup responses get the error code."""
         for member in group.members.values():
             member.assignment = b""
         self._propagate(group, error_code)
@@ -265,7 +269,8 @@ class Rebalancing:
 
     # -- the end ---------------------------------------------------------------------------------------------------
     def forget(self, group: Group) -> None:
-        """Drop a group from memory with all its timers; whoever waits joins anew."""
+        """Remove a group and its timers from memory. Pending responses get UNKNOWN_MEMBER_ID, so that clients join
+        again."""
         for member in list(group.members.values()):
             self.remove_member(group, member)
         self.cancel_timers(group)
@@ -273,7 +278,7 @@ class Rebalancing:
         self.groups.pop(group.group_id, None)
 
     def release(self, group: Group, error_code: int) -> None:
-        """The same when the group goes on elsewhere: whoever waits is told this."""
+        """Remove a group and its timers from memory. Pending responses get the error code."""
         for member in group.members.values():
             group.complete_join(member, join_error(member.member_id, error_code))
             group.complete_sync(member, error_code_field(error_code))
@@ -282,7 +287,7 @@ class Rebalancing:
         self.groups.pop(group.group_id, None)
 
     def cancel_timers(self, group: Group) -> None:
-        """Nothing more happens to the group by itself."""
+        """Cancel all timers of a group and its members."""
         for member_id in (*group.members, *group.pending_join):
             self.cancel_session(group, member_id)
         self.timer.cancel(("join", group.group_id))
@@ -290,5 +295,5 @@ class Rebalancing:
 
 
 def assignments_of(group: Group) -> dict[str, bytes]:
-    """What each member has."""
+    """The assignment bytes of each member, by member id."""
     return {member.member_id: member.assignment for member in group.members.values()}

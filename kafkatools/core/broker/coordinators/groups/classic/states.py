@@ -1,4 +1,4 @@
-"""The states of a classic group and the way from one to another (Kafka's ClassicGroupState)."""
+"""The states of a classic group and the transitions between them (Kafka's ClassicGroupState)."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from enum import Enum
 
 
 class GroupState(Enum):
-    """A group's state; the value is the name that clients see."""
+    """The state of a classic group; the value is the name that clients see."""
 
     EMPTY = "Empty"
     PREPARING_REBALANCE = "PreparingRebalance"
@@ -25,5 +25,5 @@ PREVIOUS_STATES: dict[GroupState, frozenset[GroupState]] = {
 
 
 def may_follow(state: GroupState, previous: GroupState) -> bool:
-    """Whether a group in `previous` may become `state`."""
+    """Whether the transition from `previous` to `state` is valid."""
     return previous in PREVIOUS_STATES[state]

@@ -1,7 +1,7 @@
-"""Changes of a consumer group, as they are written and read back (KIP-848's records of `__consumer_offsets`).
+"""Changes of a consumer group as records of `__consumer_offsets` (KIP-848).
 
-A change knows the bytes of its record; `ConsumerGroup.apply` makes it count. What happens live and what is read back
-after a restart take the same way. A value of None is a tombstone.
+A change encodes its record, and `ConsumerGroup.apply` applies it to the group. Live changes and loaded records take the
+same way. A change whose value is None is a tombstone.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from kafkatools.core.protocol.schemas.offsets import encode_record
 
 @dataclass(frozen=True, slots=True)
 class ResolvedRegex:
-    """The topics a pattern matched, in which version of the metadata and when (ms since 1970)."""
+    """The topics that match a pattern, with the metadata version and time (ms since 1970) of the match."""
 
     topics: frozenset[str]
     version: int
@@ -41,7 +41,7 @@ class ResolvedRegex:
 
 
 class GroupEpochChange(ModernGroupEpochChange):
-    """The epoch of a consumer group."""
+    """A consumer group's epoch (ConsumerGroupMetadata)."""
 
     __slots__ = ()
     key, value = schemas.ConsumerGroupMetadataKey, schemas.ConsumerGroupMetadataValue
@@ -49,23 +49,23 @@ class GroupEpochChange(ModernGroupEpochChange):
 
 @dataclass(frozen=True, slots=True)
 class SubscriptionMetadataChange:
-    """What Kafka kept of topics before 4.1; only ever deleted here."""
+    """The ConsumerGroupPartitionMetadata record of Kafka before 4.1. It is read and deleted, never written."""
 
     is_present: bool = False
 
     def record(self, group_id: str) -> Record:
-        """Key and tombstone."""
+        """The record's key bytes, with None as the value."""
         return encode_record(schemas.ConsumerGroupPartitionMetadataKey(group_id=group_id), None)
 
 
 class MemberChange(ModernMemberChange[ConsumerMember]):
-    """What a member said of itself; None: it is gone."""
+    """A consumer group member's subscription and client (ConsumerGroupMemberMetadata); None deletes the member."""
 
     __slots__ = ()
     key = schemas.ConsumerGroupMemberMetadataKey
 
     def value_of(self, member: ConsumerMember) -> Any:
-        """The value of the record."""
+        """The ConsumerGroupMemberMetadataValue of a member."""
         classic = None
         if member.classic is not None:
             protocols = [{"name": name, "metadata": metadata} for name, metadata in member.classic.protocols]
@@ -84,27 +84,28 @@ class MemberChange(ModernMemberChange[ConsumerMember]):
 
 
 class TargetEpochChange(ModernTargetEpochChange):
-    """The epoch of a consumer group's target assignment."""
+    """The epoch of a consumer group's target assignment (ConsumerGroupTargetAssignmentMetadata)."""
 
     __slots__ = ()
     key, value = schemas.ConsumerGroupTargetAssignmentMetadataKey, schemas.ConsumerGroupTargetAssignmentMetadataValue
 
 
 class TargetMemberChange(ModernTargetMemberChange):
-    """What a member of a consumer group is to have."""
+    """A consumer group member's target assignment (ConsumerGroupTargetAssignmentMember)."""
 
     __slots__ = ()
     key, value = schemas.ConsumerGroupTargetAssignmentMemberKey, schemas.ConsumerGroupTargetAssignmentMemberValue
 
 
 class CurrentAssignmentChange(ModernMemberChange[ConsumerMember]):
-    """What a member has, and in which state it is; None: it is about to go."""
+    """A consumer group member's epoch, state and partitions (ConsumerGroupCurrentMemberAssignment); None before its
+    deletion."""
 
     __slots__ = ()
     key = schemas.ConsumerGroupCurrentMemberAssignmentKey
 
     def value_of(self, member: ConsumerMember) -> Any:
-        """The value of the record."""
+        """The ConsumerGroupCurrentMemberAssignmentValue of a member."""
         return schemas.ConsumerGroupCurrentMemberAssignmentValue(
             member_epoch=member.member_epoch,
             previous_member_epoch=member.previous_member_epoch,
@@ -116,13 +117,13 @@ class CurrentAssignmentChange(ModernMemberChange[ConsumerMember]):
 
 @dataclass(frozen=True, slots=True)
 class RegexChange:
-    """What a pattern matches; None: nobody is subscribed to it any more."""
+    """The topics that match a pattern (ConsumerGroupRegularExpression); None if no member uses the pattern any more."""
 
     regex: str
     resolved: ResolvedRegex | None
 
     def record(self, group_id: str) -> Record:
-        """Key and value."""
+        """The record's key and value bytes."""
         key = schemas.ConsumerGroupRegularExpressionKey(group_id=group_id, regular_expression=self.regex)
         if self.resolved is None:
             return encode_record(key, None)
@@ -146,7 +147,7 @@ Change = (
 
 
 def removal_of(member_id: str) -> list[Change]:
-    """A member goes; the order matters to whoever reads the records."""
+    """The tombstones of a consumer group member, in the order that loading needs."""
     return [
         CurrentAssignmentChange(member_id, None),
         TargetMemberChange(member_id, None),
@@ -167,7 +168,7 @@ def _partitions_of(assignment: AssignmentWithEpochs) -> list[Fields]:
 
 # -- reading back ------------------------------------------------------------------------------------------------------
 def change_of(key: Any, value: Any) -> Change | None:
-    """The change a record (not a tombstone) stands for; None for records of other kinds."""
+    """The consumer group change that a record stands for; None for other record types. The value is not a tombstone."""
     read = _READERS.get(type(key).__schema__.name)
     return read(key, value) if read is not None else None
 
@@ -208,7 +209,8 @@ def _read_current(key: Any, value: Any) -> Change:
 
 
 def _with_epochs(topics: Iterable[Any], member_epoch: int) -> dict[uuid.UUID, dict[int, int]]:
-    """Records of before 4.3 have no epochs of partitions: the member's counts."""
+    """Partitions with the epochs in which they were assigned. Records before Kafka 4.3 have none: the member epoch
+    counts."""
     found: dict[uuid.UUID, dict[int, int]] = {}
     for topic in topics:
         epochs = topic.assignment_epochs
@@ -236,7 +238,7 @@ _READERS: dict[str, Callable[[Any, Any], Change]] = {
 
 
 def with_assignment_of(member: ConsumerMember, holder: ConsumerMember) -> ConsumerMember:
-    """A member with what it says of itself, and the epochs, the state and the partitions that `holder` has."""
+    """A copy of `member` with the epochs, state and partitions of `holder`."""
     return replace(
         member,
         member_epoch=holder.member_epoch,

@@ -1,12 +1,11 @@
-"""The course of a consumer group (the KIP-848 half of Kafka's GroupMetadataManager): what a heartbeat or a join sets in
-motion, and the timers that end it.
+"""Changes of consumer groups in response to requests and timers (the KIP-848 half of Kafka's GroupMetadataManager).
 
 Rules:
-- A request works on a `Draft`: it collects changes, and what else is to happen. `write` appends all of them as one
-  batch; only then they count. A request that fails half way leaves nothing behind.
-- Timers: a session one for each member; a rebalance one while it has to give partitions back; a join and a sync one
-  for members of the classic protocol. A timer that is late changes nothing: it looks at the group as it is.
-- The target assignment is computed at most once per assignment interval; members hear of it with their heartbeats.
+- A request collects its changes in a `Draft`. `write` appends all of them as one batch and then applies them. A
+  request that fails half way changes nothing.
+- Each member has a session timer, and a rebalance timer while it revokes partitions. Members of the classic protocol
+  have join and sync timers. A timer checks the present state of the group, so a late one changes nothing.
+- The target assignment is computed at most once per assignment interval. Members get it with their heartbeats.
 """
 
 from __future__ import annotations
@@ -58,8 +57,8 @@ Downgrade = Callable[[ConsumerGroup, Collection[str]], bool]
 
 @dataclass(slots=True)
 class Draft:
-    """A change of one group in the making. `before` and `behind`: records written around the changes (a classic group
-    that goes, or comes); `after`: what happens when all is written."""
+    """The collected changes of one consumer group. `before` and `behind` are records to write before and after the
+    changes, of a classic group that is converted. `after` is called when everything is written."""
 
     group: ConsumerGroup
     changes: list[Change] = field(default_factory=list)
@@ -70,12 +69,12 @@ class Draft:
 
 @dataclass(eq=False, repr=False)
 class ConsumerCourse(GroupParts[ConsumerGroupSettings]):
-    """Moves consumer groups on."""
+    """Changes consumer groups: subscriptions, epochs, assignments, timers and the removal of members."""
 
     downgrade: Downgrade = field(default=lambda group, leaving: False, init=False)
 
     def write(self, draft: Draft) -> None:
-        """Append everything of a draft, then let it count. Raises a KafkaError."""
+        """Append all records of a draft as one batch, then apply its changes. Raises a KafkaError."""
         group = draft.group
         records = [*draft.before, *(change.record(group.group_id) for change in draft.changes), *draft.behind]
         if records:
@@ -89,13 +88,14 @@ class ConsumerCourse(GroupParts[ConsumerGroupSettings]):
 
     # -- members ---------------------------------------------------------------------------------------------------
     def ensure_room(self, group: ConsumerGroup, member_id: str) -> None:
-        """GroupMaxSizeReached when a new member would be too many."""
+        """Raise GroupMaxSizeReached if a new member would exceed group.consumer.max.size."""
         size = self.settings.max_size
         if len(group.members) >= size and member_id not in group.members:
             raise GroupMaxSizeReached(f"The consumer group has reached its maximum capacity of {size} members.")
 
     def rejoining_static(self, draft: Draft, member_id: str, instance_id: str, *, uses_classic: bool) -> ConsumerMember:
-        """A static member that joins: a new one, or the one that was known by another member id until now."""
+        """A static member that joins: a new member, or the present member of the instance id under a new member id.
+        Raises UnreleasedInstanceId if the present member has not left."""
         known = draft.group.static_member(instance_id)
         if known is None:
             return draft.group.members.get(member_id) or ConsumerMember(member_id)
@@ -115,7 +115,7 @@ class ConsumerCourse(GroupParts[ConsumerGroupSettings]):
         return member
 
     def known_static(self, group: ConsumerGroup, member_id: str, instance_id: str) -> ConsumerMember:
-        """The member of an instance id, which must have this member id."""
+        """The member of an instance id. Raises UnknownMemberId, or FencedInstanceId if it has another member id."""
         known = group.static_member(instance_id)
         if known is None:
             raise UnknownMemberId(f"Instance id {instance_id} is unknown.")
@@ -124,13 +124,13 @@ class ConsumerCourse(GroupParts[ConsumerGroupSettings]):
 
     # -- a step of the group -----------------------------------------------------------------------------------------
     def note_subscription(self, draft: Draft, known: ConsumerMember, updated: ConsumerMember) -> bool:
-        """Write down what a member says of itself; whether the topics it names changed."""
+        """Add a changed member to the draft. Returns whether its subscribed topic names changed."""
         if updated != known:
             draft.changes.append(MemberChange(updated.member_id, updated))
         return updated.subscribed_topic_names != known.subscribed_topic_names
 
     def advance(self, draft: Draft, updated: ConsumerMember, *, bump: bool) -> int:
-        """Raise the group's epoch when that is asked for, or the metadata of its topics changed; the epoch now."""
+        """Raise the group epoch if `bump` or if the topics' metadata changed. Returns the group epoch."""
         group, now_ms = draft.group, self.clock.wall_ms()
         epoch = group.group_epoch
         if not bump and not group.is_metadata_expired(now_ms):
@@ -146,8 +146,8 @@ class ConsumerCourse(GroupParts[ConsumerGroupSettings]):
         return epoch
 
     def target(self, draft: Draft, updated: ConsumerMember, epoch: int) -> tuple[int, Assignment]:
-        """The target assignment to go for and its epoch: a new one when the group's epoch asks for one and the last
-        is old enough."""
+        """The epoch and target assignment of a member. Computes a new one for all members if the group epoch is higher
+        and the assignment interval has passed. Raises UnknownServerError."""
         group = draft.group
         if group.assignment_epoch >= epoch or not self._may_assign(group):
             return group.assignment_epoch, group.target_of(updated.member_id, updated.instance_id)
@@ -175,7 +175,7 @@ class ConsumerCourse(GroupParts[ConsumerGroupSettings]):
         *,
         has_subscription_changed: bool,
     ) -> ConsumerMember:
-        """One step of the member towards the target."""
+        """Move a member one step towards its target assignment. Returns the member after the step."""
         group, (epoch, assignment) = draft.group, target
         if not has_subscription_changed and member.is_reconciled_to(epoch):
             return member
@@ -191,7 +191,7 @@ class ConsumerCourse(GroupParts[ConsumerGroupSettings]):
 
     # -- the end of members ------------------------------------------------------------------------------------------
     def fence(self, group: ConsumerGroup, leaving: Sequence[ConsumerMember]) -> None:
-        """Take members out. Raises a KafkaError."""
+        """Remove members from a group, which may convert it to a classic one. Raises a KafkaError."""
         member_ids = {member.member_id for member in leaving}
         if not leaving or self.downgrade(group, member_ids):
             return
@@ -215,7 +215,7 @@ class ConsumerCourse(GroupParts[ConsumerGroupSettings]):
 
     # -- timers ------------------------------------------------------------------------------------------------------
     def watch_session(self, group_id: str, member_id: str, timeout_ms: int | None = None) -> None:
-        """The member must be heard of within the time-out."""
+        """Start or restart a member's session timer. The member is removed when it expires."""
         wait_ms = self.settings.session_timeout_ms(group_id) if timeout_ms is None else timeout_ms
         self.timer.schedule(
             ("session", group_id, member_id), wait_ms, lambda: self._fence_by_timer(group_id, member_id)
@@ -236,7 +236,8 @@ class ConsumerCourse(GroupParts[ConsumerGroupSettings]):
         self.timer.schedule(key, member.rebalance_timeout_ms, expire)
 
     def watch_join(self, group_id: str, member: ConsumerMember) -> None:
-        """A classic member was told to join again: it has its rebalance time-out, from the first time it heard."""
+        """Start a classic member's rebalance timeout after its first request to rejoin. Later requests do not restart
+        it."""
         key = ("consumer-join", group_id, member.member_id)
         if not self.timer.is_scheduled(key):
             self.timer.schedule(
@@ -244,34 +245,33 @@ class ConsumerCourse(GroupParts[ConsumerGroupSettings]):
             )
 
     def watch_sync(self, group_id: str, member_id: str, timeout_ms: int) -> None:
-        """A classic member joined: it must sync."""
+        """Start the timeout within which a classic member must send SyncGroup after its join."""
         self.timer.schedule(
             ("consumer-sync", group_id, member_id), timeout_ms, lambda: self._fence_by_timer(group_id, member_id)
         )
 
     def cancel_join(self, group_id: str, member_id: str) -> None:
-        """The member joined."""
+        """Cancel the timer of `watch_join`."""
         self.timer.cancel(("consumer-join", group_id, member_id))
 
     def cancel_sync(self, group_id: str, member_id: str) -> None:
-        """The member synced."""
+        """Cancel the timer of `watch_sync`."""
         self.timer.cancel(("consumer-sync", group_id, member_id))
 
     def cancel_timers(self, group_id: str, member_id: str) -> None:
-        """The member is gone."""
+        """Cancel all timers of a member."""
         for kind in ("session", "rebalance", "consumer-join", "consumer-sync"):
             self.timer.cancel((kind, group_id, member_id))
 
     def forget(self, group: ConsumerGroup) -> None:
-        """Drop a group from memory."""
+        """Remove a group and its timers from memory."""
         for member_id in group.members:
             self.cancel_timers(group.group_id, member_id)
         self.timer.cancel(("regex", group.group_id))
         self.groups.pop(group.group_id, None)
 
     def resume(self, group: ConsumerGroup) -> None:
-        """After a group was read back every member has its session time to be heard of, and those that were giving
-        partitions back their rebalance time."""
+        """Start the timers of a loaded group: the members' sessions, and the revocations in progress."""
         for member_id, member in group.members.items():
             session_ms = member.classic.session_timeout_ms if member.classic is not None else None
             self.watch_session(group.group_id, member_id, session_ms)
@@ -280,7 +280,7 @@ class ConsumerCourse(GroupParts[ConsumerGroupSettings]):
 
 
 def ensure_not_replaced(known: ConsumerMember, member_id: str, instance_id: str) -> None:
-    """FencedInstanceId when the instance id belongs to another member by now."""
+    """Raise FencedInstanceId if the instance id's member has another member id."""
     if known.member_id != member_id:
         raise FencedInstanceId(
             f"Static member {member_id} with instance id {instance_id} was fenced by member {known.member_id}."
@@ -288,7 +288,8 @@ def ensure_not_replaced(known: ConsumerMember, member_id: str, instance_id: str)
 
 
 def ensure_epoch(member: ConsumerMember, epoch: int, owned: Owned | None) -> None:
-    """FencedMemberEpoch unless it is the member's, or the one before and the answer may have been lost."""
+    """Raise FencedMemberEpoch unless `epoch` is the member's, or the one before and the last response may have been
+    lost."""
     if epoch in (JOINING_EPOCH, member.member_epoch):
         return
     relation = "greater" if epoch > member.member_epoch else "smaller"
@@ -313,8 +314,8 @@ def _owns_no_more(member: ConsumerMember, owned: Owned | None) -> bool:
 def next_target(
     group: ConsumerGroup, members: Collection[ConsumerMember], topics: GroupTopics, assignor: str
 ) -> dict[str, Assignment]:
-    """What each of these members is to have, by the assignor of that name (Kafka's TargetAssignmentBuilder). Raises
-    UnknownServerError."""
+    """Compute the target assignment of each member with the named assignor (Kafka's TargetAssignmentBuilder). Raises
+    UnknownServerError if the assignor fails."""
     by_id = {member.member_id: member for member in members}
     ids = {member.member_id: topics.ids_of(group.topics_of_member(member)) for member in members}
     spec = GroupSpec(
@@ -339,7 +340,7 @@ def target_changes(
     epoch: int,
     wall_ms: int,
 ) -> list[Change]:
-    """What is written of a new target: the members whose assignment changed, then the epoch."""
+    """The changes to write for a new target assignment: members whose assignment changed, then the epoch."""
     changes: list[Change] = [
         TargetMemberChange(member_id, target.get(member_id, NOTHING))
         for member_id in hash_order(member.member_id for member in members)

@@ -1,8 +1,8 @@
-"""A consumer group as a value with rules (Kafka's ConsumerGroup, KIP-848): members, epochs, target assignment.
+"""A consumer group (Kafka's ConsumerGroup, KIP-848): members, epochs and target assignment.
 
-It changes by `apply` only. Three epochs drive it: the group's rises when members or topics change, the one of the
-target assignment follows when that is computed, each member's when it has reached the target. Nothing here knows of
-timers, disks or sockets.
+Only `apply` changes it. The group epoch rises when members or topics change. The assignment epoch follows when the
+target assignment is computed, and each member's epoch when the member has reached it. This module knows no timers,
+disks or sockets.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ NOTHING: Assignment = {}
 
 
 class ConsumerGroupState(Enum):
-    """The state; the value is the name that clients see."""
+    """The state of a consumer group; the value is the name that clients see."""
 
     EMPTY = "Empty"
     ASSIGNING = "Assigning"
@@ -62,7 +62,7 @@ class ConsumerGroupState(Enum):
 
 
 class ConsumerGroup:
-    """One group."""
+    """A consumer group."""
 
     group_type = CONSUMER
     protocol_name_of_type = CONSUMER
@@ -83,7 +83,7 @@ class ConsumerGroup:
 
     # -- changes ---------------------------------------------------------------------------------------------------
     def apply(self, change: Change) -> None:
-        """Make a change count."""
+        """Apply a change to the group."""
         if isinstance(change, GroupEpochChange):
             self.group_epoch, self.metadata_hash = change.epoch or FIRST_EPOCH, change.metadata_hash
         elif isinstance(change, TargetEpochChange):
@@ -138,7 +138,8 @@ class ConsumerGroup:
             self._partition_epochs.setdefault(topic_id, {}).update(dict.fromkeys(partitions, epoch))
 
     def _release(self, member: ConsumerMember) -> None:
-        """Only what is still this member's: records that were compacted may come in an order that never was."""
+        """Drop the partition epochs that are still this member's: after compaction, records may show an order that
+        never was."""
         for assignment in (member.assigned, member.pending_revocation):
             for topic_id, partitions in assignment.items():
                 owned = self._partition_epochs.get(topic_id)
@@ -153,7 +154,7 @@ class ConsumerGroup:
     # -- state -----------------------------------------------------------------------------------------------------
     @property
     def state(self) -> ConsumerGroupState:
-        """As members and epochs stand."""
+        """The group state that follows from members and epochs."""
         if not self.members:
             return ConsumerGroupState.EMPTY
         if self.group_epoch > self.assignment_epoch:
@@ -164,50 +165,52 @@ class ConsumerGroup:
 
     @property
     def state_name(self) -> str:
+        """The group state as clients see it."""
         return self.state.value
 
     @property
     def is_empty(self) -> bool:
+        """Whether the group has no members."""
         return not self.members
 
     def is_metadata_expired(self, now_ms: int) -> bool:
-        """Whether the topics are to be looked at again: their metadata changed, or a write failed after the look."""
+        """Whether to check the topics' metadata again: it changed, or the write after the last check failed."""
         deadline_ms, epoch = self._refresh_deadline
         return now_ms >= deadline_ms or self.group_epoch < epoch
 
     def set_refresh_deadline(self, deadline_ms: int, epoch: int) -> None:
-        """The topics were looked at."""
+        """Note that the topics' metadata was checked: valid until `deadline_ms`, if the group reaches this epoch."""
         self._refresh_deadline = (deadline_ms, epoch)
 
     def request_metadata_refresh(self) -> None:
-        """Topics changed: the next heartbeat looks at them."""
+        """Have the next heartbeat check the topics' metadata."""
         self._refresh_deadline = (0, 0)
 
     # -- members ---------------------------------------------------------------------------------------------------
     def member(self, member_id: str) -> ConsumerMember:
-        """The member; UnknownMemberId."""
+        """The member of this id. Raises UnknownMemberId."""
         member = self.members.get(member_id)
         if member is None:
             raise UnknownMemberId(f"Member {member_id} is not a member of group {self.group_id}.")
         return member
 
     def static_member(self, instance_id: str | None) -> ConsumerMember | None:
-        """The member of an instance id."""
+        """The member of an instance id; None without one."""
         member_id = self.static_members.get(instance_id) if instance_id is not None else None
         return self.members.get(member_id) if member_id is not None else None
 
     def target_of(self, member_id: str, instance_id: str | None) -> Assignment:
-        """What a member is to have; a static one takes over what its predecessor was to have."""
+        """The target assignment of a member. A static member has that of the present member of its instance id."""
         if instance_id is not None:
             member_id = self.static_members.get(instance_id, member_id)
         return self.target.get(member_id, NOTHING)
 
     def partition_epoch(self, topic_id: uuid.UUID, partition: int) -> int:
-        """The epoch of whoever has a partition; NO_EPOCH when nobody has."""
+        """The member epoch of a partition's owner; NO_EPOCH without an owner."""
         return self._partition_epochs.get(topic_id, {}).get(partition, NO_EPOCH)
 
     def waits_for_partition(self, member: ConsumerMember) -> bool:
-        """Whether others still have what the member is to get."""
+        """Whether other members still own a partition of this member's target assignment."""
         if member.state is not MemberState.UNRELEASED_PARTITIONS:
             return False
         return any(
@@ -218,7 +221,7 @@ class ConsumerGroup:
 
     # -- subscriptions: all take the members as they are to be ------------------------------------------------------
     def members_with(self, updated: ConsumerMember | None, removed: Collection[str] = ()) -> list[ConsumerMember]:
-        """Everybody, with one member as it is about to be, and without others."""
+        """The group's members with one updated or added, and some removed."""
         members = [member for member_id, member in self.members.items() if member_id not in removed]
         if updated is None:
             return members
@@ -229,8 +232,8 @@ class ConsumerGroup:
     def topics_of(
         self, members: Iterable[ConsumerMember], regexes: Mapping[str, ResolvedRegex] | None = None
     ) -> set[str]:
-        """The names of all topics these members are subscribed to, by name or by a pattern that was resolved;
-        `regexes`: patterns as they are about to be."""
+        """The names of all topics that these members are subscribed to. `regexes` replaces the group's resolved
+        patterns."""
         names: set[str] = set()
         for member in members:
             names |= self.topics_of_member(member, regexes)
@@ -239,7 +242,8 @@ class ConsumerGroup:
     def topics_of_member(
         self, member: ConsumerMember, regexes: Mapping[str, ResolvedRegex] | None = None
     ) -> frozenset[str]:
-        """A member's topics; a pattern that is not resolved yet matches none."""
+        """The names of the topics that a member is subscribed to. A pattern that is not resolved yet matches no
+        topic."""
         known = self.regexes if regexes is None else regexes
         resolved = known.get(member.subscribed_topic_regex) if member.subscribed_topic_regex else None
         return (
@@ -247,7 +251,7 @@ class ConsumerGroup:
         )
 
     def is_homogeneous(self, members: Collection[ConsumerMember]) -> bool:
-        """Whether all are subscribed to the same: the same names, or one pattern and no names."""
+        """Whether all members have the same subscription: the same names, or one pattern and no names."""
         patterns = Counter(member.subscribed_topic_regex for member in members if member.subscribed_topic_regex)
         names = Counter(name for member in members for name in member.subscribed_topic_names)
         if not patterns:
@@ -255,26 +259,26 @@ class ConsumerGroup:
         return not names and len(patterns) == 1 and patterns.total() == len(members)
 
     def regex_counts(self, members: Iterable[ConsumerMember]) -> Counter[str]:
-        """How many members have each pattern."""
+        """The number of members by pattern."""
         return Counter(member.subscribed_topic_regex for member in members if member.subscribed_topic_regex)
 
     def is_subscribed_to(self, topic: str) -> bool:
-        """Whether a member reads it."""
+        """Whether a member is subscribed to the topic."""
         return any(topic in self.topics_of_member(member) for member in self.members.values())
 
     def preferred_assignor(self, members: Iterable[ConsumerMember], default: str) -> str:
-        """The server-side assignor that most members ask for."""
+        """The server-side assignor that most members prefer; `default` if no member names one."""
         votes = Counter(member.server_assignor for member in members if member.server_assignor)
         return votes.most_common(1)[0][0] if votes else default
 
     # -- the classic protocol ----------------------------------------------------------------------------------------
     @property
     def classic_members(self) -> list[ConsumerMember]:
-        """Those that use the classic protocol."""
+        """The members that use the classic protocol."""
         return [member for member in self.members.values() if member.uses_classic_protocol]
 
     def supports_classic(self, protocol_type: str, names: Collection[str]) -> bool:
-        """Whether a classic member with these protocols can be in the group."""
+        """Whether a classic member with these protocol names can join."""
         if protocol_type != CONSUMER:
             return False
         if self.is_empty:
@@ -284,25 +288,30 @@ class ConsumerGroup:
         return any(counts[name] == len(classic) for name in names)
 
     def uses_classic_except(self, leaving: Collection[str]) -> bool:
-        """Whether everybody who stays uses the classic protocol."""
+        """Whether all members except those leaving use the classic protocol."""
         return all(
             member.uses_classic_protocol for member_id, member in self.members.items() if member_id not in leaving
         )
 
     # -- checks and ends -------------------------------------------------------------------------------------------
     def ensure_may_delete(self) -> None:
-        """Only an empty group is deleted."""
+        """Raise NonEmptyGroup if the group has members."""
         if self.members:
             raise NonEmptyGroup()
 
     def ensure_may_delete_offsets(self) -> None:
-        """Always: subscriptions are looked at topic by topic."""
+        """Allow it always. OffsetDelete refuses subscribed topics one by one."""
 
     def ensure_may_commit(
         self, member_id: str, instance_id: str | None, epoch: int, *, is_transactional: bool = False, version: int = 9
     ) -> CommitCheck | None:
-        """validateOffsetCommit: a member in its epoch; anybody while the group is empty. A member that is behind may
-        commit what it has had since then (KIP-1251): gives the check of each partition."""
+        """Check an offset commit: by a member in its epoch, or by any client while the group is empty
+        (validateOffsetCommit).
+
+        A member in an older epoch may commit partitions that it has owned since then (KIP-1251): returns the check to
+        call for each partition, else None. Raises StaleMemberEpoch, IllegalGeneration, UnknownMemberId or
+        UnsupportedVersion.
+        """
         if epoch < 0 and not self.members:
             return None
         if is_transactional and epoch == NO_EPOCH and not member_id and instance_id is None:
@@ -326,7 +335,8 @@ class ConsumerGroup:
         return lambda topic_id, partition: _ensure_had(member, epoch, topic_id, partition)
 
     def ensure_may_fetch(self, member_id: str | None, epoch: int) -> None:
-        """validateOffsetFetch: a member in its epoch, or anybody who does not say who it is."""
+        """Check an offset fetch: by a member in its epoch, or by a client without a member id (validateOffsetFetch).
+        Raises StaleMemberEpoch, IllegalGeneration or UnknownMemberId."""
         if member_id is None and epoch < 0:
             return
         member = self.member(member_id or "")
@@ -341,11 +351,12 @@ class ConsumerGroup:
         )
 
     def expiration_base_ms(self, topic: str, commit_ms: int) -> int | None:
-        """The time of the commit; while a member reads the topic the offset is kept."""
+        """The commit time, in ms since 1970. None while a member is subscribed to the topic: the offset does not
+        expire."""
         return None if self.is_subscribed_to(topic) else commit_ms
 
     def removal(self, instead: tuple[str, str] | None = None) -> list[Change]:
-        """All that deletes the group; `instead`: a member id that is gone and the one that took its place."""
+        """The changes that delete the group. `instead` is a member id that was replaced and the id that replaced it."""
         renamed = dict([instead]) if instead is not None else {}
         member_ids = [renamed.get(member_id, member_id) for member_id in self.members]
         parts: list[list[Change]] = [removal_of(member_id) for member_id in member_ids]
@@ -360,7 +371,7 @@ class ConsumerGroup:
         ]
 
     def creation(self) -> list[Change]:
-        """All that makes a group like this one."""
+        """The changes that create this group with its members and assignments."""
         members = list(self.members.values())
         return [
             *(MemberChange(member.member_id, member) for member in members),
@@ -371,7 +382,7 @@ class ConsumerGroup:
         ]
 
     def tombstones(self) -> list[Record]:
-        """What deletes the group from the log."""
+        """The records that delete the group from `__consumer_offsets`."""
         return [change.record(self.group_id) for change in self.removal()]
 
 
@@ -383,7 +394,7 @@ def _put_or_drop(held: dict[str, Held], key: str, value: Held | None) -> None:
 
 
 def _left(member: ConsumerMember) -> ConsumerMember:
-    """A member whose assignment was deleted, before it is deleted itself."""
+    """The member after its assignment was deleted, before it is deleted itself."""
     return replace(
         member,
         member_epoch=LEAVE_GROUP_EPOCH,
@@ -394,7 +405,8 @@ def _left(member: ConsumerMember) -> ConsumerMember:
 
 
 def _ensure_had(member: ConsumerMember, epoch: int, topic_id: uuid.UUID | None, partition: int) -> None:
-    """StaleMemberEpoch, IllegalGeneration for a classic member: it did not have the partition in that epoch."""
+    """Raise StaleMemberEpoch, or IllegalGeneration for a classic member, if it did not own the partition in that
+    epoch."""
     refusal = IllegalGeneration if member.uses_classic_protocol else StaleMemberEpoch
     since = member.assignment_epoch(topic_id, partition) if topic_id is not None else None
     if since is None:

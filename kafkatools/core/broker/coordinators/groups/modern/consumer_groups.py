@@ -1,7 +1,7 @@
-"""All consumer groups of this broker: what the APIs ask of them, and how groups change between the protocols.
+"""All consumer groups of this broker, and their conversion to and from classic groups.
 
-The parts: `consumer_course` moves a group on, `consumer_heartbeats` answers the new protocol, `classic_members` the
-classic one, `topic_regex` resolves patterns, `group_conversion` turns one kind of group into the other.
+The parts: `consumer_course` changes a group, `consumer_heartbeats` handles the consumer protocol, `classic.members` the
+classic one, `topic_regex` resolves patterns, `classic.conversion` converts groups.
 """
 
 from __future__ import annotations
@@ -26,10 +26,8 @@ from kafkatools.core.errors import GroupIdNotFound, RebalanceInProgress
 
 
 class ConsumerGroups:
-    """Consumer groups, beside the classic ones of `rebalancing` in one registry.
-
-    `heartbeats` answers ConsumerGroupHeartbeat, `classic_members` the requests of the classic protocol.
-    """
+    """All consumer groups that this broker coordinates, in one registry with the classic groups of `rebalancing`.
+    `heartbeats` handles ConsumerGroupHeartbeat, `classic_members` requests of the classic protocol."""
 
     def __init__(self, rebalancing: Rebalancing, settings: ConsumerGroupSettings, topics: GroupTopics) -> None:
         self._rebalancing = rebalancing
@@ -45,13 +43,15 @@ class ConsumerGroups:
         self.classic_members = ClassicMembers(self.course, regexes, may, downgrade)
 
     def give_way(self, group: ConsumerGroup) -> None:
-        """An empty consumer group makes room for a classic one of its name. Raises a KafkaError."""
+        """Delete an empty consumer group, so that a classic group of the same id can be created. Raises a
+        KafkaError."""
         self.course.store.append(group.group_id, group.tombstones())
         self.course.forget(group)
 
     # -- topics ------------------------------------------------------------------------------------------------------
     def note_topics(self, names: Collection[str], *, has_new: bool) -> None:
-        """Topics were made, changed or deleted: groups that read them look at their assignment again."""
+        """Have groups that are subscribed to created, changed or deleted topics check their assignment with the next
+        heartbeat."""
         self.topics.note_changes(names, has_new=has_new)
         changed = frozenset(names)
         for group in self.course.groups.values():
@@ -60,7 +60,7 @@ class ConsumerGroups:
 
     # -- classic to consumer -----------------------------------------------------------------------------------------
     def _upgrade(self, group_id: str) -> Draft:
-        """A draft of the consumer group that a classic one becomes; GroupIdNotFound when it may not."""
+        """A draft that converts a classic group to a consumer group. Raises GroupIdNotFound if that is not allowed."""
         classic = self.course.groups[group_id]
         if not isinstance(classic, Group):
             raise GroupIdNotFound(f"Group {group_id} is not a consumer group.")
@@ -105,7 +105,7 @@ class ConsumerGroups:
         return self.settings.migration_policy.allows_downgrade and 0 < size <= self._rebalancing.settings.max_size
 
     def _downgrade_without(self, group: ConsumerGroup, leaving: Collection[str]) -> bool:
-        """Turn the group into a classic one when only members of that protocol stay; whether that was done."""
+        """Convert the group to a classic one if only classic members stay. Returns whether it was converted."""
         if not group.uses_classic_except(leaving) or not self._may_downgrade(len(group.members) - len(leaving)):
             return False
         classic = classic_group_of(group, leaving, None, self.topics, self.course.clock.wall_ms())
@@ -118,7 +118,8 @@ class ConsumerGroups:
         return group.uses_classic_except((replaced.member_id,)) and self._may_downgrade(len(group.members))
 
     def _downgrade_replaced(self, draft: Draft, joining: ConsumerMember, is_stale: bool) -> None:
-        """The last member with the consumer protocol, a static one, came back with the classic protocol."""
+        """Convert the group to a classic one: its last consumer member, a static one, came back with the classic
+        protocol."""
         group = draft.group
         replaced = group.static_member(joining.instance_id)
         assert replaced is not None

@@ -1,4 +1,4 @@
-"""ConsumerGroupHeartbeat: joining, living and leaving by the consumer protocol (KIP-848).
+"""ConsumerGroupHeartbeat: members join, go on and leave by the consumer protocol (KIP-848).
 
 Source: GroupCoordinatorService.throwIfConsumerGroupHeartbeatRequestIsInvalid and
 GroupMetadataManager.consumerGroupHeartbeat, consumerGroupLeave of Apache Kafka 4.3.
@@ -37,7 +37,8 @@ OpenGroup = Callable[[str], Draft]
 
 @dataclass(frozen=True, slots=True)
 class HeartbeatRequest:
-    """ConsumerGroupHeartbeat; None: not given, as before. `may_describe`: which topics a pattern may find."""
+    """A ConsumerGroupHeartbeat request. A field of None is unchanged since the member's last request. `may_describe`
+    tells whether the client may see a topic that matches its pattern."""
 
     group_id: str
     member_id: str
@@ -55,13 +56,13 @@ class HeartbeatRequest:
 
     @property
     def is_full(self) -> bool:
-        """Whether it says everything, as after a failure: then it wants its assignment again."""
+        """Whether the request has all fields, as after a failure, so that the response must have the assignment."""
         has_subscription = self.subscribed_topic_names is not None or self.subscribed_topic_regex is not None
         return self.rebalance_timeout_ms != NOT_GIVEN and has_subscription and self.owned is not None
 
 
 class ConsumerHeartbeats:
-    """Answers ConsumerGroupHeartbeat. `upgrade` makes a draft of a consumer group out of a classic one."""
+    """Handles ConsumerGroupHeartbeat. `upgrade` drafts the conversion of a classic group."""
 
     def __init__(self, course: ConsumerCourse, regexes: TopicRegexes, upgrade: OpenGroup) -> None:
         self._course = course
@@ -69,7 +70,7 @@ class ConsumerHeartbeats:
         self._upgrade = upgrade
 
     def heartbeat(self, request: HeartbeatRequest) -> Fields:
-        """The answer's fields; raises a KafkaError."""
+        """ConsumerGroupHeartbeat: join, go on or leave. Returns the response fields. Raises a KafkaError."""
         self._check(request)
         if request.member_epoch in (LEAVE_GROUP_EPOCH, LEAVE_GROUP_STATIC_EPOCH):
             return self._leave(request)
@@ -174,7 +175,7 @@ class ConsumerHeartbeats:
         return heartbeat_fields(request.member_id, request.member_epoch, 0)
 
     def _leave_for_a_while(self, group: ConsumerGroup, member: ConsumerMember) -> None:
-        """A static member that is to come back within its session: it keeps what it has."""
+        """Keep a static member's assignment while it restarts within its session timeout."""
         leaving = replace(member, member_epoch=LEAVE_GROUP_STATIC_EPOCH, pending_revocation={})
         self._course.write(Draft(group, [CurrentAssignmentChange(member.member_id, leaving)]))
 
@@ -183,7 +184,6 @@ class ConsumerHeartbeats:
 
 
 def _updated(known: ConsumerMember, request: HeartbeatRequest) -> ConsumerMember:
-    """The member with all that the request says."""
     given: dict[str, object] = {
         "instance_id": request.instance_id,
         "rack_id": request.rack_id,

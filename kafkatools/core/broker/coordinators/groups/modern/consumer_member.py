@@ -1,6 +1,6 @@
-"""A member of a consumer group (Kafka's ConsumerGroupMember): a value that never changes; a new state is a new value.
+"""A member of a consumer group (Kafka's ConsumerGroupMember), as an immutable value.
 
-Partitions a member has carry the epoch in which it got them (KIP-1251): a commit of an older epoch is refused.
+Each assigned partition has the epoch in which the member got it (KIP-1251): a commit from an older epoch is refused.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ AssignmentWithEpochs = Mapping[uuid.UUID, Mapping[int, int]]
 
 
 class MemberState(IntEnum):
-    """Where a member stands on its way to the target assignment; the value is the one in the log."""
+    """A member's progress towards the target assignment; the value is the one in the log."""
 
     STABLE = 0
     UNREVOKED_PARTITIONS = 1
@@ -27,13 +27,13 @@ class MemberState(IntEnum):
 
     @classmethod
     def of_value(cls, value: int) -> MemberState:
-        """The state of a number; one that is not known here is UNKNOWN."""
+        """The state of a number in a record; UNKNOWN for an unknown number."""
         return cls(value) if value in cls._value2member_map_ else cls.UNKNOWN
 
 
 @dataclass(frozen=True, slots=True)
 class ClassicMetadata:
-    """What a member of the classic protocol said when it joined."""
+    """Session timeout and protocols of a member that joined with the classic protocol."""
 
     session_timeout_ms: int
     protocols: tuple[tuple[str, bytes], ...]
@@ -41,7 +41,7 @@ class ClassicMetadata:
 
 @dataclass(frozen=True, slots=True)
 class ConsumerMember:
-    """One member."""
+    """A member of a consumer group."""
 
     member_id: str
     member_epoch: int = 0
@@ -61,14 +61,16 @@ class ConsumerMember:
 
     @property
     def uses_classic_protocol(self) -> bool:
+        """Whether the member joined with the classic protocol."""
         return self.classic is not None
 
     def is_reconciled_to(self, epoch: int) -> bool:
-        """Whether it has all of the target assignment of an epoch."""
+        """Whether the member has its whole target assignment of this epoch."""
         return self.state is MemberState.STABLE and self.member_epoch == epoch
 
     def assignment_epoch(self, topic_id: uuid.UUID, partition: int) -> int | None:
-        """Since when it has a partition, also one it is about to give back."""
+        """The epoch in which the member got a partition, also one that it is revoking; None if it does not own the
+        partition."""
         for partitions in (self.assigned.get(topic_id), self.pending_revocation.get(topic_id)):
             if partitions is not None and partition in partitions:
                 return partitions[partition]
@@ -81,7 +83,7 @@ class ConsumerMember:
         assigned: AssignmentWithEpochs,
         pending_revocation: AssignmentWithEpochs,
     ) -> ConsumerMember:
-        """The member after a step of reconciliation; its epoch until now is the previous one."""
+        """The member after a reconciliation step. Its present epoch becomes the previous one."""
         return replace(
             self,
             member_epoch=epoch,
@@ -93,5 +95,5 @@ class ConsumerMember:
 
 
 def with_epoch(assignment: Assignment, epoch: int) -> AssignmentWithEpochs:
-    """The partitions, all since one epoch."""
+    """The assignment with one epoch for all partitions."""
     return {topic_id: dict.fromkeys(sorted(partitions), epoch) for topic_id, partitions in assignment.items()}

@@ -1,4 +1,4 @@
-"""Settings of consumer groups: the broker's, and what a group has of its own (GroupConfig, KIP-848)."""
+"""Settings of consumer groups: the broker's, and each group's own configs (GroupConfig, KIP-848)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ INT_MAX = 2**31 - 1
 
 
 class MigrationPolicy(Enum):
-    """Which moves between the protocols a group may make (ConsumerGroupMigrationPolicy)."""
+    """Which conversions between classic and consumer groups are allowed (ConsumerGroupMigrationPolicy)."""
 
     DISABLED = "disabled"
     UPGRADE = "upgrade"
@@ -21,16 +21,18 @@ class MigrationPolicy(Enum):
 
     @property
     def allows_upgrade(self) -> bool:
+        """Whether classic groups may become consumer groups."""
         return self in (MigrationPolicy.UPGRADE, MigrationPolicy.BIDIRECTIONAL)
 
     @property
     def allows_downgrade(self) -> bool:
+        """Whether consumer groups may become classic groups."""
         return self in (MigrationPolicy.DOWNGRADE, MigrationPolicy.BIDIRECTIONAL)
 
 
 @dataclass(frozen=True, slots=True)
 class IntervalSetting:
-    """A time a group may set for itself, within the broker's bounds."""
+    """A group config that is limited to the broker's minimum and maximum."""
 
     name: str
     default_ms: int
@@ -38,18 +40,18 @@ class IntervalSetting:
     greatest_ms: int = INT_MAX
 
     def of(self, own: Mapping[str, str]) -> int:
-        """The group's, kept within the bounds, which may have been moved since it was set; else the broker's."""
+        """The group's own value, limited to the present minimum and maximum; the broker's default without one."""
         given = own.get(self.name)
         return self.default_ms if given is None else min(max(int(given), self.least_ms), self.greatest_ms)
 
 
 def interval(name: str) -> IntervalSetting:
-    """The setting of a group, with the default that the broker's setting of that name has."""
+    """A group config with the default of the broker setting `group.<name>`, without broker limits."""
     return IntervalSetting(name, BROKER.default_number(f"group.{name}"))
 
 
 class MemberTimes:
-    """How long members may be silent, and how often they are to be heard of, in the groups of one kind."""
+    """Session timeout and heartbeat interval of the groups of one type."""
 
     __slots__ = ()
     session_timeout: IntervalSetting
@@ -57,17 +59,17 @@ class MemberTimes:
     own: Callable[[str], Mapping[str, str]]
 
     def session_timeout_ms(self, group_id: str) -> int:
-        """How long a member may be silent."""
+        """The session timeout of a group's members in ms."""
         return self.session_timeout.of(self.own(group_id))
 
     def heartbeat_interval_ms(self, group_id: str) -> int:
-        """How often a member is to be heard of."""
+        """The heartbeat interval of a group's members in ms."""
         return self.heartbeat_interval.of(self.own(group_id))
 
 
 @dataclass(frozen=True, slots=True)
 class ConsumerGroupSettings(MemberTimes):
-    """The settings; `own` gives those of a group by their names."""
+    """The broker's settings of consumer groups. `own` returns a group's own configs by name."""
 
     session_timeout: IntervalSetting = interval("consumer.session.timeout.ms")
     heartbeat_interval: IntervalSetting = interval("consumer.heartbeat.interval.ms")
@@ -79,5 +81,5 @@ class ConsumerGroupSettings(MemberTimes):
     own: Callable[[str], Mapping[str, str]] = field(default=lambda group_id: {})
 
     def assignment_interval_ms(self, group_id: str) -> int:
-        """How long lies at least between two target assignments."""
+        """The minimum time between two target assignments of a group in ms."""
         return self.assignment_interval.of(self.own(group_id))

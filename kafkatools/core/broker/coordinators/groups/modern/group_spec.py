@@ -1,4 +1,4 @@
-"""What an assignor of the broker gets, and what it returns (KIP-848)."""
+"""Input and result of the server-side assignors of consumer groups (KIP-848)."""
 
 from __future__ import annotations
 
@@ -13,13 +13,14 @@ Result = dict[str, Assignment]
 
 
 class PartitionAssignorError(Exception):
-    """No assignment can be made (Kafka's PartitionAssignorException)."""
+    """An assignor cannot compute an assignment (Kafka's PartitionAssignorException)."""
 
 
 @dataclass(frozen=True, slots=True)
 class GroupSpec:
-    """What an assignor is told. `members`: member id -> topic ids it is subscribed to, in the order of Kafka's map;
-    `partition_counts` of all those topics; `target`: the assignment until now; `instance_ids` of static members."""
+    """The input of an assignor. `members` are member ids with the ids of their subscribed topics, in the order of
+    Kafka's map. `partition_counts` has those topics, `target` the present target assignment, `instance_ids` the static
+    members."""
 
     members: Mapping[str, frozenset[uuid.UUID]]
     partition_counts: Mapping[uuid.UUID, int]
@@ -28,15 +29,16 @@ class GroupSpec:
     instance_ids: Mapping[str, str] = field(default_factory=dict)
 
     def range_key(self, member_id: str) -> tuple[bool, bytes]:
-        """What members are sorted by for ranges; Java compares strings by their UTF-16 units."""
+        """The sort key of a member in the range assignor: static members first, names by UTF-16 code units as in
+        Java."""
         instance_id = self.instance_ids.get(member_id)
         name = member_id if instance_id is None else instance_id
         return instance_id is None, utf16_order(name)
 
     def assignment_of(self, member_id: str) -> Assignment:
-        """What a member was to have until now."""
+        """The present target assignment of a member."""
         return self.target.get(member_id, {})
 
     def topics_of_first(self) -> frozenset[uuid.UUID]:
-        """Everybody's topics in a homogeneous group."""
+        """The first member's topic ids, which all members share in a homogeneous group."""
         return next(iter(self.members.values()), frozenset())

@@ -1,9 +1,9 @@
-"""The uniform assignor for members with different topics (Kafka's UniformHeterogeneousAssignmentBuilder).
+"""The uniform assignor for members with different subscriptions (Kafka's UniformHeterogeneousAssignmentBuilder).
 
-Rules: partitions that nobody has go to the least loaded subscribers of their topic, topics with the most partitions a
-subscriber first. Then each topic in turn moves partitions from its most loaded to its least loaded subscribers, until
-no topic changes or MAX_ITERATIONS is reached. Ties are broken by the order of members and of topic ids, so the same
-input always has the same result.
+Rules: partitions without an owner go to the least loaded subscribers of their topic, topics with the most partitions
+per subscriber first. Then each topic in turn moves partitions from its most loaded to its least loaded subscribers,
+until no topic changes or MAX_ITERATIONS is reached. Ties are broken by the order of members and of topic ids, so the
+same input always has the same result.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ NOBODY = -1
 
 
 class HeterogeneousUniform:
-    """One computation; members are numbered in the order of Kafka's map."""
+    """One run of the uniform assignor for different subscriptions. Members are numbered in the order of Kafka's map."""
 
     def __init__(self, spec: GroupSpec) -> None:
         self._spec = spec
@@ -34,7 +34,7 @@ class HeterogeneousUniform:
         self._owners = {topic_id: [NOBODY] * spec.partition_counts[topic_id] for topic_id in self._subscribers}
 
     def build(self) -> Result:
-        """The next assignment."""
+        """Compute the assignment of each member."""
         if not self._subscribers:
             return {}
         self._keep_subscribed()
@@ -52,7 +52,8 @@ class HeterogeneousUniform:
         }
 
     def _sorted(self, topic_ids: object) -> list[uuid.UUID]:
-        """Most partitions a subscriber first, then fewest subscribers, then by topic id as signed halves."""
+        """Sort topics by most partitions per subscriber, then fewest subscribers, then topic id as two signed
+        halves."""
         counts, subscribers = self._spec.partition_counts, self._subscribers
 
         def key(topic_id: uuid.UUID) -> tuple[float, int, int, int]:
@@ -96,7 +97,7 @@ class HeterogeneousUniform:
                     last_changed = index
 
     def _balance_topic(self, topic_id: uuid.UUID) -> int:
-        """Move partitions of a topic; how many."""
+        """Move partitions of a topic from its most to its least loaded subscribers. Returns the number of moves."""
         balancer = _Balancer(self._sizes, self._subscribers[topic_id])
         if balancer.imbalance <= 1:
             return 0
@@ -122,9 +123,9 @@ class HeterogeneousUniform:
 
 
 class _Balancer:
-    """Walks over the subscribers of a topic from both ends of the order by load. The range of the least loaded grows
-    to the right, the one of the most loaded to the left; everybody within a range had as many partitions when the
-    walk reached it."""
+    """Walks over a topic's subscribers, sorted by load, from both ends. The range of the least loaded grows to the
+    right, that of the most loaded to the left. All members within a range had the same load when the walk reached
+    it."""
 
     def __init__(self, sizes: list[int], members: list[int]) -> None:
         self._sizes = sizes
@@ -138,11 +139,11 @@ class _Balancer:
         self._next_most = len(self._sorted) - 1
 
     def has_converged(self) -> bool:
-        """Whether both ends of the walk have the same load, give or take one."""
+        """Whether the loads at both ends of the walk differ by one at most."""
         return self._most_count - self._least_count <= 1
 
     def next_least_loaded(self) -> int:
-        """Who gets the next partition."""
+        """The member that receives the next partition."""
         if self._next_least >= self._least_end:
             self._least_count += 1
             while self._least_end < len(self._sorted) and self._size_at(self._least_end) == self._least_count:
@@ -153,7 +154,7 @@ class _Balancer:
         return member
 
     def next_most_loaded(self) -> int:
-        """Who gives the next partition; NOBODY when there is none left."""
+        """The member that gives the next partition; NOBODY if none is left."""
         if self._next_most < self._most_start:
             if self._most_end <= self._most_start and self._most_start > 0:
                 self._most_count = self._size_at(self._most_start - 1)
@@ -169,7 +170,7 @@ class _Balancer:
         return member
 
     def exclude_most_loaded(self) -> None:
-        """The one that was just named has nothing to give."""
+        """Skip the last member of `next_most_loaded`, which has no partition of the topic."""
         position, last = self._next_most + 1, self._most_end - 1
         self._sorted[position], self._sorted[last] = self._sorted[last], self._sorted[position]
         self._most_end -= 1

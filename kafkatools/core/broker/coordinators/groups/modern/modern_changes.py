@@ -1,6 +1,6 @@
-"""Changes that consumer and share groups have in common (Kafka's ModernGroup): epochs and the target assignment.
+"""Changes that consumer and share groups have in common (Kafka's ModernGroup): epochs and target assignments.
 
-Each kind of group has records of its own for them: a subclass names the schemas of key and value.
+Each group type has its own record types: a subclass sets the schemas of key and value.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Member = TypeVar("Member")
 
 
 def heartbeat_fields(member_id: str, member_epoch: int, interval_ms: int) -> Fields:
-    """The answer to a heartbeat that succeeded and brings no new assignment."""
+    """The fields of a successful heartbeat response without an assignment."""
     return {
         "error_code": 0,
         "error_message": None,
@@ -33,26 +33,26 @@ def heartbeat_fields(member_id: str, member_epoch: int, interval_ms: int) -> Fie
 
 @dataclass(frozen=True, slots=True)
 class ModernMemberChange(Generic[Member]):
-    """A record of one member; None: the member is gone, or about to go. A subclass names the schema of the key and
-    makes the value."""
+    """A record of one member; a member of None makes it a tombstone. A subclass sets the key schema and makes the
+    value."""
 
     key: ClassVar[Schema]
     member_id: str
     member: Member | None
 
     def value_of(self, member: Member) -> Any:
-        """The value of the record."""
+        """The record's value entity."""
         raise NotImplementedError
 
     def record(self, group_id: str) -> Record:
-        """Key and value."""
+        """The record's key and value bytes."""
         value = None if self.member is None else self.value_of(self.member)
         return encode_record(self.key(group_id=group_id, member_id=self.member_id), value)
 
 
 @dataclass(frozen=True, slots=True)
 class ModernGroupEpochChange:
-    """The group's epoch and the hash of its topics; None: the group is gone."""
+    """The group epoch and the hash of the group's topics; None deletes the group."""
 
     key: ClassVar[Schema]
     value: ClassVar[Schema]
@@ -60,14 +60,14 @@ class ModernGroupEpochChange:
     metadata_hash: int = 0
 
     def record(self, group_id: str) -> Record:
-        """Key and value."""
+        """The record's key and value bytes."""
         value = None if self.epoch is None else self.value(epoch=self.epoch, metadata_hash=self.metadata_hash)
         return encode_record(self.key(group_id=group_id), value)
 
 
 @dataclass(frozen=True, slots=True)
 class ModernTargetEpochChange:
-    """The epoch of the target assignment and when it was computed; None: there is none."""
+    """The epoch and time (ms since 1970) of the target assignment; None deletes them."""
 
     key: ClassVar[Schema]
     value: ClassVar[Schema]
@@ -75,7 +75,7 @@ class ModernTargetEpochChange:
     timestamp_ms: int = 0
 
     def record(self, group_id: str) -> Record:
-        """Key and value."""
+        """The record's key and value bytes."""
         value = None
         if self.epoch is not None:
             value = self.value(assignment_epoch=self.epoch, assignment_timestamp=self.timestamp_ms)
@@ -84,7 +84,7 @@ class ModernTargetEpochChange:
 
 @dataclass(frozen=True, slots=True)
 class ModernTargetMemberChange:
-    """What a member is to have; None: it is gone."""
+    """A member's target assignment; None deletes it."""
 
     key: ClassVar[Schema]
     value: ClassVar[Schema]
@@ -92,13 +92,13 @@ class ModernTargetMemberChange:
     assignment: Assignment | None
 
     def record(self, group_id: str) -> Record:
-        """Key and value."""
+        """The record's key and value bytes."""
         value = None if self.assignment is None else self.value(topic_partitions=partitions_of(self.assignment))
         return encode_record(self.key(group_id=group_id, member_id=self.member_id), value)
 
 
 def partitions_of(assignment: Assignment) -> list[Fields]:
-    """An assignment as a record has it."""
+    """An assignment as a list of topic ids with sorted partitions, as records and responses hold it."""
     return [
         {"topic_id": topic_id, "partitions": tuple(sorted(assignment[topic_id]))}
         for topic_id in topic_order(assignment)
@@ -106,5 +106,5 @@ def partitions_of(assignment: Assignment) -> list[Fields]:
 
 
 def assignment_of(topics: Iterable[Any]) -> Assignment:
-    """An assignment as a record had it."""
+    """The assignment that the topic entities of a record hold."""
     return {topic.topic_id: frozenset(topic.partitions) for topic in topics}

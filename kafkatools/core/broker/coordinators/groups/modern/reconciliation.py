@@ -1,8 +1,7 @@
-"""One step of a member towards the target assignment (Kafka's CurrentAssignmentBuilder, KIP-848).
+"""One step of a member towards its target assignment (Kafka's CurrentAssignmentBuilder, KIP-848).
 
-A member first gives back what it is no longer to have, and stays in its epoch until it says that it did. Only then it
-moves to the epoch of the target and gets what is new, as far as others have released it. A pure step: member in,
-member out.
+A member first revokes partitions, and stays in its epoch until it confirms that. Then it moves to the target epoch and
+gets new partitions, as far as other members have released them. The step has no side effects.
 """
 
 from __future__ import annotations
@@ -25,8 +24,8 @@ Owned = Mapping[uuid.UUID, Collection[int]]
 
 @dataclass(frozen=True, slots=True)
 class Reconciliation:
-    """What a step depends on. `owned`: what the member says it has, None when it does not say; `partition_epoch`: the
-    epoch in which somebody has a partition, NO_EPOCH when nobody has."""
+    """The input of a member's reconciliation step. `owned` is what the member reports to own, None without a report.
+    `partition_epoch` returns the epoch of a partition's owner, NO_EPOCH without one."""
 
     target_epoch: int
     target: Assignment
@@ -36,7 +35,8 @@ class Reconciliation:
     has_subscription_changed: bool = False
 
     def step(self, member: ConsumerMember) -> ConsumerMember:
-        """The member's next state, or the same one when it has to wait; FencedMemberEpoch."""
+        """The member after the step, unchanged if it must wait. Raises FencedMemberEpoch for a member in an unknown
+        state."""
         if member.state is MemberState.STABLE:
             if member.member_epoch != self.target_epoch:
                 return self._next(member, member.member_epoch)
@@ -64,7 +64,7 @@ class Reconciliation:
         )
 
     def _without_unsubscribed(self, member: ConsumerMember) -> ConsumerMember:
-        """The subscription changed within an epoch: topics that went are given back at once."""
+        """The member without topics that it has unsubscribed from within this epoch."""
         gone = {topic_id: p for topic_id, p in member.assigned.items() if topic_id not in self.subscribed_topic_ids}
         if not gone:
             return member
@@ -102,7 +102,7 @@ class Reconciliation:
         return member.at_epoch(self.target_epoch, state, assigned, {})
 
     def _is_free(self, member: ConsumerMember, topic_id: uuid.UUID, partition: int) -> bool:
-        """Nobody has it, or this member itself, which is about to give it back."""
+        """Whether a partition has no owner, or only this member, which is revoking it."""
         if self.partition_epoch(topic_id, partition) == NO_EPOCH:
             return True
         return partition in member.pending_revocation.get(topic_id, {})

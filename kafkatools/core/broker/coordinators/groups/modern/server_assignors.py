@@ -1,7 +1,7 @@
-"""Assignors of the broker for consumer groups (KIP-848): `uniform` and `range`, with Kafka's results.
+"""The server-side assignors of consumer groups (KIP-848), `uniform` and `range`, with Kafka's results.
 
-They take who is subscribed to what and the present target assignment, and give the next one. They know nothing of
-members' states, records or time. Source: RangeAssignor, UniformAssignor, UniformHomogeneousAssignmentBuilder.
+They compute the next target assignment from subscriptions and the present one. They know no member states, records or
+time. Source: RangeAssignor, UniformAssignor, UniformHomogeneousAssignmentBuilder.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ Assign = Callable[[GroupSpec], Result]
 
 # -- range -------------------------------------------------------------------------------------------------------------
 def assign_range(spec: GroupSpec) -> Result:
-    """Every member gets a range of each of its topics, static members first by instance id, the others by member id.
-    Nothing is kept for its own sake: the same members have the same ranges in all topics."""
+    """Assign each member a range of partitions of each of its topics. Static members come first by instance id, then
+    the others by member id. Members with the same topics get the same ranges in all of them."""
     shares: dict[uuid.UUID, list[int]] = {}
     subscribers = Counter(topic_id for topic_ids in spec.members.values() for topic_id in topic_ids)
     for topic_id, count in subscribers.items():
@@ -33,7 +33,7 @@ def assign_range(spec: GroupSpec) -> Result:
 
 
 def _next_range(share: list[int]) -> frozenset[int]:
-    """The next member's part of a topic; `share` is where it starts, how much everybody gets, how many get one more."""
+    """The next member's range of a topic. `share` is the range start, the quota, and how many members get one more."""
     start, quota, extra = share
     end = start + quota + (1 if extra > 0 else 0)
     share[0], share[2] = end, extra - 1
@@ -42,7 +42,8 @@ def _next_range(share: list[int]) -> frozenset[int]:
 
 # -- uniform -----------------------------------------------------------------------------------------------------------
 def assign_uniform(spec: GroupSpec) -> Result:
-    """Everybody gets the same number of partitions, give or take one, and keeps as many as possible."""
+    """Assign members equal numbers of partitions, give or take one. Members keep as many of their partitions as
+    possible."""
     if not spec.members:
         return {}
     if spec.is_homogeneous:
@@ -53,7 +54,8 @@ def assign_uniform(spec: GroupSpec) -> Result:
 
 
 class _HomogeneousUniform:
-    """All members have the same topics: a quota each; what is above it goes to those who are below."""
+    """The uniform assignor for members with the same topics: partitions above a member's quota go to members below
+    it."""
 
     def __init__(self, spec: GroupSpec) -> None:
         self._spec = spec
@@ -63,7 +65,7 @@ class _HomogeneousUniform:
         self._result: dict[str, dict[uuid.UUID, set[int]]] = {}
 
     def build(self) -> Result:
-        """The next assignment."""
+        """Compute the assignment of each member."""
         if not self._topics:
             return {}
         total = self._collect_free()
@@ -91,8 +93,8 @@ class _HomogeneousUniform:
         return total
 
     def _revoke(self, member_id: str, quota: int, *, has_extra: bool, is_needed: bool) -> int:
-        """Leave a member what its quota allows. It takes one of the extra partitions if what it has fills that quota
-        too, or if there are only as many members left as extra partitions; gives how many it took."""
+        """Reduce a member to its quota. Returns 1 if it takes an extra partition, else 0. It takes one if its present
+        partitions fill the larger quota, or if as many members as extra partitions are left."""
         kept: dict[uuid.UUID, set[int]] = {}
         assignment = self._spec.assignment_of(member_id)
         topics = set(self._topics)
@@ -128,7 +130,7 @@ ASSIGNORS: dict[str, Assign] = {UNIFORM: assign_uniform, RANGE: assign_range}
 
 
 def assignor_of(name: str) -> Assign:
-    """The assignor of a name, or of Kafka's class for it; KeyError."""
+    """The assignor of this name, or of Kafka's class name. Raises KeyError."""
     short = {
         "org.apache.kafka.coordinator.group.assignor.UniformAssignor": UNIFORM,
         "org.apache.kafka.coordinator.group.assignor.RangeAssignor": RANGE,

@@ -1,7 +1,7 @@
 """The assignor of share groups (Kafka's SimpleAssignor, KIP-932).
 
-Every partition is read by somebody, members share evenly: with fewer members than partitions each partition has one
-reader, with more members several share a partition. What a member has it keeps as far as that allows.
+Every partition has a reader, and members get equal numbers of partitions. With fewer members than partitions each
+partition has one reader, with more members several share a partition. Members keep their partitions where this allows.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ def assign(
     partitions: Mapping[uuid.UUID, frozenset[int]],
     present: Mapping[str, Assignment],
 ) -> dict[str, Assignment]:
-    """What each member is to have: subscriptions by member, the partitions of each topic, and what members have."""
+    """The target assignment of each member of a share group. `subscriptions` is by member, `partitions` by topic,
+    `present` has the members' current assignments."""
     members = sorted(subscriptions)
     if len(set(subscriptions.values())) == 1:
         topics = next(iter(subscriptions.values()))
@@ -59,7 +60,7 @@ def _shared(members: list[str], places: list[Place], present: Mapping[str, Assig
 
 
 def _shares(members: list[str], total: int) -> dict[str, int]:
-    """How many partitions each is to have; they differ by one at most."""
+    """The number of partitions for each member: `total` divided into parts that differ by one at most."""
     bounds = [-(-total * index // len(members)) for index in range(len(members) + 1)]
     return {member: bounds[i + 1] - bounds[i] for i, member in enumerate(members)}
 
@@ -67,7 +68,7 @@ def _shares(members: list[str], total: int) -> dict[str, int]:
 def _fill(
     members: list[str], room: dict[str, int], wanted: dict[Place, int], result: dict[str, dict[Place, None]]
 ) -> None:
-    """Give what has too few readers to those who have too few partitions; nobody reads a partition twice."""
+    """Give partitions with too few readers to members with too few partitions, never twice to one member."""
     for member in members:
         if not room[member]:
             continue

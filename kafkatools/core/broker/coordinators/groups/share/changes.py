@@ -1,7 +1,7 @@
-"""Changes of a share group, as they are written and read back (KIP-932's records of `__consumer_offsets`).
+"""Changes of a share group as records of `__consumer_offsets` (KIP-932).
 
-A change knows the bytes of its record; `ShareGroup.apply` makes it count. What happens live and what is read back
-after a restart take the same way. A value of None is a tombstone.
+A change encodes its record, and `ShareGroup.apply` applies it to the group. Live changes and loaded records take the
+same way. A change whose value is None is a tombstone.
 """
 
 from __future__ import annotations
@@ -29,20 +29,20 @@ STABLE = 0
 
 
 class GroupEpochChange(ModernGroupEpochChange):
-    """The epoch of a share group."""
+    """A share group's epoch (ShareGroupMetadata)."""
 
     __slots__ = ()
     key, value = schemas.ShareGroupMetadataKey, schemas.ShareGroupMetadataValue
 
 
 class MemberChange(ModernMemberChange[ShareMember]):
-    """What a member said of itself; None: it is gone."""
+    """A share group member's subscription and client (ShareGroupMemberMetadata); None deletes the member."""
 
     __slots__ = ()
     key = schemas.ShareGroupMemberMetadataKey
 
     def value_of(self, member: ShareMember) -> Any:
-        """The value of the record."""
+        """The ShareGroupMemberMetadataValue of a member."""
         return schemas.ShareGroupMemberMetadataValue(
             rack_id=member.rack_id,
             client_id=member.client_id,
@@ -52,27 +52,28 @@ class MemberChange(ModernMemberChange[ShareMember]):
 
 
 class TargetEpochChange(ModernTargetEpochChange):
-    """The epoch of a share group's target assignment."""
+    """The epoch of a share group's target assignment (ShareGroupTargetAssignmentMetadata)."""
 
     __slots__ = ()
     key, value = schemas.ShareGroupTargetAssignmentMetadataKey, schemas.ShareGroupTargetAssignmentMetadataValue
 
 
 class TargetMemberChange(ModernTargetMemberChange):
-    """What a member of a share group is to have."""
+    """A share group member's target assignment (ShareGroupTargetAssignmentMember)."""
 
     __slots__ = ()
     key, value = schemas.ShareGroupTargetAssignmentMemberKey, schemas.ShareGroupTargetAssignmentMemberValue
 
 
 class CurrentAssignmentChange(ModernMemberChange[ShareMember]):
-    """What a member has; None: it is about to go."""
+    """A share group member's epoch and current assignment (ShareGroupCurrentMemberAssignment); None before its
+    deletion."""
 
     __slots__ = ()
     key = schemas.ShareGroupCurrentMemberAssignmentKey
 
     def value_of(self, member: ShareMember) -> Any:
-        """The value of the record."""
+        """The ShareGroupCurrentMemberAssignmentValue of a member."""
         return schemas.ShareGroupCurrentMemberAssignmentValue(
             member_epoch=member.member_epoch,
             previous_member_epoch=member.previous_member_epoch,
@@ -87,31 +88,32 @@ TopicsInState = Mapping[uuid.UUID, tuple[str, frozenset[int]]]
 
 @dataclass(frozen=True, slots=True)
 class StatePartitions:
-    """The partitions whose state is being made, those that have one, and topics whose states are being deleted."""
+    """The partitions whose share state is being initialized or is initialized, and topics whose states are being
+    deleted."""
 
     initializing: TopicsInState = field(default_factory=dict)
     initialized: TopicsInState = field(default_factory=dict)
     deleting: Mapping[uuid.UUID, str] = field(default_factory=dict)
 
     def with_initialized(self, topic_id: uuid.UUID, name: str, partitions: Iterable[int]) -> StatePartitions:
-        """After the state of these partitions was made."""
+        """A copy in which these partitions are initialized."""
         known = self.initialized.get(topic_id, (name, frozenset()))[1]
         initialized = {**self.initialized, topic_id: (name, known | frozenset(partitions))}
         return replace(self, initialized=initialized, initializing=_without(self.initializing, topic_id))
 
     def with_initializing(self, topic_id: uuid.UUID, name: str, partitions: Iterable[int]) -> StatePartitions:
-        """While the state of these partitions is being made."""
+        """A copy in which these partitions are being initialized."""
         known = self.initializing.get(topic_id, (name, frozenset()))[1]
         initializing = {**self.initializing, topic_id: (name, known | frozenset(partitions))}
         return replace(self, initializing=initializing)
 
     def without_topic(self, topic_id: uuid.UUID) -> StatePartitions:
-        """After a topic's states were deleted."""
+        """A copy without a topic."""
         deleting = {key: name for key, name in self.deleting.items() if key != topic_id}
         return StatePartitions(_without(self.initializing, topic_id), _without(self.initialized, topic_id), deleting)
 
     def partitions_of(self, topic_id: uuid.UUID) -> frozenset[int]:
-        """The partitions of a topic that have a state."""
+        """The partitions of a topic whose state is initialized."""
         return self.initialized.get(topic_id, ("", frozenset()))[1]
 
 
@@ -121,12 +123,12 @@ def _without(topics: TopicsInState, topic_id: uuid.UUID) -> TopicsInState:
 
 @dataclass(frozen=True, slots=True)
 class StatePartitionsChange:
-    """Which partitions have a state; None: the group is gone."""
+    """A share group's initialized partitions (ShareGroupStatePartitionMetadata); None deletes the group."""
 
     partitions: StatePartitions | None
 
     def record(self, group_id: str) -> Record:
-        """Key and value."""
+        """The record's key and value bytes."""
         key = schemas.ShareGroupStatePartitionMetadataKey(group_id=group_id)
         if self.partitions is None:
             return encode_record(key, None)
@@ -157,7 +159,7 @@ Change = (
 
 
 def removal_of(member_id: str) -> list[Change]:
-    """A member goes; the order matters to whoever reads the records."""
+    """The tombstones of a share group member, in the order that loading needs."""
     return [
         CurrentAssignmentChange(member_id, None),
         TargetMemberChange(member_id, None),
@@ -167,7 +169,7 @@ def removal_of(member_id: str) -> list[Change]:
 
 # -- reading back ------------------------------------------------------------------------------------------------------
 def change_of(key: Any, value: Any) -> Change | None:
-    """The change a record (not a tombstone) stands for; None for records of other kinds."""
+    """The share group change that a record stands for; None for other record types. The value is not a tombstone."""
     read = _READERS.get(type(key).__schema__.name)
     return read(key, value) if read is not None else None
 

@@ -1,6 +1,6 @@
-"""A share group as a value with rules (Kafka's ShareGroup, KIP-932): members, epochs, target assignment, states.
+"""A share group (Kafka's ShareGroup, KIP-932): members, epochs, target assignment and initialized partitions.
 
-It changes by `apply` only. Nothing here knows of timers, disks or sockets.
+Only `apply` changes it. This module knows no timers, disks or sockets.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ NOTHING: Assignment = {}
 
 
 class ShareGroup:
-    """One group."""
+    """A share group."""
 
     group_type = SHARE
     protocol_name_of_type = SHARE
@@ -47,7 +47,7 @@ class ShareGroup:
 
     # -- changes ---------------------------------------------------------------------------------------------------
     def apply(self, change: Change) -> None:
-        """Make a change count."""
+        """Apply a change to the group."""
         if isinstance(change, GroupEpochChange):
             self.group_epoch, self.metadata_hash = change.epoch or 0, change.metadata_hash
         elif isinstance(change, TargetEpochChange):
@@ -80,21 +80,23 @@ class ShareGroup:
     # -- state -----------------------------------------------------------------------------------------------------
     @property
     def state_name(self) -> str:
+        """The group state as clients see it: Stable with members, else Empty."""
         return "Stable" if self.members else "Empty"
 
     @property
     def is_empty(self) -> bool:
+        """Whether the group has no members."""
         return not self.members
 
     def member(self, member_id: str) -> ShareMember:
-        """The member; UnknownMemberId."""
+        """The member of this id. Raises UnknownMemberId."""
         member = self.members.get(member_id)
         if member is None:
             raise UnknownMemberId(f"Member {member_id} is not a member of group {self.group_id}.")
         return member
 
     def members_with(self, updated: ShareMember | None, removed: str | None = None) -> list[ShareMember]:
-        """Everybody, with one member as it is about to be, or without one."""
+        """The group's members with one updated or added, and one removed."""
         members = {member_id: member for member_id, member in self.members.items() if member_id != removed}
         if updated is not None:
             members[updated.member_id] = updated
@@ -102,29 +104,29 @@ class ShareGroup:
 
     @staticmethod
     def topics_of(members: Iterable[ShareMember]) -> set[str]:
-        """The names of all topics these members are subscribed to."""
+        """The names of all topics that these members are subscribed to."""
         return {name for member in members for name in member.subscribed_topic_names}
 
     def is_subscribed_to(self, topic: str) -> bool:
-        """Whether a member reads it."""
+        """Whether a member is subscribed to the topic."""
         return any(topic in member.subscribed_topic_names for member in self.members.values())
 
     # -- what is asked of groups of every kind -----------------------------------------------------------------------
     def ensure_may_delete(self) -> None:
-        """Only an empty group is deleted."""
+        """Raise NonEmptyGroup if the group has members."""
         if self.members:
             raise NonEmptyGroup()
 
     def ensure_may_delete_offsets(self) -> None:
-        """OffsetDelete knows no share groups."""
+        """Raise GroupIdNotFound: OffsetDelete does not support share groups."""
         raise GroupIdNotFound(f"Group {self.group_id} is not a consumer group.")
 
     def expiration_base_ms(self, topic: str, commit_ms: int) -> int | None:  # noqa: ARG002 - as other groups
-        """It has no committed offsets."""
+        """None, because share groups have no committed offsets."""
         return None
 
     def removal(self) -> list[Change]:
-        """All that deletes the group."""
+        """The changes that delete the group and its members."""
         member_ids: Collection[str] = list(self.members)
         return [
             *(change for member_id in member_ids for change in removal_of(member_id)),
@@ -134,5 +136,5 @@ class ShareGroup:
         ]
 
     def tombstones(self) -> list[Record]:
-        """What deletes the group from the log."""
+        """The records that delete the group from `__consumer_offsets`."""
         return [change.record(self.group_id) for change in self.removal()]

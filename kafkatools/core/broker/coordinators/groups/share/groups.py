@@ -1,8 +1,8 @@
-"""Share groups: joining, living and leaving (KIP-932), and the states of their partitions.
+"""Share groups (KIP-932): heartbeats of members, and the share states of their partitions.
 
 Source: GroupCoordinatorService.throwIfShareGroupHeartbeatRequestIsInvalid and GroupMetadataManager.shareGroupHeartbeat,
-shareGroupLeave of Apache Kafka 4.3. All changes of a request are written as one batch before they count; the states of
-new partitions are made in the share coordinator after that, and members are assigned partitions that have one.
+shareGroupLeave of Apache Kafka 4.3. All changes of a request are written as one batch before they take effect. After
+that the share coordinator initializes the states of new partitions. Members are assigned initialized partitions only.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ JOINING_EPOCH = 0
 
 @dataclass(frozen=True, slots=True)
 class ShareHeartbeat:
-    """ShareGroupHeartbeat; None: not given, as before."""
+    """A ShareGroupHeartbeat request. A field of None is unchanged since the member's last request."""
 
     group_id: str
     member_id: str
@@ -62,9 +62,9 @@ def _missing() -> ShareCoordinator:
 
 @dataclass(frozen=True, slots=True)
 class ShareSurroundings:
-    """What share groups work with. `states` opens the node's own share coordinator, `persister` the way to the
-    coordinators of a cluster (None: a node on its own). `member_left` and `group_emptied` tell who holds records for
-    them."""
+    """The other parts of the broker that share groups use. `states` returns this broker's share coordinator.
+    `persister` returns the client of the cluster's share coordinators, None on a broker without a cluster.
+    `member_left` and `group_emptied` release acquired records."""
 
     states: Callable[[], ShareCoordinator] = _missing
     persister: Callable[[], StatePersister | None] = lambda: None
@@ -74,7 +74,7 @@ class ShareSurroundings:
 
 @dataclass(eq=False, repr=False)
 class ShareGroups(GroupParts[ShareGroupSettings]):
-    """All share groups of this broker, in one registry with the others."""
+    """All share groups that this broker coordinates, in one registry with the groups of other types."""
 
     around: InitVar[ShareSurroundings]
     _asked: set[ShareKey] = field(default_factory=set, init=False)
@@ -84,7 +84,7 @@ class ShareGroups(GroupParts[ShareGroupSettings]):
         self._member_left, self.group_emptied = around.member_left, around.group_emptied
 
     def find(self, group_id: str) -> ShareGroup:
-        """The group; GroupIdNotFound."""
+        """The share group of this id. Raises GroupIdNotFound."""
         group = self.groups.get(group_id)
         if group is None:
             raise GroupIdNotFound(f"Group {group_id} not found.")
@@ -94,7 +94,7 @@ class ShareGroups(GroupParts[ShareGroupSettings]):
 
     # -- heartbeats --------------------------------------------------------------------------------------------------
     def heartbeat(self, request: ShareHeartbeat) -> Fields:
-        """The answer's fields; raises a KafkaError."""
+        """ShareGroupHeartbeat: join, go on or leave. Returns the response fields. Raises a KafkaError."""
         _check(request)
         if request.member_epoch == LEAVE_GROUP_EPOCH:
             return self._leave(request)
@@ -138,7 +138,7 @@ class ShareGroups(GroupParts[ShareGroupSettings]):
         return self.find(request.group_id)
 
     def _epoch(self, group: ShareGroup, members: Collection[ShareMember], changes: list[Change], *, bump: bool) -> int:
-        """The group's epoch, raised when the subscriptions or their topics changed."""
+        """The group epoch, raised if `bump` or if the topics' metadata changed."""
         if not bump and not group.is_refresh_due:
             return group.group_epoch
         metadata_hash = self.topics.group_hash(group.topics_of(members))
@@ -150,8 +150,8 @@ class ShareGroups(GroupParts[ShareGroupSettings]):
     def _make_states(
         self, group: ShareGroup, members: Collection[ShareMember], epoch: int, changes: list[Change]
     ) -> list[ShareKey]:
-        """Partitions that are read for the first time get a state in the share coordinator, here and now on a node of
-        its own. In a cluster coordinators are elsewhere: gives what is to be asked of them."""
+        """Initialize the share states of partitions without one. A broker without a cluster does it at once. In a
+        cluster this returns the share partitions to initialize through their coordinators."""
         states = group.states
         keys: list[ShareKey] = []
         is_here = self.persister() is None
@@ -176,8 +176,8 @@ class ShareGroups(GroupParts[ShareGroupSettings]):
         return keys
 
     def _ask_for_states(self, group: ShareGroup, keys: Collection[ShareKey], epoch: int) -> None:
-        """Have states made by their coordinators; then the group has a new epoch, with which members get the
-        partitions. What fails is asked for again with a later heartbeat."""
+        """Have share coordinators initialize states, then raise the group epoch, so that members get the partitions. A
+        later heartbeat retries failures."""
         persister = self.persister()
         wanted = [key for key in keys if key not in self._asked]
         if persister is None or not wanted:
@@ -216,7 +216,8 @@ class ShareGroups(GroupParts[ShareGroupSettings]):
         epoch: int,
         changes: list[Change],
     ) -> ShareMember:
-        """The member with its target assignment, which is computed anew when the group's epoch asks for it."""
+        """The member with its target assignment, after computing a new one for all members if the group epoch has
+        changed."""
         target = group.target.get(updated.member_id, NOTHING)
         states = next((each.partitions for each in changes if isinstance(each, StatePartitionsChange)), None)
         if epoch > group.assignment_epoch or states is not None:
@@ -240,7 +241,7 @@ class ShareGroups(GroupParts[ShareGroupSettings]):
         return member
 
     def write(self, group: ShareGroup, changes: list[Change]) -> None:
-        """Append all changes as one batch, then let them count. Raises a KafkaError."""
+        """Append all changes as one batch, then apply them. Raises a KafkaError."""
         if not changes:
             return
         self.store.append(group.group_id, [change.record(group.group_id) for change in changes])
@@ -266,7 +267,7 @@ class ShareGroups(GroupParts[ShareGroupSettings]):
 
     # -- timers ------------------------------------------------------------------------------------------------------
     def watch_session(self, group_id: str, member_id: str) -> None:
-        """The member must be heard of within the time-out."""
+        """Start or restart a member's session timer. The member is removed when it expires."""
 
         def expire() -> None:
             group = self.groups.get(group_id)
@@ -276,19 +277,20 @@ class ShareGroups(GroupParts[ShareGroupSettings]):
         self.timer.schedule(("session", group_id, member_id), self.settings.session_timeout_ms(group_id), expire)
 
     def forget(self, group: ShareGroup) -> None:
-        """Drop a group from memory."""
+        """Remove a deleted group from memory and release its acquired records."""
         self.release(group)
         self.group_emptied(group.group_id)
 
     # -- topics ------------------------------------------------------------------------------------------------------
     def note_topics(self, names: Collection[str]) -> None:
-        """Topics were made, changed or deleted: groups that read them look at their assignment again."""
+        """Have groups that are subscribed to created, changed or deleted topics check their assignment with the next
+        heartbeat."""
         for group in self.groups.values():
             if isinstance(group, ShareGroup) and any(group.is_subscribed_to(name) for name in names):
                 group.is_refresh_due = True
 
     def forget_topics(self, topic_ids: Collection[Any]) -> None:
-        """Topics are gone, and what groups knew of their partitions."""
+        """Remove deleted topics from the initialized partitions of all share groups."""
         for group in list(self.groups.values()):
             if not isinstance(group, ShareGroup):
                 continue
@@ -303,19 +305,20 @@ class ShareGroups(GroupParts[ShareGroupSettings]):
                     self.store.note_failure(error)
 
     def delete_states(self, group: ShareGroup) -> None:
-        """The group is about to be deleted, and the states of its partitions first. Raises a KafkaError."""
+        """Delete the share states of a group, on a broker without a cluster. Raises a KafkaError."""
         for key in self._states_of(group):
             self.states().delete(key)
 
     def ask_to_delete_states(self, group: ShareGroup, done: Callable[[KafkaError | None], None]) -> None:
-        """The same in a cluster: call back when all coordinators have done it."""
+        """Have share coordinators delete the states of a group, in a cluster. Calls `done` with the first error or
+        None."""
         persister = self.persister()
         assert persister is not None
         ask_each(self._states_of(group), persister.delete, done)
 
     def _states_of(self, group: ShareGroup) -> list[ShareKey]:
-        """The states that are there to be deleted: those of a deleted topic went with it, even if the group could not
-        note that then."""
+        """The share partitions of the group that have a state, except those of deleted topics. States are deleted with
+        their topic, even if the write that notes it in the group failed."""
         return [
             ShareKey(group.group_id, topic_id, partition)
             for topic_id, (_, partitions) in group.states.initialized.items()
@@ -325,12 +328,12 @@ class ShareGroups(GroupParts[ShareGroupSettings]):
 
     # -- partitions that come and go ---------------------------------------------------------------------------------
     def resume(self, group: ShareGroup) -> None:
-        """After a group was read back each member has its session time to be heard of."""
+        """Start the session timers of a loaded group's members."""
         for member_id in group.members:
             self.watch_session(group.group_id, member_id)
 
     def release(self, group: ShareGroup) -> None:
-        """The group goes on elsewhere."""
+        """Remove a group and its timers from memory. Another broker may coordinate it."""
         for member_id in group.members:
             self.timer.cancel(("session", group.group_id, member_id))
         self.groups.pop(group.group_id, None)

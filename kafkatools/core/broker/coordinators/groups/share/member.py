@@ -1,4 +1,4 @@
-"""A member of a share group (Kafka's ShareGroupMember): a value that never changes; a new state is a new value."""
+"""A member of a share group (Kafka's ShareGroupMember), as an immutable value."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from kafkatools.core.broker.coordinators.groups.modern.consumer_member import As
 
 @dataclass(frozen=True, slots=True)
 class ShareMember:
-    """One member. It is told its target at once: nothing is ever given back first."""
+    """A member of a share group. It gets its target assignment at once, without revoking partitions first."""
 
     member_id: str
     member_epoch: int = 0

@@ -1,7 +1,7 @@
-"""Setting and forgetting where a share group begins (KIP-932): only while it has no members.
+"""AlterShareGroupOffsets and DeleteShareGroupOffsets (KIP-932), for share groups without members.
 
 Source: GroupMetadataManager.completeAlterShareGroupOffsets, sharePartitionsEligibleForOffsetDeletion of Apache Kafka
-4.3. The state of a partition begins anew, in a new epoch, so that a leader that knows the old one is fenced.
+4.3. The new state of a share partition has a new epoch, which fences a leader with the old state.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ Done = Callable[[KafkaError | None], None]
 
 
 class ShareOffsets:
-    """Over the share groups."""
+    """Sets and deletes the start offsets of share groups."""
 
     def __init__(self, groups: ShareGroups) -> None:
         self._groups = groups
 
     def alter(self, group_id: str, offsets: Mapping[str, Mapping[int, int]], done: Done) -> None:
-        """Begin at these offsets, by topic and partition; a group nobody joined is made. Calls back with the error that
-        came up on the way, or None. Raises a KafkaError."""
+        """Set a share group's start offsets, by topic and partition. Creates a missing group. Calls `done` with the
+        error of a share coordinator, or None. Raises a KafkaError such as NonEmptyGroup."""
         group = self._empty(group_id)
         if not offsets:
             done(None)
@@ -60,7 +60,7 @@ class ShareOffsets:
         ask_each(list(wanted), lambda key, then: persister.initialize(key, epoch, wanted[key], then), asked)
 
     def _empty(self, group_id: str) -> ShareGroup:
-        """The group, or a new one. Raises NonEmptyGroup and others."""
+        """The share group, or a new one. Raises NonEmptyGroup or GroupIdNotFound."""
         is_new = group_id not in self._groups.groups
         group = ShareGroup(group_id) if is_new else self._groups.find(group_id)
         if not group.is_empty:
@@ -91,8 +91,8 @@ class ShareOffsets:
     def delete(
         self, group_id: str, topics: Iterable[str], done: Callable[[KafkaError | None, list[str]], None]
     ) -> None:
-        """Forget all states of these topics. Calls back as `alter`, and with the topics that had none. Raises a
-        KafkaError."""
+        """Delete a share group's states of these topics. Calls `done` with the error of a share coordinator, or None,
+        and with the topics that had no state. Raises a KafkaError such as NonEmptyGroup."""
         group = self._groups.find(group_id)
         if not group.is_empty:
             raise NonEmptyGroup()

@@ -1,4 +1,4 @@
-"""Settings of share groups: the broker's, and what a group has of its own (GroupConfig, KIP-932)."""
+"""Settings of share groups: the broker's, and each group's own configs (GroupConfig, KIP-932)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ NO_OWN: Mapping[str, str] = {}
 
 @dataclass(frozen=True, slots=True)
 class ShareGroupSettings(MemberTimes):
-    """The settings; `own` gives those of a group by their names."""
+    """The broker's settings of share groups. `own` returns a group's own configs by name."""
 
     session_timeout: IntervalSetting = interval("share.session.timeout.ms")
     heartbeat_interval: IntervalSetting = interval("share.heartbeat.interval.ms")
@@ -25,25 +25,25 @@ class ShareGroupSettings(MemberTimes):
     own: Callable[[str], Mapping[str, str]] = field(default=lambda group_id: NO_OWN)
 
     def lock_duration_ms(self, group_id: str) -> int:
-        """How long a record is acquired."""
+        """How long a record stays acquired, in ms."""
         return self.lock_duration.of(self.own(group_id))
 
     def delivery_count_limit(self, group_id: str) -> int:
-        """How often a record is delivered at most."""
+        """The maximum number of deliveries of a record."""
         return self.delivery_limit.of(self.own(group_id))
 
     def max_record_locks(self, group_id: str) -> int:
-        """Records in flight per partition."""
+        """The maximum number of records in flight per partition."""
         return self.max_locks.of(self.own(group_id))
 
     def auto_offset_reset(self, group_id: str) -> str:
-        """Where the group begins: earliest, latest or by_duration:<ISO duration>."""
+        """Where a share group starts to read: earliest, latest or by_duration:<ISO duration>."""
         return self.own(group_id).get("share.auto.offset.reset", "latest")
 
     def reads_committed(self, group_id: str) -> bool:
-        """Whether records of open and aborted transactions are kept back."""
+        """Whether records of open and aborted transactions are hidden from the group."""
         return self.own(group_id).get("share.isolation.level", "").lower() == READ_COMMITTED
 
     def may_renew(self, group_id: str) -> bool:
-        """Whether a lock may be renewed."""
+        """Whether members may renew the acquisition lock of a record."""
         return self.own(group_id).get("share.renew.acknowledge.enable", "true").lower() == "true"
