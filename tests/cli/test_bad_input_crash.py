@@ -245,6 +245,6 @@ def test_a_foreign_record_in_the_topic_of_transactions_is_reported(tmp_path: pat
     told = [line for line in (tmp_path / "broker0" / "log").read_text().splitlines() if "__transaction_state-0" in line]
     assert len(told) == 1
     assert told[0].endswith(
-        "__transaction_state-0 holds what no coordinator has written; it is passed over: "
+        "__transaction_state-0 holds a record that no coordinator has written, which is skipped: "
         "Could not read version from key's buffer."
     )

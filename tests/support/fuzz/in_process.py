@@ -30,7 +30,7 @@ from kafkatools.core.broker.server.requests import FileRegion
 from kafkatools.core.clock import ManualClock
 
 STALL_MS = 100
-EXPECTED = ("elements was refused", "is passed over: ")
+EXPECTED = ("elements was refused", "which is skipped: ")
 """What the broker reports when a client, `__admin_client` for the second, brings it about."""
 _SIZE = struct.Struct(">i")
 _PEERS = socket.socketpair()

@@ -52,7 +52,9 @@ class Coordination:
             member_left=lambda group_id, member_id: self.share_partitions.note_member_left(group_id, member_id),
             group_emptied=lambda group_id: self.share_partitions.forget_group(group_id),
         )
-        self.group_coordinator = group_service.make_groups(host, self.offsets_topic, around, self._ensure_group_active)
+        self.group_coordinator = group_service.make_groups(
+            host, self.offsets_topic, around, lambda group_id: self.groups.ensure_active(group_id)
+        )
         self.groups = Shards(
             host,
             OffsetsTopic.name,
@@ -62,9 +64,6 @@ class Coordination:
             self.group_coordinator.send_answers,
         )
 
-    def _ensure_group_active(self, group_id: str) -> None:
-        self.groups.ensure_active(group_id)
-
     def start(self) -> None:
         """Load the state from the internal topics, on a broker that runs without a cluster. In a cluster each election
         loads its partition instead. An existing `__transaction_state` also opens the transaction coordinator, so that
@@ -73,7 +72,7 @@ class Coordination:
         if not self.is_clustered:
             group_service.load_all(self.host, self.offsets_topic, self.group_coordinator)
         if TRANSACTION_TOPIC in self.host.image.topics:
-            assert self.transaction_coordinator, "opened: its transactions time out even if nobody asks for them"
+            _ = self.transaction_coordinator
 
     @property
     def is_clustered(self) -> bool:

@@ -43,9 +43,9 @@ class InternalTopic:
     def __init__(self, host: Host) -> None:
         self._host = host
 
-    def _wanted(self) -> NewTopic:
+    def _new_topic(self) -> NewTopic:
         """The partition count, replication factor and configs to create the topic with."""
-        raise RuntimeError("an internal topic defines _wanted")
+        raise NotImplementedError
 
     def _in_cluster(self, setting: str) -> int:
         """The value of a replica count setting; 1 on a broker without a cluster."""
@@ -58,7 +58,7 @@ class InternalTopic:
         topic = self._host.image.topics.get(self.name)
         if topic is not None:
             return topic
-        result = self._host.create_topic(self._wanted())
+        result = self._host.create_topic(self._new_topic())
         if result is None:
             raise CoordinatorNotAvailable()
         if isinstance(result, KafkaError):
@@ -83,8 +83,8 @@ class InternalTopic:
 
     def partitions(self) -> list[Partition]:
         """The topic's partitions on this broker in order of index. Empty before the topic exists."""
-        found = self._host.replicas.partitions.get(self.name, {})
-        return [found[index] for index in sorted(found)]
+        partitions = self._host.replicas.partitions.get(self.name, {})
+        return [partitions[index] for index in sorted(partitions)]
 
     def _append_batch(
         self, partition: Partition, builder: BatchBuilder, now_ms: int, origin: AppendOrigin
@@ -104,19 +104,19 @@ class InternalTopic:
 def collect(read: Iterable[Read | None]) -> Generator[None, None, list[Read]]:
     """Gather the values of a sliced read into a list, which is the generator's return value. Yields at every None in
     `read`, so that the caller can do other work between two slices."""
-    found = []
+    values = []
     for value in read:
         if value is None:
             yield
         else:
-            found.append(value)
-    return found
+            values.append(value)
+    return values
 
 
 def passed_over(partition: Partition, error: Exception) -> RecordFormatError:
     """The error to report when loading skips a record or batch that no coordinator has written."""
     return RecordFormatError(
-        f"{partition.topic}-{partition.index} holds what no coordinator has written; it is passed over: {error}"
+        f"{partition.topic}-{partition.index} holds a record that no coordinator has written, which is skipped: {error}"
     )
 
 

@@ -100,20 +100,19 @@ class Shards:
     _queue: deque[Shard] = field(default_factory=deque, init=False)
     _when_loaded: list[Callable[[], None]] = field(default_factory=list, init=False)
 
-    @property
-    def is_clustered(self) -> bool:
-        """Whether other brokers may lead partitions of the topic."""
-        return self.host.is_clustered
-
     # -- elections -------------------------------------------------------------------------------------------------
     def on_elected(self, partition: Partition) -> None:
         """Start loading a partition after this broker became its leader. Does nothing if it is loaded or loading
         already."""
-        known = self._shards.get(partition.index)
-        if known is not None and known.partition is partition and known.state is not ShardState.FAILED:
+        shard_before = self._shards.get(partition.index)
+        if (
+            shard_before is not None
+            and shard_before.partition is partition
+            and shard_before.state is not ShardState.FAILED
+        ):
             return
-        if known is not None:
-            self._end(known)
+        if shard_before is not None:
+            self._end(shard_before)
         topic = self.host.image.topics[self.topic]
         shard = Shard(partition, len(topic.partitions), self.load(partition))
         self._shards[partition.index] = shard
@@ -177,7 +176,7 @@ class Shards:
             self.host.note_failure(error)
         return shard.state is ShardState.LOADING
 
-    # -- questions -------------------------------------------------------------------------------------------------
+    # -- load state -------------------------------------------------------------------------------------------------
     @property
     def is_loading(self) -> bool:
         """Whether a partition that this broker coordinates is still loading."""
@@ -186,7 +185,7 @@ class Shards:
     def ensure_active(self, key: str) -> None:
         """Check that this broker coordinates a key. Raises NotCoordinator if another broker does, or none;
         CoordinatorLoadInProgress while the key's partition is loading."""
-        if not self.is_clustered:
+        if not self.host.is_clustered:
             return
         topic = self.host.image.topics.get(self.topic)
         if topic is None:
@@ -195,7 +194,7 @@ class Shards:
 
     def ensure_partition_active(self, index: int) -> None:
         """Check that this broker coordinates a partition. Raises NotCoordinator or CoordinatorLoadInProgress."""
-        if not self.is_clustered:
+        if not self.host.is_clustered:
             return
         shard = self._shards.get(index)
         if shard is None or shard.state is ShardState.FAILED:
@@ -203,12 +202,12 @@ class Shards:
         if shard.state is ShardState.LOADING:
             raise CoordinatorLoadInProgress()
 
-    # -- what was written ------------------------------------------------------------------------------------------
+    # -- commits ------------------------------------------------------------------------------------------
     def when_committed(self, key: str, done: CodeAnswer) -> None:
         """Call `done` with 0 when everything written to the key's partition so far is below the high watermark. `done`
         gets the code of NotCoordinator if this broker loses the partition, of CoordinatorNotAvailable after
         `commit_timeout_ms`."""
-        topic = self.host.image.topics.get(self.topic) if self.is_clustered else None
+        topic = self.host.image.topics.get(self.topic) if self.host.is_clustered else None
         if topic is None:
             done(NONE)
             return
@@ -231,7 +230,7 @@ class Shards:
     def when_all_committed(self, keys: Iterable[str], done: Callable[[dict[str, int]], None]) -> None:
         """Call `done` when everything written so far to the partitions of these keys is below the high watermark.
         `done` gets error codes by key, of the keys that failed only."""
-        topic = self.host.image.topics.get(self.topic) if self.is_clustered else None
+        topic = self.host.image.topics.get(self.topic) if self.host.is_clustered else None
         waiting: dict[int, list[str]] = {}
         if topic is not None:
             for key in paced(keys):

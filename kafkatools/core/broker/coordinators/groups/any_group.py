@@ -8,7 +8,7 @@ from typing import Generic, Protocol, TypeVar
 from kafkatools.core.broker.coordinators.groups.group_topics import GroupTopics
 from kafkatools.core.broker.coordinators.groups.keyed_timer import KeyedTimer
 from kafkatools.core.broker.coordinators.groups.offset_records import Record
-from kafkatools.core.broker.coordinators.groups.offsets_topic import Store
+from kafkatools.core.broker.coordinators.groups.offsets_topic import OffsetsTopic
 from kafkatools.core.clock import Clock
 
 
@@ -61,6 +61,6 @@ class GroupParts(Generic[Settings]):
     groups: dict[str, AnyGroup]
     settings: Settings
     topics: GroupTopics
-    store: Store
+    store: OffsetsTopic
     timer: KeyedTimer
     clock: Clock

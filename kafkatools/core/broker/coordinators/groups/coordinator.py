@@ -29,7 +29,7 @@ from kafkatools.core.broker.coordinators.groups.modern.consumer_heartbeats impor
 from kafkatools.core.broker.coordinators.groups.modern.consumer_settings import ConsumerGroupSettings
 from kafkatools.core.broker.coordinators.groups.offset_records import CommittedOffset
 from kafkatools.core.broker.coordinators.groups.offsets import Offsets, Place
-from kafkatools.core.broker.coordinators.groups.offsets_topic import Producer, Store
+from kafkatools.core.broker.coordinators.groups.offsets_topic import OffsetsTopic, Producer
 from kafkatools.core.broker.coordinators.groups.replaced_offsets import Progress
 from kafkatools.core.broker.coordinators.groups.requests import (
     Answer,
@@ -71,7 +71,7 @@ from kafkatools.core.errors import (
 from kafkatools.core.protocol.definitions import MAX_STRING_BYTES
 
 GROUP_ID_NOT_FOUND_SINCE = 9
-# A member id is this name, a dash and a UUID of 36 characters; neither a response nor a record holds a longer string.
+# A member id is a name, a dash and a UUID of 36 characters. Responses and records cannot hold a longer string.
 _LONGEST_NAME_BYTES = MAX_STRING_BYTES - 37
 
 
@@ -82,7 +82,7 @@ class GroupCoordinator:
     def __init__(  # noqa: PLR0913 - wired in one place
         self,
         settings: GroupSettings,
-        store: Store,
+        store: OffsetsTopic,
         timer: Timer,
         clock: Clock,
         *,
@@ -167,7 +167,7 @@ class GroupCoordinator:
         if not settings.min_session_timeout_ms <= request.session_timeout_ms <= settings.max_session_timeout_ms:
             raise InvalidSessionTimeout()
         if len((request.instance_id or request.client.client_id).encode()) > _LONGEST_NAME_BYTES:
-            raise InvalidRequest("the member id would be longer than a string can be")
+            raise InvalidRequest(f"The member id would be longer than {MAX_STRING_BYTES} bytes")
 
     def _group_to_join(self, request: JoinRequest) -> Group:
         known = self.groups.get(request.group_id)
@@ -180,7 +180,7 @@ class GroupCoordinator:
         if known is not None:
             self.consumer.give_way(known)
         group = Group(request.group_id, self.clock.wall_ms())
-        self._store.append(group.group_id, [group_records.new_group(group)])
+        self._store.append(group.group_id, [group_records.group_metadata(group, {})])
         self.groups[group.group_id] = group
         return group
 
@@ -338,10 +338,8 @@ class GroupCoordinator:
         that does not exist."""
         self.ensure_active(group_id)
         group = self.groups.get(group_id)
-        if group is None:
-            if generation_id < 0:
-                return None
-            raise GroupIdNotFound() if version >= GROUP_ID_NOT_FOUND_SINCE else IllegalGeneration()
+        if group is None and generation_id < 0:
+            return None
         if isinstance(group, ConsumerGroup):
             try:
                 return group.ensure_may_commit(*identity, generation_id, version=version)
@@ -430,9 +428,9 @@ class GroupCoordinator:
 
     def delete_offsets(self, group_id: str, places: Iterable[Place]) -> None:
         """Delete committed offsets of a group, with tombstones. Raises a KafkaError."""
-        known = [place for place in places if self.offsets.get(group_id, place) is not None]
-        self._store.append(group_id, [offset_records.offset_tombstone(group_id, *place) for place in known])
-        for place in known:
+        committed = [place for place in places if self.offsets.get(group_id, place) is not None]
+        self._store.append(group_id, [offset_records.offset_tombstone(group_id, *place) for place in committed])
+        for place in committed:
             self.offsets.remove(group_id, place)
 
     def group(self, group_id: str) -> AnyGroup:
@@ -495,8 +493,6 @@ class GroupCoordinator:
             self.consumer.course.forget(group)
         elif isinstance(group, ShareGroup):
             self.share.forget(group)
-        else:
-            self.groups.pop(group.group_id, None)
 
     # -- upkeep ----------------------------------------------------------------------------------------------------
     def expire_offsets(self, retention_ms: int) -> None:

@@ -30,7 +30,9 @@ def coordinator_error_code(error: KafkaError) -> int:
         return CoordinatorNotAvailable.code
     if isinstance(error, _ASK_ANOTHER):
         return NotCoordinator.code
-    if isinstance(error, NetworkException):  # of a verification; older clients would not try again
+    if isinstance(
+        error, NetworkException
+    ):  # from verifying a transaction: older clients do not retry NETWORK_EXCEPTION
         return CoordinatorLoadInProgress.code
     if isinstance(error, _TOO_LARGE):
         return UnknownServerError.code

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import UserDict
 from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from kafkatools.core.broker.coordinators.groups.replaced_offsets import Progress
 from kafkatools.core.broker.coordinators.internal_topic import (
@@ -44,31 +44,12 @@ class Producer(NamedTuple):
 NO_PRODUCER = Producer(-1, -1)
 
 
-class Store(Protocol):
-    """Where the coordinator's records go."""
-
-    def append(self, group_id: str, records: Sequence[Record]) -> ProduceStatus | None:
-        """Write the records of a group as one batch; raises a KafkaError when they are not written. What it gives is
-        to be waited for before a client is told that they are kept; None: nothing."""
-
-    def append_transactional(
-        self, group_id: str, records: Sequence[Record], producer: Producer
-    ) -> ProduceStatus | None:
-        """The same as a part of a producer's transaction."""
-
-    def partition_of(self, group_id: str) -> int:
-        """The number of the partition that holds a group."""
-
-    def note_failure(self, error: Exception) -> None:
-        """A write failed that no client waits for."""
-
-
 class OffsetsTopic(InternalTopic):
     """`__consumer_offsets` on this broker."""
 
     name = TOPIC
 
-    def _wanted(self) -> NewTopic:
+    def _new_topic(self) -> NewTopic:
         config = self._host.config
         configs = {
             "cleanup.policy": "compact",
@@ -78,31 +59,12 @@ class OffsetsTopic(InternalTopic):
         factor = self._in_cluster("offsets.topic.replication.factor")
         return NewTopic(TOPIC, config.offsets_topic_num_partitions, factor, configs=configs)
 
-    def append(self, group_id: str, records: Sequence[Record]) -> ProduceStatus | None:
+    def append(
+        self, group_id: str, records: Sequence[Record], producer: Producer = NO_PRODUCER
+    ) -> ProduceStatus | None:
         """Append records of a group as one batch, as part of a transaction if `producer` is set. Returns the append to
         wait for before clients are answered, None if it is replicated. Raises a KafkaError if the batch was not
         written."""
-        return self._append(group_id, records, NO_PRODUCER)
-
-    def append_transactional(
-        self, group_id: str, records: Sequence[Record], producer: Producer
-    ) -> ProduceStatus | None:
-        """The same as a part of a producer's transaction."""
-        return self._append(group_id, records, producer)
-
-    def partition_of(self, group_id: str) -> int:
-        """The index of the `__consumer_offsets` partition that holds a group. Raises CoordinatorNotAvailable."""
-        return partition_for(group_id, len(self.ensure_exists().partitions))
-
-    def progress(self, group_id: str) -> Progress:
-        """Log end offset and high watermark of the partition that holds a group; 0 and -1 if its log directory is
-        offline."""
-        partition = self._host.replicas.partitions.get(TOPIC, {}).get(self.partition_of(group_id))
-        if partition is None:  # its log directory is offline
-            return Progress(0, -1)
-        return Progress(partition.log.log_end_offset, partition.log.high_watermark)
-
-    def _append(self, group_id: str, records: Sequence[Record], producer: Producer) -> ProduceStatus | None:
         from kafkatools.core.records.builder import BatchBuilder
 
         if not records:
@@ -124,6 +86,18 @@ class OffsetsTopic(InternalTopic):
         for key, value in records:
             builder.append(now_ms, key, value)
         return self._append_batch(partition, builder, now_ms, AppendOrigin.COORDINATOR)[1]
+
+    def partition_of(self, group_id: str) -> int:
+        """The index of the `__consumer_offsets` partition that holds a group. Raises CoordinatorNotAvailable."""
+        return partition_for(group_id, len(self.ensure_exists().partitions))
+
+    def progress(self, group_id: str) -> Progress:
+        """Log end offset and high watermark of the partition that holds a group; 0 and -1 if its log directory is
+        offline."""
+        partition = self._host.replicas.partitions.get(TOPIC, {}).get(self.partition_of(group_id))
+        if partition is None:  # its log directory is offline
+            return Progress(0, -1)
+        return Progress(partition.log.log_end_offset, partition.log.high_watermark)
 
     def note_failure(self, error: Exception) -> None:
         """Report an error that no client waits for."""
@@ -204,14 +178,6 @@ class _Recorded(UserDict[bytes, bytes | None]):
     def __setitem__(self, key: bytes, value: bytes | None) -> None:
         self._before.setdefault(key, self.data.get(key))
         self.data[key] = value
-
-
-def last_values(partition: Partition, note_failure: Callable[[Exception], None]) -> dict[bytes, bytes]:
-    """The last value of each key, without those that were deleted."""
-    values: dict[bytes, bytes | None] = {}
-    for _ in read_last_values(partition, note_failure, values, OpenTransactions()):
-        pass
-    return {key: value for key, value in values.items() if value is not None}
 
 
 def _take(batch: Any, values: MutableMapping[bytes, bytes | None], open_transactions: OpenTransactions) -> None:

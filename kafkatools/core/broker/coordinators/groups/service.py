@@ -27,6 +27,7 @@ from kafkatools.core.broker.coordinators.host import Host
 from kafkatools.core.broker.coordinators.shards import Shards
 from kafkatools.core.broker.metadata.image import GROUP_RESOURCE, MetadataDelta, MetadataImage
 from kafkatools.core.broker.replicas.partition import Partition
+from kafkatools.core.config import Config
 
 SLICE_RECORDS = 200
 
@@ -85,24 +86,9 @@ def consumer_settings(host: Host) -> ConsumerGroupSettings:
     """The broker's settings of consumer groups, with a lookup of each group's own configs."""
     config = host.config
     return ConsumerGroupSettings(
-        IntervalSetting(
-            "consumer.session.timeout.ms",
-            config.group_consumer_session_timeout_ms,
-            config.group_consumer_min_session_timeout_ms,
-            config.group_consumer_max_session_timeout_ms,
-        ),
-        IntervalSetting(
-            "consumer.heartbeat.interval.ms",
-            config.group_consumer_heartbeat_interval_ms,
-            config.group_consumer_min_heartbeat_interval_ms,
-            config.group_consumer_max_heartbeat_interval_ms,
-        ),
-        IntervalSetting(
-            "consumer.assignment.interval.ms",
-            config.group_consumer_assignment_interval_ms,
-            config.group_consumer_min_assignment_interval_ms,
-            config.group_consumer_max_assignment_interval_ms,
-        ),
+        _interval(config, "consumer.session.timeout.ms"),
+        _interval(config, "consumer.heartbeat.interval.ms"),
+        _interval(config, "consumer.assignment.interval.ms"),
         config.group_consumer_max_size,
         tuple(config.group_consumer_assignors),
         MigrationPolicy(config.group_consumer_migration_policy.lower()),
@@ -114,24 +100,22 @@ def consumer_settings(host: Host) -> ConsumerGroupSettings:
 def share_settings(host: Host) -> ShareGroupSettings:
     """The broker's settings of share groups, with a lookup of each group's own configs."""
     config = host.config
-
-    def interval(name: str) -> IntervalSetting:
-        kind, _, rest = name.partition(".")
-        return IntervalSetting(
-            name,
-            config[f"group.{name}"],
-            config[f"group.{kind}.min.{rest}"],
-            config[f"group.{kind}.max.{rest}"],
-        )
-
     return ShareGroupSettings(
-        interval("share.session.timeout.ms"),
-        interval("share.heartbeat.interval.ms"),
-        interval("share.record.lock.duration.ms"),
-        interval("share.delivery.count.limit"),
-        interval("share.partition.max.record.locks"),
+        _interval(config, "share.session.timeout.ms"),
+        _interval(config, "share.heartbeat.interval.ms"),
+        _interval(config, "share.record.lock.duration.ms"),
+        _interval(config, "share.delivery.count.limit"),
+        _interval(config, "share.partition.max.record.locks"),
         config.group_share_max_size,
         lambda group_id: host.image.configs.get((GROUP_RESOURCE, group_id), {}),
+    )
+
+
+def _interval(config: Config, name: str) -> IntervalSetting:
+    """A group config with the broker's default, minimum and maximum, such as group.share.min.session.timeout.ms."""
+    kind, _, rest = name.partition(".")
+    return IntervalSetting(
+        name, config[f"group.{name}"], config[f"group.{kind}.min.{rest}"], config[f"group.{kind}.max.{rest}"]
     )
 
 

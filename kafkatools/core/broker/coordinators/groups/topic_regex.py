@@ -75,14 +75,10 @@ def compiled(pattern: str, name: str = "SubscribedTopicRegex") -> LinearPattern:
         text = re.sub(r"\(\?<(?=[A-Za-z_])", "(?P<", text).replace(r"\z", r"\Z")
         return LinearPattern(text, re.ASCII)
     except re.error as error:
-        problem = _in_words_of_re2(str(error))
+        problem = next((words for start, words in _RE2_WORDS.items() if str(error).startswith(start)), UNSUPPORTED)
     except (TooComplex, RecursionError, OverflowError):
         problem = "expression too large"
     raise InvalidRegularExpression(f"{name} `{pattern}` is not a valid regular expression: {problem}.")
-
-
-def _in_words_of_re2(message: str) -> str:
-    return next((words for start, words in _RE2_WORDS.items() if message.startswith(start)), UNSUPPORTED)
 
 
 def everything(_topic: str) -> bool:
@@ -114,11 +110,11 @@ class TopicRegexes:
             else:
                 is_resolved = not new or new in group.regexes
         if needs_refresh or counts:
-            wanted = set(group.regex_counts(group.members_with(updated)))
-            self._maybe_refresh(draft, wanted, may_describe, is_needed=needs_refresh)
+            regexes = set(group.regex_counts(group.members_with(updated)))
+            self._maybe_refresh(draft, regexes, may_describe, is_needed=needs_refresh)
         return old != new, is_resolved
 
-    def _maybe_refresh(self, draft: Draft, wanted: set[str], may_describe: MayDescribe, *, is_needed: bool) -> None:
+    def _maybe_refresh(self, draft: Draft, regexes: set[str], may_describe: MayDescribe, *, is_needed: bool) -> None:
         group, now_ms = draft.group, self._course.clock.wall_ms()
         if self._course.timer.is_scheduled(("regex", group.group_id)):
             return
@@ -127,24 +123,24 @@ class TopicRegexes:
             return
         is_due = (
             is_needed
-            or len(wanted) != len(group.regexes)
+            or len(regexes) != len(group.regexes)
             or last.version < self._course.topics.version_with_new_topics
             or now_ms > last.timestamp_ms + self._course.settings.regex_refresh_interval_ms
         )
-        if is_due and wanted:
-            draft.after.append(lambda: self._schedule(group.group_id, wanted, may_describe))
+        if is_due and regexes:
+            draft.after.append(lambda: self._schedule(group.group_id, regexes, may_describe))
 
-    def _schedule(self, group_id: str, wanted: Iterable[str], may_describe: MayDescribe) -> None:
+    def _schedule(self, group_id: str, regexes: Iterable[str], may_describe: MayDescribe) -> None:
         """Resolve the patterns after the response to this request. Kafka does it on another thread."""
-        self._course.timer.schedule(("regex", group_id), 0, lambda: self._resolve(group_id, wanted, may_describe))
+        self._course.timer.schedule(("regex", group_id), 0, lambda: self._resolve(group_id, regexes, may_describe))
 
-    def _resolve(self, group_id: str, wanted: Iterable[str], may_describe: MayDescribe) -> None:
+    def _resolve(self, group_id: str, regexes: Iterable[str], may_describe: MayDescribe) -> None:
         group = self._course.groups.get(group_id)
         if not isinstance(group, ConsumerGroup):
             return
         topics = self._course.topics
         names, version = list(filter(may_describe, topics.names())), topics.version
-        found: dict[str, set[str]] = {regex: set() for regex in wanted}
+        found: dict[str, set[str]] = {regex: set() for regex in regexes}
         self._match(group_id, ((regex, name) for regex in found for name in names), found, version)
 
     def _match(

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 
 from kafkatools.core.broker.coordinators.groups.offset_records import CommittedOffset, Record
-from kafkatools.core.broker.coordinators.groups.offsets_topic import Producer, Store
+from kafkatools.core.broker.coordinators.groups.offsets_topic import OffsetsTopic, Producer
 from kafkatools.core.broker.replicas.delayed_produce import ProduceStatus
 from kafkatools.core.errors import InvalidCommitOffsetSize, MessageTooLarge, RecordListTooLarge
 
@@ -88,7 +88,7 @@ class PendingOffsets:
 
 
 def write_pending(
-    store: Store,
+    store: OffsetsTopic,
     pending: PendingOffsets,
     group_id: str,
     producer: Producer,
@@ -98,7 +98,7 @@ def write_pending(
     """Write the encoded offsets of a transaction and add them to `pending`. Returns the append to wait for, None if it
     is replicated. Raises InvalidCommitOffsetSize for offsets larger than a batch may be, or another KafkaError."""
     try:
-        status = store.append_transactional(group_id, records, producer)
+        status = store.append(group_id, records, producer)
     except (MessageTooLarge, RecordListTooLarge) as error:
         raise InvalidCommitOffsetSize() from error
     for place, committed in offsets:

@@ -9,11 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import KW_ONLY, dataclass, field, replace
-from typing import Any, Protocol
+from typing import Any
 
 from kafkatools.core.broker.coordinators.share_state.share_state import (
     UNINITIALIZED_COUNT,
-    Record,
     ShareKey,
     ShareState,
     ShareUpdate,
@@ -25,6 +24,7 @@ from kafkatools.core.broker.coordinators.share_state.share_state import (
     tombstone,
     update_record,
 )
+from kafkatools.core.broker.coordinators.share_state.share_state_topic import ShareStateTopic
 from kafkatools.core.broker.replicas.delayed_produce import ProduceStatus
 from kafkatools.core.clock import Clock
 from kafkatools.core.errors import (
@@ -36,19 +36,6 @@ from kafkatools.core.errors import (
 )
 
 UNKNOWN_EPOCH = -1
-
-
-class StateStore(Protocol):
-    """Where states are written."""
-
-    def append(self, key: ShareKey, record: Record) -> tuple[int, ProduceStatus | None]:
-        """Write one record; gives its offset and what to wait for."""
-
-    def index_of(self, key: ShareKey) -> int:
-        """The partition that holds a share partition."""
-
-    def prune(self, index: int, before_offset: int) -> None:
-        """Delete what lies before an offset."""
 
 
 class _Kept:
@@ -69,7 +56,7 @@ class ShareCoordinator:
     partition exists. `ensure_active` raises a KafkaError if another broker coordinates the share partition of that
     name."""
 
-    store: StateStore
+    store: ShareStateTopic
     clock: Clock
     has_partition: Callable[[ShareKey], bool]
     ensure_active: Callable[[str], None] = lambda name: None

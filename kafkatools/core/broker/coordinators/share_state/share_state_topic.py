@@ -34,7 +34,7 @@ class ShareStateTopic(InternalTopic):
 
     name = TOPIC
 
-    def _wanted(self) -> NewTopic:
+    def _new_topic(self) -> NewTopic:
         config = self._host.config
         configs = {
             "cleanup.policy": "delete",

@@ -11,13 +11,15 @@ Rules:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from kafkatools.core.broker.coordinators.groups.errors import coordinator_error_code
+from kafkatools.core.broker.coordinators.host import Host
 from kafkatools.core.broker.coordinators.transactions.ending import EndRequest, prepare_end
 from kafkatools.core.broker.coordinators.transactions.log_records import key_bytes, value_bytes, value_version
+from kafkatools.core.broker.coordinators.transactions.marker_sender import MarkerSender
 from kafkatools.core.broker.coordinators.transactions.markers import Marker
 from kafkatools.core.broker.coordinators.transactions.states import TransactionState
 from kafkatools.core.broker.coordinators.transactions.transaction import (
@@ -28,6 +30,7 @@ from kafkatools.core.broker.coordinators.transactions.transaction import (
     TransactionValue,
     is_epoch_exhausted,
 )
+from kafkatools.core.broker.coordinators.transactions.transaction_log import TransactionLog
 from kafkatools.core.broker.replicas.delayed_produce import ProduceStatus
 from kafkatools.core.broker.server.timer import Timer
 from kafkatools.core.clock import Clock
@@ -71,42 +74,13 @@ class TransactionSettings:
     max_add_wait_ms: int = 0
 
 
-class Log(Protocol):
-    """Where transactions are written (`TransactionLog`)."""
-
-    def coordinator_epoch(self, transactional_id: str) -> int:
-        """The epoch of the id's partition; raises NotCoordinator."""
-
-    def append(self, transactional_id: str, records: Sequence[tuple[bytes, bytes | None]]) -> ProduceStatus | None:
-        """Write; gives what to wait for. Raises a KafkaError."""
-
-
-class Markers(Protocol):
-    """How transactions end in their partitions (`MarkerSender`)."""
-
-    def send(
-        self, places: Collection[TopicPartition], marker: Marker, note: Callable[[TopicPartition, int], None]
-    ) -> None:
-        """Have a marker written to each place; `note` hears of each once: 0 when that is done, else why not."""
-
-    def note_failure(self, error: KafkaError) -> None:
-        """Report what nobody waits for."""
-
-
-class Waiting(Protocol):
-    """How durable appends are waited for (`Host`)."""
-
-    def when_durable(self, statuses: Sequence[ProduceStatus | None], done: CodeAnswer) -> None:
-        """Call back with an error code."""
-
-
 @dataclass(frozen=True, slots=True)
 class Surroundings:
     """The log, timers and other parts of the broker that the transaction coordinator uses."""
 
-    log: Log
-    markers: Markers
-    waiting: Waiting
+    log: TransactionLog
+    markers: MarkerSender
+    waiting: Host
     timer: Timer
     clock: Clock
     new_producer_id: Callable[[], int]
@@ -187,7 +161,8 @@ class TransactionCoordinator:
         request = EndRequest(fenced.producer_id, fenced.producer_epoch, False, version, is_from_client=False)
         self.end_transaction(transaction.transactional_id, request, answer)
         if transaction.pending is TransactionState.PREPARE_EPOCH_FENCE:
-            transaction.pending = None  # refused, as without a producer id to go on with: whoever comes next tries anew
+            # The abort was refused, such as without a new producer id. The next request fences again.
+            transaction.pending = None
 
     # -- partitions ------------------------------------------------------------------------------------------------
     def add_partitions(
@@ -247,7 +222,7 @@ class TransactionCoordinator:
     ) -> dict[TopicPartition, int]:
         """The error code of each partition: 0 if it belongs to the transaction, else TransactionAbortable (KIP-890). If
         the whole request fails, every partition has its code, such as ProducerFenced or ConcurrentTransactions."""
-        wanted = list(partitions)
+        requested = list(partitions)
         try:
             if not transactional_id:
                 raise InvalidRequest()
@@ -256,8 +231,8 @@ class TransactionCoordinator:
             if value.state.is_prepared:
                 raise ConcurrentTransactions()
         except KafkaError as error:
-            return dict.fromkeys(wanted, error.code)
-        return {place: NONE if place in value.partitions else TransactionAbortable.code for place in wanted}
+            return dict.fromkeys(requested, error.code)
+        return {place: NONE if place in value.partitions else TransactionAbortable.code for place in requested}
 
     def is_ongoing(self, transactional_id: str, producer_id: int, epoch: int, partition: TopicPartition) -> bool:
         """Whether a partition belongs to the open transaction of this producer id and epoch."""
@@ -420,9 +395,9 @@ class TransactionCoordinator:
     # -- partitions that come and go ---------------------------------------------------------------------------------
     def load(self, transactions: Iterable[Transaction]) -> None:
         """Take over transactions read from the log, and complete those in PrepareCommit or PrepareAbort."""
-        found = list(transactions)
-        self.take_over(found)
-        self.complete_decided(found)
+        loaded = list(transactions)
+        self.take_over(loaded)
+        self.complete_decided(loaded)
 
     def take_over(self, transactions: Iterable[Transaction]) -> None:
         """Start to coordinate these transactional ids."""
@@ -432,7 +407,7 @@ class TransactionCoordinator:
     def release(self, is_mine: Callable[[str], bool]) -> None:
         """Forget the transactional ids for which `is_mine` is true. Another broker coordinates them. Their pending
         changes are answered with NOT_COORDINATOR, and markers in flight are not followed by a completed state."""
-        for transactional_id in [each for each in self.transactions if is_mine(each)]:
+        for transactional_id in filter(is_mine, list(self.transactions)):
             del self.transactions[transactional_id]
 
     def complete_decided(self, transactions: Iterable[Transaction]) -> None:

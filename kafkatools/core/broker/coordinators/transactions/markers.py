@@ -6,8 +6,9 @@ The coordinator and the API write through the same function.
 
 from __future__ import annotations
 
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
+from kafkatools.core.broker.coordinators.groups.coordinator import GroupCoordinator
 from kafkatools.core.broker.coordinators.groups.offsets_topic import TOPIC as OFFSETS_TOPIC
 from kafkatools.core.broker.coordinators.host import Host
 from kafkatools.core.broker.coordinators.shards import Shards
@@ -27,20 +28,13 @@ class Marker(NamedTuple):
     transaction_version: int = 0
 
 
-class PendingOffsets(Protocol):
-    """Who keeps the offsets that groups commit in transactions (`GroupCoordinator`)."""
-
-    def complete_transaction(self, producer_id: int, partition_index: int, *, is_commit: bool) -> None:
-        """Commit or forget what a producer has open in a partition of `__consumer_offsets`."""
-
-
 class MarkerWriter:
     """Writes markers to partitions that this broker leads. `group_shards` are the partitions of
     `__consumer_offsets`."""
 
-    def __init__(self, host: Host, offsets: PendingOffsets, group_shards: Shards) -> None:
+    def __init__(self, host: Host, groups: GroupCoordinator, group_shards: Shards) -> None:
         self._host = host
-        self._offsets = offsets
+        self._groups = groups
         self._group_shards = group_shards
 
     def write(self, place: TopicPartition, marker: Marker) -> ProduceStatus | None:
@@ -79,7 +73,7 @@ class MarkerWriter:
             raise KafkaStorageError(str(error)) from error
         host.replicas.note_append(partition)
         if topic == OFFSETS_TOPIC:
-            self._offsets.complete_transaction(marker.producer_id, index, is_commit=marker.is_commit)
+            self._groups.complete_transaction(marker.producer_id, index, is_commit=marker.is_commit)
         end = info.last_offset + 1
         return None if partition.is_replicated_to(end) else ProduceStatus(partition, end)
 

@@ -119,7 +119,9 @@ class Transaction:
         if value.producer_id < 0 or (state is not TransactionState.DEAD and value.producer_epoch < 0):
             raise IllegalState(f"Illegal new producer id {value.producer_id} or epoch {value.producer_epoch}")
         if not state.may_follow(self.state):
-            raise IllegalState(f"{self.transactional_id} cannot go from {self.state.label} to {state.label}")
+            raise IllegalState(
+                f"Transactional id {self.transactional_id} cannot change from {self.state.label} to {state.label}"
+            )
         self.pending = state
         return value
 
@@ -142,7 +144,7 @@ class Transaction:
             epochs = (epoch + 1, NO_PRODUCER_EPOCH)
         elif expected_epoch == epoch or epoch == NO_PRODUCER_EPOCH:
             epochs = (epoch + 1, epoch)
-        elif expected_epoch == self.value.last_producer_epoch:  # asked again: the answer was lost
+        elif expected_epoch == self.value.last_producer_epoch:  # a retry: the response was lost
             epochs = (epoch, self.value.last_producer_epoch)
         else:
             raise ProducerFenced()
@@ -227,7 +229,7 @@ class Transaction:
         """Apply a prepared value after it is written. Raises IllegalState if this transition is not pending."""
         if self.pending is not value.state:
             raise IllegalState(
-                f"{self.transactional_id} completes a transition to {value.state.label} it did not begin"
+                f"Transactional id {self.transactional_id} has no pending transition to {value.state.label} to complete"
             )
         self.value = value
         self.pending = None

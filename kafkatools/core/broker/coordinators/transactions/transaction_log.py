@@ -34,7 +34,7 @@ class TransactionLog(InternalTopic):
         super().__init__(host)
         self._ensure_active = ensure_active
 
-    def _wanted(self) -> NewTopic:
+    def _new_topic(self) -> NewTopic:
         config = self._host.config
         configs = {
             "unclean.leader.election.enable": "false",

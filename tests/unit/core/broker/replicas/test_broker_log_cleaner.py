@@ -10,10 +10,10 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from support.last_values import last_values
 from support.log_batches import NOW_MS, TRANSACTIONAL, make_batch, make_marker, set_crc, split_batches
 
 from kafkatools.core import config as tables
-from kafkatools.core.broker.coordinators.groups.offsets_topic import last_values
 from kafkatools.core.broker.replicas.log_cleaner import LogCleaner, Throttle
 from kafkatools.core.broker.replicas.partition import Partition
 from kafkatools.core.clock import ManualClock, SystemClock

@@ -11,7 +11,12 @@ import uuid
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from kafkatools.core.broker.coordinators.groups.classic.group import CONSUMER_PROTOCOL_TYPE, Group
+from kafkatools.core.broker.coordinators.groups.classic.group import (
+    CONSUMER_PROTOCOL_TYPE,
+    Group,
+    protocol_version,
+    read_subscription,
+)
 from kafkatools.core.broker.coordinators.groups.classic.member import Member
 from kafkatools.core.broker.coordinators.groups.classic.states import GroupState
 from kafkatools.core.broker.coordinators.groups.group_topics import GroupTopics
@@ -72,14 +77,17 @@ def _consumer_member(classic: Group, member: Member, topics: GroupTopics) -> tup
 def _assigned(group_id: str, data: bytes, topics: GroupTopics) -> Assignment:
     from kafkatools.core.protocol.schemas.consumer_protocol import ConsumerProtocolAssignment
 
-    entity, _ = ConsumerProtocolAssignment.read(_version(data), data, 2)
+    entity, _ = ConsumerProtocolAssignment.read(protocol_version(data), data, 2)
     if entity.user_data:
         raise GroupIdNotFound(
             f"Cannot upgrade classic group {group_id} to consumer group because an unsupported custom assignor is in "
             "use. Please refer to the documentation or switch to a default assignor before re-attempting the upgrade."
         )
-    found = [(topics.by_name(each.topic), each.partitions) for each in entity.assigned_partitions]
-    return {topic.topic_id: frozenset(partitions) for topic, partitions in found if topic is not None}
+    return {
+        topic.topic_id: frozenset(assigned.partitions)
+        for assigned in entity.assigned_partitions
+        if (topic := topics.by_name(assigned.topic)) is not None
+    }
 
 
 def classic_group_of(
@@ -101,7 +109,7 @@ def classic_group_of(
     for member in staying:
         known = classic.members[member.member_id]
         target = group.target_of(member.member_id, member.instance_id)
-        version = _version(known.metadata(classic.protocol_name))
+        version = protocol_version(known.metadata(classic.protocol_name))
         known.assignment = assignment_bytes(target, version, topics)
     return classic
 
@@ -118,27 +126,6 @@ def _classic_member(member: ConsumerMember) -> Member:
     )
 
 
-# -- the bytes of ConsumerProtocol -----------------------------------------------------------------------------------
-def _version(data: bytes) -> int:
-    """The version bytes begin with; RecordFormatError. A newer one than is known is read as the newest known."""
-    from kafkatools.core.protocol.schemas.consumer_protocol import ConsumerProtocolAssignment
-
-    if len(data) < 2:
-        raise RecordFormatError("Buffer underflow while parsing consumer protocol's header")
-    version = int.from_bytes(data[:2], "big", signed=True)
-    if version < 0:
-        raise RecordFormatError(f"Unsupported subscription version: {version}")
-    return min(version, ConsumerProtocolAssignment.highest_version)
-
-
-def read_subscription(data: bytes) -> Any:
-    """A member's subscription; RecordFormatError."""
-    from kafkatools.core.protocol.schemas.consumer_protocol import ConsumerProtocolSubscription
-
-    entity, _ = ConsumerProtocolSubscription.read(_version(data), data, 2)
-    return entity
-
-
 def subscription_of_request(protocols: Collection[tuple[str, bytes]]) -> Any:
     """The ConsumerProtocolSubscription of a joining member's preferred protocol. Raises UnknownServerError if
     malformed, as Kafka does."""
@@ -150,12 +137,11 @@ def subscription_of_request(protocols: Collection[tuple[str, bytes]]) -> Any:
 
 def owned_partitions(subscription: Any, topics: GroupTopics) -> dict[uuid.UUID, list[int]]:
     """The owned partitions in a classic member's subscription, by topic id."""
-    owned: dict[uuid.UUID, list[int]] = {}
-    for each in getattr(subscription, "owned_partitions", ()):
-        topic = topics.by_name(each.topic)
-        if topic is not None:
-            owned[topic.topic_id] = list(each.partitions)
-    return owned
+    return {
+        topic.topic_id: list(owned.partitions)
+        for owned in getattr(subscription, "owned_partitions", ())
+        if (topic := topics.by_name(owned.topic)) is not None
+    }
 
 
 def assignment_bytes(assignment: Mapping[uuid.UUID, Collection[int]], version: int, topics: GroupTopics) -> bytes:
@@ -163,13 +149,12 @@ def assignment_bytes(assignment: Mapping[uuid.UUID, Collection[int]], version: i
     from kafkatools.core.protocol.schemas.consumer_protocol import ConsumerProtocolAssignment
     from kafkatools.core.protocol.schemas.schema import write_entity
 
-    found = [(topics.by_id(topic_id), assignment[topic_id]) for topic_id in topic_order(assignment)]
     entity = ConsumerProtocolAssignment(
         version=version,
         assigned_partitions=[
-            {"topic": topic.name, "partitions": tuple(sorted(partitions))}
-            for topic, partitions in found
-            if topic is not None
+            {"topic": topic.name, "partitions": tuple(sorted(assignment[topic_id]))}
+            for topic_id in topic_order(assignment)
+            if (topic := topics.by_id(topic_id)) is not None
         ],
     )
     return version.to_bytes(2, "big") + write_entity(entity)
@@ -178,4 +163,4 @@ def assignment_bytes(assignment: Mapping[uuid.UUID, Collection[int]], version: i
 def version_of_member(member: ConsumerMember) -> int:
     """The ConsumerProtocol version of a classic member's subscription."""
     assert member.classic is not None
-    return _version(member.classic.protocols[0][1])
+    return protocol_version(member.classic.protocols[0][1])

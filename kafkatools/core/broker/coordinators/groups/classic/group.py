@@ -6,6 +6,7 @@ This module knows no timers, disks or sockets; times are parameters. Members are
 from __future__ import annotations
 
 from collections import Counter
+from typing import Any
 
 from kafkatools.core.broker.coordinators.groups.classic.member import Member
 from kafkatools.core.broker.coordinators.groups.classic.states import GroupState, may_follow
@@ -27,6 +28,7 @@ from kafkatools.core.errors import (
     RebalanceInProgress,
     UnknownMemberId,
 )
+from kafkatools.core.protocol.schemas.errors import RecordFormatError
 
 CONSUMER_PROTOCOL_TYPE = "consumer"
 
@@ -75,7 +77,7 @@ class Group:
     def transition_to(self, state: GroupState, wall_ms: int) -> None:
         """Change the state. Raises ValueError for an invalid transition."""
         if not may_follow(state, self.state):
-            raise ValueError(f"Group {self.group_id} cannot go from {self.state.value} to {state.value}")
+            raise ValueError(f"Group {self.group_id} cannot change from {self.state.value} to {state.value}")
         self.previous_state, self.state = self.state, state
         self.state_since_ms = wall_ms
 
@@ -189,7 +191,7 @@ class Group:
             return bool(protocol_type and protocols)
         if self.protocol_type != protocol_type:
             return False
-        if not self.members:  # everybody left during the initial wait
+        if not self.members:  # all members left during the initial rebalance delay
             return bool(protocols)
         common = self.common_protocols()
         return any(name in common for name, _ in protocols)
@@ -208,14 +210,9 @@ class Group:
     def init_next_generation(self, wall_ms: int) -> None:
         """Start the next generation after the join phase: CompletingRebalance with members, Empty without."""
         self.generation_id += 1
-        if self.members:
-            self.protocol_name = self.select_protocol()
-            self.subscribed_topics = self._subscriptions()
-            self.transition_to(GroupState.COMPLETING_REBALANCE, wall_ms)
-        else:
-            self.protocol_name = None
-            self.subscribed_topics = self._subscriptions()
-            self.transition_to(GroupState.EMPTY, wall_ms)
+        self.protocol_name = self.select_protocol() if self.members else None
+        self.recompute_subscriptions()
+        self.transition_to(GroupState.COMPLETING_REBALANCE if self.members else GroupState.EMPTY, wall_ms)
         self.pending_sync.clear()
 
     def recompute_subscriptions(self) -> None:
@@ -350,18 +347,32 @@ class Group:
         return None
 
 
+def protocol_version(data: bytes) -> int:
+    """The ConsumerProtocol version in the first two bytes, at most the highest supported one.
+
+    Raises RecordFormatError if it is negative or missing.
+    """
+    from kafkatools.core.protocol.schemas.consumer_protocol import ConsumerProtocolAssignment
+
+    if len(data) < 2:
+        raise RecordFormatError("Buffer underflow while parsing consumer protocol's header")
+    version = int.from_bytes(data[:2], "big", signed=True)
+    if version < 0:
+        raise RecordFormatError(f"Unsupported subscription version: {version}")
+    return min(version, ConsumerProtocolAssignment.highest_version)
+
+
+def read_subscription(data: bytes) -> Any:
+    """The ConsumerProtocolSubscription entity in a member's metadata. Raises RecordFormatError."""
+    from kafkatools.core.protocol.schemas.consumer_protocol import ConsumerProtocolSubscription
+
+    entity, _ = ConsumerProtocolSubscription.read(protocol_version(data), data, 2)
+    return entity
+
+
 def subscribed_topics(metadata: bytes) -> tuple[str, ...] | None:
     """The topics of a ConsumerProtocolSubscription; None if the bytes cannot be decoded."""
-    from kafkatools.core.protocol.schemas.consumer_protocol import ConsumerProtocolSubscription
-    from kafkatools.core.protocol.schemas.errors import RecordFormatError
-
-    if len(metadata) < 2:
-        return None
-    version = min(int.from_bytes(metadata[:2], "big", signed=True), ConsumerProtocolSubscription.highest_version)
-    if version < 0:
-        return None
     try:
-        entity, _ = ConsumerProtocolSubscription.read(version, metadata, 2)
+        return tuple(read_subscription(metadata).topics)
     except RecordFormatError:
         return None
-    return tuple(entity.topics)

@@ -37,18 +37,3 @@ def group_metadata(group: Group, assignments: Mapping[str, bytes]) -> Record:
         members=members,
     )
     return encode_record(GroupMetadataKey(group=group.group_id), value)
-
-
-def new_group(group: Group) -> Record:
-    """A group that was just made."""
-    since_ms = NO_TIMESTAMP if group.state_since_ms is None else group.state_since_ms
-    value = GroupMetadataValue(
-        version=GROUP_METADATA_VERSION,
-        protocol_type="",
-        generation=0,
-        protocol=None,
-        leader=None,
-        current_state_timestamp=since_ms,
-        members=(),
-    )
-    return encode_record(GroupMetadataKey(group=group.group_id), value)

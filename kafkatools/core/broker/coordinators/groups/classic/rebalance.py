@@ -24,7 +24,7 @@ from kafkatools.core.broker.coordinators.groups.classic.member import Member
 from kafkatools.core.broker.coordinators.groups.classic.states import GroupState
 from kafkatools.core.broker.coordinators.groups.errors import coordinator_error_code
 from kafkatools.core.broker.coordinators.groups.keyed_timer import KeyedTimer
-from kafkatools.core.broker.coordinators.groups.offsets_topic import Store
+from kafkatools.core.broker.coordinators.groups.offsets_topic import OffsetsTopic
 from kafkatools.core.broker.coordinators.groups.requests import Answer, JoinRequest, error_code_field, join_error
 from kafkatools.core.clock import Clock
 from kafkatools.core.errors import KafkaError, RebalanceInProgress, UnknownMemberId
@@ -47,7 +47,7 @@ class Rebalancing:
     """Runs the rebalances of classic groups. `groups` is the registry of groups of all types."""
 
     settings: GroupSettings
-    store: Store
+    store: OffsetsTopic
     timer: KeyedTimer
     clock: Clock
     groups: dict[str, AnyGroup] = field(default_factory=dict, init=False)

@@ -103,19 +103,16 @@ class ConsumerGroup:
         if change.member is not None:
             before = known or ConsumerMember(change.member_id)
             if isinstance(change, MemberChange):
-                self._put(with_assignment_of(change.member, before))
+                self.put(with_assignment_of(change.member, before))
             else:
-                self._put(with_assignment_of(before, change.member))
+                self.put(with_assignment_of(before, change.member))
         elif isinstance(change, MemberChange):
             self._remove(change.member_id)
         elif known is not None:
-            self._put(_left(known))
+            self.put(_left(known))
 
-    def adopt(self, member: ConsumerMember) -> None:
-        """A member of the classic group that this one comes from."""
-        self._put(member)
-
-    def _put(self, member: ConsumerMember) -> None:
+    def put(self, member: ConsumerMember) -> None:
+        """Add or replace a member without a record."""
         known = self.members.get(member.member_id)
         if known is not None:
             self._release(known)

@@ -75,7 +75,7 @@ class ConsumerGroups:
         members = [member for member in group.members.values() if member.classic is not None]
         group.members, known = {}, group.members
         for member in known.values():
-            group.adopt(member)
+            group.put(member)
 
         def take_over() -> None:
             self._rebalancing.cancel_timers(classic)

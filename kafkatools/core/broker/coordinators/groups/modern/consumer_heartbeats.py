@@ -22,12 +22,11 @@ from kafkatools.core.broker.coordinators.groups.modern.consumer_member import (
     LEAVE_GROUP_STATIC_EPOCH,
     ConsumerMember,
 )
-from kafkatools.core.broker.coordinators.groups.modern.modern_changes import heartbeat_fields
+from kafkatools.core.broker.coordinators.groups.modern.modern_changes import heartbeat_fields, partitions_of
 from kafkatools.core.broker.coordinators.groups.modern.reconciliation import Owned
 from kafkatools.core.broker.coordinators.groups.requests import Client, Fields
 from kafkatools.core.broker.coordinators.groups.topic_regex import MayDescribe, TopicRegexes, everything
 from kafkatools.core.errors import GroupIdNotFound, InvalidRequest, UnsupportedAssignor
-from kafkatools.core.java.hash_order import topic_order
 from kafkatools.core.protocol import uuids
 
 NOT_GIVEN = -1
@@ -128,9 +127,10 @@ class ConsumerHeartbeats:
         )
         course.write(draft)
         course.watch_session(request.group_id, member.member_id)
-        fields = self._answer(request.group_id, member.member_id, member.member_epoch)
+        interval_ms = course.settings.heartbeat_interval_ms(request.group_id)
+        fields = heartbeat_fields(member.member_id, member.member_epoch, interval_ms)
         if request.member_epoch == JOINING_EPOCH or request.is_full or _partitions_differ(known, member):
-            fields["assignment"] = assignment_fields(member)
+            fields["assignment"] = {"topic_partitions": partitions_of(member.assigned)}
         return fields
 
     def _open(self, request: HeartbeatRequest) -> Draft:
@@ -169,22 +169,19 @@ class ConsumerHeartbeats:
         else:
             member = self._course.known_static(group, request.member_id, request.instance_id)
             if request.member_epoch == LEAVE_GROUP_STATIC_EPOCH:
-                self._leave_for_a_while(group, member)
+                self._leave_static(group, member)
             else:
                 self._course.fence(group, [member])
         return heartbeat_fields(request.member_id, request.member_epoch, 0)
 
-    def _leave_for_a_while(self, group: ConsumerGroup, member: ConsumerMember) -> None:
+    def _leave_static(self, group: ConsumerGroup, member: ConsumerMember) -> None:
         """Keep a static member's assignment while it restarts within its session timeout."""
         leaving = replace(member, member_epoch=LEAVE_GROUP_STATIC_EPOCH, pending_revocation={})
         self._course.write(Draft(group, [CurrentAssignmentChange(member.member_id, leaving)]))
 
-    def _answer(self, group_id: str, member_id: str, member_epoch: int) -> Fields:
-        return heartbeat_fields(member_id, member_epoch, self._course.settings.heartbeat_interval_ms(group_id))
-
 
 def _updated(known: ConsumerMember, request: HeartbeatRequest) -> ConsumerMember:
-    given: dict[str, object] = {
+    fields: dict[str, object] = {
         "instance_id": request.instance_id,
         "rack_id": request.rack_id,
         "rebalance_timeout_ms": None if request.rebalance_timeout_ms == NOT_GIVEN else request.rebalance_timeout_ms,
@@ -192,7 +189,7 @@ def _updated(known: ConsumerMember, request: HeartbeatRequest) -> ConsumerMember
         "subscribed_topic_names": request.subscribed_topic_names,
         "subscribed_topic_regex": request.subscribed_topic_regex,
     }
-    changes = {name: value for name, value in given.items() if value is not None}
+    changes = {name: value for name, value in fields.items() if value is not None}
     return replace(
         known,
         client_id=request.client.client_id,
@@ -205,14 +202,4 @@ def _updated(known: ConsumerMember, request: HeartbeatRequest) -> ConsumerMember
 def _partitions_differ(before: ConsumerMember, after: ConsumerMember) -> bool:
     return {topic: set(p) for topic, p in before.assigned.items()} != {
         topic: set(p) for topic, p in after.assigned.items()
-    }
-
-
-def assignment_fields(member: ConsumerMember) -> Fields:
-    """What the member may use now."""
-    return {
-        "topic_partitions": [
-            {"topic_id": topic_id, "partitions": sorted(member.assigned[topic_id])}
-            for topic_id in topic_order(member.assigned)
-        ]
     }

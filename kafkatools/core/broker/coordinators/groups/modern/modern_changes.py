@@ -5,7 +5,8 @@ Each group type has its own record types: a subclass sets the schemas of key and
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import uuid
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Generic, TypeVar
 
@@ -97,12 +98,9 @@ class ModernTargetMemberChange:
         return encode_record(self.key(group_id=group_id, member_id=self.member_id), value)
 
 
-def partitions_of(assignment: Assignment) -> list[Fields]:
+def partitions_of(assignment: Mapping[uuid.UUID, Collection[int]]) -> list[Fields]:
     """An assignment as a list of topic ids with sorted partitions, as records and responses hold it."""
-    return [
-        {"topic_id": topic_id, "partitions": tuple(sorted(assignment[topic_id]))}
-        for topic_id in topic_order(assignment)
-    ]
+    return [{"topic_id": topic_id, "partitions": sorted(assignment[topic_id])} for topic_id in topic_order(assignment)]
 
 
 def assignment_of(topics: Iterable[Any]) -> Assignment:

@@ -12,8 +12,8 @@ from dataclasses import InitVar, dataclass, field, replace
 from typing import Any
 
 from kafkatools.core.broker.coordinators.groups.any_group import GroupParts
-from kafkatools.core.broker.coordinators.groups.modern.consumer_member import LEAVE_GROUP_EPOCH, Assignment
-from kafkatools.core.broker.coordinators.groups.modern.modern_changes import heartbeat_fields
+from kafkatools.core.broker.coordinators.groups.modern.consumer_member import LEAVE_GROUP_EPOCH
+from kafkatools.core.broker.coordinators.groups.modern.modern_changes import heartbeat_fields, partitions_of
 from kafkatools.core.broker.coordinators.groups.requests import Client, Fields
 from kafkatools.core.broker.coordinators.groups.share.assignor import assign
 from kafkatools.core.broker.coordinators.groups.share.changes import (
@@ -39,7 +39,6 @@ from kafkatools.core.errors import (
     InvalidRequest,
     KafkaError,
 )
-from kafkatools.core.java.hash_order import topic_order
 
 JOINING_EPOCH = 0
 
@@ -57,7 +56,7 @@ class ShareHeartbeat:
 
 
 def _missing() -> ShareCoordinator:
-    raise RuntimeError("these share groups have no share coordinator")
+    raise RuntimeError("ShareGroups was created without a share coordinator")
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,14 +119,14 @@ class ShareGroups(GroupParts[ShareGroupSettings]):
         missing = self._make_states(group, members, epoch, changes)
         member = self._assigned(group, updated, members, epoch, changes)
         self.write(group, changes)
-        group.is_refresh_due = False  # not before: who could not write looks at the topics again
+        group.is_refresh_due = False  # after the write: if it fails, the next heartbeat checks the topics again
         self._ask_for_states(group, missing, epoch)
         self.watch_session(group.group_id, member.member_id)
         wants_assignment = request.member_epoch == JOINING_EPOCH or request.subscribed_topic_names is not None
         interval_ms = self.settings.heartbeat_interval_ms(group.group_id)
         fields = heartbeat_fields(member.member_id, member.member_epoch, interval_ms)
         if wants_assignment or member.assigned != known.assigned:
-            fields["assignment"] = _assignment(member)
+            fields["assignment"] = {"topic_partitions": partitions_of(member.assigned)}
         return fields
 
     def _open(self, request: ShareHeartbeat) -> ShareGroup:
@@ -366,20 +365,11 @@ def _ensure_epoch(member: ShareMember, epoch: int) -> None:
 
 
 def _updated(known: ShareMember, request: ShareHeartbeat) -> ShareMember:
-    given = request.subscribed_topic_names
+    names = request.subscribed_topic_names
     return replace(
         known,
         rack_id=known.rack_id if request.rack_id is None else request.rack_id,
         client_id=request.client.client_id,
         client_host=request.client.host,
-        subscribed_topic_names=known.subscribed_topic_names if given is None else given,
+        subscribed_topic_names=known.subscribed_topic_names if names is None else names,
     )
-
-
-def _assignment(member: ShareMember) -> Fields:
-    assigned: Assignment = member.assigned
-    return {
-        "topic_partitions": [
-            {"topic_id": topic_id, "partitions": sorted(assigned[topic_id])} for topic_id in topic_order(assigned)
-        ]
-    }

@@ -37,7 +37,7 @@ class ShareOffsets:
         if not offsets:
             done(None)
             return
-        wanted = {
+        starts = {
             ShareKey(group_id, topic.topic_id, partition): offset
             for name, partitions in offsets.items()
             if (topic := self._groups.topics.by_name(name)) is not None
@@ -46,18 +46,13 @@ class ShareOffsets:
         epoch = group.group_epoch + 1
         persister = self._groups.persister()
         if persister is None:
-            for key, offset in wanted.items():
+            for key, offset in starts.items():
                 self._groups.states().initialize(key, epoch, offset)
             self._note_begun(group, offsets, epoch)
             done(None)
             return
-
-        def asked(error: KafkaError | None) -> None:
-            if error is None:
-                error = self._try_to_note(lambda: self._note_begun(self._empty(group_id), offsets, epoch))
-            done(error)
-
-        ask_each(list(wanted), lambda key, then: persister.initialize(key, epoch, wanted[key], then), asked)
+        then = _after(lambda: self._note_begun(self._empty(group_id), offsets, epoch), done)
+        ask_each(list(starts), lambda key, note: persister.initialize(key, epoch, starts[key], note), then)
 
     def _empty(self, group_id: str) -> ShareGroup:
         """The share group, or a new one. Raises NonEmptyGroup or GroupIdNotFound."""
@@ -66,13 +61,6 @@ class ShareOffsets:
         if not group.is_empty:
             raise NonEmptyGroup()
         return group
-
-    def _try_to_note(self, note: Callable[[], None]) -> KafkaError | None:
-        try:
-            note()
-        except KafkaError as error:
-            return error
-        return None
 
     def _note_begun(self, group: ShareGroup, offsets: Mapping[str, Mapping[int, int]], epoch: int) -> None:
         states = group.states
@@ -97,29 +85,24 @@ class ShareOffsets:
         if not group.is_empty:
             raise NonEmptyGroup()
         without: list[str] = []
-        wanted: dict[uuid.UUID, list[ShareKey]] = {}
+        states: dict[uuid.UUID, list[ShareKey]] = {}
         for name in topics:
             topic = self._groups.topics.by_name(name)
             if topic is None or topic.topic_id not in group.states.initialized:
                 without.append(name)
                 continue
             partitions = sorted(group.states.partitions_of(topic.topic_id))
-            wanted[topic.topic_id] = [ShareKey(group_id, topic.topic_id, partition) for partition in partitions]
-        keys = [key for found in wanted.values() for key in found]
+            states[topic.topic_id] = [ShareKey(group_id, topic.topic_id, partition) for partition in partitions]
+        keys = [key for keys_of_topic in states.values() for key in keys_of_topic]
         persister = self._groups.persister()
         if persister is None:
             for key in keys:
                 self._groups.states().delete(key)
-            self._note_forgotten(group, wanted)
+            self._note_forgotten(group, states)
             done(None, without)
             return
-
-        def asked(error: KafkaError | None) -> None:
-            if error is None:
-                error = self._try_to_note(lambda: self._note_forgotten(self._empty(group_id), wanted))
-            done(error, without)
-
-        ask_each(keys, persister.delete, asked)
+        then = _after(lambda: self._note_forgotten(self._empty(group_id), states), lambda error: done(error, without))
+        ask_each(keys, persister.delete, then)
 
     def _note_forgotten(self, group: ShareGroup, topic_ids: Iterable[uuid.UUID]) -> None:
         states = group.states
@@ -128,3 +111,17 @@ class ShareOffsets:
         if states != group.states:
             self._groups.write(group, [StatePartitionsChange(states)])
             self._groups.group_emptied(group.group_id)
+
+
+def _after(note: Callable[[], None], done: Done) -> Done:
+    """A callback that calls `note` unless it gets an error, then `done` with that error or the one `note` raises."""
+
+    def then(error: KafkaError | None) -> None:
+        if error is None:
+            try:
+                note()
+            except KafkaError as failure:
+                error = failure
+        done(error)
+
+    return then

@@ -9,13 +9,14 @@ from typing import Any
 
 import pytest
 from support import recorded_segments
+from support.last_values import last_values
 
 from kafkatools.core.broker.coordinators.groups import offset_records
 from kafkatools.core.broker.coordinators.groups.classic import group_records
 from kafkatools.core.broker.coordinators.groups.classic.rebalance import assignments_of
 from kafkatools.core.broker.coordinators.groups.loading import group_of
 from kafkatools.core.broker.coordinators.groups.offset_records import CommittedOffset
-from kafkatools.core.broker.coordinators.groups.offsets_topic import decoded, last_values
+from kafkatools.core.broker.coordinators.groups.offsets_topic import decoded
 from kafkatools.core.broker.coordinators.groups.requests import MemberIdentity
 from kafkatools.core.broker.coordinators.internal_topic import partition_for
 from kafkatools.core.broker.replicas.partition import Partition
