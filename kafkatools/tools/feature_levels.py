@@ -1,4 +1,4 @@
-"""Feature levels as `kt features` and `kt storage` check and show them. Makes rows and lines, writes nothing."""
+"""Feature levels for `kt features` and `kt storage`: checks, and rows and lines to print."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ Shown = tuple[list[dict[str, object]], list[str]]
 
 
 def ensure_supported(name: str, level: int) -> None:
-    """Raise CommandError, in Kafka's words, for a feature or a level that this release does not have."""
+    """Raise CommandError with Kafka's message if this release does not have the feature or its level."""
     if name == table.METADATA_VERSION:
         if level not in table.METADATA_LEVELS.values():
             raise CommandError(f"Unknown metadata.version {level}")
@@ -21,14 +21,15 @@ def ensure_supported(name: str, level: int) -> None:
 
 
 def release_levels(release: str, level: int) -> Shown:
-    """The metadata version of a release and the default levels of its features."""
+    """The metadata.version level of a release and the default levels of its features, as JSON rows and text lines."""
     levels = table.default_levels(level)
     lines = [f"{table.METADATA_VERSION}={level} ({release})", *(f"{name}={number}" for name, number in levels.items())]
     return [{"release": release, table.METADATA_VERSION: level, **levels}], lines
 
 
 def dependencies(name: str, level: int) -> Shown:
-    """What a level of a feature needs. Raises CommandError as `ensure_supported`."""
+    """The feature levels that a level of a feature requires, as JSON rows and text lines. Raises CommandError as
+    `ensure_supported`."""
     ensure_supported(name, level)
     needs = table.required_levels(name, level)
     release = f" ({table.release_of(level)})" if name == table.METADATA_VERSION else ""

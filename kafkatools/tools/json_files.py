@@ -1,6 +1,6 @@
-"""Read JSON files of the command line with the checks and messages of Kafka's tools (Json and JsonValue).
+"""Read JSON files named on the command line, with the checks and messages of Kafka's tools (Json and JsonValue).
 
-For invalid JSON the error's hint names line and column.
+The hint of an error for invalid JSON has line and column.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def read_json(path: str, not_json: str, unreadable: str = "Unable to read file {
 
 
 def json_in_file(path: str, convert: Callable[[JsonValue], T], value: JsonValue) -> T:
-    """Convert a value with one of the functions below. Raises CommandError with the file's name as hint."""
+    """Convert a JSON value with a `json_*` function. Raises CommandError with the file's path as hint."""
     try:
         return convert(value)
     except CommandError as error:
@@ -45,7 +45,8 @@ def json_in_file(path: str, convert: Callable[[JsonValue], T], value: JsonValue)
 
 
 def json_entries(path: str, field: str, items: JsonValue, convert: Callable[[JsonValue], T]) -> list[T]:
-    """Convert the entries of a list in a file. Raises CommandError; its hint has the file and the entry, from 1."""
+    """Convert each entry of a JSON list. Raises CommandError with file, field and number of the entry (from 1) as
+    hint."""
     found = []
     for number, item in enumerate(json_in_file(path, json_array, items), 1):
         try:
@@ -70,7 +71,7 @@ def json_array(value: JsonValue) -> Sequence[JsonValue]:
 
 
 def json_field(value: JsonValue, name: str, convert: Callable[[JsonValue], T]) -> T:
-    """A required field of an object, converted by one of the functions below. Raises CommandError."""
+    """A required field of a JSON object, converted with a `json_*` function. Raises CommandError if it is missing."""
     fields = json_object(value)
     if name not in fields:
         raise CommandError(f"No such field exists: `{name}`")

@@ -1,6 +1,6 @@
-"""Undo files: the inverse of a change, written before the change is made.
+"""Undo files: files with the inverse of a change, written before the change is made.
 
-An undo file is complete and durable under its name, or absent. Most are lines of JSON, which `read_changes` reads.
+An undo file is either absent or complete and durable. Most hold JSON lines, which `read_changes` reads.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ T = TypeVar("T")
 
 
 def write_undo_file(path: str, lines: Iterable[str]) -> None:
-    """Write lines, which end with a newline, to a file that must not exist. Raises CommandError."""
+    """Write lines, each with its newline, to a file that must not exist. Raises CommandError if the file exists or
+    cannot be written."""
     try:
         write_new_file(path, lines)
     except OSError as error:
@@ -29,7 +30,8 @@ def write_undo_file(path: str, lines: Iterable[str]) -> None:
 
 
 def write_new_file(path: str, lines: Iterable[str]) -> None:
-    """Write lines, which end with a newline, to a file that must not exist, durably. Raises OSError."""
+    """Write lines, each with its newline, durably to a file that must not exist. Raises FileExistsError or another
+    OSError."""
     if os.path.lexists(path):
         raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), path)
     temporary = f"{path}.{os.getpid()}.tmp"
@@ -47,7 +49,8 @@ def write_new_file(path: str, lines: Iterable[str]) -> None:
 
 
 def free_undo_path(name: str, wall_ms: int, suffix: str) -> str:
-    """A free name in this directory: `NAME-20260131T134500Z.undo.json`, with a number if that exists already."""
+    """An unused path such as `NAME-20260131T134500Z.undo.json` in the working directory, numbered from 2 if that
+    exists."""
     from datetime import UTC, datetime
 
     start = f"{name}-{datetime.fromtimestamp(wall_ms / 1000, UTC):%Y%m%dT%H%M%SZ}"
@@ -59,12 +62,12 @@ def free_undo_path(name: str, wall_ms: int, suffix: str) -> str:
 
 
 def _open_private(path: str, flags: int) -> int:
-    """Open a file that only its owner can read, whatever the umask."""
+    """Open a file with mode 0600, whatever the umask."""
     return os.open(path, flags, 0o600)
 
 
 def _name(temporary: str, path: str) -> None:
-    """Give the file its final name. Raises FileExistsError if another file got that name meanwhile, else OSError."""
+    """Rename a file without replacing another. Raises FileExistsError if `path` exists by now, else OSError."""
     try:
         os.link(temporary, path)
     except FileExistsError:
@@ -76,11 +79,8 @@ def _name(temporary: str, path: str) -> None:
 
 
 def read_changes(path: str, read: Callable[[JsonValue], T]) -> list[T]:
-    """Read a file of JSON lines and convert each with `read`. Empty lines are skipped.
-
-    Raises OSError. Raises CommandError that names the line for invalid JSON, and for a ValueError or UsageError of
-    `read`.
-    """
+    """Read a file of JSON lines and convert each value with `read`. Skips empty lines. Raises OSError, and CommandError
+    with the line number for invalid JSON and for a ValueError or UsageError of `read`."""
     import json
 
     found = []

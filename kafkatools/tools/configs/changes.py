@@ -1,7 +1,7 @@
-"""Changes of settings: what of them is not so yet, what takes them back, and the requests that make them.
+"""Config changes: the differences to present values, their inverse, and the requests that apply them.
 
-A setting is what an entity has of its own; defaults do not count. Values that brokers do not give away (passwords) are
-always taken for a difference, are never shown, and cannot be brought back.
+A value counts as set only if the entity has its own value, not a default. Sensitive values (passwords), which brokers
+do not return, always count as different, are never printed and cannot be restored.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ _FRACTION = re.compile(r"[+-]?[0-9]*\.?[0-9]+(?:[eE][+-]?[0-9]+)?", re.ASCII)
 
 
 class Setting(NamedTuple):
-    """What an entity has of its own for a setting; None: nothing, or a value that is not given away."""
+    """An entity's own value of a config. `value` is None if it is unset or sensitive."""
 
     value: Value | None = None
     is_set: bool = False
@@ -58,26 +58,27 @@ class Setting(NamedTuple):
 
 
 class Difference(NamedTuple):
-    """A setting that is to change; `new` None: it is to be removed."""
+    """A config that a change would set or remove. `new` None removes it."""
 
     name: str
     before: Setting
     new: Value | None
 
     def row(self) -> dict[str, object]:
-        """For JSON; what is hidden is null."""
+        """The difference as a JSON object, with null for sensitive values."""
         hidden = self.before.is_hidden
         return {"name": self.name, "old": self.before.value, "new": None if hidden else self.new, "sensitive": hidden}
 
     def __str__(self) -> str:
-        """`retention.ms: 60000 -> 3600000`."""
+        """The difference as a line: `retention.ms: 60000 -> 3600000`."""
         hidden = self.before.is_hidden
         old = _HIDDEN if hidden and self.before.is_set else _text(self.before.value)
         return f"{self.name}: {old} -> {_HIDDEN if hidden and self.new is not None else _text(self.new)}"
 
 
 class Plan(NamedTuple):
-    """What a line of a file means for an entity: all that it asks for, and what of it is not so yet."""
+    """The requested configs of an entity, those that differ from the present ones, and the error that prevents the
+    change."""
 
     entities: Entities
     wanted: Wanted
@@ -86,7 +87,7 @@ class Plan(NamedTuple):
 
     @property
     def changing(self) -> Wanted:
-        """Only what is not so yet."""
+        """The configs to alter: only those that differ."""
         return [(each.name, each.new) for each in self.differences]
 
 
@@ -97,7 +98,8 @@ def _text(value: Value | None) -> str:
 
 
 def planned(admin: AdminClient, entities: Entities, wanted: Wanted) -> Plan:
-    """The plan for an entity, with the error when the brokers would refuse it."""
+    """Compare an entity's requested configs with the present ones, and validate the change on the brokers without
+    applying it. The returned plan has the KafkaError or CommandError of a refused change."""
     found: list[Difference] = []
 
     def plan() -> None:
@@ -111,12 +113,12 @@ def planned(admin: AdminClient, entities: Entities, wanted: Wanted) -> Plan:
 
 
 def carried_out(admin: AdminClient, plan: Plan) -> Plan:
-    """The plan after it was sent, with the error when it was refused."""
+    """Apply a plan. Returns the plan with the error of a refused change."""
     return plan._replace(error=_attempt(lambda: apply(admin, plan.entities, plan.changing)))
 
 
 def _attempt(work: Callable[[], None]) -> Exception | None:
-    """What is wrong with one entity."""
+    """The KafkaError or CommandError that `work` raises; None if it succeeds."""
     try:
         work()
     except (KafkaError, CommandError) as error:
@@ -125,7 +127,7 @@ def _attempt(work: Callable[[], None]) -> Exception | None:
 
 
 def inverse(plan: Plan) -> dict[str, object]:
-    """The change that takes a plan back, as a file holds it. Raises CommandError for a secret of the brokers."""
+    """The change that undoes a plan, as a JSON object. Raises CommandError if it would hold a sensitive value."""
     for each in plan.differences:
         if each.before.is_hidden and each.before.is_set:
             raise CommandError(
@@ -139,8 +141,8 @@ def inverse(plan: Plan) -> dict[str, object]:
 
 
 def ensure_there(admin: AdminClient, entities: Entities, names: Sequence[str]) -> None:
-    """That the broker and its loggers exist. A broker checks its settings itself; Kafka's tool waits for it until a
-    timeout. Raises CommandError."""
+    """Check that the broker of an entity exists, and its loggers. Does nothing for entities of other types. Raises
+    CommandError, where Kafka's tool waits for a missing broker until its timeout."""
     kind, entity = entities.kind, entities.names[0]
     if kind not in (BROKERS, BROKER_LOGGERS) or not entity:
         return
@@ -155,7 +157,7 @@ def ensure_there(admin: AdminClient, entities: Entities, names: Sequence[str]) -
 
 
 def apply(admin: AdminClient, entities: Entities, wanted: Wanted, *, validate_only: bool = False) -> None:
-    """Sends the change, or only asks whether it would be taken. Raises KafkaError."""
+    """Alter an entity's configs or quotas, or with `validate_only` only validate the change. Raises KafkaError."""
     if entities.kind in QUOTA_KINDS:
         from kafkatools.core.admin.quotas import alter_client_quotas
 
@@ -176,7 +178,7 @@ def apply(admin: AdminClient, entities: Entities, wanted: Wanted, *, validate_on
 
 
 def differences(admin: AdminClient, entities: Entities, wanted: Wanted) -> list[Difference]:
-    """What of a change is not so yet. Raises KafkaError."""
+    """The requested configs that differ from an entity's own values. Raises KafkaError."""
     last = dict(wanted)
     before = _before(admin, entities, list(last))
     return [Difference(name, before[name], new) for name, new in last.items() if _differs(before[name], new)]
@@ -189,7 +191,7 @@ def _differs(before: Setting, new: Value | None) -> bool:
 
 
 def _is_same(one: Value, other: Value) -> bool:
-    """Brokers show values in a form of their own: numbers, true and false, and lists without blanks."""
+    """Whether two values are equal as numbers, booleans or lists: brokers may write them differently."""
     return one == other or _parts(one) == _parts(other)
 
 
@@ -225,7 +227,7 @@ def _setting(entities: Entities, name: str, entry: ConfigEntry | None, source: i
 
 
 def _may_be_secret(name: str) -> bool:
-    """A setting of a broker that it says nothing of: any that is not known to be none."""
+    """Whether a broker config without a reported value may be a password: any that is not known to be another type."""
     if name in (LEADER_RATE, FOLLOWER_RATE, LOG_DIR_RATE):
         return False
     return name not in BROKER or BROKER[name].type == PASSWORD

@@ -1,4 +1,4 @@
-"""The entities of kt configs, and what the APIs of settings and quotas call them."""
+"""The entity types of `kt configs`, and their names in the config and quota APIs."""
 
 from __future__ import annotations
 
@@ -20,56 +20,59 @@ _KIND_WORDS = {"user": "user-principal", "client-id": "client-id", "ip": "ip"}
 
 
 class Entities(NamedTuple):
-    """Types and names in their order; a name may be missing at the end (all of that type), "" is the default one."""
+    """Entity types with the names of their entities. The last name may be missing, for all entities of that type. A
+    name of "" is the default entity."""
 
     types: tuple[str, ...]
     names: tuple[str, ...]
 
     @property
     def kind(self) -> str:
-        """The first type: what decides how the command is carried out."""
+        """The first entity type, which decides between the config and the quota API."""
         return self.types[0]
 
     @property
     def name(self) -> str | None:
+        """The first entity name; None for all entities of the type."""
         return self.names[0] if self.names else None
 
 
 def singular(entity_type: str) -> str:
-    """`topics` -> `topic`, `client-metrics` -> `client-metric`, as Kafka's messages say it."""
+    """An entity type without its last letter, as in Kafka's messages: `topics` -> `topic`."""
     return entity_type[:-1]
 
 
 def quota_kind(entity_type: str) -> str:
-    """`users` -> `user`, as the quota APIs call it."""
+    """An entity type as the quota APIs name it: `users` -> `user`, `clients` -> `client-id`. Raises KeyError for
+    others."""
     return {USERS: "user", CLIENTS: "client-id", IPS: "ip"}[entity_type]
 
 
 def quota_entity(entities: Entities) -> tuple[tuple[str, str | None], ...]:
-    """The entity of the quota APIs."""
+    """The entity as pairs of type and name for the quota APIs; a name of None is the default entity."""
     pairs = zip(entities.types, entities.names, strict=True)
     return tuple((quota_kind(kind), name or None) for kind, name in pairs)
 
 
 def word_of(entity_type: str) -> str:
-    """A type as the key of an entity in JSON: `topic`, `client-id`."""
+    """An entity type as a key in JSON: `topic`, `client-id`."""
     return quota_kind(entity_type) if entity_type in (USERS, CLIENTS, IPS) else singular(entity_type)
 
 
 def entity_types_by_word() -> dict[str, str]:
-    """The types by those keys; a user goes before a client."""
+    """All entity types by their JSON key, in the order that a command line has them: users before clients."""
     return {
         word_of(kind): kind for kind in (TOPICS, USERS, CLIENTS, IPS, BROKERS, BROKER_LOGGERS, CLIENT_METRICS, GROUPS)
     }
 
 
 def row_of(entities: Entities) -> dict[str, str | None]:
-    """The entity in JSON: `{"user": "alice", "client-id": null}`, null for the default one."""
+    """The entity as a JSON object: `{"user": "alice", "client-id": null}`, null for the default entity."""
     return {word_of(kind): name or None for kind, name in zip(entities.types, entities.names, strict=True)}
 
 
 def resource_type(kind: str) -> int:
-    """The wire's number of an entity type that is a ConfigResource."""
+    """The ConfigResource type number of an entity type. Raises KeyError for types with quotas only."""
     from kafkatools.core.admin import configs
 
     return {
@@ -82,7 +85,7 @@ def resource_type(kind: str) -> int:
 
 
 def own_source(kind: str, name: str) -> int | None:
-    """Where an entity's own settings come from; None: everything that the broker says."""
+    """The ConfigEntry source of an entity's own values; None for broker loggers, whose values are all their own."""
     from kafkatools.core.admin import configs
 
     if kind == BROKERS and not name:
@@ -96,7 +99,7 @@ def own_source(kind: str, name: str) -> int | None:
 
 
 def quota_filter(entities: Entities) -> list[QuotaComponent]:
-    """The filter that takes exactly the entities of a command line."""
+    """The DescribeClientQuotas filter that matches exactly these entities."""
     from kafkatools.core.admin.quotas import QuotaComponent
 
     names: list[str | None] = [*entities.names, *[None] * (len(entities.types) - len(entities.names))]
@@ -104,7 +107,7 @@ def quota_filter(entities: Entities) -> list[QuotaComponent]:
 
 
 def entity_words(entity: Entity) -> str:
-    """`user-principal 'alice', the default client-id`."""
+    """A quota entity in Kafka's words: `user-principal 'alice', the default client-id`."""
     names = dict(entity)
     return ", ".join(
         f"the default {words}" if names[kind] is None else f"{words} '{names[kind]}'"
@@ -114,7 +117,7 @@ def entity_words(entity: Entity) -> str:
 
 
 def words_of(entities: Entities) -> str:
-    """An entity as the lines of a dry run and of failures name it."""
+    """An entity as dry runs and errors name it: `topic orders`, `default of brokers`."""
     if entities.kind in QUOTA_KINDS:
         return entity_words(quota_entity(entities))
     name = entities.names[0]

@@ -1,8 +1,8 @@
-"""A run of kt consumer-perf-test: a member of a group reads columns and counts them.
+"""A run of `kt consumer-perf-test`: a group member that reads and counts records as columns.
 
-The cost is one per fetch, not per record. Exactly as many records count as were asked for, and what a last fetch
-brought beyond them is not committed. The time until the first assignment, and of rebalances that took everything away,
-is measured apart from the time of fetching.
+The cost is per fetch, not per record. The run counts exactly the requested number of records; records of the last fetch
+beyond it are not committed. The time until the first assignment, and of rebalances that revoke all partitions, is
+measured apart from the fetch time.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ _MIB = 1024 * 1024
 
 
 class ConsumerLoad(NamedTuple):
-    """What to read: names of topics, or a predicate and the `pattern` that it stands for. `reporting_interval_ms` None:
-    no intervals are reported."""
+    """What a run reads. `topics` are names, or a predicate for names with the `pattern` behind it.
+    `reporting_interval_ms` is None without interval reports."""
 
     topics: list[str] | Callable[[str], bool]
     pattern: str | None
@@ -35,7 +35,7 @@ class ConsumerLoad(NamedTuple):
 
 
 class Reading(NamedTuple):
-    """What was read up to a moment."""
+    """The counts of a run at one moment: records, bytes, wall clock time and time spent joining in ms."""
 
     records: int
     size_bytes: int
@@ -44,7 +44,7 @@ class Reading(NamedTuple):
 
 
 class Interval(NamedTuple):
-    """A span between two readings, and the reading at the start of the run."""
+    """A reporting interval from `last` to `now`, and the reading at the start of the run."""
 
     start: Reading
     last: Reading
@@ -52,7 +52,7 @@ class Interval(NamedTuple):
 
 
 class ConsumerEnd(NamedTuple):
-    """How a run ended: `assigned` partitions, `fetches` that brought records, and why nothing more came."""
+    """The result of a run: readings, assigned partitions, fetches with records, and why too few records came."""
 
     start: Reading
     end: Reading
@@ -63,7 +63,7 @@ class ConsumerEnd(NamedTuple):
 
 
 class Figures(NamedTuple):
-    """Of a span of time; megabytes of 2^20 bytes."""
+    """Throughput figures of a time span. `mb` is in units of 2^20 bytes."""
 
     records: int
     bytes: int
@@ -78,7 +78,7 @@ class Figures(NamedTuple):
 
 
 def figures_between(start: Reading, end: Reading) -> Figures:
-    """The figures of the time between two readings."""
+    """The throughput figures between two readings."""
     records, size = end.records - start.records, end.size_bytes - start.size_bytes
     elapsed_ms, join_ms = end.wall_ms - start.wall_ms, end.join_ms - start.join_ms
     fetch_ms, mb = elapsed_ms - join_ms, size / _MIB
@@ -97,7 +97,7 @@ def figures_between(start: Reading, end: Reading) -> Figures:
 
 
 class ConsumerRun:
-    """One run: reads and counts; `on_interval` is called for each interval in which records came."""
+    """One run of the consumer performance test. `on_interval` is called for each reporting interval with records."""
 
     def __init__(
         self, load: ConsumerLoad, config: Config, clock: Clock, on_interval: Callable[[Interval], None]
@@ -112,7 +112,7 @@ class ConsumerRun:
         self._problem: Exception | None = None
 
     def run(self) -> ConsumerEnd:
-        """Read to the count or the timeout; Ctrl-C ends with what was read until then."""
+        """Read until the requested number of records, the timeout or Ctrl-C. Raises KafkaError."""
         is_interrupted = False
         consumer = Consumer(self._config, self._clock)
         try:
@@ -129,14 +129,14 @@ class ConsumerRun:
         return ConsumerEnd(self._start, end, assigned, self._fetches, self._problem, is_interrupted)
 
     def next_interval(self) -> Interval:
-        """The interval that ends now; the next one begins."""
+        """The reporting interval that ends now. The next one starts."""
         interval = Interval(self._start, self._last, self._now())
         self._last = interval.now
         return interval
 
     @property
     def has_unreported(self) -> bool:
-        """Whether records came since the last interval, or no interval has ended yet."""
+        """Whether records came since the last reporting interval, or no interval has ended yet."""
         return self._records > self._last.records or self._last is self._start
 
     def _now(self) -> Reading:
@@ -160,7 +160,7 @@ class ConsumerRun:
             self._problem = consumer.connection_problem() or self._missing_topic(consumer)
 
     def _poll(self, consumer: Consumer) -> list[FetchedColumns]:
-        """Poll records. Unreachable brokers are tried again until --timeout, as in Kafka's tool."""
+        """Poll records. Retries unreachable brokers until --timeout, as Kafka's tool does."""
         try:
             return consumer.poll_columns(_POLL_MS)
         except KafkaError as error:
@@ -169,7 +169,7 @@ class ConsumerRun:
             return []
 
     def _missing_topic(self, consumer: Consumer) -> Exception | None:
-        """The error when none of the topics to read exists; None when one exists, or before the first metadata."""
+        """The error for a run whose topics do not exist; None if one exists or no metadata has arrived."""
         known = consumer.known_partitions()
         topics = self._load.topics
         is_there = any(map(topics, known)) if callable(topics) else any(topic in known for topic in topics)
@@ -180,7 +180,7 @@ class ConsumerRun:
         return UnknownTopicOrPartition(f"Topic {', '.join(topics)} does not exist")
 
     def _take(self, consumer: Consumer, fetched: Sequence[FetchedColumns]) -> None:
-        """Counts; what is beyond the count asked for is given back."""
+        """Count fetched records, and seek back behind the last requested one."""
         self._fetches += 1
         for item in fetched:
             columns, left = item.columns, self._load.records - self._records
@@ -192,12 +192,11 @@ class ConsumerRun:
                 self._bytes += sum(lengths) + lengths.count(-1)
 
     def _joined(self, elapsed_ms: int) -> None:
-        """Counts the time that it took to get partitions."""
         self._join_ms += elapsed_ms
 
 
 def _join_timer(clock: Clock, joined: Callable[[int], None]) -> RebalanceListener:
-    """Times how long it takes to get partitions when there are none (ConsumerPerfRebListener)."""
+    """A listener that measures the time from the last revocation to an assignment (ConsumerPerfRebListener)."""
 
     class JoinTimer(RebalanceListener):
         def __init__(self) -> None:

@@ -1,8 +1,8 @@
-"""LatencyStats: what the producer performance test tells of its records (Kafka's ProducerPerformance.Stats).
+"""Latency statistics of the producer performance test (Kafka's ProducerPerformance.Stats).
 
-Records come as runs, acknowledged at the same moment and sent at the same moment, so they share one latency in whole
-milliseconds; a run counts as often as it has records. Percentiles are exact, over all records: latencies are kept as a
-histogram (Kafka keeps at most 500,000 samples). `record` is called by one thread, the windows are taken by another.
+Records are counted in runs that were sent and acknowledged together, so they share one latency in ms. Percentiles are
+exact, from a histogram of all latencies, where Kafka keeps at most 500,000 samples. One thread calls `record`, another
+takes the windows.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _MIB = 1024 * 1024
 
 
 class Figures(NamedTuple):
-    """Counts of a span of time; `percentiles` in ms, in the order of PERCENTILES, only with a total."""
+    """Counts and latencies of a time span. `percentiles` are in ms, in the order of PERCENTILES, and only in totals."""
 
     records: int
     size_bytes: int
@@ -30,17 +30,21 @@ class Figures(NamedTuple):
 
     @property
     def records_per_sec(self) -> float:
+        """Average records per second."""
         return ratio(1000.0 * self.records, self.elapsed_ms)
 
     @property
     def mb_per_sec(self) -> float:
+        """Average throughput in units of 2^20 bytes per second."""
         return ratio(1000.0 * self.size_bytes, self.elapsed_ms) / _MIB
 
     @property
     def avg_latency_ms(self) -> float:
+        """Average latency in ms."""
         return ratio(float(self.latency_sum_ms), self.records)
 
     def window_line(self) -> str:
+        """The line of Kafka's tool for a reporting interval."""
         return (
             f"{self.records} records sent, {java_fixed(self.records_per_sec, 1)} records/sec "
             f"({java_fixed(self.mb_per_sec, 2)} MB/sec), {java_fixed(self.avg_latency_ms, 1)} ms avg latency, "
@@ -48,7 +52,7 @@ class Figures(NamedTuple):
         )
 
     def total_line(self) -> str:
-        """The line at the end."""
+        """The line of Kafka's tool for the whole run."""
         steady = " steady state" if self.is_steady_state else ""
         median, p95, p99, p999 = self.percentiles
         return (
@@ -60,7 +64,8 @@ class Figures(NamedTuple):
 
 
 class LatencyStats:
-    """Counts since the start and since the last report. `windows`: the reports not told yet, oldest first."""
+    """Counts and latencies since the start and in the present reporting interval. `windows` are the finished intervals
+    that were not reported yet, oldest first."""
 
     def __init__(self, now_ms: int, reporting_interval_ms: int, is_steady_state: bool = False) -> None:
         self._start_ms = now_ms
@@ -76,10 +81,11 @@ class LatencyStats:
 
     @property
     def records(self) -> int:
+        """The number of records counted so far."""
         return self._records
 
     def record(self, count: int, size_bytes: int, latency_ms: int, now_ms: int) -> None:
-        """Counts a run of records that were acknowledged now."""
+        """Count records that were acknowledged now. Ends the reporting interval if it is over."""
         latencies = latency_ms * count
         self._records += count
         self._bytes += size_bytes
@@ -106,6 +112,7 @@ class LatencyStats:
         self._window = [0, 0, 0, 0]
 
     def total(self, now_ms: int) -> Figures:
+        """The figures of all records so far, with percentiles."""
         return Figures(
             self._records,
             self._bytes,
@@ -117,7 +124,7 @@ class LatencyStats:
         )
 
     def _percentiles(self) -> tuple[int, ...]:
-        """Of the sorted latencies of all records those at the places `fraction * count`."""
+        """The latencies at the positions `fraction * count` of all latencies in order."""
         found: list[int] = []
         seen = 0
         for latency, count in sorted(self._histogram.items()):

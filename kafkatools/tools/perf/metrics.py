@@ -1,4 +1,4 @@
-"""The figures of a run as JSON: one object a metric, and no number that JSON does not have."""
+"""Client metrics and figures of performance tests as JSON."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from kafkatools.core.java.text import Metric
 
 
 def metric_rows(metrics: Iterable[Metric]) -> list[dict[str, object]]:
-    """The metrics in the order of Kafka's table."""
+    """A JSON object for each metric, in the order of Kafka's table."""
     return [{"event": "metric", **metric._asdict()} for metric in sorted(metrics, key=lambda metric: metric.text)]
 
 
 def finite(values: Mapping[str, object]) -> dict[str, object]:
-    """The same with null for infinite numbers and for those that are none."""
+    """A copy of the fields with None for NaN and infinite floats, which JSON cannot hold."""
     return {
         name: None if isinstance(value, float) and not math.isfinite(value) else value for name, value in values.items()
     }

@@ -1,9 +1,8 @@
-"""The values that the producer performance test sends, as rows: random letters, lines of a file, increasing numbers.
+"""Record values of the producer performance test: random letters, entries of a file, or increasing numbers.
 
-Rules: there is no work per record. Random values are cut from one pool of letters, for each batch from another place.
-So the records of a batch differ, and a codec compresses them no better than fresh random values. Payloads of a file
-are drawn once into a random order that repeats. At most `CHUNK_BYTES` of values are returned at a time, because records
-of one chunk count as sent at the same moment.
+Rules: values are made per batch, not per record. Random values are slices of one pool of letters, from another position
+for each batch, so a codec compresses them no better than fresh random values. File payloads are drawn once into a
+random order that repeats. A batch has at most `CHUNK_BYTES` of values, because its records count as sent together.
 """
 
 from __future__ import annotations
@@ -26,12 +25,14 @@ _LETTERS = bytes(65 + number % 26 for number in range(234)) + bytes(range(65, 87
 
 
 class Payloads(Protocol):
+    """A source of record values."""
+
     def rows(self, sent: int, most: int) -> RowColumns:
-        """The next rows, at least one and at most `most`, when `sent` went before."""
+        """The next record values: at least one and at most `most`. `sent` is the number of records before them."""
 
 
 class RandomPayloads:
-    """Values of `size` random letters, the same in each run (the seed is fixed, as in Kafka's tool)."""
+    """Values of `size` random letters, with a fixed seed as in Kafka's tool."""
 
     def __init__(self, size: int) -> None:
         source = random.Random(0)
@@ -45,12 +46,12 @@ class RandomPayloads:
         ]
 
     def rows(self, sent: int, most: int) -> RowColumns:
-        """As Payloads."""
+        """The next random values: at least one and at most `most`."""
         return first_rows(self._prepared[int(self._source.random() * _PREPARED)], most)
 
 
 class ListedPayloads:
-    """Values drawn from a list (of more than 2 GiB in all: ValueError)."""
+    """Values drawn from a list in random order. Raises ValueError for more than 2 GiB."""
 
     def __init__(self, values: Sequence[bytes]) -> None:
         source = random.Random(0)
@@ -72,7 +73,7 @@ class ListedPayloads:
         self._next = 0
 
     def rows(self, sent: int, most: int) -> RowColumns:
-        """As Payloads."""
+        """The next drawn values: at least one and at most `most`."""
         start = self._next
         stop = min(len(self._positions), start + min(most, self._count))
         self._next = stop if stop < len(self._positions) else 0
@@ -80,10 +81,10 @@ class ListedPayloads:
 
 
 class MonotonicPayloads:
-    """0, 1, 2, ... as text."""
+    """The numbers from 0 on as text."""
 
     def rows(self, sent: int, most: int) -> RowColumns:
-        """As Payloads; numbers of one length come together."""
+        """The numbers from `sent` on: at most `most`, all with the same number of digits."""
         digits = len(str(sent))
         stop = min(sent + most, 10**digits, sent + CHUNK_BYTES // digits)
         text = "".join(map(str, range(sent, stop))).encode()
@@ -92,15 +93,15 @@ class MonotonicPayloads:
 
 
 def first_rows(rows: RowColumns, most: int) -> RowColumns:
-    """The first rows of plain values, over the same buffer."""
+    """The first `most` rows, over the same buffer. Values only, without keys."""
     if most >= rows.count:
         return rows
     return RowColumns(rows.buffer, rows.value_positions[:most], rows.value_lengths[:most])
 
 
 def split_payloads(data: bytes, delimiter: str, pattern: re.Pattern[str] | None = None) -> list[bytes]:
-    """The payloads of a file as java.util.Scanner finds them: an empty one in front of the first delimiter or behind
-    the last one is none, one between two delimiters is. `pattern`: the delimiter, where it is more than plain text."""
+    """Split a payload file as java.util.Scanner does: an empty payload counts between two delimiters, not at either
+    end. `pattern` is the delimiter if it is a regular expression."""
     if pattern is None:
         parts = data.split(delimiter.encode("utf-8", "surrogateescape"))
     else:
@@ -114,7 +115,7 @@ def split_payloads(data: bytes, delimiter: str, pattern: re.Pattern[str] | None 
 
 
 def _split(text: str, pattern: re.Pattern[str]) -> list[str]:
-    """Between the matches; groups of the pattern add nothing (as they do with re.split)."""
+    """Split text at non-empty matches. Unlike re.split, groups of the pattern add no parts."""
     parts, start = [], 0
     for match in pattern.finditer(text):
         if match.end() > match.start():

@@ -1,7 +1,7 @@
-"""A run of kt producer-perf-test: sends values as columns and measures when they are acknowledged.
+"""A run of `kt producer-perf-test`: sends values as columns and measures their latency.
 
-The latency of a record is the time from its hand-over to its acknowledgement. Records count when they are acknowledged.
-The report is called by the thread that runs it alone.
+The latency of a record is the time from `send_columns` to its acknowledgement. Records count when they are
+acknowledged. Only the thread of `run` calls the report.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ _HOPELESS = ("TIMEOUT", "INVALID_TOPIC_EXCEPTION", "TOPIC_AUTHORIZATION_FAILED",
 
 
 class ProducerLoad(NamedTuple):
-    """What to send. `warmup`: records in front of the steady state; `records_per_second`: -1 for no limit;
-    `transaction_ms`: how long a transaction lasts when the producer has a transactional id."""
+    """What a run sends. `warmup` is the number of records before the steady state. `records_per_second` is -1 without a
+    limit. `transaction_ms` is the duration of a transaction, for a producer with a transactional id."""
 
     topic: str
     records: int
@@ -41,8 +41,8 @@ class ProducerLoad(NamedTuple):
 
 
 class ProducerEnd(NamedTuple):
-    """How a run ended: the figures of all records and of the steady state, the producer's metrics, what stopped it, and
-    how many records failed by message."""
+    """The result of a run: figures of all records and of the steady state, producer metrics, the error that ended the
+    run, and the number of failed records by error message."""
 
     totals: Sequence[Figures]
     metrics: Mapping[str, float]
@@ -53,21 +53,21 @@ class ProducerEnd(NamedTuple):
 
 
 class ProducerReport(Protocol):
-    """Takes what is known while a run goes on."""
+    """Receives the progress of a run."""
 
     def started(self) -> None:
-        """The producer is there, and nothing was sent yet."""
+        """Called once the producer is created, before the first record."""
 
     def window(self, figures: Figures) -> None:
-        """An interval has ended."""
+        """Called with the figures of a finished reporting interval."""
 
     def error(self, line: str) -> None:
-        """Something failed besides records."""
+        """Called with an error message that no record has, such as a failed abort."""
 
 
 @dataclass(eq=False, repr=False)
 class ProducerRun:
-    """One run: sends, counts, and hands its figures to the report."""
+    """One run of the producer performance test."""
 
     load: ProducerLoad
     config: Config
@@ -87,7 +87,7 @@ class ProducerRun:
         self._transaction_ms = None if self.config.transactional_id is None else self.load.transaction_ms
 
     def run(self) -> ProducerEnd:
-        """Send everything and wait for every acknowledgement; Ctrl-C ends with what was done until then."""
+        """Send all records and wait for their acknowledgements. Ctrl-C ends the run with the figures so far."""
         producer = Producer(self.config, self.clock)
         is_interrupted = False
         metrics: dict[str, float] = {}
@@ -136,7 +136,7 @@ class ProducerRun:
         self._flush(producer)
 
     def _left(self) -> int:
-        """Records up to the end, or to the end of the warm-up."""
+        """The records left until the end of the warm-up or of the run."""
         return (self.load.warmup if self._sent < self.load.warmup else self.load.records) - self._sent
 
     def _send(self, producer: Producer, most: int, now_ms: int) -> None:
@@ -155,7 +155,8 @@ class ProducerRun:
             self._transaction_start_ms = None
 
     def _callback(self, rows: RowColumns, sent_ms: int) -> Callable[[RowsRun], None]:
-        """Counts runs of these rows; called by the sender's thread, by this one for rows that it could not queue."""
+        """A callback that counts acknowledged records. The sender thread calls it, or this thread for records that
+        could not be queued."""
         stats, steady, clock, lengths = self._stats, self._steady, self.clock, rows.value_lengths
 
         def told(run: RowsRun) -> None:
@@ -173,7 +174,7 @@ class ProducerRun:
         return told
 
     def _note_failure(self, run: RowsRun) -> None:
-        """Notes why; what would fail in the same way with the next record ends the run."""
+        """Count failed records by message. Ends the run after an error that every further record would meet."""
         assert run.error is not None
         message = str(run.error) or type(run.error).__name__
         self._failures[message] = self._failures.get(message, 0) + len(run.rows)
@@ -181,7 +182,7 @@ class ProducerRun:
             self._stopped = run.error
 
     def _pause(self, duration_ms: int | None) -> None:
-        """Waits, for ever with None, and shows progress meanwhile."""
+        """Sleep and report progress meanwhile. A duration of None never ends."""
         end_ms = None if duration_ms is None else self.clock.now_ms() + duration_ms
         while True:
             left_ms = _TURN_MS if end_ms is None else min(_TURN_MS, end_ms - self.clock.now_ms())
@@ -191,7 +192,7 @@ class ProducerRun:
             self._show_progress()
 
     def _flush(self, producer: Producer) -> None:
-        """Waits for every acknowledgement and shows progress meanwhile."""
+        """Wait for all acknowledgements and report progress meanwhile."""
         flushing = threading.Thread(target=producer.flush, name="flush", daemon=True)
         flushing.start()
         while flushing.is_alive():
@@ -199,7 +200,7 @@ class ProducerRun:
             self._show_progress()
 
     def _abort(self, producer: Producer) -> None:
-        """Leaves no transaction open, if a broker answers within some seconds."""
+        """Abort the open transaction, if a broker answers within _CLOSE_MS."""
         if self._transaction_start_ms is None or producer.has_fatal_error:
             return
         try:

@@ -1,8 +1,8 @@
-"""ThroughputThrottler: how many records may go out now, so that their average is not above a rate (Kafka's class).
+"""How many records may be sent now so that the average rate stays at its limit (Kafka's ThroughputThrottler).
 
-Kafka asks after each record and sleeps when too many went out; here the question is asked before, for as many records
-as may go at once. The first record is free, the n-th one is due (n - 1) / rate seconds after the start. A rate below
-zero is none at all; with zero nothing goes out behind the first record. Takes the time as a parameter, waits nowhere.
+Kafka checks after each record and sleeps if too many were sent. Here the check comes first, for as many records as may
+be sent at once. Record n is due (n - 1) / rate seconds after the start. A negative rate means no limit. With a rate of
+0 only the first record is sent. Times are parameters, nothing waits.
 """
 
 from __future__ import annotations
@@ -13,21 +13,21 @@ MIN_PAUSE_MS = 2
 
 
 class ThroughputThrottler:
-    """`target`: records (or whatever is counted) a second."""
+    """Limits the average rate to `target` records per second."""
 
     def __init__(self, target: float, start_ms: int) -> None:
         self._target = target
         self._start_ms = start_ms
 
     def allowance(self, sent: int, now_ms: int) -> int:
-        """How many more may go out at this moment."""
+        """How many more records may be sent at this time."""
         if self._target < 0:
             return UNLIMITED
         due = int(self._target * (now_ms - self._start_ms) / 1000) + 1
         return max(0, due - sent)
 
     def pause_ms(self, sent: int, now_ms: int) -> int | None:
-        """How long to wait for the next one when there is no allowance; None: for ever."""
+        """How long to wait in ms until the next record is due; None for ever."""
         if self._target == 0:
             return None
         due_ms = int(1000 * sent / self._target) + 1

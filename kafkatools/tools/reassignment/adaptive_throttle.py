@@ -1,6 +1,6 @@
-"""Adapt the throttle of a supervised reassignment to its effect. Pure: samples of the cluster in, a new limit out.
+"""Adapt the throttle of a supervised reassignment to its effect, from samples of the cluster and without I/O.
 
-Once in each window of time the first rule that applies is used:
+The first rule that applies is used once per time window:
 1. Replicas that are not being moved fell out of sync: the moves take too much bandwidth, so the limit is halved.
 2. The remaining bytes of the same moves did not decrease. Nothing is copied, or records arrive as fast as they are
    copied. The moves would never end, so the limit is doubled.
@@ -19,11 +19,9 @@ _BUSY = 0.8
 
 
 class Sample(NamedTuple):
-    """One sample of the cluster.
-
-    `flows`: bytes copied so far, for each broker that sends or receives. `left_bytes`: remaining bytes of the
-    partitions in `moving`. `out_of_sync`: how many replicas that are not being moved are out of sync.
-    """
+    """One sample of the cluster during a reassignment. `flows`: bytes copied so far, for each broker that sends or
+    receives. `left_bytes`: remaining bytes of the partitions in `moving`. `out_of_sync`: how many replicas that are not
+    being moved are out of sync."""
 
     now_ms: int
     flows: Mapping[tuple[str, int], int]
@@ -33,7 +31,7 @@ class Sample(NamedTuple):
 
 
 class Change(NamedTuple):
-    """A new limit and why."""
+    """A new limit in bytes per second, and the reason for it."""
 
     rate: int
     reason: str
@@ -41,7 +39,7 @@ class Change(NamedTuple):
 
 @dataclass(eq=False, repr=False)
 class AdaptiveThrottle:
-    """The limit in bytes per second of every broker, and the bounds it stays in."""
+    """The throttle of every broker in bytes per second, with its bounds. It changes at most once in `window_ms`."""
 
     rate: int
     minimum: int
@@ -50,7 +48,7 @@ class AdaptiveThrottle:
     _start: Sample | None = field(default=None, init=False)
 
     def observe(self, sample: Sample) -> Change | None:
-        """Update `rate` from a sample; return the change, or None when the limit stays."""
+        """Update `rate` from a sample. Returns the change, None if the limit stays."""
         start = self._start
         if start is None:
             self._start = sample

@@ -1,4 +1,4 @@
-"""Read the input of a reassignment plan from a cluster: live brokers and racks, partitions, sizes of replicas."""
+"""Read the input of a reassignment plan from a cluster: live brokers and racks, partitions, replica sizes."""
 
 from __future__ import annotations
 
@@ -18,10 +18,8 @@ TopicPartition = tuple[str, int]
 
 
 def read_cluster(admin: AdminClient, complain: Callable[[str], None]) -> ClusterState:
-    """Read brokers, partitions and sizes. Raises KafkaError.
-
-    `complain` gets a message for each broker that does not report the sizes of its replicas.
-    """
+    """Read live brokers, partitions and replica sizes. Raises KafkaError. `complain` gets a message for each broker
+    that does not report the sizes of its replicas."""
     brokers = tuple(Broker(node.id, node.rack) for node in describe_cluster(admin).nodes)
     parts: dict[TopicPartition, PartitionDescription] = {}
     for name, topic in describe_all_topics(admin).items():
@@ -35,7 +33,7 @@ def read_cluster(admin: AdminClient, complain: Callable[[str], None]) -> Cluster
 
 
 def _partition(key: TopicPartition, part: PartitionDescription, sizes: Mapping[int, int]) -> Partition:
-    """A partition of the plan. Its size is that of the leader's log, which a new replica copies."""
+    """A partition with the size of the leader's log, which a new replica copies."""
     size = sizes.get(part.leader, max(sizes.values(), default=0))
     return Partition(*key, part.replicas, part.isr, part.leader, size)
 
@@ -43,7 +41,7 @@ def _partition(key: TopicPartition, part: PartitionDescription, sizes: Mapping[i
 def _sizes(
     admin: AdminClient, brokers: Collection[int], complain: Callable[[str], None]
 ) -> dict[TopicPartition, dict[int, int]]:
-    """The bytes of every replica, by partition and broker."""
+    """The size of every replica in bytes, by partition and broker."""
     sizes: dict[TopicPartition, dict[int, int]] = {}
 
     def say(broker: int, error: KafkaError) -> None:
@@ -63,7 +61,7 @@ def _sizes(
 
 
 def ensure_nothing_moves(admin: AdminClient, chosen: Callable[[str], bool]) -> None:
-    """A plan for partitions that are being moved would be made from replicas that are about to go. CommandError."""
+    """Raise CommandError if a partition of the chosen topics is being reassigned: its present replicas will change."""
     moving = sorted(key for key in list_reassignments(admin) if chosen(key[0]))
     if moving:
         verb = "is" if len(moving) == 1 else "are"

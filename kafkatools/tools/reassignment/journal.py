@@ -1,8 +1,8 @@
-"""The journal of a supervised reassignment: the throttles of a run, so that the next run can remove them after a kill.
+"""The journal of a supervised reassignment: its throttles, so that the next run can remove them if this run is killed.
 
 Each cluster has one file, `reassignments/CLUSTER-ID.json` in kt's home, and a lock beside it: one run at a time. Every
-value of a setting is written to the journal before it is sent to the cluster. A setting is removed only while it has
-one of these values; any other value was set by another user and is kept.
+config value is written to the journal before it is sent to the cluster. A config is removed only while it has one of
+these values; any other value was set by another user and is kept.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ _VERSION = 1
 
 
 class Setting(NamedTuple):
-    """A throttle of a broker or topic: its previous value (None: unset), and the values that this run may have set."""
+    """A throttle config of a broker or topic: its previous value (None: unset), and the values that this run may have
+    set."""
 
     kind: int
     name: str
@@ -32,14 +33,15 @@ class Setting(NamedTuple):
 
 
 class Record(NamedTuple):
-    """The content of a journal: the settings of a run, and the replicas of its partitions before and after."""
+    """The content of a journal: the throttles of a run, and the replicas of its partitions before and after."""
 
     settings: tuple[Setting, ...]
     replicas: Mapping[TopicPartition, tuple[tuple[int, ...], tuple[int, ...]]]
 
 
 class Journal:
-    """The journal of a cluster, locked until `close`. `leftover` is the record of an interrupted run."""
+    """The journal of a cluster, locked until `close`. `leftover` is the record of an interrupted run. Raises
+    CommandError if another run holds the lock or the file cannot be decoded."""
 
     def __init__(self, home: str, cluster_id: str | None) -> None:
         directory = os.path.join(home, "reassignments")
@@ -57,16 +59,17 @@ class Journal:
         self.leftover = self._read()
 
     def write(self, record: Record) -> None:
-        """Replace the file durably."""
+        """Replace the journal's record durably."""
         atomic_file.replace_durably(self._path, json.dumps(self._fields(record)).encode())
 
     def remove(self) -> None:
-        """Delete the file: no throttle is left to remove."""
+        """Delete the journal file, when no throttle is left to remove."""
         if os.path.lexists(self._path):
             os.unlink(self._path)
 
     def keep(self, record: Record, left: tuple[Setting, ...]) -> bool:
-        """Keeps what is left of a record, for the next run; True when that is nothing."""
+        """Write the throttles that are left for the next run, or delete the file if none is. Returns whether none is
+        left."""
         if left:
             self.write(record._replace(settings=left))
         else:
@@ -74,6 +77,7 @@ class Journal:
         return not left
 
     def close(self) -> None:
+        """Release the lock."""
         os.close(self._lock)
 
     def _fields(self, record: Record) -> dict[str, object]:
@@ -100,8 +104,6 @@ class Journal:
 
 
 class _SettingFields(TypedDict):
-    """One throttle that was set, with the value that it replaced."""
-
     kind: int
     name: str
     setting: str
@@ -110,8 +112,6 @@ class _SettingFields(TypedDict):
 
 
 class _ReplicaFields(TypedDict):
-    """The replicas of one partition before and after its move."""
-
     topic: str
     partition: int
     before: list[int]

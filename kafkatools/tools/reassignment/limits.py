@@ -1,7 +1,7 @@
 """Set, change and remove the replication throttles of a supervised reassignment.
 
 A throttle is written to the journal before it is set. If a broker is down, its rate cannot be removed and stays in the
-journal for the next run. It has no effect meanwhile, since the topics' lists of throttled replicas are removed.
+journal for the next run. It has no effect meanwhile, because the topics' lists of throttled replicas are removed.
 """
 
 from __future__ import annotations
@@ -37,7 +37,8 @@ _HEARD_MS = 10_000  # how long a broker may take to apply a change
 
 
 class TakenAway(NamedTuple):
-    """The outcome of a removal: the removed settings, those changed by another user, and those left with the reason."""
+    """The result of removing throttles: those removed, those changed by another user, and those left with the
+    reason."""
 
     cleared: tuple[str, ...]
     foreign: tuple[str, ...]
@@ -45,7 +46,7 @@ class TakenAway(NamedTuple):
 
 
 def settings_of(moves: Mapping[TopicPartition, PartitionMove], rate: int, found: Throttles) -> tuple[Setting, ...]:
-    """The settings that throttle these moves, with their present values (`found`)."""
+    """The configs that throttle these moves, with their present values (`found`)."""
     lists: dict[str, tuple[set[str], set[str]]] = {}
     for (topic, partition), move in moves.items():
         leaders, followers = lists.setdefault(topic, (set(), set()))
@@ -66,10 +67,8 @@ def settings_of(moves: Mapping[TopicPartition, PartitionMove], rate: int, found:
 def adopt(
     settings: Collection[Setting], leftover: Collection[Setting], found: Throttles
 ) -> tuple[tuple[Setting, ...], tuple[Setting, ...]]:
-    """Take over settings of an interrupted run, so that the moves are throttled all the time.
-
-    Returns the settings of this run, and those of the interrupted run that are no longer needed.
-    """
+    """Take over throttles of an interrupted run, so that the moves stay throttled. Returns the throttles of this run,
+    and those of the interrupted run that are no longer needed."""
     old = {(one.kind, one.name, one.setting): one for one in leftover}
     adopted = []
     for one in settings:
@@ -82,7 +81,7 @@ def adopt(
 
 
 def with_rate(settings: Collection[Setting], rate: int) -> tuple[Setting, ...]:
-    """The settings when brokers get a new rate: it comes last, those before it stay known."""
+    """A copy of the throttles with a new rate for brokers, added to the values that this run may have set."""
     text = str(rate)
     return tuple(
         setting._replace(values=(*(value for value in setting.values if value != text), text))
@@ -93,11 +92,12 @@ def with_rate(settings: Collection[Setting], rate: int) -> tuple[Setting, ...]:
 
 
 def rates_of(settings: Collection[Setting]) -> list[Setting]:
+    """The throttles of brokers, without the topics' lists of replicas."""
     return [one for one in settings if one.kind == BROKER]
 
 
 def set_limits(admin: AdminClient, settings: Collection[Setting]) -> dict[str, KafkaError]:
-    """Sets the last value of each; errors by the name of the broker or topic."""
+    """Set each throttle to its last value. Returns the errors by broker or topic (`broker 1`, `topic orders`)."""
     changes: dict[Resource, list[ConfigChange]] = {}
     for one in settings:
         changes.setdefault((one.kind, one.name), []).append(ConfigChange(one.setting, one.values[-1]))
@@ -105,10 +105,11 @@ def set_limits(admin: AdminClient, settings: Collection[Setting]) -> dict[str, K
 
 
 def take_away(admin: AdminClient, settings: Collection[Setting], *, keep_before: bool = True) -> TakenAway:
-    """Puts back what was before (or nothing, without `keep_before`) where the value is one of ours.
+    """Restore the previous values of throttles that still have a value of this run, or unset them without
+    `keep_before`.
 
-    A broker shows what it has heard, which may be less than what was done: where nothing, or what was before, is shown
-    the value may be on its way, so it is put back there too, which changes nothing if it is not.
+    A broker reports configs that it has applied, which may be older. A throttle that shows as unset or unchanged may
+    still be on its way, so it is restored too. A throttle that another user has changed or removed is kept.
     """
     live = {str(broker) for broker in admin.brokers()}
     reachable = [one for one in settings if one.kind != BROKER or one.name in live]
@@ -146,7 +147,7 @@ def take_away(admin: AdminClient, settings: Collection[Setting], *, keep_before:
 
 
 def _wait_until_heard(admin: AdminClient, settings: Collection[Setting]) -> None:
-    """Until every broker has heard of it: one that has not would show a later run a throttle of somebody else."""
+    """Wait until every broker has applied the removal. A later run would take a stale throttle for another user's."""
     deadline_ms = admin.deadline_ms(_HEARD_MS)
     for broker in admin.brokers():
         own = [one for one in settings if one.kind != BROKER or one.name == str(broker)]

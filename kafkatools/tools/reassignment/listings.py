@@ -1,4 +1,4 @@
-"""Brokers and partitions as messages list them, and a hint that several messages share."""
+"""Texts that reassignment messages share: lists of brokers and partitions, and a hint."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def ids(brokers: Iterable[int]) -> str:
 
 
 def plural(count: int) -> str:
-    """The ending of a word for so many."""
+    """The plural ending of a noun: "" for 1, else "s"."""
     return "" if count == 1 else "s"
 
 
@@ -31,5 +31,5 @@ def named(partitions: Collection[TopicPartition]) -> str:
 
 
 def counted(partitions: int) -> str:
-    """`1 partition`, `2 partitions`."""
+    """A number of partitions in words: `1 partition`, `2 partitions`."""
     return f"{partitions} partition" + ("" if partitions == 1 else "s")

@@ -1,5 +1,5 @@
-"""Moves of replicas between the directories of their brokers: how far they are, and how they are begun
-(findLogDirMoveStates, executeMoves of ReassignPartitionsCommand)."""
+"""Replica moves between log directories: states and requests (findLogDirMoveStates, executeMoves of
+ReassignPartitionsCommand)."""
 
 from __future__ import annotations
 
@@ -20,10 +20,8 @@ _PAUSE_MS = 100
 
 
 class MoveState(NamedTuple):
-    """A replica, the directory it shall lie in, the one it lies in, and the one it is on its way to.
-
-    `problem`: why its broker did not tell.
-    """
+    """A replica with its target, current and future log directory. `problem` is the error if its broker reports
+    none."""
 
     replica: Replica
     target: str
@@ -33,17 +31,17 @@ class MoveState(NamedTuple):
 
     @property
     def is_done(self) -> bool:
-        """Whether nothing is under way any more, as Kafka sees it (LogDirMoveState.done)."""
+        """Whether the replica has a directory and no move is in progress (LogDirMoveState.done)."""
         return self.current is not None and self.future is None
 
     @property
     def is_there(self) -> bool:
-        """Whether the replica lies where it shall."""
+        """Whether the replica is in its target directory and no move is in progress."""
         return self.is_done and self.current == self.target
 
     @property
     def name(self) -> str:
-        """The state in one word, for --json."""
+        """The state for --json: missing, in_progress, elsewhere, completed or different."""
         if self.current is None:
             return "missing"
         if self.future is not None:
@@ -51,7 +49,7 @@ class MoveState(NamedTuple):
         return "completed" if self.current == self.target else "different"
 
     def describe(self) -> str:
-        """Kafka's line (replicaMoveStatesToString)."""
+        """Kafka's line for the state (replicaMoveStatesToString)."""
         topic, partition, broker = self.replica
         if self.name == "completed":
             return f"Reassignment of replica {self.replica} completed successfully."
@@ -75,13 +73,13 @@ class MoveState(NamedTuple):
         )
 
     def row(self) -> dict[str, object]:
-        """The line of --json."""
+        """The state as a JSON object."""
         row = {**self.replica._asdict(), "state": self.name, "log_dir": self.current}
         return row | {"future_log_dir": self.future, "target_log_dir": self.target, "error": self.problem or None}
 
 
 def move_states(admin: AdminClient, wanted: Mapping[Replica, str]) -> dict[Replica, MoveState]:
-    """The state of each replica, by broker, topic and partition."""
+    """The state of each replica's move, in order of broker, topic and partition."""
     states = {}
     for replica, where in (replica_log_dirs(admin, list(wanted)) if wanted else {}).items():
         if isinstance(where, ReplicaLogDir):
@@ -92,12 +90,12 @@ def move_states(admin: AdminClient, wanted: Mapping[Replica, str]) -> dict[Repli
 
 
 def by_broker(replica: Replica) -> tuple[int, str, int]:
-    """Kafka's order of replicas."""
+    """The sort key of Kafka's order of replicas: broker, topic, partition."""
     return replica.broker, replica.topic, replica.partition
 
 
 class BegunMove(NamedTuple):
-    """The answer to the request to move a replica into a directory; `error` is None when the move has begun."""
+    """The response to the request to move a replica to a log directory; `error` is None if the move has begun."""
 
     replica: Replica
     log_dir: str
@@ -105,11 +103,9 @@ class BegunMove(NamedTuple):
 
 
 class BeginningMoves:
-    """Moves between directories that are yet to begin.
-
-    `waiting`: the replicas that their brokers do not have yet, with their directories; those are requested again for
-    `timeout_ms`, and what is left in it after `rounds` has timed out.
-    """
+    """Requests to move replicas to log directories, repeated while brokers do not have the replicas yet. `waiting` are
+    the replicas to request, with their directories. Those left in it after `rounds` have timed out after
+    `timeout_ms`."""
 
     def __init__(self, admin: AdminClient, requested: Mapping[Replica, str], timeout_ms: int) -> None:
         self.waiting = dict(requested)
@@ -117,7 +113,8 @@ class BeginningMoves:
         self._deadline_ms = admin.clock.now_ms() + timeout_ms
 
     def rounds(self) -> Iterator[list[BegunMove]]:
-        """Request the moves, and yield the answers of each round in Kafka's order."""
+        """Request the moves until all are answered or `timeout_ms` is over. Yields the responses of each round in
+        Kafka's order."""
         while self.waiting:
             outcome = alter_replica_log_dirs(self._admin, self.waiting)
             answered = [one for one in outcome if not isinstance(outcome[one], ReplicaNotAvailable)]
@@ -132,7 +129,7 @@ class BeginningMoves:
 
 
 def present_log_dirs(admin: AdminClient, replicas: Collection[Replica]) -> dict[Replica, str]:
-    """The directories of replicas, as far as their brokers tell."""
+    """The current log directory of each replica whose broker reports one."""
     found = replica_log_dirs(admin, replicas)
     return {
         replica: where.current
@@ -142,6 +139,7 @@ def present_log_dirs(admin: AdminClient, replicas: Collection[Replica]) -> dict[
 
 
 def replicas_of(placement: Mapping[TopicPartition, Iterable[int]]) -> list[Replica]:
+    """A `Replica` for each partition and broker."""
     return [
         Replica(topic, partition, broker) for (topic, partition), brokers in placement.items() for broker in brokers
     ]

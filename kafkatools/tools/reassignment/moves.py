@@ -29,7 +29,7 @@ _SETTLING_MS = 15_000  # how long the brokers may take to hear what the controll
 
 
 class Job(NamedTuple):
-    """A partition to move: its replicas before and after, the bytes of one replica at the start, and `lagging`, the
+    """A partition to move: its replicas before and after, and the bytes of one replica at the start. `lagging` are the
     replicas that were out of sync before the move."""
 
     before: tuple[int, ...]
@@ -85,7 +85,7 @@ class Moves:
         return not self.waiting and not self.moving
 
     def begin_more(self, admin: AdminClient) -> None:
-        """Hands the next partitions to the controller, as many as may move at the same time."""
+        """Request the reassignment of the next partitions, as many as may move at the same time."""
         room = self._at_once - len(self.moving)
         chosen = [self.waiting.popleft() for _ in range(min(room, len(self.waiting)))]
         if not chosen:
@@ -96,7 +96,7 @@ class Moves:
                 self._fail(key, str(error))
 
     def look(self, admin: AdminClient, now_ms: int) -> Sample:
-        """Asks how far the moves are; what has ended is told. Raises KafkaError."""
+        """Read the progress of the moves from the cluster, and report partitions that have ended. Raises KafkaError."""
         admin.metadata_of((), admin.deadline_ms())  # who is there now: nobody else is asked for sizes
         active = active_reassignments(admin, list(self.moving)) if self.moving else {}
         topics = describe_topics(admin, names=sorted({topic for topic, _ in self.moving}))
@@ -111,7 +111,7 @@ class Moves:
         return self._sample(now_ms)
 
     def cancel(self, admin: AdminClient) -> dict[TopicPartition, str]:
-        """Stops what moves; what could not be stopped, and why."""
+        """Cancel the reassignments in progress. Returns the errors of those that could not be cancelled."""
         outcome = alter_reassignments(admin, dict.fromkeys(self.moving, None)) if self.moving else {}
         return {
             key: str(error)
@@ -120,6 +120,7 @@ class Moves:
         }
 
     def progress(self) -> Progress:
+        """The copied bytes, and the number of partitions in each state."""
         total = sum(self._sizes[key] * len(job.added) for key, job in self.jobs.items() if key not in self.failed)
         moved = sum(count for (key, _), count in self._copied.items() if key not in self.failed)
         return Progress(min(moved, total), total, len(self.waiting), len(self.moving), len(self.done), len(self.failed))
@@ -141,7 +142,8 @@ class Moves:
         self._tell(key, reason)
 
     def _look_at_sizes(self, admin: AdminClient, parts: Mapping[TopicPartition, PartitionDescription]) -> None:
-        """What the leader and every new replica hold; a broker that does not tell leaves what was known."""
+        """Update the log sizes of leaders and new replicas. A broker that does not respond leaves the previous
+        sizes."""
         wanted = []
         for key, job in self.moving.items():
             if not job.added:
@@ -165,7 +167,7 @@ class Moves:
                 self._copied[key, one.broker] = min(size, self._sizes[key])
 
     def _count_out_of_sync(self, parts: Mapping[TopicPartition, PartitionDescription], brokers: frozenset[int]) -> None:
-        """Replicas that stay where they are, on live brokers, and have fallen out of sync since the run began."""
+        """Count replicas on live brokers that are not moved and fell out of sync since the run began."""
         self._out_of_sync = sum(
             broker in job.after and broker in brokers and broker not in parts[key].isr and broker not in job.lagging
             for key, job in self.moving.items()

@@ -1,8 +1,7 @@
-"""How far the partitions of a plan are (findPartitionReassignmentStates of ReassignPartitionsCommand).
+"""The progress of a plan's partitions (findPartitionReassignmentStates of ReassignPartitionsCommand).
 
-The controller reports what is moving, a broker what is there, and the broker may be a moment behind. A partition that
-moves no more, but still has the replicas that it shall lose or is not in sync, is therefore described again for a
-short while.
+The controller reports active reassignments, a broker the present replicas, and that broker may be slightly behind. So a
+partition without a reassignment, which still has old replicas or is out of sync, is described again for _BEHIND_MS.
 """
 
 from __future__ import annotations
@@ -21,10 +20,8 @@ _PAUSE_MS = 50
 
 
 class PartitionState(NamedTuple):
-    """A partition of the plan: what it has, shall have, which of these are not in sync, whether it is moving.
-
-    `replicas` is empty when there is no such partition.
-    """
+    """A partition's present and target replicas, whether it is being reassigned, and the replicas out of sync.
+    `replicas` is empty if the partition does not exist."""
 
     replicas: tuple[int, ...]
     target: tuple[int, ...]
@@ -33,7 +30,7 @@ class PartitionState(NamedTuple):
 
     @property
     def name(self) -> str:
-        """The state in one word, for --json."""
+        """The state for --json: in_progress, missing, different, out_of_sync or completed."""
         if self.is_moving:
             return "in_progress"
         if not self.replicas:
@@ -43,7 +40,7 @@ class PartitionState(NamedTuple):
         return "out_of_sync" if self.out_of_sync else "completed"
 
     def describe(self, part: TopicPartition) -> str:
-        """Kafka's line."""
+        """Kafka's line for the state."""
         name = f"{part[0]}-{part[1]}"
         if self.is_moving:
             return f"Reassignment of partition {name} is still in progress."
@@ -60,7 +57,7 @@ def partition_states(
     wanted: Mapping[TopicPartition, tuple[int, ...]],
     active: Mapping[TopicPartition, PartitionReassignment],
 ) -> dict[TopicPartition, PartitionState]:
-    """The state of each partition, by topic and number. Raises KafkaError."""
+    """The state of each partition, in order of topic and partition. Raises KafkaError."""
     at_rest = {part: target for part, target in wanted.items() if part not in active}
     deadline_ms = admin.clock.now_ms() + _BEHIND_MS
     states = _present(admin, at_rest)

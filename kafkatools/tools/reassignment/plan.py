@@ -1,22 +1,22 @@
-"""Plans of reassignments: which replicas move when brokers are drained or added, when the replication factor changes,
-or to balance. Pure: a state of the cluster goes in, a plan comes out, the same one for the same state.
+"""Compute reassignment plans: drain or add brokers, change the replication factor, or balance. The same cluster state
+always gives the same plan; nothing is read or sent.
 
 Rules:
 - A replica moves only where the goal needs it. drain: off the drained brokers. add: onto the new brokers. A new
-  replication factor adds or removes replicas and moves none. balance: as few moves as bring the brokers within one
-  replica of each other. Among replicas that serve equally, of the topic that the
-  source has most of in comparison, the smallest goes.
-- Racks come first (KIP-36): a new replica goes to the rack with the fewest of its partition, and no move makes a
-  partition's spread over racks worse. So with racks of unequal size brokers can stay unequal. Balance also moves what
-  repairs the spread, add does so within a new broker's share.
-- Then load: replicas of the chosen topics per broker; ties by the topic's own replicas, then by those of all topics.
-- A new replica takes the place of the old one in the list, so the preferred leadership (the first place) stays or goes
-  with it. Then preferred leaders are brought within one of each other where the lists allow, by reordering lists: of
-  partitions that change anyway, with balance of all chosen ones. Reordering moves no data.
-- Only live brokers get replicas. What is on a broker that is down counts as a replica and stays, unless that broker is
-  drained; a lower replication factor gives up replicas that are down first, then those out of sync, never the leader
-  while there is another. A partition that nobody could copy from (no live replica in sync) is left out and named.
-- There are never fewer replicas than asked for: too few brokers is `PlanRefused`.
+  replication factor adds or removes replicas and moves none. balance: the fewest moves that bring brokers within one
+  replica of each other. Of equal choices a replica of the topic moves that the source has most of compared to the
+  target, and of that topic's replicas the smallest.
+- Racks come first (KIP-36): a new replica goes to the rack with the fewest replicas of its partition, and no move
+  makes a partition's spread over racks worse. With racks of unequal size, brokers can therefore stay unequal. Balance
+  also moves replicas to repair the spread, and add does so within a new broker's share.
+- Then load counts: the replicas of the chosen topics per broker, then those of the topic, then those of all topics.
+- A new replica takes the list position of the old one, so a preferred leader (the first position) moves with its
+  replica. Then reordered lists bring preferred leaders within one of each other where possible. Balance may reorder all
+  chosen partitions, the other plans only those that change anyway. Reordering moves no data.
+- Only live brokers get replicas. A replica on a broker that is down counts, and stays unless that broker is drained. A
+  lower replication factor removes replicas that are down first, then those out of sync, the leader last. A partition
+  without a live in-sync replica cannot be copied, so it is left out and named.
+- There are never fewer replicas than requested: too few brokers is `PlanRefused`.
 """
 
 from __future__ import annotations
@@ -29,16 +29,19 @@ TopicPartition = tuple[str, int]
 
 
 class PlanRefused(ValueError):
-    """There is no such plan; the message says why."""
+    """No plan meets the request; the message says why."""
 
 
 class Broker(NamedTuple):
+    """A live broker with its rack."""
+
     id: int
     rack: str | None = None
 
 
 class Partition(NamedTuple):
-    """A partition: its replicas, the preferred leader first; leader -1 when there is none; the bytes of one replica."""
+    """A partition with its replicas, the preferred leader first. `leader` is -1 without one, `size_bytes` is of one
+    replica."""
 
     topic: str
     partition: int
@@ -49,18 +52,19 @@ class Partition(NamedTuple):
 
     @property
     def key(self) -> TopicPartition:
+        """Topic and partition number."""
         return self.topic, self.partition
 
 
 class ClusterState(NamedTuple):
-    """What a plan starts from: the live brokers and all partitions."""
+    """The input of a plan: the live brokers and all partitions."""
 
     brokers: tuple[Broker, ...]
     partitions: tuple[Partition, ...]
 
 
 class Scope(NamedTuple):
-    """What may change: these topics (None: all). Without `rack_aware` racks do not count."""
+    """What a plan may change: the partitions of these topics (None: all). Without `rack_aware` racks are ignored."""
 
     topics: frozenset[str] | None = None
     rack_aware: bool = True
@@ -70,7 +74,7 @@ EVERYTHING = Scope()
 
 
 class Move(NamedTuple):
-    """A partition whose list of replicas changes. `size_bytes` is what each added replica has to copy."""
+    """A change of a partition's replica list. `size_bytes` is what each added replica has to copy."""
 
     topic: str
     partition: int
@@ -86,12 +90,13 @@ class Move(NamedTuple):
 
     @property
     def removed(self) -> tuple[int, ...]:
-        """The brokers that lose theirs."""
+        """The brokers that lose their replica."""
         return tuple(broker for broker in self.before if broker not in self.after)
 
 
 class BrokerLoad(NamedTuple):
-    """A broker before and after a plan, over all topics. `bytes_out` is what it has to send as a leader."""
+    """Replicas, preferred leaders and bytes of a broker before and after a plan, over all topics. `bytes_in` is what
+    its new replicas copy, `bytes_out` what it sends as a leader."""
 
     broker: int
     rack: str | None
@@ -103,7 +108,7 @@ class BrokerLoad(NamedTuple):
 
 
 class ReassignmentPlan(NamedTuple):
-    """The moves in the order of topics and partitions, the brokers, and what was left out with the reason."""
+    """The moves in order of topic and partition, the broker loads, and partitions left out with the reason."""
 
     moves: tuple[Move, ...]
     brokers: tuple[BrokerLoad, ...]
@@ -111,12 +116,12 @@ class ReassignmentPlan(NamedTuple):
 
     @property
     def bytes_to_move(self) -> int:
-        """What all added replicas copy."""
+        """The bytes that all added replicas copy."""
         return sum(move.size_bytes * len(move.added) for move in self.moves)
 
     @property
     def replicas_to_move(self) -> int:
-        """How many replicas are added."""
+        """The number of added replicas."""
         return sum(len(move.added) for move in self.moves)
 
 
@@ -124,7 +129,8 @@ class ReassignmentPlan(NamedTuple):
 
 
 def plan_drain(cluster: ClusterState, brokers: Collection[int], scope: Scope = EVERYTHING) -> ReassignmentPlan:
-    """No replica stays on these brokers (live or not). PlanRefused when the others are too few."""
+    """A plan that moves all replicas off these brokers, live or not. Raises PlanRefused if too few other brokers are
+    live."""
     _ensure_known(cluster, brokers, "drain")
     layout = _Layout(cluster, scope)
     others = layout.live - set(brokers)
@@ -141,7 +147,7 @@ def plan_drain(cluster: ClusterState, brokers: Collection[int], scope: Scope = E
 
 
 def plan_add(cluster: ClusterState, brokers: Collection[int], scope: Scope = EVERYTHING) -> ReassignmentPlan:
-    """These live brokers get their share of the replicas; nothing moves between the others."""
+    """A plan that gives new live brokers their share of the replicas. Nothing moves between the other brokers."""
     _ensure_live(cluster, brokers, "add")
     layout = _Layout(cluster, scope)
     new = frozenset(brokers)
@@ -154,7 +160,8 @@ def plan_add(cluster: ClusterState, brokers: Collection[int], scope: Scope = EVE
 def plan_replication_factor(
     cluster: ClusterState, factor: int, brokers: Collection[int] | None = None, scope: Scope = EVERYTHING
 ) -> ReassignmentPlan:
-    """Every chosen partition has `factor` replicas. New ones go to `brokers` (default: all live ones)."""
+    """A plan that gives every chosen partition `factor` replicas. New ones go to `brokers` (default: all live ones).
+    Raises PlanRefused for a factor below 1 or above the number of brokers."""
     if factor < 1:
         raise PlanRefused(f"The replication factor is a number from 1 on, not {factor}")
     if brokers is not None:
@@ -175,7 +182,8 @@ def plan_replication_factor(
 def plan_balance(
     cluster: ClusterState, brokers: Collection[int] | None = None, scope: Scope = EVERYTHING
 ) -> ReassignmentPlan:
-    """Brings replicas and preferred leaders of these live brokers (default: all) within one of each other."""
+    """A plan that brings replicas and preferred leaders of these live brokers (default: all) within one of each
+    other."""
     if brokers is not None:
         _ensure_live(cluster, brokers, "use")
     layout = _Layout(cluster, scope)
@@ -207,7 +215,7 @@ def _refuse_missing(missing: list[int], brokers: Collection[int], verb: str) -> 
 
 
 class _Layout:
-    """The replicas while a plan is made, with the counts that decide where the next one goes."""
+    """The replicas while a plan is made, with the counts that decide where the next replica goes."""
 
     def __init__(self, cluster: ClusterState, scope: Scope) -> None:
         self.live = frozenset(broker.id for broker in cluster.brokers)
@@ -247,7 +255,7 @@ class _Layout:
         self._fresh.get(broker, {}).get(key[0], {}).pop(key, None)
 
     def add(self, key: TopicPartition, broker: int) -> None:
-        """One more replica, at the end of the list."""
+        """Add a replica at the end of the partition's list."""
         self.replicas[key].append(broker)
         self._note(key, broker)
 
@@ -256,20 +264,20 @@ class _Layout:
         self._forget(key, broker)
 
     def replace(self, key: TopicPartition, old: int, new: int) -> None:
-        """The new replica takes the place of the old one."""
+        """Replace a replica at its position in the partition's list."""
         self.replicas[key][self.replicas[key].index(old)] = new
         self._forget(key, old)
         self._note(key, new)
 
     def cannot_be_copied(self, key: TopicPartition) -> bool:
-        """Whether no live replica is in sync; then the partition is left out."""
+        """Whether no live replica is in sync. The partition is then left out of the plan."""
         if any(broker in self.live for broker in self.partitions[key].isr):
             return False
         self.left_out[key] = "no live replica is in sync, so there is nothing to copy from"
         return True
 
     def in_rack_of(self, key: TopicPartition, broker: int) -> int:
-        """How many replicas of the partition are in the broker's rack."""
+        """The number of the partition's replicas in the broker's rack."""
         rack = self._rack(broker)
         return sum(self._rack(each) == rack for each in self.replicas[key])
 
@@ -277,7 +285,7 @@ class _Layout:
         return self._racks.get(broker, f"?{broker}") if self._racks else ""
 
     def choose(self, key: TopicPartition, brokers: Iterable[int], without: int | None = None) -> int:
-        """The broker for one more replica, `without` the one that goes. PlanRefused when all have one already."""
+        """The best broker for one more replica, or for the replica that leaves broker `without`. Raises PlanRefused."""
         free = [broker for broker in brokers if broker not in self.replicas[key]]
         if not free:
             factor = len(self.replicas[key]) + (without is None)
@@ -295,22 +303,22 @@ class _Layout:
         return self.count[broker], self._per_topic.get((broker, topic), 0), self._all[broker], broker
 
     def by_load(self, brokers: Iterable[int]) -> list[int]:
-        """The least loaded first."""
+        """The brokers in order of load, the least loaded first."""
         return sorted(brokers, key=lambda broker: (self.count[broker], self._all[broker], broker))
 
     def spreads_better(self, key: TopicPartition, source: int, target: int) -> bool:
-        """Whether the partition's spread over racks gains by a move."""
+        """Whether a move improves the partition's spread over racks."""
         return self._rack_change(key, source, target) < 0
 
     def _rack_change(self, key: TopicPartition, source: int, target: int) -> int:
-        """Below zero when a move spreads the partition better over racks, above when worse: the change of the sum of
-        squares of its replicas per rack, halved."""
+        """How much worse a move makes the partition's spread over racks; negative if it improves. The measure is half
+        the change of the sum of squared replica counts per rack."""
         if self._rack(source) == self._rack(target):
             return 0
         return self.in_rack_of(key, target) - self.in_rack_of(key, source) + 1
 
     def pick(self, source: int, target: int, *, fresh_only: bool) -> TopicPartition | None:
-        """The partition whose replica goes from one broker to another best, None when there is none that may."""
+        """The partition whose replica is best moved from one broker to the other; None if none may move."""
         topics = (self._fresh if fresh_only else self._on).get(source, {})
         surplus = {
             topic: self._per_topic.get((target, topic), 0) - self._per_topic.get((source, topic), 0) for topic in topics
@@ -330,13 +338,14 @@ class _Layout:
         )
 
     def _price(self, key: TopicPartition, source: int, target: int) -> tuple[int, int, TopicPartition]:
-        """What a move adds to the plan: a replica that moves already moves on for nothing, or back."""
+        """The sort key of a move: what it adds to the plan, size, partition. Moving a moved replica on adds nothing."""
         part = self.partitions[key]
         return (target not in part.replicas) - (source not in part.replicas), part.size_bytes, key
 
 
 def _racks(cluster: ClusterState, scope: Scope) -> dict[int, str]:
-    """Racks by broker; none when they do not count."""
+    """Racks by broker; {} if racks are ignored or no broker has one. Raises PlanRefused if only some brokers have
+    one."""
     known = {broker.id: broker.rack for broker in cluster.brokers if broker.rack is not None}
     if not scope.rack_aware or not known:
         return {}
@@ -347,7 +356,7 @@ def _racks(cluster: ClusterState, scope: Scope) -> dict[int, str]:
 
 
 def _least_wanted(layout: _Layout, key: TopicPartition) -> int:
-    """The replica to give up: down, out of sync, from a crowded rack, not the leader, from a loaded broker."""
+    """The replica to remove: down, out of sync, not the leader, from a crowded rack, from a loaded broker."""
     part = layout.partitions[key]
 
     def rank(broker: int) -> tuple[object, ...]:
@@ -369,8 +378,8 @@ def _least_wanted(layout: _Layout, key: TopicPartition) -> int:
 
 
 class _Edges(NamedTuple):
-    """What may move: from a broker of `among` to one of `onto` that has less than its `share`; `fresh_only`: only
-    replicas that this plan has placed."""
+    """Which moves are allowed: from brokers of `among` to brokers of `onto` with less than `share` replicas. With
+    `fresh_only` only replicas that this plan has placed move."""
 
     among: frozenset[int]
     onto: frozenset[int]
@@ -378,12 +387,12 @@ class _Edges(NamedTuple):
     share: int | None = None
 
     def wants(self, count: int, source_count: int) -> bool:
-        """Whether a broker with so many replicas should take one of a broker with so many."""
+        """Whether a broker with `count` replicas should take one of a broker with `source_count`."""
         return count <= source_count - 2 and (self.share is None or count < self.share)
 
 
 def _repair_racks(layout: _Layout, onto: frozenset[int], share: int | None) -> None:
-    """Moves replicas to racks that have fewer of their partition, while the target has less than its share."""
+    """Move replicas to racks with fewer replicas of their partition, onto brokers below their share."""
     for key in layout.keys:
         while (step := _repair(layout, key, onto, share)) is not None:
             layout.replace(key, *step)
@@ -412,8 +421,9 @@ def _repair(layout: _Layout, key: TopicPartition, onto: frozenset[int], share: i
 
 
 def _level(layout: _Layout, edges: _Edges) -> None:
-    """Moves replicas from brokers with more to brokers with less by two or more, over others where racks forbid the
-    direct way: augmenting paths, so that what is left could only be levelled by a worse spread over racks."""
+    """Move replicas from brokers with more to brokers with at least two less. Replicas move along augmenting paths over
+    other brokers where racks forbid the direct move. What stays unequal could be levelled only by a worse spread over
+    racks."""
     stuck: set[int] = set()
     has_moved = False
     while True:
@@ -429,7 +439,8 @@ def _level(layout: _Layout, edges: _Edges) -> None:
 
 
 def _path(layout: _Layout, edges: _Edges, stuck: set[int]) -> list[int] | None:
-    """The shortest way from the most loaded broker to one with two less; brokers without a way become stuck."""
+    """The shortest path from the most loaded broker to one with two replicas less. Brokers without a path become
+    stuck."""
     least = min(layout.count[broker] for broker in edges.onto) if edges.onto else 0
     for source in reversed(layout.by_load(edges.among)):
         if layout.count[source] < least + 2:
@@ -468,7 +479,8 @@ def _trace(came_from: Mapping[int, int], source: int, target: int) -> list[int]:
 
 
 def _walk(layout: _Layout, edges: _Edges, path: Sequence[int]) -> bool:
-    """Moves one replica along every step, the last one first; False when a step was spoilt by one behind it."""
+    """Move one replica along every step of a path, the last step first. Returns False if a later step made one
+    impossible."""
     for source, target in reversed(list(zip(path, path[1:], strict=False))):
         key = layout.pick(source, target, fresh_only=edges.fresh_only)
         if key is None:
@@ -478,7 +490,7 @@ def _walk(layout: _Layout, edges: _Edges, path: Sequence[int]) -> bool:
 
 
 def _level_leaders(layout: _Layout, keys: Iterable[TopicPartition], among: frozenset[int]) -> None:
-    """Puts other replicas first, in the lists of `keys`, until preferred leaders are within one where they can be."""
+    """Reorder the replica lists of `keys` until preferred leaders are within one of each other, as far as possible."""
     leads: dict[int, dict[TopicPartition, None]] = {}
     count = dict.fromkeys(among, 0)
     for key in layout.keys:
@@ -510,7 +522,7 @@ def _leader_path(
     among: frozenset[int],
     source: int,
 ) -> list[tuple[TopicPartition, int]] | None:
-    """The shortest chain of lists to reorder that takes one leadership from `source` to a broker with two less."""
+    """The shortest chain of lists to reorder that moves a preferred leader from `source` to a broker with two less."""
     came_from: dict[int, tuple[TopicPartition, int]] = {}
     queue = deque([source])
     while queue:
@@ -545,7 +557,7 @@ def _leader_steps(
 def _finish(
     cluster: ClusterState, layout: _Layout, leaders: frozenset[int], *, reorder_all: bool = False
 ) -> ReassignmentPlan:
-    """Levels preferred leaders among `leaders` and says what changes."""
+    """Level preferred leaders among `leaders` and return the plan."""
     changed = [key for key in layout.keys if tuple(layout.replicas[key]) != layout.partitions[key].replicas]
     movable = layout.keys if reorder_all else changed
     _level_leaders(layout, [key for key in movable if key not in layout.left_out], leaders)
@@ -558,7 +570,7 @@ def _finish(
 
 
 def broker_loads(cluster: ClusterState, moves: Iterable[Move]) -> tuple[BrokerLoad, ...]:
-    """Every broker, live ones and those that replicas are on, before and after these moves."""
+    """The load before and after these moves of every broker that is live or has replicas."""
     after = {(move.topic, move.partition): move.after for move in moves}
     racks = {broker.id: broker.rack for broker in cluster.brokers}
     sums: dict[int, list[int]] = {broker: [0] * 8 for broker in racks}

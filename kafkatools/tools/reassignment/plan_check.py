@@ -1,4 +1,4 @@
-"""What the cluster must have for a plan: its brokers, partitions and log directories."""
+"""Check that the cluster has the brokers, partitions and log directories of a plan."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ def ensure_live(requested: Collection[int], live: Collection[int]) -> None:
 
 
 def present_replicas(admin: AdminClient, plan: Plan) -> dict[TopicPartition, tuple[int, ...]]:
-    """The present replicas of the plan's partitions. Raises CommandError or KafkaError when the plan is impossible."""
+    """The present replicas of the plan's partitions. Raises CommandError for a broker or log directory that does not
+    exist, UnknownTopicOrPartition for a partition."""
     wanted = plan.replicas
     nodes = {node.id for node in describe_cluster(admin).nodes}
     ensure_live({broker for replicas in wanted.values() for broker in replicas}, nodes)
@@ -39,7 +40,7 @@ def present_replicas(admin: AdminClient, plan: Plan) -> dict[TopicPartition, tup
 
 
 def _check_log_dirs(admin: AdminClient, plan: Plan) -> None:
-    """Whether the brokers have the directories that the plan names, as far as they tell."""
+    """Raise CommandError if a broker that reports its log directories lacks one of the plan's."""
     told = describe_log_dirs(admin, sorted({replica.broker for replica in plan.log_dirs}))
     for replica, path in plan.log_dirs.items():
         there = told[replica.broker]

@@ -1,7 +1,7 @@
-"""The JSON of plans: topics to move, and replicas of partitions with their directories (parseTopicsData,
-parsePartitionReassignmentData, formatAsReassignmentJson of ReassignPartitionsCommand; version 1, the only one).
+"""Plan files in JSON: topics to move, and replicas of partitions with their log directories.
 
-What is wrong in a file is told in Kafka's words, with the file and the place in it behind.
+Source: parseTopicsData, parsePartitionReassignmentData and formatAsReassignmentJson of ReassignPartitionsCommand, with
+its only version 1. Errors have Kafka's message, with file and position as hint.
 """
 
 from __future__ import annotations
@@ -36,24 +36,24 @@ _NOT_JSON = "The input string is not a valid JSON"
 
 
 class Plan(NamedTuple):
-    """A plan as it stands in a file: partitions in its order, with what occurs twice; directories that are named."""
+    """A plan as it stands in a file: partitions in file order, also repeated ones, and the log directories it names."""
 
     partitions: tuple[tuple[TopicPartition, tuple[int, ...]], ...]
     log_dirs: Mapping[Replica, str]
 
     @property
     def replicas(self) -> dict[TopicPartition, tuple[int, ...]]:
-        """The replicas that each partition shall have."""
+        """The target replicas of each partition."""
         return dict(self.partitions)
 
     @property
     def topics(self) -> list[str]:
-        """The names of its topics."""
+        """The topic names in file order, each once."""
         return list(dict.fromkeys(topic for (topic, _), _ in self.partitions))
 
 
 def read_topics(path: str) -> list[str]:
-    """The topics of a file for --generate: {"version": 1, "topics": [{"topic": "orders"}]}."""
+    """Read a topics file for --generate: {"version": 1, "topics": [{"topic": "orders"}]}. Raises CommandError."""
     topics = _entries(path, "topics", _topic)
     twice = _repeated(topics)
     if twice:
@@ -67,7 +67,7 @@ def _topic(item: JsonValue) -> str:
 
 
 def read_plan(path: str) -> Plan:
-    """The plan in a file. Nothing is checked that Kafka checks for --execute only."""
+    """Read a plan file. Raises CommandError. What Kafka checks for --execute only is left to `check_executable`."""
     partitions: list[tuple[TopicPartition, tuple[int, ...]]] = []
     log_dirs: dict[Replica, str] = {}
     for part, replicas, dirs in _entries(path, "partitions", _partition):
@@ -114,7 +114,7 @@ def _repeated(items: Sequence[T]) -> list[T]:
 
 
 def check_executable(plan: Plan) -> None:
-    """What --execute asks of a plan before anything is contacted (parseExecuteAssignmentArgs). Raises CommandError."""
+    """Check a plan for --execute without contacting the cluster (parseExecuteAssignmentArgs). Raises CommandError."""
     if not plan.partitions:
         raise CommandError("Partition reassignment list cannot be empty")
     if any(not replicas for _, replicas in plan.partitions):
@@ -134,7 +134,7 @@ def check_executable(plan: Plan) -> None:
 def plan_fields(
     replicas: Mapping[TopicPartition, Collection[int]], log_dirs: Mapping[Replica, str]
 ) -> dict[str, object]:
-    """A plan as it is written, by topic and partition; a directory that is not known is `any`."""
+    """A plan as a JSON object, in order of topic and partition. An unknown log directory is `any`."""
     return {
         "version": _VERSION,
         "partitions": [
@@ -150,5 +150,5 @@ def plan_fields(
 
 
 def plan_text(replicas: Mapping[TopicPartition, Collection[int]], log_dirs: Mapping[Replica, str]) -> str:
-    """A plan as Kafka's tool prints it: one line of JSON."""
+    """A plan as one line of JSON, as Kafka's tool prints it."""
     return json.dumps(plan_fields(replicas, log_dirs), separators=(",", ":"), ensure_ascii=False)

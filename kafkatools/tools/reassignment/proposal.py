@@ -1,5 +1,7 @@
-"""New replicas for all partitions of topics, placed as for a new topic (calculateAssignment, getBrokerMetadata of
-ReassignPartitionsCommand), by lot (`core/replica_placement`)."""
+"""Propose new replicas for all partitions of topics, placed at random as for a new topic.
+
+Source: calculateAssignment and getBrokerMetadata of ReassignPartitionsCommand.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,8 @@ _NO_RACK = (
 
 
 def usable_brokers(admin: AdminClient, requested: Sequence[int], *, is_rack_aware: bool) -> list[UsableBroker]:
-    """The brokers that may get replicas, with their racks if they count. Raises CommandError."""
+    """The requested brokers, with their racks if `is_rack_aware`. Raises CommandError if one is not live, or if only
+    some brokers have a rack."""
     nodes = {node.id: node for node in describe_cluster(admin).nodes}
     ensure_live(requested, nodes)
     if not is_rack_aware:
@@ -37,10 +40,8 @@ def usable_brokers(admin: AdminClient, requested: Sequence[int], *, is_rack_awar
 def propose(
     current: Mapping[TopicPartition, Sequence[int]], brokers: Sequence[UsableBroker], note: Callable[[str], None]
 ) -> dict[TopicPartition, list[int]]:
-    """Replicas for each topic, as many as its first partition in Kafka's order has (calculateAssignment).
-
-    `note` is called for a topic whose partitions have different numbers of replicas.
-    """
+    """New replicas for the partitions of each topic, as many as its first partition in Kafka's order has. `note` gets a
+    message for each topic whose partitions have different numbers of replicas."""
     topics = by_topic((key, current[key]) for key in hash_order(current, partition_hash))
     random = JavaRandom()
     proposed: dict[TopicPartition, list[int]] = {}

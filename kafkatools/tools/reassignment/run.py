@@ -1,8 +1,7 @@
-"""A supervised reassignment from its plan to its end, as `kt reassign-partitions run` does it.
+"""A supervised reassignment from its plan to its end, for `kt reassign-partitions run`.
 
-Order: what an interrupted run left and nobody needs any more is taken away, the previous replicas are written to the
-undo file, the limits are prepared, and the supervision carries the moves out. What a user has to know goes to the
-Report; nothing is printed here.
+Order: remove throttles of an interrupted run that are no longer needed, write the previous replicas to the undo file,
+prepare the throttles, run the supervision. Messages go to the Report; nothing is printed here.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ _LEFTOVER = "An interrupted run had left throttles; they were taken away from"
 
 
 class Limits(NamedTuple):
-    """The throttle of each broker in bytes per second: at the start, at least and at most."""
+    """The throttle of each broker in bytes per second: at the start, and its bounds."""
 
     rate: int
     minimum: int
@@ -37,8 +36,8 @@ class Limits(NamedTuple):
 
 
 class RunOptions(NamedTuple):
-    """What a run was asked for. `limits` None: no throttle; `batch_size`: partitions that move at the same time;
-    `undo_file` None: a free name in this directory."""
+    """The options of a run. `limits` is None without a throttle. `batch_size` is the number of partitions that move at
+    the same time. `undo_file` is None for an unused name in the working directory."""
 
     rules: Rules
     limits: Limits | None
@@ -48,7 +47,7 @@ class RunOptions(NamedTuple):
 
 
 class End(NamedTuple):
-    """How a run ended: partitions by their fate, and whether it left no throttle (`is_clean`)."""
+    """The result of a run: partitions by state, and whether all throttles were removed (`is_clean`)."""
 
     done: int
     failed: int
@@ -60,7 +59,7 @@ class End(NamedTuple):
 
 @dataclass(eq=False, repr=False)
 class Run:
-    """One run. The journal belongs to the caller, who closes it."""
+    """One supervised reassignment. The caller closes the journal."""
 
     connect: Callable[[], AdminClient]
     clock: Clock
@@ -69,7 +68,7 @@ class Run:
     options: RunOptions
 
     def find_work(self, admin: AdminClient, plan: Plan, complain: Callable[[str], None]) -> Work:
-        """What is left of the plan. What an interrupted run left is taken away also when this raises CommandError."""
+        """The moves left of a plan. If it raises CommandError, throttles of an interrupted run are removed first."""
         try:
             return find_work(admin, plan, self.journal.leftover, complain)
         except CommandError:
@@ -77,7 +76,7 @@ class Run:
             raise
 
     def take_leftover(self, admin: AdminClient) -> bool:
-        """Take away the throttles of an interrupted run; True when none of them is left."""
+        """Remove the throttles of an interrupted run. Returns whether none is left."""
         leftover = self.journal.leftover
         if leftover is None:
             return True
@@ -86,7 +85,7 @@ class Run:
         return self.journal.keep(leftover, tuple(taken.left))
 
     def carry_out(self, admin: AdminClient, work: Work) -> End:
-        """Move the partitions and wait for them; the throttles are taken away also when this raises."""
+        """Move the partitions and wait for them. Removes the throttles also when it raises."""
         if self.options.writes_undo_file:
             path = write_undo(work, self.options.undo_file, self.clock.wall_ms())
             self.report.note(f"The previous replicas are saved in {path}.")
@@ -109,7 +108,7 @@ class Run:
         return End(*counts, is_timed_out=supervision.is_timed_out, is_clean=not taken.left)
 
     def _prepare(self, admin: AdminClient, work: Work) -> Supervision:
-        """The supervision with its limits; throttles that an interrupted run left and nobody needs are taken away."""
+        """A supervision with its throttles. Removes throttles of an interrupted run that are no longer needed."""
         rules, limits = self.options.rules, self.options.limits
         moves = Moves(work.jobs, work.under_way, self.options.batch_size, self.report.partition)
         supervision = Supervision(self.connect, self.clock, moves, self.journal, self.report, rules)
@@ -128,7 +127,7 @@ class Run:
         return supervision
 
     def _settings(self, admin: AdminClient, work: Work) -> tuple[tuple[Setting, ...], tuple[Setting, ...]]:
-        """The settings that limit the moves, and those that an interrupted run left besides."""
+        """The throttles of the moves, and those of an interrupted run that are no longer needed."""
         leftover = () if self.journal.leftover is None else self.journal.leftover.settings
         limits = self.options.limits
         moves = {
@@ -169,5 +168,5 @@ class Run:
 
 
 def _is_absent(setting: Setting, live: set[int]) -> bool:
-    """Whether it is a setting of a broker that is not there: it copies nothing and cannot be told."""
+    """Whether the throttle is of a broker that is down, which copies nothing and cannot be configured."""
     return setting.kind == BROKER and int(setting.name) not in live

@@ -1,8 +1,8 @@
-"""Carries a reassignment out: limits first, then the moves, then the limits away again, however it ends.
+"""Run a reassignment: set throttles, move partitions, and remove the throttles however the run ends.
 
-Order: undo file, journal, topics' lists and brokers' rates, the partitions; at the end (all arrived, an error, Ctrl-C,
-SIGTERM) the limits, by a connection of its own since the first may have been cut off in the middle, then the journal.
-What cannot be taken away stays in the journal for the next run.
+Order: journal, throttled replicas of topics and rates of brokers, then the partitions. At the end (all moved, an error,
+Ctrl-C, SIGTERM) the throttles are removed over a new connection, because the first may have been cut off in the middle
+of a request, then the journal. A throttle that cannot be removed stays in the journal for the next run.
 """
 
 from __future__ import annotations
@@ -28,8 +28,9 @@ _CANCEL_MS = 10_000
 
 
 class Rules(NamedTuple):
-    """How a run goes: time between looks, when to give up waiting (None: never), what an interruption does to the
-    moves, whether limits of others on the same brokers and topics are put back."""
+    """The rules of a run. `interval_ms` is the time between two samples, `timeout_ms` the maximum duration (None:
+    none). `cancel_on_interrupt`: Ctrl-C cancels the moves. `keep_others`: previous throttles of other users are
+    restored."""
 
     interval_ms: int
     timeout_ms: int | None
@@ -38,26 +39,27 @@ class Rules(NamedTuple):
 
 
 class Report(Protocol):
-    """Where a run tells how far it is."""
+    """Receives the progress of a run."""
 
     def progress(self, progress: Progress, rate: int | None) -> None:
-        """The figures of a look, and the limit in bytes per second (None: no limit)."""
-        ...
+        """Called after each sample, with the throttle in bytes per second (None: no throttle)."""
 
     def partition(self, key: TopicPartition, error: str | None) -> None:
-        """A partition has arrived, or will not."""
-        ...
+        """Called when a partition has moved (error None) or failed."""
 
-    def limit(self, change: Change) -> None: ...
+    def limit(self, change: Change) -> None:
+        """Called when the throttle has changed."""
 
-    def note(self, message: str) -> None: ...
+    def note(self, message: str) -> None:
+        """Called with a message for the user."""
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """End the output of progress."""
 
 
 @dataclass(eq=False, repr=False)
 class Supervision:
-    """One run, from its limits to their end."""
+    """One supervised reassignment, from setting its throttles to removing them."""
 
     connect: Callable[[], AdminClient]
     clock: Clock
@@ -74,15 +76,15 @@ class Supervision:
     _absent: frozenset[int] = field(default_factory=frozenset, init=False)
 
     def limit(self, settings: tuple[Setting, ...], throttle: AdaptiveThrottle | None, record: Record) -> None:
-        """What is to be limited, and how. `record`: what the journal holds, these settings and what is left of others;
-        nothing is set before `run`."""
+        """Set the throttles that `run` will apply. `record` is for the journal: these throttles, and older ones left to
+        remove."""
         self._record = record
         self.settings = settings
         self.throttle = throttle
 
     def run(self, admin: AdminClient) -> None:
-        """Limits, moves and waits until all have ended or the time is over. The limits stay: call `tidy` after it,
-        whatever is raised."""
+        """Set the throttles, move the partitions and wait until all have ended or the timeout is over. Raises
+        CommandError or KafkaError. The throttles stay: call `tidy` afterwards in any case."""
         if self.settings:
             self.journal.write(self._record)
             errors = set_limits(admin, self.settings)
@@ -102,7 +104,8 @@ class Supervision:
             self.clock.sleep_ms(self.rules.interval_ms)
 
     def _step(self, admin: AdminClient, failures: int) -> int:
-        """One look; how many failed in a row. Raises KafkaError when that is too many."""
+        """Take one sample. Returns the number of failed samples in a row. Raises KafkaError after
+        _FAILURES_IN_A_ROW."""
         try:
             self.moves.begin_more(admin)
             sample = self.moves.look(admin, self.clock.now_ms())
@@ -133,7 +136,7 @@ class Supervision:
         self.report.limit(change)
 
     def _watch_brokers(self) -> None:
-        """Says when a broker goes that should get replicas, and when it is back."""
+        """Report brokers that should get replicas when they go down and when they are back."""
         gone, back = self.moves.absent - self._absent, self._absent - self.moves.absent
         self._absent = self.moves.absent
         for broker in sorted(gone):
@@ -142,7 +145,7 @@ class Supervision:
             self.report.note(f"Broker {broker} is there again, or waited for no more.")
 
     def _watch_stall(self, sample: Sample) -> None:
-        """Says once that the largest limit is not enough."""
+        """Report once that the moves make no progress with the highest throttle."""
         if self._stall is None or not is_stalled(self._stall, sample):
             self._stall, self._stalled = sample, 0
             return
@@ -162,7 +165,8 @@ class Supervision:
         return self.throttle is None or self.throttle.is_at_maximum
 
     def tidy(self, *, interrupted: bool) -> TakenAway:
-        """Cancels where that is wanted, takes the limits away, and ends the journal when nothing is left of them."""
+        """Remove the throttles and, if nothing is left, the journal. After an interrupt also cancel the moves if the
+        rules say so."""
         taken = TakenAway((), (), {})
         try:
             with self.connect() as admin:

@@ -1,6 +1,6 @@
-"""What a supervised reassignment has to do: the plan in the file against what the cluster has.
+"""The moves of a supervised reassignment: the plan file compared with the cluster.
 
-Everything that cannot be done is refused here, before anything is changed.
+An impossible plan is refused here, before anything is changed.
 """
 
 from __future__ import annotations
@@ -24,10 +24,8 @@ Active = Mapping[TopicPartition, "PartitionReassignment"]
 
 
 class Work(NamedTuple):
-    """The jobs, those of them that are under way, the replicas from before for the undo file, and the cluster.
-
-    `planned` is how many partitions the file has, `others` how many more are being moved by somebody else.
-    """
+    """The moves of a run and those already in progress, the previous replicas for the undo file, and the cluster.
+    `planned` is the number of partitions in the file, `others` that of reassignments by other users."""
 
     jobs: Mapping[TopicPartition, Job]
     under_way: frozenset[TopicPartition]
@@ -38,7 +36,7 @@ class Work(NamedTuple):
 
 
 def read_file(path: str) -> Plan:
-    """The plan in a file (`-`: standard input). One without partitions is allowed: there is nothing to do."""
+    """Read a plan file (`-`: standard input). Raises CommandError. A plan without partitions is allowed."""
     plan = read_plan("/dev/stdin" if path == "-" else path)
     if plan.partitions:
         check_executable(plan)
@@ -48,8 +46,9 @@ def read_file(path: str) -> Plan:
 
 
 def find_work(admin: AdminClient, plan: Plan, leftover: Record | None, complain: Callable[[str], None]) -> Work:
-    """The jobs that are left of a plan. `leftover` holds the replicas before an interrupted run of the same plan;
-    `complain` is called for each broker that does not report the sizes of its replicas."""
+    """The moves left of a plan. Raises CommandError if the plan is impossible. `leftover` has the replicas before an
+    interrupted run of the same plan. `complain` gets a message for each broker that does not report the sizes of its
+    replicas."""
     cluster = read_cluster(admin, complain)
     active = active_reassignments(admin)
     parts = {part.key: part for part in cluster.partitions}
@@ -70,7 +69,7 @@ def find_work(admin: AdminClient, plan: Plan, leftover: Record | None, complain:
 
 
 def _job(part: Partition, after: tuple[int, ...], moving: PartitionReassignment | None) -> Job | None:
-    """What is left to do for a partition; None when it is where it should be."""
+    """The move of a partition; None if it has its target replicas already."""
     before = part.replicas
     if moving is not None:
         before = tuple(broker for broker in moving.replicas if broker not in moving.adding_replicas)
@@ -90,7 +89,7 @@ def _ensure_possible(cluster: ClusterState, parts: Mapping[TopicPartition, Parti
 
 
 def _ensure_not_elsewhere(plan: Plan, active: Active) -> None:
-    """A partition that is on its way to other replicas is somebody else's."""
+    """Raise CommandError if a partition is being reassigned to other replicas, which is another user's move."""
 
     def is_elsewhere(key: TopicPartition, after: tuple[int, ...]) -> bool:
         return key in active and {*active[key].replicas} - {*active[key].removing_replicas} != {*after}
@@ -101,7 +100,7 @@ def _ensure_not_elsewhere(plan: Plan, active: Active) -> None:
 
 
 def as_plan(work: Work) -> ReassignmentPlan:
-    """What is left to do, for the tables."""
+    """The moves as a reassignment plan, for tables."""
     parts = {part.key: part for part in work.cluster.partitions}
     moves = tuple(
         Move(*key, job.before, job.after, parts[key].leader, job.size_bytes) for key, job in sorted(work.jobs.items())
@@ -110,10 +109,8 @@ def as_plan(work: Work) -> ReassignmentPlan:
 
 
 def write_undo(work: Work, path: str | None, wall_ms: int) -> str:
-    """Write the previous replicas as a plan and return the path: `path`, or one in this directory that is free.
-
-    Raises CommandError.
-    """
+    """Write the previous replicas as a plan file. Returns its path: `path`, or an unused name in the working directory.
+    Raises CommandError."""
     chosen = free_undo_path("reassignment", wall_ms, ".json") if path is None else path
     write_undo_file(chosen, [f"{plan_text(work.before, {})}\n"])
     return chosen

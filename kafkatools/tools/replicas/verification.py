@@ -1,11 +1,11 @@
-"""Comparing the replicas of partitions by fetching from each of them (ReplicaVerificationTool).
+"""Compare the replicas of partitions by fetching from each of them (ReplicaVerificationTool).
 
-A round fetches every partition at one position from all of its replicas at the same time and compares what all of them
-have below the lowest high watermark. Answers that are the same bytes cost one look at the batch headers; batches are
-compared one by one only where they are not. In a compacted topic each replica cleans on its own: there records are
-compared, those that only some replicas have are left out. A replica that does not answer, or is behind, delays its
-partitions; nothing is said to differ for that. With `patience_ms` one that has not answered for so long is left out of
-the rest, and its partitions count as not compared.
+A round fetches every partition at one position from all of its replicas at the same time, and compares what all have
+below the lowest high watermark. For responses with equal bytes only batch headers are read; batches are compared one by
+one only if the bytes differ. In a compacted topic each replica is cleaned on its own, so records are compared, and
+those that only some replicas have are ignored. A replica that is behind or does not respond delays its partitions
+without counting as different. After `patience_ms` without a response it is left out, and its partitions count as not
+compared.
 """
 
 from __future__ import annotations
@@ -44,10 +44,11 @@ _MORE_THAN_THE_WAIT_MS = 5000
 
 
 class Difference(NamedTuple):
-    """Two replicas that do not have the same, from `offset` on.
+    """Two replicas of a partition that differ at `offset`.
 
-    `kind`: OFFSET, their batches end at other offsets (`value`, `other_value`), and nothing behind was compared;
-    CHECKSUM, those of their batches differ; CONTENT, something else does; DAMAGED, what `replica` has cannot be read.
+    `kind` is OFFSET (batches end at the offsets `value` and `other_value`, later ones were not compared), CHECKSUM
+    (batches have the CRCs `value` and `other_value`), CONTENT (other bytes of batches or records differ) or DAMAGED
+    (the log of `replica` cannot be read).
     """
 
     kind: str
@@ -62,7 +63,7 @@ class Difference(NamedTuple):
 
 
 class Fetched(NamedTuple):
-    """What one replica gave of a partition."""
+    """The records and high watermark that one replica returned for a partition."""
 
     replica: int
     records: bytes
@@ -70,14 +71,15 @@ class Fetched(NamedTuple):
 
 
 class Comparison(NamedTuple):
-    """Up to where all replicas were compared, and what was found."""
+    """The differences of a partition's replicas, and the offset up to which all replicas were compared."""
 
     next_offset: int
     differences: list[Difference]
 
 
 class Round(NamedTuple):
-    """What came of a round; errors are those of single replicas."""
+    """The result of a round: differences, errors of single replicas, and whether the position of any partition
+    advanced."""
 
     differences: list[Difference]
     errors: dict[tuple[str, int, int], KafkaError]
@@ -85,7 +87,7 @@ class Round(NamedTuple):
 
 
 class Lag(NamedTuple):
-    """The partition that is furthest behind its high watermark."""
+    """A partition's distance in offsets from its high watermark."""
 
     topic: str
     partition: int
@@ -96,7 +98,7 @@ class Lag(NamedTuple):
 def compare(
     key: TopicPartition, position: int, fetched: Sequence[Fetched], *, is_compacted: bool = False
 ) -> Comparison:
-    """Compares what all replicas have from a position on. Nothing is asked of anybody."""
+    """Compare the fetched records of a partition's replicas from a position on."""
     limit = min(one.high_watermark for one in fetched)
     shortest = min(fetched, key=lambda one: len(one.records))
     try:
@@ -113,7 +115,7 @@ def compare(
 
 
 def _usable(one: Fetched, limit: int, position: int) -> tuple[int, int]:
-    """The bytes of the whole batches below the limit, and the offset behind them. Raises CorruptRecord."""
+    """The size in bytes of the complete batches below the limit, and the offset after them. Raises CorruptRecord."""
     size = 0
     for batch in read_batches(one.records):
         if batch.last_offset >= limit:
@@ -124,7 +126,7 @@ def _usable(one: Fetched, limit: int, position: int) -> tuple[int, int]:
 
 
 def _compare_batches(key: TopicPartition, position: int, fetched: Sequence[Fetched], limit: int) -> Comparison:
-    """Batch by batch, as ReplicaBuffer.verifyCheckSum does."""
+    """Compare batch by batch, as Kafka's ReplicaBuffer.verifyCheckSum does."""
     found: list[Difference] = []
     iterators = [read_batches(one.records) for one in fetched]
     while True:
@@ -167,7 +169,7 @@ def _damaged(key: TopicPartition, offset: int, one: Fetched, damage: KafkaError)
 
 
 def _compare_records(key: TopicPartition, position: int, fetched: Sequence[Fetched], limit: int) -> Comparison:
-    """Record by record, those that all replicas have."""
+    """Compare record by record, only records that all replicas have."""
     tables: list[dict[int, Record]] = []
     ends: list[int] = []
     for one in fetched:
@@ -194,14 +196,15 @@ def _compare_records(key: TopicPartition, position: int, fetched: Sequence[Fetch
 
 
 class Subject(NamedTuple):
-    """What is known of a topic whose partitions are compared."""
+    """The topic id and cleanup policy of a topic whose replicas are compared."""
 
     topic_id: str | None
     is_compacted: bool
 
 
 class ReplicaVerifier:
-    """Compares partitions round by round, from `offsets` on; with `ends` each until it has come there."""
+    """Compares the replicas of partitions round by round from `offsets` on, each partition up to its offset in `ends`.
+    Without `ends` the comparison goes on for ever."""
 
     def __init__(
         self,
@@ -229,7 +232,7 @@ class ReplicaVerifier:
         self.offsets = dict(offsets)
 
     def remaining(self) -> list[TopicPartition]:
-        """The partitions that are not at their end; those whose batches no longer go together are left out."""
+        """The partitions that have not reached their end, except those with batches that cannot be compared further."""
         ends = self._ends
         return [
             key
@@ -238,16 +241,16 @@ class ReplicaVerifier:
         ]
 
     def is_done(self, key: TopicPartition) -> bool:
-        """Have all replicas of the partition been compared to its end?"""
+        """Whether all replicas of the partition have been compared to its end."""
         return self._ends is not None and self.offsets[key] >= self._ends[key] and key not in self.left_out
 
     def max_lag(self) -> Lag | None:
-        """The first of those that are furthest behind."""
+        """The partition that is furthest behind its high watermark; None before the first round."""
         lags = [Lag(*key, self.offsets[key], end - self.offsets[key]) for key, end in self._high_watermarks.items()]
         return max(lags, key=lambda one: one.lag, default=None)
 
     def run_once(self) -> Round:
-        """One round over what remains. Raises KafkaError when no broker can be asked."""
+        """Fetch and compare the remaining partitions once. Raises KafkaError if no broker can be reached."""
         wanted = self.remaining()
         fetched, errors = self._fetch(wanted)
         differences: list[Difference] = []
@@ -301,7 +304,7 @@ class ReplicaVerifier:
         return fetched, errors
 
     def _is_silent(self, node: int, asked_ms: int) -> None:
-        """It did not answer: for too long?"""
+        """Leave out a broker that has not responded for `patience_ms`."""
         since_ms = self._silent_since_ms.setdefault(node, asked_ms)
         if self._patience_ms is None or self._admin.clock.now_ms() - since_ms < self._patience_ms:
             return
@@ -352,10 +355,8 @@ class ReplicaVerifier:
         return None if topic_id is None else uuid_from_text(topic_id)
 
     def _skip_what_is_gone(self, errors: Mapping[tuple[str, int, int], KafkaError]) -> bool:
-        """Where a replica begins behind the position (retention, deleted records), go there; was there one?
-
-        A replica that ends before the position is only behind.
-        """
+        """Move positions to the start of replicas that no longer have them (retention, deleted records). Returns
+        whether a position moved. A replica that ends before the position is only behind."""
         questions = [
             Question(
                 node,

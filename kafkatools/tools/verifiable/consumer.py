@@ -1,7 +1,7 @@
-"""A run of kt verifiable-consumer: a member of a group that tells in events what happens to it.
+"""A run of `kt verifiable-consumer`: a group member that writes an event for everything that happens to it.
 
-Events: partitions that come and go, how many records of which offsets each poll brought, what was committed. A signal
-ends the run between two polls.
+Events: assigned and revoked partitions, count and offsets of each poll's records, committed offsets. A signal ends the
+run between two polls.
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ _UNREACHABLE_MS = 5_000
 
 
 class TopicToRead(NamedTuple):
-    """What to read. `limit`: -1 for none; `commits`: after each poll; `is_verbose`: an event for each record too."""
+    """What a run reads. `limit` is the number of records, -1 for no limit. `commits`: commit after each poll.
+    `is_verbose`: write an event for each record too."""
 
     topic: str
     limit: int
@@ -40,7 +41,7 @@ class TopicToRead(NamedTuple):
 
 @dataclass(eq=False, repr=False)
 class VerifiableConsumer:
-    """One run: reads, tells, commits."""
+    """One run of the verifiable consumer."""
 
     options: TopicToRead
     config: Config
@@ -51,7 +52,7 @@ class VerifiableConsumer:
     _has_told_missing: bool = field(default=False, init=False)
 
     def run(self) -> ExitStatus:
-        """Reads to the count, a signal or an error; the group is left in each case."""
+        """Read until the limit, a signal or an error, then leave the group. FAILED if a commit failed."""
         consumer = Consumer(self.config, self.clock)
         with StopSignals(consumer.wakeup) as signals:
             self.tell("startup_complete")
@@ -69,7 +70,7 @@ class VerifiableConsumer:
         return ExitStatus.FAILED if self._failed_commits else ExitStatus.OK
 
     def tell(self, name: str, **fields: object) -> None:
-        """Writes an event at once."""
+        """Write an event and flush."""
         self._tell_all([(name, fields)])
 
     def _tell_all(self, events: Iterable[tuple[str, Mapping[str, object]]]) -> None:
@@ -92,8 +93,8 @@ class VerifiableConsumer:
             return
 
     def _first_poll(self, consumer: Consumer) -> ConsumerRecords:
-        """Polls until there is an assignment or a record. Raises why no broker can be reached, where Kafka's tool waits
-        for ever."""
+        """Poll until there is an assignment or a record. Raises the connection error if brokers stay unreachable for
+        _UNREACHABLE_MS, where Kafka's tool waits for ever."""
         clock, failing_since = self.clock, None
         while True:
             records = consumer.poll(_LOOK_MS)
@@ -111,14 +112,14 @@ class VerifiableConsumer:
                 raise problem
 
     def _tell_missing_topic(self, consumer: Consumer) -> None:
-        """Report once on stderr that the topic does not exist; the consumer waits for it."""
+        """Note once on stderr that the topic does not exist. The consumer goes on waiting for it."""
         is_answered = consumer.metadata_version > 0
         if is_answered and not self._has_told_missing and self.options.topic not in consumer.known_partitions():
             self._has_told_missing = True
             self.events.note(f"Topic {self.options.topic} does not exist yet: waiting for it")
 
     def _take(self, records: ConsumerRecords) -> dict[TopicPartition, int]:
-        """Tells of records; the offsets behind them. What is beyond the limit is left out."""
+        """Write events for polled records up to the limit. Returns the offsets to commit."""
         offsets: dict[TopicPartition, int] = {}
         summaries: list[dict[str, object]] = []
         for part, items in _by_partition(records.columns()).items():
@@ -137,7 +138,7 @@ class VerifiableConsumer:
         return offsets
 
     def _commit(self, consumer: Consumer, offsets: Mapping[TopicPartition, int]) -> None:
-        """Commits and tells; a wake-up that comes in between lets the commit be done first."""
+        """Commit offsets and write the event. A wake-up in between is raised after the commit is repeated."""
         rows = [{**_place(part), "offset": offset} for part, offset in offsets.items()]
         try:
             consumer.commit_sync(offsets)
@@ -183,7 +184,7 @@ def _text(data: bytes | None) -> str | None:
 
 
 def _listener(told: VerifiableConsumer) -> RebalanceListener:
-    """Tells of partitions that come and go."""
+    """A listener that writes an event for assigned and revoked partitions."""
 
     class Listener(RebalanceListener):
         def on_partitions_revoked(self, partitions: Sequence[TopicPartition]) -> None:

@@ -1,4 +1,4 @@
-"""The events of Kafka's verifiable producer and consumer: one JSON object a line, written as Jackson writes it."""
+"""The events of Kafka's verifiable producer and consumer: one JSON object per line, formatted as Jackson does."""
 
 from __future__ import annotations
 
@@ -15,35 +15,35 @@ _ESCAPE = re.compile(r"(?<!\\)((?:\\\\)*)\\u([0-9a-f]{4})")
 
 
 class EventSink(Protocol):
-    """Takes the events of a run, a line each, and what its user has to know besides."""
+    """Receives the events of a run, and notes for its user."""
 
     def print(self, line: str) -> None:
-        """Take one event."""
+        """Write one event."""
 
     def write(self, data: bytes) -> None:
-        """Take events, each with a newline behind it."""
+        """Write encoded events, each with its newline."""
 
     def flush(self) -> None:
-        """Hand the events on."""
+        """Flush the written events."""
 
     def note(self, line: str) -> None:
-        """Take a remark that is no event."""
+        """Write a message for the user that is not an event."""
 
 
 def json_text(value: object) -> str:
-    """Encode a value as JSON. Control characters are escaped with capital hexadecimal digits, as Jackson does it; those
-    that Jackson leaves unescaped are escaped too."""
+    """Encode a value as JSON with control characters escaped in capital hexadecimal digits, as Jackson does. Control
+    characters that Jackson leaves unescaped are escaped too."""
     text = json_safe(_dumps(value))
     return _ESCAPE.sub(lambda match: f"{match[1]}\\u{match[2].upper()}", text) if "\\u" in text else text
 
 
 def event(name: str, wall_ms: int, **fields: object) -> str:
-    """One event; fields in the order given."""
+    """An event as a JSON object with timestamp (ms since 1970), name and fields in the given order."""
     return json_text({"timestamp": wall_ms, "name": name, **fields})
 
 
 def java_exception(error: Exception) -> str:
-    """The class of an error as Java prints it."""
+    """The Java exception class of an error, as `class org.apache.kafka...`."""
     if not isinstance(error, KafkaError):
         return "class java.lang.RuntimeException"
     if type(error).__name__ == "IllegalState":

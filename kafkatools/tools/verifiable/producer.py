@@ -1,7 +1,7 @@
-"""A run of kt verifiable-producer: send rising numbers as columns and write an event with the outcome of each.
+"""A run of `kt verifiable-producer`: sends increasing numbers as columns and writes an event for the outcome of each.
 
-A record counts as sent when it was passed to the producer, and as acked when the broker acknowledged it. The sender's
-thread only queues outcomes. The thread of `run` writes the events, also while it waits for something else.
+A record counts as sent when it is passed to the producer, and as acked when the broker has acknowledged it. The sender
+thread only queues outcomes. The thread of `run` writes the events, also while it waits.
 """
 
 from __future__ import annotations
@@ -29,8 +29,9 @@ _CLOSE_MS = 5_000
 
 
 class NumbersToSend(NamedTuple):
-    """What to send. `limit` and `records_per_second`: -1 for none; `prefix` None: only the number; `keys`: how many
-    different ones, None for no key; `create_ms`: timestamp of the first record, None for the producer's."""
+    """What a run sends. `limit` and `records_per_second` are -1 without a limit. A `prefix` is put before each number.
+    `keys` is the number of different keys, None without keys. `create_ms` is the timestamp of the first record, None
+    for the producer's clock."""
 
     topic: str
     limit: int
@@ -41,7 +42,7 @@ class NumbersToSend(NamedTuple):
 
 
 class _Told(NamedTuple):
-    """The outcome of consecutive records; `first` is the number in the first of its rows."""
+    """The outcome of consecutive records. `first` is the number of the first record in their chunk."""
 
     first: int
     run: RowsRun
@@ -49,7 +50,7 @@ class _Told(NamedTuple):
 
 
 class VerifiableProducer:
-    """One run: sends numbers, writes events, counts acknowledgements."""
+    """One run of the verifiable producer."""
 
     def __init__(self, options: NumbersToSend, config: Config, clock: Clock, events: EventSink) -> None:
         self._config = config
@@ -66,7 +67,8 @@ class VerifiableProducer:
         self._problem: Exception | None = None
 
     def run(self) -> ExitStatus:
-        """Send everything, write an event for the outcome of every record, then a summary."""
+        """Send all records, write an event for each outcome, then a summary. FAILED if a record was not acknowledged.
+        Raises the error that kept the producer from starting."""
         start_ms = self._clock.now_ms()
         producer = Producer(self._config, self._clock)
         try:
@@ -128,13 +130,13 @@ class VerifiableProducer:
         self._events.flush()
 
     def _tell_what_came(self) -> None:
-        """Writes the events of what is known; waits for nothing."""
+        """Write the events of all queued outcomes without waiting."""
         while not self._told.empty():
             self._write(self._told.get())
         self._events.flush()
 
     def _tell_for(self, duration_ms: int) -> None:
-        """Waits, and writes events as they come."""
+        """Write events of outcomes as they come, for `duration_ms` at most."""
         deadline_ms = self._clock.now_ms() + duration_ms
         while (left_ms := deadline_ms - self._clock.now_ms()) > 0:
             try:
@@ -144,7 +146,7 @@ class VerifiableProducer:
             self._tell_what_came()
 
     def _tell_until_done(self, work: Callable[[], None]) -> None:
-        """Writes events while `work` runs, and all that it left."""
+        """Run `work` in a thread, and write events meanwhile and after it."""
         worker = threading.Thread(target=work, name="close", daemon=True)
         worker.start()
         while worker.is_alive():
