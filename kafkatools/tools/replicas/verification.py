@@ -46,9 +46,10 @@ _MORE_THAN_THE_WAIT_MS = 5000
 class Difference(NamedTuple):
     """Two replicas of a partition that differ at `offset`.
 
-    `kind` is OFFSET (batches end at the offsets `value` and `other_value`, later ones were not compared), CHECKSUM
-    (batches have the CRCs `value` and `other_value`), CONTENT (other bytes of batches or records differ) or DAMAGED
-    (the log of `replica` cannot be read).
+    - OFFSET: batches end at the offsets `value` and `other_value`. Later batches were not compared.
+    - CHECKSUM: batches have the CRCs `value` and `other_value`.
+    - CONTENT: other bytes of batches or records differ.
+    - DAMAGED: the log of `replica` cannot be read.
     """
 
     kind: str
