@@ -5,8 +5,8 @@
     with kafkatools.Producer(bootstrap_servers="localhost:9092") as producer:
         producer.send("topic", b"value").result()
 
-`Producer`, `Consumer`, `Admin`, and `EmbeddedBroker` and `EmbeddedCluster`, brokers for tests; exceptions are in
-`kafkatools.errors`. The guide is docs/python.md. What is exported here is loaded on first use.
+Exports `Producer`, `Consumer`, `Admin`, and `EmbeddedBroker` and `EmbeddedCluster` for tests; exceptions are in
+`kafkatools.errors`. The guide is docs/python.md. Each export is imported on first use.
 """
 
 TYPE_CHECKING = False  # as typing's, whose import would be most of this one's time
@@ -76,7 +76,7 @@ __all__ = [*_EXPORTS, "errors"]  # noqa: PLE0604
 if not TYPE_CHECKING:
 
     def __getattr__(name: str) -> object:
-        """Loads what is exported when it is first asked for, so that `kt` does not pay for it."""
+        """Import an exported name on first use, so that `kt` starts without importing every client."""
         import importlib
 
         if name == "errors":

@@ -1,9 +1,8 @@
-"""From a command line to an exit status: finds the command, parses, runs it, and turns every exception into a line
-and a status.
+"""Run `kt` from a command line: find the command, parse its options, run it, and turn every exception into an error
+line and an exit status.
 
-Rules: a known command goes straight from the table to its module, so that nothing else is imported; the Typer
-application exists only for the help of `kt` itself. This is one of the two places with a
-broad `except` (the other is the top of a thread).
+Rules: a known command is loaded straight from the command table, so nothing else is imported; the Typer application
+exists only for the help of `kt` itself. This module and the top of a thread are the only places with a broad `except`.
 """
 
 from __future__ import annotations
@@ -38,11 +37,11 @@ _HINTS = {
 
 
 class Terminated(KeyboardInterrupt):
-    """SIGTERM came, or the terminal went away: the same way out as Ctrl-C."""
+    """Raised by SIGTERM and SIGHUP; handled like Ctrl-C."""
 
 
 def main(arguments: Sequence[str], console: Console) -> ExitStatus:
-    """Runs `kt` with these arguments (without the program's name) and says how it ended. Never raises, never exits."""
+    """Run `kt` with these arguments (without the program's name) and return the exit status. Never raises or exits."""
     try:
         chosen, arguments = _global_options(arguments)
         name = arguments[0] if arguments else ""
@@ -66,7 +65,7 @@ def main(arguments: Sequence[str], console: Console) -> ExitStatus:
 
 
 class Globals(NamedTuple):
-    """What stands in front of the command: the profile's name, and the name of its cluster to confirm with."""
+    """The options before the command's name: --profile, and --confirm with the name of a protected cluster."""
 
     profile: str | None = None
     confirm: str | None = None
@@ -83,7 +82,10 @@ GLOBAL_OPTIONS = {
 
 
 def _global_options(arguments: Sequence[str]) -> tuple[Globals, Sequence[str]]:
-    """Takes the options in front of the command; one without its value is left for the complaint about it."""
+    """Split off --profile and --confirm before the command's name: (options, remaining arguments).
+
+    An option without its value stays in the arguments, so that the caller reports it.
+    """
     found: dict[str, str] = {}
     while arguments:
         name, equals, value = arguments[0].partition("=")
@@ -96,7 +98,10 @@ def _global_options(arguments: Sequence[str]) -> tuple[Globals, Sequence[str]]:
 
 
 def run_command(command: Command, arguments: Sequence[str], console: Console, chosen: Globals) -> ExitStatus:
-    """Parses and runs one command; BrokenPipeError and KeyboardInterrupt go on to the caller."""
+    """Parse the arguments of one command, run it and return its exit status. Every exception becomes an error line.
+
+    Raises BrokenPipeError and KeyboardInterrupt, which `main` handles.
+    """
     console.is_json = "--json" in arguments
     subcommand = command.subcommand(arguments[0]) if arguments else None
     args: Args | None = None
@@ -131,8 +136,7 @@ def _run(command: Command, args: Args, console: Console) -> ExitStatus:
 
 
 def _quiet_logs(console: Console) -> None:
-    """Log lines of the core are for KT_DEBUG=1: the one line of an error says what matters. Warnings about security and
-    settings are always shown."""
+    """Show log lines on stderr only with KT_DEBUG=1. Warnings about security and settings are always shown."""
     import logging
 
     _show_warnings(console)
@@ -144,7 +148,7 @@ def _quiet_logs(console: Console) -> None:
 
 
 def _log_lines(console: Console) -> logging.Handler:
-    """A logging handler that writes to the console's stderr."""
+    """A logging handler that writes log lines to the console's stderr."""
     import contextlib
     import logging
 
@@ -159,7 +163,7 @@ def _log_lines(console: Console) -> logging.Handler:
 
 
 def _show_warnings(console: Console) -> None:
-    """Each warning once a run, as a line on stderr."""
+    """Print warnings about security and settings to stderr, each text once."""
     import logging
 
     told: set[str] = set()
@@ -182,7 +186,8 @@ def _help(command: Command, outer: Command | None, console: Console) -> str:
 
 
 def describe(error: BaseException) -> str:
-    """An exception in one line of plain words: what the system said and about which file."""
+    """Describe an exception in one line: for an OSError the file and the system's message, else the first line of its
+    text."""
     if isinstance(error, OSError) and error.strerror:
         return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
     text = str(error)
@@ -190,10 +195,11 @@ def describe(error: BaseException) -> str:
 
 
 def _report(command: Command, page: str, error: Exception, console: Console, args: Args | None) -> ExitStatus:
-    """Says what went wrong (one line and one of advice; with --json one object) and chooses the exit status.
+    """Print the error line and one line of advice for an exception (with --json one object), and return the exit
+    status.
 
-    `page` is the command whose help a usage error points to, its subcommand included; `args`: None when the command
-    line could not be read.
+    `page`: the command, with its subcommand, whose help a usage error names. `args`: None when the command line could
+    not be parsed.
     """
     kind, message, hint, status = _judge(command, error, args)
     _complain(console, kind, message, hint, status, f"See kt {page} --help." if kind == "USAGE" else "")
@@ -203,7 +209,8 @@ def _report(command: Command, page: str, error: Exception, console: Console, arg
 
 
 def _show_trace(error: Exception, console: Console) -> None:
-    """Print the stack trace. Frames are printed as they are; the message of an exception may be foreign text."""
+    """Print the stack trace of an exception. Messages in it may be foreign text, so their control characters are
+    escaped."""
     import traceback
 
     chunks = [chunk.rstrip("\n") for chunk in traceback.format_exception(error)]
@@ -218,7 +225,8 @@ def _show_trace(error: Exception, console: Console) -> None:
 
 
 def _complain(console: Console, kind: str, message: str, hint: str, status: ExitStatus, page: str) -> None:
-    """One object with --json, the hint in it; else the message, and what to try and where to look on a second line."""
+    """Print an error: with --json one object with the hint, else the message and a second line with the hint and the
+    help page."""
     if console.is_json:
         console.error(message, kind, exit=int(status), **({"hint": hint} if hint else {}))
         return
@@ -230,7 +238,7 @@ def _complain(console: Console, kind: str, message: str, hint: str, status: Exit
 
 
 def _judge(command: Command, error: Exception, args: Args | None) -> tuple[str, str, str, ExitStatus]:
-    """Kind (for JSON), message, hint and status of an exception."""
+    """Classify an exception: (kind for JSON, message, hint, exit status)."""
     from kafkatools.core.errors import ConfigError, KafkaError
 
     if isinstance(error, UsageError):
@@ -251,7 +259,7 @@ def _judge(command: Command, error: Exception, args: Args | None) -> tuple[str, 
 
 
 def _interrupted(console: Console) -> ExitStatus:
-    """Ctrl-C: what was printed so far goes out, nothing else is said."""
+    """Flush stdout after Ctrl-C and return exit status 130, without a message."""
     try:
         console.flush()
     except OSError:
@@ -260,7 +268,8 @@ def _interrupted(console: Console) -> ExitStatus:
 
 
 def terminate_politely() -> None:
-    """Makes SIGTERM and SIGHUP take the way of Ctrl-C, so that commands flush and report; not what nohup ignores."""
+    """Make SIGTERM and SIGHUP raise Terminated, so that commands flush and report as after Ctrl-C. A signal that is
+    ignored, as under nohup, stays ignored."""
 
     def handle(signum: int, frame: FrameType | None) -> None:
         raise Terminated
@@ -271,7 +280,7 @@ def terminate_politely() -> None:
 
 
 def _application(arguments: Sequence[str], console: Console) -> ExitStatus:
-    """`kt` without a command of the table: version, help (by Typer), or a complaint about an unknown command."""
+    """Handle a command line without a known command: print the version or the help, or report an unknown command."""
     console.is_json = "--json" in arguments
     if arguments and arguments[0] in ("--version", "version"):
         return _version(arguments[1:], console)
@@ -286,7 +295,7 @@ def _application(arguments: Sequence[str], console: Console) -> ExitStatus:
 
 
 def _version(arguments: Sequence[str], console: Console) -> ExitStatus:
-    """Print the version; with --json an object with the versions of kt and of Apache Kafka's tools that it replaces."""
+    """Print the versions of kt and of the Apache Kafka release that it follows; with --json as an object."""
     unexpected = next((argument for argument in arguments if argument != "--json"), None)
     if unexpected is not None:
         _complain(console, "USAGE", f"Unexpected argument '{unexpected}'", "", ExitStatus.USAGE, "See kt --help.")
@@ -308,7 +317,7 @@ def _report_unknown(arguments: Sequence[str], console: Console) -> ExitStatus:
 
 
 def _place_of_option(name: str, rest: Sequence[str]) -> str:
-    """The hint for an option that was written before its command; empty for any other option."""
+    """The hint for a command's option that was written before the command; empty for any other option."""
     chosen = next((argument for argument in rest if argument in COMMANDS or argument in ALIASES), None)
     option = name.partition("=")[0]
     if chosen is None or not any(option == each.name for each in all_options(load(chosen))):
@@ -326,7 +335,7 @@ def _nearest(name: str) -> str:
 
 
 def _help_of_kt(width: int) -> str:
-    """The options in front of a command, the commands in groups, and the environment variables."""
+    """The help text of `kt`: global options, commands in groups, environment variables."""
     import typer
 
     from kafkatools.options.environment import environment_help
@@ -345,7 +354,7 @@ def _help_of_kt(width: int) -> str:
 
 
 def _global_options_help() -> Callable[..., None]:
-    """The options in front of the command, as Typer shows them."""
+    """A function whose signature makes Typer list the global options in the help of `kt`."""
     import typer
 
     def options(

@@ -1,11 +1,12 @@
-"""The world as a command sees it: three byte streams, the environment, the clock. A test replaces all of it.
+"""Console: the streams, the environment and the clock of a command. Tests replace all of them.
 
-Rules: everything a command says goes through here; stdout is bytes and buffered (cli.main flushes it), stderr is
-written line by line after what stdout holds. Where a stream ends at a terminal, what is written to it cannot drive it:
-control characters are escaped (terminal.py), and only `draw` takes colours. There `print`, `error` and `note` escape a
-line end within their line, since a name or an error text could fake a line of ours with it; several lines of our own go
-through `print_lines` and `error_lines`. Nothing here decides an exit status. `console.py` is the only place of the
-program that touches sys.stdin, sys.stdout and os.environ.
+Rules: every output of a command goes through Console. stdout is bytes and buffered; cli.main flushes it. stderr is
+written line by line, after stdout is flushed. On a terminal, control characters are escaped (terminal.py) and only
+`draw` may use colours.
+
+There `print`, `error` and `note` also escape line ends inside their line, because a name or an error text could fake a
+line of ours with them; `print_lines` and `error_lines` print several lines. Nothing in this module decides an exit
+status. It is the only place of the program that uses sys.stdin, sys.stdout and os.environ.
 """
 
 from __future__ import annotations
@@ -31,8 +32,8 @@ _DEFAULT_WIDTH = 100
 class Console:
     """Streams, environment and clock of one run of `kt`.
 
-    `stdin`, `stdout`, `stderr` are binary. `width` is the terminal's, 100 when there is none. With `is_json` (the
-    command runs with --json) stderr too holds nothing but objects.
+    `stdin`, `stdout` and `stderr` are binary. `width` is the terminal's, 100 without a terminal. With `is_json`
+    (--json) stderr too contains only JSON objects.
     """
 
     def __init__(
@@ -55,7 +56,7 @@ class Console:
 
     @classmethod
     def of_process(cls) -> Console:
-        """The console of this process; a stream that was closed by the caller becomes an empty one."""
+        """The console of this process. A standard stream that the parent process closed is replaced by an empty one."""
         console = cls(
             sys.stdin.buffer if sys.stdin is not None else io.BytesIO(),
             _buffered(1) if sys.stdout is not None else io.BytesIO(),
@@ -69,7 +70,7 @@ class Console:
 
     @property
     def clock(self) -> Clock:
-        """The clock for timers and record timestamps; the system's unless a test gave one."""
+        """The clock for timers and record timestamps: the system's, unless a test passed another one."""
         if self._clock is None:
             from kafkatools.core.clock import SystemClock
 
@@ -78,26 +79,27 @@ class Console:
 
     @property
     def is_terminal(self) -> bool:
-        """Does stdout go to a terminal?"""
+        """Whether stdout is a terminal."""
         return self.stdout.isatty()
 
     @property
     def is_error_terminal(self) -> bool:
-        """Does stderr go to a terminal? (Progress bars are drawn there.)"""
+        """Whether stderr is a terminal. Progress bars are drawn there."""
         return self.stderr.isatty()
 
     @property
     def is_input_terminal(self) -> bool:
-        """Does stdin come from a terminal? (Prompts make sense then.)"""
+        """Whether stdin is a terminal, so that a prompt can be answered."""
         return self.stdin.isatty()
 
     @property
     def is_input_file(self) -> bool:
-        """Whether stdin is a file, which can be read twice."""
+        """Whether stdin is a regular file, which can be read twice."""
         return _bytes_left(self.stdin) is not None
 
     def enlarge_input_pipe(self, size_bytes: int) -> None:
-        """Enlarge the buffer of stdin when it is a pipe and the system allows it, to save reads of 64 KiB."""
+        """Enlarge stdin's pipe buffer beyond the default of 64 KiB to save system calls. Does nothing where that is not
+        possible."""
         try:
             import fcntl
 
@@ -106,7 +108,7 @@ class Console:
             return
 
     def has_more_input(self) -> bool:
-        """Whether stdin is not at its end; an open pipe or terminal without data is not. May consume a byte."""
+        """Whether stdin is not at its end; True for an open pipe or terminal without data. May consume one byte."""
         import select
 
         try:
@@ -118,17 +120,17 @@ class Console:
 
     @property
     def has_colour(self) -> bool:
-        """May stdout be coloured: a terminal, and NO_COLOR is not set (https://no-color.org)."""
+        """Whether stdout may be coloured: it is a terminal and NO_COLOR is not set (https://no-color.org)."""
         return self.is_terminal and not self.environ.get("NO_COLOR")
 
     @property
     def is_debug(self) -> bool:
-        """KT_DEBUG=1: errors come with a stack trace."""
+        """Whether KT_DEBUG is set, so that errors come with a stack trace."""
         return self.environ.get("KT_DEBUG", "") not in ("", "0")
 
     @property
     def width(self) -> int:
-        """Columns of the terminal."""
+        """Columns of the terminal: COLUMNS, else the terminal's size, else 100."""
         columns = self.environ.get("COLUMNS", "")
         if columns.isdigit() and int(columns) > 0:
             return int(columns)
@@ -142,14 +144,14 @@ class Console:
         self.stdout.write(data)
 
     def print(self, line: str = "", row: Mapping[str, object] | None = None) -> None:
-        """A line of text to stdout; with --json the row in its place, where there is one."""
+        """Print a line to stdout; with --json the row as a JSON object instead, if there is one."""
         if row is not None and self.is_json:
             self.print_json(row)
         else:
             self.stdout.write(_line(line, self.stdout))
 
     def show(self, rows: Iterable[Mapping[str, object]], lines: Iterable[str]) -> None:
-        """Print these rows with --json, else these lines; only one of the two is iterated."""
+        """Print the rows as JSON objects with --json, else the lines; only one of the two is iterated."""
         if self.is_json:
             for row in rows:
                 self.print_json(row)
@@ -158,8 +160,10 @@ class Console:
                 self.print(line)
 
     def print_outcome(self, row: Mapping[str, object], line: str = "", error: str = "") -> None:
-        """Print what became of a thing: the row with --json, else the error to stderr, or the line to stdout; neither
-        when both are empty."""
+        """Print the result for one item: with --json the row, else the error to stderr or the line to stdout.
+
+        Prints nothing when both texts are empty.
+        """
         if self.is_json:
             self.print_json(row)
         elif error:
@@ -172,19 +176,21 @@ class Console:
         self.stdout.write(_encode(text) + b"\n")
 
     def draw(self, text: str) -> None:
-        """Print text with colours and cursor movements to stdout. The caller escapes foreign text in it (output.table
-        does)."""
+        """Print text with colours and cursor movements to stdout. The caller escapes foreign text, as output.table
+        does."""
         draw(self.stdout, text)
 
     def print_json(self, row: Mapping[str, object]) -> None:
-        """An object as a line to stdout (--json)."""
+        """Print an object as one line of JSON to stdout."""
         from kafkatools.output import json_line
 
         self.print(json_line(row))
 
     def error(self, line: str, kind: str = "FAILED", **more: object) -> None:
-        """A line about a failure to stderr, at once, after what stdout holds; with --json as an object of this kind,
-        with the keys of `more`. A closed stderr is no reason to fail."""
+        """Print an error line to stderr at once, after flushing stdout. A closed stderr is ignored.
+
+        With --json prints {"error": ...} with this kind, the message and the keys of `more`.
+        """
         if self.is_json:
             from kafkatools.output import json_error
 
@@ -192,7 +198,7 @@ class Console:
         self._tell(line)
 
     def error_lines(self, text: str) -> None:
-        """Print several lines to stderr, as `print_lines` does; with --json one object."""
+        """Print several lines to stderr, as `print_lines` does to stdout; with --json as one {"note": ...} object."""
         if self.is_json:
             self.note(text)
         else:
@@ -203,7 +209,8 @@ class Console:
         self._tell_by(lambda: draw(self.stderr, _redacted(text)))
 
     def note(self, line: str, row: Mapping[str, object] | None = None) -> None:
-        """A line to stderr that is no failure: what will be done, a warning. With --json the row, or {"note": ...}."""
+        """Print a line to stderr that is no error, such as a warning. With --json prints the row, or {"note": ...}
+        without one."""
         if self.is_json:
             from kafkatools.output import json_line
 
@@ -215,7 +222,8 @@ class Console:
         self._tell_by(lambda: self.stderr.write(_line(shown, self.stderr)))
 
     def _tell_by(self, write: Callable[[], object]) -> None:
-        """Write to stderr at once, after flushing stdout and hiding the progress line."""
+        """Call `write` after flushing stdout and hiding the progress line, then flush stderr. A closed stderr is
+        ignored."""
         with nullcontext() if self._progress is None else self._progress.hidden():
             self._write_error(write)
 
@@ -228,7 +236,7 @@ class Console:
             return
 
     def flush(self) -> None:
-        """Hands on what stdout holds; BrokenPipeError when nobody reads it."""
+        """Flush stdout. Raises BrokenPipeError when its reader has closed the pipe."""
         if self._progress is not None:
             with self._progress.hidden():
                 self.stdout.flush()
@@ -239,9 +247,11 @@ class Console:
     def progress(
         self, label: str, total: int | None = None, *, is_bytes: bool = False, prints: bool = False
     ) -> Iterator[Progress]:
-        """How far long work is, for the work to set: a line on the terminal of stderr, not with --json.
+        """Show a progress line on stderr within the context; the work sets `done` of the Progress that the context
+        returns.
 
-        `prints`: the work prints all the time, so that there is no line where stdout is a terminal, too.
+        Draws nothing with --json, without a terminal or inside another progress. `prints`: the work writes to stdout
+        all the time, so nothing is drawn when stdout is a terminal either.
         """
         from kafkatools.progress import Progress, TerminalProgress
 
@@ -260,7 +270,7 @@ class Console:
             self._progress = None
 
     def ensure_reader(self) -> None:
-        """BrokenPipeError when stdout is a pipe that nobody reads any more: known without a write."""
+        """Raise BrokenPipeError when stdout is a pipe whose reader is gone. Detects this without a write."""
         import select
 
         try:
@@ -272,13 +282,14 @@ class Console:
             raise BrokenPipeError
 
     def abandon_stdout(self) -> None:
-        """Nobody reads stdout any more: what it still holds must not be tried again, not at exit either."""
+        """Discard buffered and future output to stdout after its reader is gone, so that the exit of Python does not
+        retry it."""
         if self._is_process:
             os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         self.stdout = io.BytesIO()
 
     def input_progress(self, label: str) -> AbstractContextManager[Progress]:
-        """How much of stdin is read, where that is a file."""
+        """Show the progress of reading stdin when it is a regular file; otherwise draw nothing."""
         left = _bytes_left(self.stdin)
         if left is None:
             from kafkatools.progress import Progress
@@ -288,7 +299,7 @@ class Console:
 
     @property
     def home(self) -> str:
-        """The directory of kt's own files: KT_HOME, else `kafkatools` in the user's data home."""
+        """The directory of kt's own files: KT_HOME, else `kafkatools` in the user's data directory (XDG_DATA_HOME)."""
         given = self.environ.get("KT_HOME")
         if given:
             return given
@@ -296,11 +307,12 @@ class Console:
         return os.path.join(self.environ.get("XDG_DATA_HOME") or os.path.join(user, ".local", "share"), "kafkatools")
 
     def connect(self, args: Any) -> str:
-        """The brokers to start from: --bootstrap-server, the profile's, or the sandbox, started when it does not run.
+        """The bootstrap servers of a command: --bootstrap-server, the profile's, or those of the sandbox, which is
+        started if needed.
 
-        A command that falls back to the sandbox names it on stderr, so that a forgotten --bootstrap-server is seen;
-        not with --json or KT_SANDBOX=quiet. With KT_SANDBOX=off a missing --bootstrap-server is Kafka's usage error
-        (`missing_bootstrap` of the command).
+        A command that uses the sandbox names it on stderr, to reveal a forgotten --bootstrap-server; not with --json or
+        KT_SANDBOX=quiet. Raises UsageError when the profile has no bootstrap servers, when KT_SANDBOX is invalid, and
+        with KT_SANDBOX=off (Kafka's message, `missing_bootstrap` of the command).
         """
         given: str | None = args.bootstrap_server
         if given is not None:
@@ -318,7 +330,8 @@ class Console:
         return self._connect_to_sandbox(is_quiet=choice == "quiet")
 
     def _connect_to_sandbox(self, *, is_quiet: bool) -> str:
-        """The sandbox's address. The note on stderr is printed once for each run."""
+        """Start the sandbox if it does not run and return its address. Its note on stderr is printed once for each run
+        of kt."""
         from kafkatools.sandbox.single import ensure_started
 
         sandbox = ensure_started(self.home, None if is_quiet else self.note)
@@ -329,7 +342,7 @@ class Console:
 
 
 def _bytes_left(stream: BinaryIO) -> int | None:
-    """What is still to be read of a file; None for a stream whose end nobody knows."""
+    """Bytes between the position and the end of a regular file; None for any other stream."""
     import stat
 
     try:
@@ -340,7 +353,7 @@ def _bytes_left(stream: BinaryIO) -> int | None:
 
 
 def _buffered(descriptor: int) -> BinaryIO:
-    """Stdout with a buffer large enough for bulk output, flushed by cli.main."""
+    """Open stdout with a buffer large enough for bulk output; cli.main flushes it."""
     return open(descriptor, "wb", buffering=_BUFFER_BYTES, closefd=False)
 
 
@@ -351,7 +364,7 @@ def _redacted(value: Mapping[str, object]) -> dict[str, object]: ...
 @overload
 def _redacted(value: object) -> object: ...
 def _redacted(value: object) -> object:
-    """Remove secrets from a value for stderr (core/secrets.py)."""
+    """Hide secrets in a text, mapping or list before it goes to stderr (core/secrets.py)."""
     if isinstance(value, str):
         from kafkatools.core.secrets import redacted_line
 
@@ -362,7 +375,7 @@ def _redacted(value: object) -> object:
 
 
 def _line(line: str, stream: BinaryIO) -> bytes:
-    """Encode a line for this stream; on a terminal control characters are escaped."""
+    """Encode a line with its newline; control characters are escaped if the stream is a terminal."""
     if isinstance(stream, TerminalStream):
         from kafkatools.core.control_characters import visible_line
 
@@ -371,8 +384,8 @@ def _line(line: str, stream: BinaryIO) -> bytes:
 
 
 def _encode(text: str) -> bytes:
-    """UTF-8; names that came in as undecodable bytes of a command line go out as they came. Any other lone surrogate,
-    as JSON can hold it, is escaped: it has no bytes."""
+    """Encode text as UTF-8. Undecodable bytes of the command line are written unchanged; other lone surrogates, which
+    JSON can contain, are escaped."""
     try:
         return text.encode("utf-8", "surrogateescape")
     except UnicodeEncodeError:

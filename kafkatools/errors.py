@@ -1,8 +1,9 @@
-"""Every exception of kafkatools, for `except`: `kafkatools.errors.TopicAlreadyExists`, `kafkatools.KafkaError` for all.
+"""Every exception of kafkatools, such as `kafkatools.errors.TopicAlreadyExists`; `kafkatools.KafkaError` is the base
+class of most.
 
-A class for each error of Kafka's protocol, named after it, and those that arise on this side only (`ConfigError`,
-`Timeout`, `SerializationError`, `PartialFailure`, ...). An error has `code` (-1 without a wire code), `name` (Kafka's),
-`message`, and `retriable`: whether the same call may succeed later.
+There is a class for each error of Kafka's protocol, named after it, and local errors (`ConfigError`, `Timeout`,
+`SerializationError`, `PartialFailure`, ...). An error has `code` (-1 for a local error), `name` (Kafka's), `message`
+and `retriable`: whether the same call may succeed later.
 """
 
 from kafkatools.core.consumer.ends import EndUnreachable as EndUnreachable

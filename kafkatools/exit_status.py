@@ -1,15 +1,14 @@
-"""How a command ended, as the shell sees it: 0 done, 1 failed, 2 usage, 3 findings, 130 interrupted.
+"""Exit statuses of `kt` commands: 0 done, 1 failed, 2 usage, 3 findings, 130 interrupted.
 
-The two exceptions are the ways for a command to end early with words for the user: `UsageError` for what was typed,
-`CommandError` for what went wrong. Everything else that a command lets through (KafkaError, OSError) is turned into a
-line and a status by kafkatools/cli.py.
+A command ends early with an error for the user by raising `UsageError` (an invalid command line) or `CommandError` (a
+failure). kafkatools/cli.py turns every other exception (KafkaError, OSError) into an error line and a status.
 """
 
 from enum import IntEnum
 
 
 class ExitStatus(IntEnum):
-    """The exit codes of every `kt` command."""
+    """The exit statuses of every `kt` command."""
 
     OK = 0
     FAILED = 1
@@ -19,10 +18,7 @@ class ExitStatus(IntEnum):
 
 
 class UsageError(Exception):
-    """The command line cannot be carried out as typed: nothing was done, exit status 2.
-
-    `hint` is a second line of advice.
-    """
+    """The command line is invalid and nothing was done: exit status 2. `hint`: a second line of advice."""
 
     def __init__(self, message: str, hint: str = "") -> None:
         super().__init__(message)
@@ -30,10 +26,8 @@ class UsageError(Exception):
 
 
 class CommandError(Exception):
-    """The command failed.
-
-    One line on stderr (`error_prefix` of the command in front) and exit status 1 unless another is given.
-    """
+    """The command failed: one line on stderr after the command's `error_prefix`, and exit status 1 unless `status`
+    differs. `hint`: a second line of advice."""
 
     def __init__(self, message: str, status: ExitStatus = ExitStatus.FAILED, hint: str = "") -> None:
         super().__init__(message)

@@ -1,7 +1,7 @@
-"""Rows turned into JSON lines, Kafka's text or an aligned table. Makes text, writes nothing.
+"""Format rows as JSON lines or as an aligned table. Returns text and writes nothing.
 
-JSON rules (docs/json/README.md): one object a line, keys in the order given, no spaces; bytes that are UTF-8 are a
-string, other bytes are {"b64": "..."}, null stays null, control characters are escapes.
+JSON rules (docs/json/README.md): one object for each line, keys in the order of the row, no spaces. Bytes that are
+UTF-8 become a string, other bytes {"b64": "..."}. null stays null; control characters are escaped.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ def _dumps() -> Callable[[object], str]:
 
 
 def json_bytes(data: bytes | memoryview | None) -> str | dict[str, str] | None:
-    """What stands for bytes in JSON: the text when it is UTF-8, else its base64; None stays None. Lossless."""
+    """The JSON value of bytes: a string if they are UTF-8, else {"b64": base64}; None stays None. Lossless."""
     if data is None:
         return None
     data = bytes(data)
@@ -34,7 +34,7 @@ def json_bytes(data: bytes | memoryview | None) -> str | dict[str, str] | None:
 
 
 def json_line(row: Mapping[str, object]) -> str:
-    """One object as one line without its newline; bytes inside are turned by json_bytes."""
+    """Format an object as one line of JSON without the newline; bytes in it are converted by json_bytes."""
     return _dumps()(_plain(row))
 
 
@@ -51,7 +51,7 @@ def _plain(value: object) -> object:
 
 
 def json_error(kind: str, message: str, **more: object) -> str:
-    """The line that stands for an error on stderr: {"error": {"kind": ..., "message": ...}}."""
+    """The JSON line of an error on stderr: {"error": {"kind": ..., "message": ..., **more}}."""
     return json_line({"error": {"kind": kind, "message": message, **more}})
 
 
@@ -63,9 +63,9 @@ def visible(text: str) -> str:
 
 
 def table(headers: Sequence[str], rows: Iterable[Sequence[object]], *, terminal: bool = False, width: int = 100) -> str:
-    """Aligned columns.
+    """Format rows as a table with aligned columns and a header line.
 
-    On a terminal drawn by rich and coloured, elsewhere plain text with two spaces between columns.
+    On a terminal the table is drawn by rich with colours, elsewhere it is plain text with two spaces between columns.
     """
     texts = [[str(cell) for cell in row] for row in rows]
     if terminal:

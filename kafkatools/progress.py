@@ -1,8 +1,8 @@
-"""How far long work is: a line on the terminal of stderr, drawn by a thread of its own.
+"""Progress of long work: a line on stderr's terminal, drawn by a separate thread.
 
-Rules: the work only changes numbers, so that telling how far it is costs nothing on a hot path. Nothing is drawn
-before the work has lasted a moment, and rich is not even imported then. The line goes away with the work. Whoever
-writes to the terminal meanwhile does it within `hidden()`, under the lock that guards what is drawn; `Console` does.
+Rules: the work only changes numbers, so progress costs nothing on a hot path. Nothing is drawn, and rich is not
+imported, in the first 0.7 s. The line disappears at the end of the work. Any other writer to the terminal must hold
+`hidden()`, whose lock guards the drawing; `Console` does that.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _BAR_WIDTH = 24
 
 
 class Progress:
-    """What is done of a piece of work, and of how much; `total` None: nobody knows. Drawn nowhere."""
+    """How many units of a piece of work are done, of `total` (None: unknown). This base class draws nothing."""
 
     def __init__(self, label: str, total: int | None = None) -> None:
         self.label = label
@@ -35,17 +35,17 @@ class Progress:
         """What is done beyond `done`, asked for when it is drawn, on another thread."""
 
     def advance(self, count: int = 1) -> None:
-        """So much more is done."""
+        """Add to the number of finished units."""
         self.done += count
 
     @contextmanager
     def hidden(self) -> Iterator[None]:
-        """For who writes to the same terminal."""
+        """Hide the progress line while the caller writes to the terminal; there is none in this class."""
         yield
 
 
 class TerminalProgress(Progress):
-    """The same on a terminal, from `start` to `stop`. `is_bytes`: the numbers are bytes."""
+    """A progress line on a terminal, from `start` to `stop`. `is_bytes`: the units are bytes."""
 
     def __init__(
         self,
@@ -68,18 +68,18 @@ class TerminalProgress(Progress):
         self._thread = threading.Thread(target=self._run, name="progress", daemon=True)
 
     def start(self, first_s: float = _FIRST_S) -> None:
-        """Draws from so many seconds on."""
+        """Start the drawing thread, which draws the line after `first_s` seconds."""
         self._first_s = first_s
         self._thread.start()
 
     def stop(self) -> None:
-        """Takes the line away."""
+        """Remove the progress line and wait for the drawing thread to end."""
         self._over.set()
         self._thread.join()
 
     @contextmanager
     def hidden(self) -> Iterator[None]:
-        """The line is not there; it comes back with the next turn."""
+        """Remove the progress line within the context; the drawing thread redraws it at its next refresh."""
         with self._lock:
             if self._drawn is not None:
                 self._drawn.stop()

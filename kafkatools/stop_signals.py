@@ -1,8 +1,8 @@
-"""StopSignals: Ctrl-C, SIGTERM and SIGHUP as a wish to stop, for commands that tell what became of every record.
+"""StopSignals: graceful stop on Ctrl-C, SIGTERM or SIGHUP, for commands that report the outcome of every record.
 
-Rules: the first signal only sets `came` (and calls `wake`), so that nothing is cut off between an acknowledgement and
-the line that tells of it; the second one takes the way that signals take otherwise. Outside the main thread signals are
-left alone.
+Rules: the first signal only sets `came` and calls `wake`, so that a command can still print the result of records that
+a broker acknowledged. The second signal is handled as without this class. Outside the main thread signals are left
+alone.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class StopSignals:
-    """While entered, the first signal is a wish."""
+    """A context in which the first SIGINT, SIGTERM or SIGHUP only sets `came` and calls `wake`."""
 
     def __init__(self, wake: Callable[[], None] | None = None) -> None:
         self._wake = wake

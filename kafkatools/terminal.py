@@ -1,7 +1,7 @@
-"""Terminal streams that escape control characters; only `draw` may use colours and move the cursor.
+"""Terminal streams that escape control characters, so that names and values cannot control the terminal.
 
-Console wraps stdout and stderr separately, when they are terminals. So a command can write names, values and error
-texts without escaping them itself. Pipes and files are never wrapped: they get the bytes unchanged.
+Console wraps stdout and stderr when they are terminals; a command then needs no escaping of its own. Only `draw` may
+use colours and move the cursor. Pipes and files are never wrapped: they get the bytes unchanged.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 
 
 class TerminalStream(io.BufferedIOBase):
-    """Bytes to a terminal, control characters escaped except tabs and line feeds.
+    """A binary stream to a terminal that escapes control characters except tabs and line feeds.
 
-    A character that is cut in two by a write waits for its other half until the next write or `flush`.
+    When a write ends inside a UTF-8 character, its first bytes are kept until the next write or `flush`.
     """
 
     def __init__(self, stream: BinaryIO) -> None:
@@ -29,13 +29,13 @@ class TerminalStream(io.BufferedIOBase):
         self._decoder = codecs.getincrementaldecoder("utf-8")("surrogateescape")
 
     def write(self, data: Buffer) -> int:
-        """Write text with its control characters escaped."""
+        """Write UTF-8 text with its control characters escaped; return the number of bytes in `data`."""
         written = bytes(data)
         self._put(self._decoder.decode(written), self._text)
         return len(written)
 
     def draw(self, text: str) -> int:
-        """Write text in which colours and cursor movements take effect."""
+        """Write text in which colours and cursor movements take effect; return its length."""
         self._put(self._decoder.decode(b"", final=True), self._text)
         self._put(text, self._drawing)
         return len(text)
@@ -45,7 +45,7 @@ class TerminalStream(io.BufferedIOBase):
             self._stream.write(show(text).encode())
 
     def flush(self) -> None:
-        """Flush everything; an incomplete character is written as escaped bytes."""
+        """Flush the stream; an incomplete UTF-8 character is written as escaped bytes."""
         if self._stream.closed:
             return
         self._put(self._decoder.decode(b"", final=True), self._text)
@@ -56,7 +56,7 @@ class TerminalStream(io.BufferedIOBase):
         return True
 
     def fileno(self) -> int:
-        """The terminal's descriptor."""
+        """The file descriptor of the terminal."""
         return self._stream.fileno()
 
     def readable(self) -> bool:
@@ -67,7 +67,7 @@ class TerminalStream(io.BufferedIOBase):
 
 
 class DrawnText(io.TextIOBase):
-    """A text file for rich over a stream of Console; each write is drawn at once."""
+    """A text file for rich that draws each write at once on a stream of Console."""
 
     encoding = "utf-8"
 
@@ -75,7 +75,7 @@ class DrawnText(io.TextIOBase):
         self._stream = stream
 
     def write(self, text: str) -> int:
-        """Draw text with colours on the stream."""
+        """Draw text with colours on the stream and flush it."""
         draw(self._stream, text)
         self._stream.flush()
         return len(text)
@@ -89,7 +89,8 @@ class DrawnText(io.TextIOBase):
 
 
 def draw(stream: BinaryIO, text: str) -> None:
-    """Write text with colours and cursor movements to a stream of Console."""
+    """Write text with colours and cursor movements to a stream of Console; other control sequences are escaped on a
+    terminal."""
     if isinstance(stream, TerminalStream):
         stream.draw(text)
     else:
@@ -97,5 +98,5 @@ def draw(stream: BinaryIO, text: str) -> None:
 
 
 def on_terminal(stream: BinaryIO) -> BinaryIO:
-    """Wrap a stream in a TerminalStream when it is a terminal."""
+    """Wrap a stream in a TerminalStream if it is a terminal; return any other stream unchanged."""
     return TerminalStream(stream) if stream.isatty() else stream  # type: ignore[return-value]

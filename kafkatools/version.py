@@ -1,7 +1,6 @@
-"""The version of kafkatools and of the Apache Kafka that it follows.
+"""The version of kafkatools and of the Apache Kafka release that it follows.
 
-The one place of the version: pyproject.toml, `kt --version` and what clients tell brokers (ApiVersions) take it from
-here.
+pyproject.toml, `kt --version` and the ApiVersions requests of clients take the version from here.
 """
 
 __version__ = "0.1.0"

@@ -13,7 +13,7 @@ from io import FileIO
 
 @contextlib.contextmanager
 def _replacing(path: str, mode: int = 0o666) -> Iterator[FileIO]:
-    """Open a temporary file in the same directory. It is renamed to `path` at the end, or removed if writing fails."""
+    """Open a temporary file beside `path`. It is renamed to `path` at the end, or removed if writing fails."""
     beside = f"{path}.{os.getpid()}.tmp"
     try:
         with open(beside, "wb", buffering=0, opener=lambda name, flags: os.open(name, flags, mode)) as file:

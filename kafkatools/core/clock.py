@@ -1,4 +1,4 @@
-"""The only place that reads the time or waits. State objects take `now_ms`; whatever drives them holds a `Clock`."""
+"""The only module that reads the time or sleeps. State objects take `now_ms`; threads and drivers hold a `Clock`."""
 
 import threading
 import time
@@ -10,23 +10,23 @@ thread_time_ns = time.thread_time_ns
 
 
 class Clock(Protocol):
-    """Where time comes from (Kafka's Time)."""
+    """A source of time (Kafka's Time): monotonic time for timers, wall clock time for record timestamps."""
 
     def now_ms(self) -> int:
-        """A time that never goes back, for timers; its zero means nothing."""
+        """Monotonic time in milliseconds for timers; only differences have a meaning."""
 
     def now_ns(self) -> int:
-        """The same in nanoseconds, for how long something took."""
+        """Monotonic time in nanoseconds, for measuring durations."""
 
     def wall_ms(self) -> int:
-        """Milliseconds since 1970 in UTC, for record timestamps."""
+        """Wall clock time in milliseconds since 1970 UTC, for record timestamps."""
 
     def sleep_ms(self, duration_ms: int) -> None:
-        """Wait; a duration of zero or less returns at once."""
+        """Sleep for this many milliseconds; return at once for zero or less."""
 
 
 class SystemClock:
-    """The machine's clocks."""
+    """The operating system's clocks."""
 
     def now_ms(self) -> int:
         """Monotonic milliseconds."""
@@ -37,17 +37,18 @@ class SystemClock:
         return time.monotonic_ns()
 
     def wall_ms(self) -> int:
-        """Wall clock milliseconds."""
+        """Wall clock time in milliseconds since 1970 UTC."""
         return time.time_ns() // 1_000_000
 
     def sleep_ms(self, duration_ms: int) -> None:
-        """Sleep the thread."""
+        """Block the calling thread; zero or less returns at once."""
         if duration_ms > 0:
             time.sleep(duration_ms / 1000)
 
 
 class ManualClock:
-    """A clock that moves only when told (Kafka's MockTime). `sleep_ms` advances it at once, so nothing ever waits."""
+    """A clock for tests that only moves when a test advances it (Kafka's MockTime). `sleep_ms` advances it and returns
+    at once."""
 
     def __init__(self, now_ms: int = 1_000_000, wall_ms: int = 1_700_000_000_000) -> None:
         self._lock = threading.Lock()
@@ -55,31 +56,31 @@ class ManualClock:
         self._wall_ms = wall_ms
 
     def now_ms(self) -> int:
-        """The timer's time."""
+        """Monotonic time in milliseconds."""
         with self._lock:
             return self._now_ms
 
     def now_ns(self) -> int:
-        """The timer's time in nanoseconds."""
+        """Monotonic time in nanoseconds."""
         return self.now_ms() * 1_000_000
 
     def wall_ms(self) -> int:
-        """The wall clock."""
+        """Wall clock time in milliseconds since 1970 UTC."""
         with self._lock:
             return self._wall_ms
 
     def advance_ms(self, duration_ms: int) -> None:
-        """Move both clocks on by so much."""
+        """Advance the monotonic and the wall clock by this many milliseconds."""
         with self._lock:
             self._now_ms += duration_ms
             self._wall_ms += duration_ms
 
     def set_wall_ms(self, wall_ms: int) -> None:
-        """Set the wall clock alone: an operator or NTP may, in either direction."""
+        """Set only the wall clock, forwards or backwards, as NTP or an operator may."""
         with self._lock:
             self._wall_ms = wall_ms
 
     def sleep_ms(self, duration_ms: int) -> None:
-        """Advance instead of waiting."""
+        """Advance both clocks instead of sleeping."""
         if duration_ms > 0:
             self.advance_ms(duration_ms)

@@ -1,4 +1,4 @@
-"""Things that a with statement closes."""
+"""`Closing`, the base class of objects that a `with` statement closes."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from typing import Self
 
 
 class Closing(ABC):
-    """Is closed at the end of its with statement, also after an error."""
+    """A context manager that calls `close` at the end of its `with` statement, also after an error."""
 
     __slots__ = ()
 
     @abstractmethod
     def close(self) -> None:
-        """Release what it holds. Safe to call again."""
+        """Release the object's resources. Safe to call again."""
 
     def __enter__(self) -> Self:
         return self

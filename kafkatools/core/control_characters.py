@@ -1,11 +1,13 @@
-"""Escapes for characters that control a terminal, reorder a line or are invisible.
+r"""Escapes for characters that control a terminal, reorder a line or are invisible.
 
-Foreign text (names, keys, values, paths, error texts of servers) may hold them. On a terminal they are escaped as
-`\\x1b` or `\\u202e`; in JSON as `\\u001b`, on every stream, so that a line reads back to the same value and drives
-nothing. They are C0, DEL and C1, the line and paragraph separator, the controls of the bidirectional algorithm, the
-invisible spaces and operators and the tags. U+200C and U+200D stay: they spell words of Persian and of Indic languages
-and join emoji, and neither moves nor hides another character. A byte that is not UTF-8 (a surrogate of Python's
-`surrogateescape`) is shown as `\\x9b`.
+Foreign text (names, keys, values, paths, error messages of servers) may contain them. On a terminal they are escaped as
+`\x1b` or `\u202e`; in JSON as `\u001b` on every stream, so that a parser reads the same value and the text cannot
+control a terminal.
+
+The escaped characters are C0, DEL and C1, the line and paragraph separators, the bidirectional controls, the invisible
+spaces and operators and the tags. U+200C and U+200D stay: Persian and Indic languages and emoji need them, and neither
+moves nor hides another character. A byte that is not UTF-8 (a surrogate of Python's `surrogateescape`) is shown as
+`\x9b`.
 """
 
 from __future__ import annotations
@@ -26,12 +28,12 @@ _HIGHEST_BYTE, _HIGHEST_UNIT = 0xFF, 0xFFFF
 
 
 def visible(text: str) -> str:
-    """Escape every control character of a name or a value, also tabs and line ends."""
+    """Escape every control character of a name or a value, tabs and line ends included."""
     return _all().sub(_escape, text)
 
 
 def visible_line(text: str) -> str:
-    """Escape the control characters of a line, also line ends within it; tabs stay."""
+    """Escape the control characters of one line, line ends included; tabs stay."""
     return _all_but_tabs().sub(_escape, text)
 
 
@@ -41,15 +43,15 @@ def visible_text(text: str) -> str:
 
 
 def visible_drawing(text: str) -> str:
-    """Escape the control characters of our own drawing except colours, styles and cursor movements. Other sequences
-    (titles, links, clipboard, terminal queries) are escaped too."""
+    """Escape control characters except colours, styles and cursor movements, which our own drawing needs. Titles,
+    links, clipboard and terminal queries are escaped."""
     return _all_but_drawing().sub(_escape_undrawn, text)
 
 
 def json_safe(line: str) -> str:
-    """Escape these characters in JSON text; a parser reads the same values.
+    r"""Escape control characters above C0 in JSON text as `\uXXXX`; a parser reads the same values.
 
-    Every JSON encoder escapes C0 already; ASCII text is returned at once.
+    JSON encoders escape C0 already; ASCII text without DEL is returned unchanged.
     """
     if line.isascii() and "\x7f" not in line:
         return line
@@ -57,7 +59,7 @@ def json_safe(line: str) -> str:
 
 
 def may_need_escapes(utf8: bytes) -> bool:
-    """Whether UTF-8 text may contain characters above DEL that need an escape in JSON. A fast check for columns: the
+    """Whether UTF-8 text may contain characters above DEL that `json_safe` escapes. A fast check for whole columns: the
     search of `json_safe` would cost twice as much as the encoder."""
     return any(map(utf8.__contains__, _FIRST_BYTES))
 

@@ -1,10 +1,10 @@
-"""Every error of Kafka's protocol, and the errors that arise on this side only: one class each, one table by code.
+"""One class for each error of Kafka's protocol, the classes of local errors, and the table of classes by error code.
 
 Rules: a class is named after the wire name of its error in CamelCase (NOT_LEADER_OR_FOLLOWER is `NotLeaderOrFollower`),
 with two exceptions: `CorruptRecord` (CORRUPT_MESSAGE) and `InvalidTopic` (INVALID_TOPIC_EXCEPTION). The docstring of a
-class is the message that Kafka gives when the server sent none. `RetriableError` and `InvalidMetadata` are Kafka's
-RetriableException and InvalidMetadataException: the second asks for fresh metadata before the next try. Errors without
-a wire code have code -1 and are not in the table. Source: org.apache.kafka.common.protocol.Errors of Apache Kafka 4.3.
+class is the default message: for a wire error, Kafka's own. `RetriableError` and `InvalidMetadata` are Kafka's
+RetriableException and InvalidMetadataException. Local errors have code -1 and are not in the table. Source:
+org.apache.kafka.common.protocol.Errors of Apache Kafka 4.3.
 """
 
 from collections.abc import Mapping
@@ -17,7 +17,11 @@ _BY_CODE: dict[int, type["KafkaError"]] = {}
 
 
 class KafkaError(Exception):
-    """Any error of Kafka, from the wire or local."""
+    """Base class of the errors of Kafka's protocol and of local client and broker errors.
+
+    `code`: the wire code, -1 for a local error. `name`: Kafka's name. `retriable`: the same call may succeed later.
+    `stale_metadata`: fetch metadata before the next try.
+    """
 
     code: ClassVar[int] = UNKNOWN_CODE
     name: ClassVar[str] = "KAFKA_ERROR"
@@ -41,38 +45,39 @@ class KafkaError(Exception):
 
     @classmethod
     def default_message(cls) -> str:
-        """What Kafka says when the server gave no message of its own."""
+        """The message when the server sent none: the class's docstring on one line."""
         return " ".join((cls.__doc__ or cls.name).split())
 
 
 class RetriableError(KafkaError):
-    """A try may succeed later (RetriableException)."""
+    """An error after which the same request may succeed later (RetriableException)."""
 
     retriable = True
 
 
 class InvalidMetadata(RetriableError):
-    """A try may succeed with fresher metadata (InvalidMetadataException)."""
+    """An error after which the same request may succeed with fresh metadata (InvalidMetadataException)."""
 
     stale_metadata = True
 
 
 def error_for_code(code: int) -> type[KafkaError]:
-    """The class for a wire code other than 0; a code that nobody knows is UnknownServerError, as in Kafka."""
+    """The error class of a wire code; UnknownServerError for an unknown code, as in Kafka. Raises ValueError for code
+    0."""
     if code == NONE:
         raise ValueError("code 0 is not an error")
     return _BY_CODE.get(code, UnknownServerError)
 
 
 def known_codes() -> dict[int, type[KafkaError]]:
-    """Every wire code and its class."""
+    """A copy of the table of error classes by wire code."""
     return dict(_BY_CODE)
 
 
 def error_from_code(code: int, message: str | None = None) -> KafkaError | None:
-    """The error of a wire code as an instance, None for code 0; an unknown code is named in the message.
+    """Make the error of a wire code, or return None for code 0. The default message of an unknown code names the code.
 
-    An empty message is none: brokers send one where they have nothing to add.
+    An empty message counts as none: brokers send one when they have no details.
     """
     if code == NONE:
         return None
@@ -82,7 +87,7 @@ def error_from_code(code: int, message: str | None = None) -> KafkaError | None:
 
 
 def raise_for_code(code: int, message: str | None = None) -> None:
-    """Raise the error of a wire code; code 0 passes."""
+    """Raise the error of a wire code; do nothing for code 0. Raises KafkaError."""
     error = error_from_code(code, message)
     if error is not None:
         raise error
@@ -777,10 +782,10 @@ class IllegalState(KafkaError, name="ILLEGAL_STATE"):
 
 
 class PartialFailure(KafkaError, name="PARTIAL_FAILURE"):
-    """Some of what was asked for failed, and the rest was done.
+    """Some items of a request failed, and the rest was done.
 
-    `errors`: the error of each thing that failed, by the thing. `results`: what the call would have returned, of those
-    that succeeded. The first error is the `__cause__`.
+    `errors`: the error of each failed item. `results`: what the call would have returned, for the items that succeeded.
+    The first error is the `__cause__`.
     """
 
     def __init__(self, message: str, results: object, errors: Mapping[Any, Exception]) -> None:

@@ -1,4 +1,4 @@
-"""Types of JSON: what `json.loads` returns and what `json.dumps` takes. For annotations only."""
+"""Type aliases of JSON values: what `json.loads` returns and `json.dumps` accepts. For annotations only."""
 
 from __future__ import annotations
 

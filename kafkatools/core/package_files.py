@@ -1,4 +1,4 @@
-"""Text files of the package, wherever its modules come from: a directory, or a zip file on a Spark executor."""
+"""Read text files of the package, also when its modules are in a zip file, as on a Spark executor."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import sys
 
 
 def package_text(module: str, file: str) -> str:
-    """The text of a file beside a module. Raises OSError when it is not there."""
+    """Return the text of a file in a module's directory. Raises OSError when the file is missing."""
     found = sys.modules[module]
     assert found.__file__ is not None and found.__spec__ is not None
     path = os.path.join(os.path.dirname(found.__file__), file)

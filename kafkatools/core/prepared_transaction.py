@@ -1,4 +1,4 @@
-"""PreparedTransaction: who ends a transaction that its producer has left open on purpose (KIP-939)."""
+"""PreparedTransaction: the identity of an open transaction that another process may commit or abort (KIP-939)."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from typing import NamedTuple
 
 
 class PreparedTransaction(NamedTuple):
-    """A transaction whose records are all acknowledged: whoever has this may commit or abort it, once its producer is
-    closed (`core/admin/prepared_transactions.py`).
+    """An open transaction whose records are all acknowledged. After its producer is closed, any holder of this object
+    may commit or abort it (`core/admin/prepared_transactions.py`).
 
-    `transaction_version`: 2 where the end raises the epoch (KIP-890). `is_empty`: nothing was added to it, so that the
-    coordinator knows of no transaction, and there is none to end.
+    `transaction_version`: 2 where the end of a transaction raises the epoch (KIP-890). `is_empty`: the transaction has
+    no partitions and offsets, so the coordinator does not know it and there is nothing to end.
     """
 
     transactional_id: str

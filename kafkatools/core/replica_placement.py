@@ -1,9 +1,10 @@
-"""Where new replicas of a topic go (StripedReplicaPlacer: new topics at the controller, and the plans of --generate).
+"""Replica placement of new topics over brokers and racks (StripedReplicaPlacer), at the controller and for `--generate`
+plans.
 
-Partitions go over the racks in stripes: each begins with the rack after the one its predecessor began with, and takes
-one broker from each rack in turn; within a rack the brokers take turns. Where stripes begin is drawn by lot, and after
-as many partitions as there are brokers everything is shuffled. Brokers without a rack are a rack of their own. The
-lots are java.util.Random's, so that a seed gives what it gives in Apache Kafka.
+Each partition starts one rack after its predecessor and takes one broker from each rack in turn. Within a rack, brokers
+rotate. The first rack is random, and the order is shuffled again after as many partitions as there are unfenced
+brokers. Brokers without a rack form one rack. The random numbers are java.util.Random's, so a seed gives the same
+placement as in Apache Kafka.
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ from kafkatools.core.java.random import JavaRandom
 
 
 class UsableBroker(NamedTuple):
-    """A broker that may get replicas; a fenced one gets some only where there is no other, and never the first."""
+    """A broker that replicas can be placed on. A fenced broker is used only if its rack has no unfenced one left, and
+    never as the first replica."""
 
     id: int
     rack: str | None = None
@@ -26,7 +28,7 @@ class UsableBroker(NamedTuple):
 
 
 class _BrokerList:
-    """Brokers that take turns; in one epoch (one partition) each comes once."""
+    """Brokers of one rack in rotation; within one epoch (one partition) each broker is returned once."""
 
     def __init__(self) -> None:
         self.brokers: list[int] = []
@@ -80,7 +82,7 @@ class _RackList:
         self._offset = random.below(len(self._names)) if self._names else 0
 
     def place(self, factor: int) -> list[int]:
-        """The replicas of the next partition."""
+        """Choose the replicas of the next partition; the first one is the preferred leader."""
         if self._epoch == self._unfenced_count and self._unfenced_count > 1:
             self._shuffle()
             self._epoch = 0
@@ -121,7 +123,7 @@ class _RackList:
 def place(
     brokers: Sequence[UsableBroker], partition_count: int, replication_factor: int, random: JavaRandom
 ) -> list[list[int]]:
-    """The replicas of each partition of a new topic, the preferred leader first. Raises InvalidReplicationFactor."""
+    """Choose the replicas of each partition of a topic, the preferred leader first. Raises InvalidReplicationFactor."""
     if replication_factor <= 0:
         raise InvalidReplicationFactor(
             f"Invalid replication factor {replication_factor}: the replication factor must be positive."

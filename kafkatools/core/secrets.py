@@ -1,12 +1,11 @@
-"""Removal of secrets from text that is shown or logged.
+"""Hide secrets in text for stderr and logs.
 
-A secret is found in two ways. By form: the user and password of a URL, the value after `password=` and similar names,
-an Authorization header, a bearer token. By value: every password, token and key that this process read is remembered,
-as it is and encoded (base64, percent-encoded), so that an echo of a server is hidden too. The last 512 values are kept,
-in memory only.
+A secret is recognized by form: the user and password of a URL, the value after `password=` and similar names, an
+Authorization header, a bearer token. And by value: the last 512 passwords, tokens and keys that this process read are
+kept in memory. They are searched as they are, in base64 and percent-encoded, so an echo of a server is hidden too.
 
-`redacted` is for foreign text where it arrives (an error of a server); there short values count too. `redacted_line` is
-for everything that goes to stderr and logs, where a short value may be an ordinary word of a message.
+`redacted` is for foreign text, such as the error of a server; it hides short values too. `redacted_line` is for all
+text on stderr and in logs, where a short value may be an ordinary word of a message.
 """
 
 from __future__ import annotations
@@ -40,23 +39,25 @@ _NAMES = re.compile(r"password|passwd|secret|token|credential|access[._-]?key|ap
 
 
 def is_secret_name(name: str) -> bool:
-    """Whether a setting of this name may hold a secret, for names that are in no table of settings."""
+    """Whether a setting with this name may hold a secret; for settings that no table defines."""
     return _NAMES.search(name) is not None
 
 
 def holds_secret(name: str, value: str) -> bool:
-    """Whether a setting of Kafka's clients or brokers is a secret."""
+    """Whether the value of a client or broker setting is a secret, by its name or because it is a URL with a
+    password."""
     has_userinfo = "://" in value and without_userinfo(value) != value
     return bool(value) and (has_userinfo or _SETTINGS.search(name) is not None)
 
 
 def secrets_of(settings: Mapping[str, str]) -> list[str]:
-    """The values of the settings that are secrets."""
+    """The values of those settings that hold secrets."""
     return [value for name, value in settings.items() if holds_secret(name, value)]
 
 
 def remember(*values: str | None) -> None:
-    """Remember secrets of this process, so that they are hidden in all text from now on."""
+    """Remember secret values, so that `redacted` and `redacted_line` hide them from now on. None and empty text are
+    ignored."""
     with _lock:
         for value in values:
             if value:
@@ -67,7 +68,7 @@ def remember(*values: str | None) -> None:
 
 
 def remember_url(url: str) -> str:
-    """Remember the password of a URL, and return the URL without user and password."""
+    """Remember the password of a URL as a secret, and return the URL with user and password hidden."""
     parts = urllib.parse.urlsplit(url)
     if parts.password:
         remember(parts.password, urllib.parse.unquote(parts.password))
@@ -75,17 +76,17 @@ def remember_url(url: str) -> str:
 
 
 def without_userinfo(text: str) -> str:
-    """Hide the user and password of each URL in a text."""
+    """Replace the user and password of each URL in a text by `[hidden]`."""
     return _USERINFO.sub(lambda found: f"{found['scheme']}{HIDDEN}@", text) if "@" in text else text
 
 
 def redacted(text: str) -> str:
-    """Hide all remembered secrets in foreign text, such as the error of a server."""
+    """Hide secrets in foreign text, such as the error of a server: all remembered values and all recognized forms."""
     return _by_form(_by_value(text))
 
 
 def redacted_line(text: str) -> str:
-    """Hide secrets in text for stderr or a log, except values that may be ordinary words."""
+    """Hide secrets in text for stderr or a log, except remembered values that may be ordinary words."""
     return _by_form(_by_value(text, spares_words=True))
 
 
@@ -96,7 +97,7 @@ def _by_form(text: str) -> str:
 
 
 def _hide_value(found: re.Match[str]) -> str:
-    """Hide the value after a name; `password=...` in a help text stays."""
+    """Hide the value of a `name=value` match; `password=...` in a help text stays."""
     return f"{found['name']}{HIDDEN}" if found["value"].strip("[].") not in ("", "hidden") else found[0]
 
 
@@ -114,13 +115,13 @@ def _by_value(text: str, *, spares_words: bool = False) -> str:
 
 
 def _whole(word: str) -> re.Pattern[str]:
-    """Match a short value as a whole word only: `a` must not match in `failed`."""
+    """A pattern that matches a short value only as a whole word: `a` must not match in `failed`."""
     return re.compile(rf"(?<!\w){re.escape(word)}(?!\w)")
 
 
 @lru_cache(maxsize=_MOST)
 def _forms(value: str) -> tuple[str, ...]:
-    """A value as it is, quoted, percent-encoded and in base64."""
+    """A value as it is, with escaped quotes, percent-encoded and in base64."""
     data = value.encode("utf-8", "surrogateescape")
     coded = _inner_base64(data) if len(value) >= _COMMON_WORD else ()
     quoted = value.replace("\\", "\\\\").replace('"', '\\"')
@@ -128,7 +129,7 @@ def _forms(value: str) -> tuple[str, ...]:
 
 
 def _inner_base64(data: bytes) -> Iterable[str]:
-    """The base64 text that these bytes have within longer data, at each of three alignments, in both alphabets."""
+    """The base64 text that these bytes have inside longer data: at each of three alignments, in both alphabets."""
     for shift in range(3):
         head, tail = (0, 2, 3)[shift], (len(data) + shift) % 3
         coded = base64.b64encode(bytes(shift) + data).rstrip(b"=").decode()

@@ -1,4 +1,4 @@
-"""Files in TOML."""
+"""Read TOML files."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 
 def read_toml(path: str) -> dict[str, Any]:
-    """The content of a file. Raises ValueError that names the file and what is wrong with it."""
+    """Parse a TOML file. Raises ValueError that names the file and the problem if it cannot be read or parsed."""
     import tomllib
 
     try:

@@ -1,4 +1,4 @@
-"""TopicPartition: the name of a partition, the same class everywhere."""
+"""TopicPartition (Kafka's class of that name), and grouping of partitions by topic for requests."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ V = TypeVar("V")
 
 
 class TopicPartition(NamedTuple):
-    """A topic's name and a partition's number; printed as topic-partition. A plain pair of both is equal to it."""
+    """A topic's name and a partition number; `str` gives `topic-0`. Equal to the plain tuple of both."""
 
     topic: str
     partition: int
@@ -19,14 +19,15 @@ class TopicPartition(NamedTuple):
 
 
 def as_partition(given: tuple[str, int]) -> TopicPartition:
-    """A pair as a TopicPartition. Raises TypeError for anything else, a topic's name for one."""
+    """Convert a (topic, partition) tuple to a TopicPartition. Raises TypeError for anything else, such as a topic's
+    name."""
     if not isinstance(given, tuple) or len(given) != 2 or not isinstance(given[0], str) or type(given[1]) is not int:
         raise TypeError(f'A partition is a pair such as ("topic", 0), not {given!r}')
     return TopicPartition(*given)
 
 
 def by_topic(entries: Iterable[tuple[tuple[str, int], V]]) -> dict[str, list[V]]:
-    """What belongs to partitions, by topic."""
+    """Group values by topic: ((topic, partition), value) pairs become {topic: [value, ...]}."""
     topics: dict[str, list[V]] = {}
     for (topic, _), entry in entries:
         topics.setdefault(topic, []).append(entry)
@@ -34,12 +35,15 @@ def by_topic(entries: Iterable[tuple[tuple[str, int], V]]) -> dict[str, list[V]]
 
 
 def numbers_by_topic(partitions: Iterable[tuple[str, int]]) -> dict[str, list[int]]:
-    """The numbers of partitions by topic."""
+    """Group partitions by topic: {topic: [partition number, ...]}."""
     return by_topic((partition, partition[1]) for partition in partitions)
 
 
 def topic_fields(
     entries: Iterable[tuple[tuple[str, int], V]], name: str = "name", partitions: str = "partitions"
 ) -> list[dict[str, object]]:
-    """The field `topics` of a request: an entry for each partition, and the names that its message has for both."""
+    """The `topics` field of a request: one entry for each topic with its name and the values of its partitions.
+
+    `name` and `partitions` are the names that the request's schema has for these two fields.
+    """
     return [{name: topic, partitions: tuple(found)} for topic, found in by_topic(entries).items()]

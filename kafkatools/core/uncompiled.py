@@ -1,4 +1,4 @@
-"""Stands for the module `cython` in kernels that run as plain Python, where Cython need not be installed."""
+"""A stand-in for the module `cython` when a kernel runs as plain Python, where Cython may be missing."""
 
 import contextlib
 

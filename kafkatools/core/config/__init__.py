@@ -1,7 +1,7 @@
-"""Settings as tables: producer, consumer, admin client, broker, topic; and `Config`, the values of one table.
+"""Settings tables (PRODUCER, CONSUMER, ADMIN, BROKER, TOPIC) and `Config`, which holds the values of one table.
 
-The tables are made from settings.txt, the only place where a default lives, when first asked for. `Config` reads like
-an object: `config.linger_ms` is the value of linger.ms.
+settings.txt is the only place where a default is written; a table is made from that file on first use. A Config reads
+like an object: `config.linger_ms` is the value of linger.ms.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -17,7 +17,8 @@ _PREFIXES = {"BROKER": ("listener.name.", "rlmm.config.", "rsm.config.")}
 
 
 class Table:
-    """Settings by name, in the order of Kafka's documents (by name)."""
+    """The settings of one kind of client, broker or resource, by name. Iteration is in alphabetical order, as in
+    Kafka's documentation."""
 
     def __init__(self, label: str, settings: Iterable[Setting], prefixes: tuple[str, ...] = ()) -> None:
         self.label = label
@@ -38,14 +39,17 @@ class Table:
         return name in self.settings
 
     def default_number(self, name: str) -> int:
-        """The default of a setting that is a whole number; for settings objects that are made without a Config."""
+        """Return the default of an integer setting, for settings objects that are made without a Config.
+
+        Raises TypeError when the default is not an integer.
+        """
         default = self[name].default
         if not isinstance(default, int):
             raise TypeError(f"{name} has no default that is a whole number")
         return default
 
     def unknown(self, name: str) -> ConfigError:
-        """The error for a name that is not in the table, with the nearest name that is."""
+        """The ConfigError for a name that is not in the table; its message suggests the closest name."""
         import difflib
 
         near = difflib.get_close_matches(name, self.settings, n=1, cutoff=0.8)
@@ -53,15 +57,16 @@ class Table:
         return ConfigError(f"Unknown {self.label} config name: {name}{'.' + hint if hint else ''}")
 
     def is_prefixed(self, name: str) -> bool:
-        """Whether a name belongs to a family that is passed on as it is, such as listener.name.<listener>.*."""
+        """Whether a name starts with a prefix whose settings are accepted unchecked, such as `listener.name.`."""
         return name.startswith(self.prefixes)
 
 
 class Config:
-    """The values of one table: given ones over `defaults` over the table's own.
+    """The values of one settings table. An explicit value wins over `defaults`, and those win over the table's
+    defaults.
 
     An unknown name raises ConfigError; with `allow_unknown` it is kept in `unknown` for the caller to warn about. Names
-    of the table's prefixed families are kept as text in `prefixed`.
+    with one of the table's prefixes are kept as text in `prefixed`.
     """
 
     def __init__(
@@ -106,22 +111,23 @@ class Config:
         return self[name]
 
     def is_given(self, name: str) -> bool:
-        """Whether the value was given rather than a default."""
+        """Whether the setting has an explicit value, not a default."""
         return name in self._given
 
     def given(self) -> dict[str, Value]:
-        """The given values by name."""
+        """A copy of the explicit values by name, without defaults."""
         return dict(self._given)
 
     def replace(self, values: Mapping[str, object]) -> "Config":
-        """A copy with more values given."""
+        """Return a copy with these explicit values added or replaced. Raises ConfigError for an unknown name or invalid
+        value."""
         merged = Config(self.table, {**self._given, **values}, defaults=self._defaults)
         merged.prefixed, merged.unknown = {**self.prefixed, **merged.prefixed}, dict(self.unknown)
         return merged
 
 
 def __getattr__(name: str) -> Table:
-    """Make a table on first use."""
+    """Make a settings table (`config.PRODUCER`, `config.BROKER`, ...) on its first use."""
     if name not in _TABLES:
         raise AttributeError(name)
     from kafkatools.core.config.notation import settings_of

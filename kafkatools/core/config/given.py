@@ -1,8 +1,8 @@
-"""Settings as a caller gives them: a Config, a mapping of Kafka's dotted names, or keyword arguments.
+"""Client settings as a caller passes them: a Config, a mapping with Kafka's dotted names, or keyword arguments.
 
-Rules: a keyword argument is the name with underscores and wins over the mapping; what is no setting is a ConfigError
-that names the nearest one, whichever way it was given. Python objects where Kafka names a class (a serializer, a
-partitioner) are no settings: `take_objects` takes them out of a mapping first.
+Rules: a keyword argument is the name with underscores and wins over the mapping. An unknown name raises ConfigError
+with the closest name. Python objects where Kafka expects a class name (a serializer, a partitioner) are not settings:
+`take_objects` removes them from the mapping first.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ Settings = Config | Mapping[str, object]
 
 
 def config_of(table: Table, given: Settings | None, keywords: Mapping[str, object]) -> Config:
-    """The settings of a client.
+    """Make the Config of a client from its settings argument and keyword arguments.
 
-    Raises ConfigError for an unknown or wrong setting, TypeError when `given` is neither a Config nor a mapping.
+    Raises ConfigError for an unknown or invalid setting, TypeError when `given` is neither a Config nor a mapping.
     """
     named = {_dotted(table, keyword): value for keyword, value in keywords.items()}
     if isinstance(given, Config):
@@ -31,7 +31,8 @@ def config_of(table: Table, given: Settings | None, keywords: Mapping[str, objec
 
 
 def take_objects(given: Settings | None, names: Iterable[str]) -> tuple[Settings | None, dict[str, Any]]:
-    """The settings without those of `names` that are objects instead of text, and these objects."""
+    """Split off the settings of these names whose value is an object instead of text: (remaining settings, objects by
+    name)."""
     if not isinstance(given, Mapping):
         return given, {}
     objects = {name: given[name] for name in names if not isinstance(given.get(name), (str, type(None)))}
@@ -60,7 +61,10 @@ def _dotted(table: Table, keyword: str) -> str:
 
 
 def settings_text(label: str, given: Mapping[str, object] | None, keywords: Mapping[str, object]) -> dict[str, str]:
-    """The settings of a table, checked, as text for another process. Raises ConfigError."""
+    """Check settings and keyword arguments and return them as text by name, for another process. Raises ConfigError.
+
+    `label`: the table's name, such as `broker`. Passwords are in clear text.
+    """
     table: Table = getattr(tables, label.upper())
     config = config_of(table, given, keywords)
     values = {name: value.value if isinstance(value, Password) else value for name, value in config.given().items()}

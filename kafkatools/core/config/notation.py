@@ -1,24 +1,25 @@
-"""The notation of settings.txt, which has one row a setting: `[section]`, rows, and below a row what the setting is.
+"""Parser of settings.txt, the source of every settings table: `[section]` lines, then one row for each setting and its
+documentation below.
 
     [topic]
     @compression
     retention.ms long 604_800_000 min=-1
       Age beyond which segments go; -1 no limit.
 
-A row is name, type and default (`null`, `required`, `""` for empty), then words in any order. `@section` stands for the
+A row is name, type and default (`null`, `required`, `""` for empty), then words in any order. `@section` includes the
 rows of another section.
 
 | Word | Meaning |
 |---|---|
 | `min=`, `max=` | the limits of a number, both included |
-| `values=`, `any-case=` | the texts allowed, as they are or in any case |
-| `items=` | the texts allowed in a list, each at most once |
-| `form=` | a check of `_FORMS` |
-| `internal` | Kafka leaves the setting out of its documents |
-| `used` | a broker here acts on it; a value for another has no effect, of which a warning tells |
+| `values=`, `any-case=` | the allowed texts, in the same case or in any case |
+| `items=` | the allowed items of a list, each at most once |
+| `form=` | a validator of `_FORMS` |
+| `internal` | Kafka leaves the setting out of its documentation |
+| `used` | this project's broker acts on the setting; a value for another one has no effect and causes a warning |
 | `per-broker`, `cluster-wide` | the setting can change while a broker runs: for one broker, for one or all |
-| `ours` | Apache Kafka 4.3 lacks it |
-| `broker=` | the broker settings that are the default of a topic setting, the first that is set; `*` for another unit |
+| `ours` | Apache Kafka 4.3 lacks the setting |
+| `broker=` | broker settings, comma-separated: the first non-null one is the topic setting's default; `*` scales it |
 """
 
 from __future__ import annotations
@@ -60,7 +61,7 @@ _FORMS: dict[str, Callable[[str], Validator]] = {
 
 
 def settings_of(section: str) -> Iterator[Setting]:
-    """The settings of a section, in the order of the file."""
+    """The settings of one section of settings.txt, in file order, with the rows of included sections."""
     lines = iter(_sections()[section])
     for row in lines:
         if row.startswith("@"):
@@ -71,7 +72,7 @@ def settings_of(section: str) -> Iterator[Setting]:
 
 @cache
 def _sections() -> dict[str, list[str]]:
-    """Rows and what is below them (as one line) by section."""
+    """The lines of settings.txt by section: a row, then its documentation joined into one line."""
     sections: dict[str, list[str]] = {}
     for line in package_text(__name__, "settings.txt").splitlines():
         if line.startswith("["):

@@ -1,8 +1,7 @@
-"""Settings of what is neither topic nor broker: groups of consumers (`GROUP`) and client metrics subscriptions
-(`CLIENT_METRICS`).
+"""Settings tables of groups (`GROUP`) and of client metrics subscriptions (`CLIENT_METRICS`).
 
-Source: GroupConfig and ClientMetricsConfigs of Apache Kafka 4.3. A group setting that is not set takes the broker's of
-the name in `GROUP_SYNONYMS`, and its limits are the broker's too.
+Source: GroupConfig and ClientMetricsConfigs of Apache Kafka 4.3. A group setting without a value takes the broker
+setting in `GROUP_SYNONYMS`, and broker settings also limit its values.
 """
 
 import re
@@ -32,7 +31,8 @@ GROUP_SYNONYMS = {
 
 
 def group_config(broker: Config, overrides: dict[str, str]) -> Config:
-    """The settings of a group on a broker. Raises ConfigError in Kafka's words."""
+    """The configuration of a group: its overrides over the broker's defaults. Raises ConfigError with Kafka's
+    message."""
     defaults = {name: broker[synonym] for name, synonym in GROUP_SYNONYMS.items()}
     for name in overrides:
         if name not in GROUP:
@@ -41,7 +41,11 @@ def group_config(broker: Config, overrides: dict[str, str]) -> Config:
 
 
 def check_group_config(broker: Config, config: Config) -> None:
-    """Limits that the broker sets, and what does not fit together (GroupConfig.validateValues)."""
+    """Check a group's configuration against the broker's limits, and each session timeout against its heartbeat
+    interval.
+
+    Raises ConfigError with the message of GroupConfig.validateValues.
+    """
     for name in GROUP_SYNONYMS:
         kind, _, rest = name.partition(".")
         value = config[name]
@@ -57,7 +61,8 @@ def check_group_config(broker: Config, config: Config) -> None:
 
 
 def matches_clients(pattern: str) -> bool:
-    """Whether a pattern of `match` names a property of clients and holds a regular expression."""
+    """Whether a `match` entry of a client metrics subscription is valid: `key=regex` with a known key and a valid
+    regex."""
     key, equals, expression = pattern.partition("=")
     if not equals or key.strip() not in MATCH_KEYS:
         return False

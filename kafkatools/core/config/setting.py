@@ -1,7 +1,7 @@
-"""What a setting is: its type, default, validator and document, and how text becomes a value.
+"""`Setting`, one row of a settings table: type, default, validator, documentation, and how text becomes a value.
 
-The messages follow Kafka's ConfigDef, because scripts and runbooks quote them. Integers of time are milliseconds; a
-list is a tuple of strings; a password hides itself in `repr` and `str`.
+The messages follow Kafka's ConfigDef, because scripts and runbooks quote them. Durations are integers in milliseconds.
+A list is a tuple of strings. A password hides itself in `repr` and `str`.
 """
 
 from collections.abc import Callable, Iterable
@@ -28,7 +28,7 @@ _INTEGER_BITS = {SHORT: 16, INT: 32, LONG: 64}
 
 
 class Required:
-    """The default of a setting that has none."""
+    """The type of `REQUIRED`, the default of a setting that has no default and must be set."""
 
     def __repr__(self) -> str:
         return "REQUIRED"
@@ -38,7 +38,7 @@ REQUIRED = Required()
 
 
 class Password:
-    """A secret: `value` gives it, printing does not."""
+    """A secret value: `value` is the secret, `str` and `repr` return `[hidden]`."""
 
     __slots__ = ("value",)
 
@@ -63,14 +63,16 @@ READ_ONLY, PER_BROKER, CLUSTER_WIDE = "read-only", "per-broker", "cluster-wide"
 
 
 class Validator(NamedTuple):
-    """A check on a parsed value: `check` gives what is wrong with it or None, `text` is how documents print it."""
+    """A check of a parsed value. `check` returns the problem, or None for a valid value; `text` is the form shown in
+    documentation, such as `[0,...]`."""
 
     text: str
     check: Callable[[Value], str | None]
 
 
 class Synonym(NamedTuple):
-    """A broker setting that a topic setting falls back to, and what its number is multiplied by."""
+    """A broker setting that is the default of a topic setting; the broker's number is multiplied by `unit_ms` to get
+    the topic's milliseconds."""
 
     name: str
     unit_ms: int = 1
@@ -79,9 +81,9 @@ class Synonym(NamedTuple):
 class Setting(NamedTuple):
     """One row of a settings table.
 
-    `is_used` and `update_mode` are about brokers: whether one here acts on the setting (a given one that has no effect
-    is named in a warning), and how it may change while the broker runs. `is_ours` marks what Apache Kafka 4.3 lacks.
-    `synonyms` of a topic setting are in order of precedence; one without any has no default on the broker.
+    `is_used`: whether the broker of this project acts on the setting; one without effect is named in a warning.
+    `update_mode`: how a broker setting may change while the broker runs. `is_ours`: Apache Kafka 4.3 lacks the setting.
+    `synonyms`: the broker settings that are the default of a topic setting, in order of precedence.
     """
 
     name: str
@@ -96,7 +98,8 @@ class Setting(NamedTuple):
     synonyms: tuple[Synonym, ...] = ()
 
     def parse(self, raw: object) -> Value:
-        """The value that `raw` (text, or a value of the type) stands for; ConfigError as Kafka words it otherwise."""
+        """Return the typed value of `raw`, which is text or a value of the type. Raises ConfigError with Kafka's
+        message."""
         value = _PARSERS[self.type](self, raw)
         if self.validator is not None and value is not None:
             problem = self.validator.check(value)
@@ -106,20 +109,20 @@ class Setting(NamedTuple):
 
 
 class ItemProblem(str):
-    """What is wrong with one item of a list; Kafka's message shows that item instead of the list (ValidList)."""
+    """The problem with one item of a list. Kafka's message shows that item instead of the whole list (ValidList)."""
 
     item: str
 
     @classmethod
     def of(cls, item: str, problem: str) -> "ItemProblem":
-        """The problem of an item."""
+        """Make the problem of this item, with the problem's text."""
         made = cls(problem)
         made.item = item
         return made
 
 
 def invalid(name: str, raw: object, problem: str) -> ConfigError:
-    """Kafka's ConfigException of a name, a value and a reason."""
+    """The ConfigError with the message of Kafka's ConfigException: "Invalid value ... for configuration ...: ..."."""
     shown = "null" if raw is None else raw
     return ConfigError(f"Invalid value {shown} for configuration {name}: {problem}")
 
@@ -204,7 +207,8 @@ _PARSERS: dict[str, Callable[[Setting, object], Value]] = {
 
 
 def to_text(value: Value | Required) -> str | None:
-    """A value as Kafka prints it (`true`, `a,b`, `0.5`); None for null; a password is hidden."""
+    """Format a value as Kafka prints a setting (`true`, `a,b`, `0.5`); None for null and for a required setting. A
+    password becomes `[hidden]`."""
     if value is None or isinstance(value, Required):
         return None
     if isinstance(value, bool):
@@ -217,7 +221,7 @@ def to_text(value: Value | Required) -> str | None:
 
 
 def at_least(low: float) -> Validator:
-    """No less than `low`."""
+    """A validator for numbers of at least `low`."""
 
     def check(value: Value) -> str | None:
         ok = isinstance(value, (int, float)) and value >= low
@@ -227,7 +231,7 @@ def at_least(low: float) -> Validator:
 
 
 def between(low: float, high: float) -> Validator:
-    """No less than `low` and no more than `high`."""
+    """A validator for numbers from `low` to `high`, both included."""
 
     def check(value: Value) -> str | None:
         if not isinstance(value, (int, float)) or value < low:
@@ -238,6 +242,8 @@ def between(low: float, high: float) -> Validator:
 
 
 def one_of(*choices: str) -> Validator:
+    """A validator for strings: one of the choices, in the same case."""
+
     def check(value: Value) -> str | None:
         return None if value in choices else f"String must be one of: {', '.join(choices)}"
 
@@ -245,7 +251,7 @@ def one_of(*choices: str) -> Validator:
 
 
 def one_of_any_case(*choices: str) -> Validator:
-    """One of these words, in any case."""
+    """A validator for strings: one of the choices, in any case."""
     upper = {choice.upper() for choice in choices}
 
     def check(value: Value) -> str | None:
@@ -256,7 +262,7 @@ def one_of_any_case(*choices: str) -> Validator:
 
 
 def words_of(*choices: str) -> Validator:
-    """A list of these words only, each at most once."""
+    """A validator for lists: only these words, each at most once."""
 
     def check(value: Value) -> str | None:
         words: Iterable[str] = value if isinstance(value, tuple) else ()
@@ -273,12 +279,12 @@ def words_of(*choices: str) -> Validator:
 
 
 def non_empty() -> Validator:
-    """A string or a list with something in it."""
+    """A validator for strings and lists that must not be empty."""
     return Validator("non-empty", lambda value: None if value else "String must be non-empty")
 
 
 def gzip_level() -> Validator:
-    """A level of gzip: 1 to 9, or -1 for the library's own."""
+    """A validator for gzip compression levels: 1 to 9, or -1 for the default of zlib."""
 
     def check(value: Value) -> str | None:
         ok = isinstance(value, int) and (value == -1 or 1 <= value <= 9)
@@ -288,9 +294,10 @@ def gzip_level() -> Validator:
 
 
 def offset_reset(name: str) -> Validator:
-    """earliest, latest or by_duration:<ISO 8601 duration>; a consumer, not a share group, also takes none.
+    """A validator for auto.offset.reset: earliest, latest or by_duration:<ISO 8601 duration>, and none except for share
+    groups.
 
-    Source: AutoOffsetResetStrategy and ShareGroupAutoOffsetResetStrategy, whose messages differ a little.
+    Source: AutoOffsetResetStrategy and ShareGroupAutoOffsetResetStrategy, whose messages differ slightly.
     """
     is_share = name.startswith("share.")
     words = ("earliest", "latest") if is_share else ("earliest", "latest", "none")
@@ -308,7 +315,7 @@ def offset_reset(name: str) -> Validator:
 
 
 def parse_iso_duration_ms(text: str) -> int | None:
-    """Milliseconds of an ISO 8601 duration as java.time.Duration reads it (PnDTnHnMn.nS); None when it is not one."""
+    """Milliseconds of an ISO 8601 duration in the form PnDTnHnMn.nS (java.time.Duration); None for any other text."""
     import re
 
     found = re.fullmatch(r"P(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+)(?:\.(\d{0,9}))?S)?)?", text, re.IGNORECASE)
@@ -320,7 +327,10 @@ def parse_iso_duration_ms(text: str) -> int | None:
 
 
 def throttled_replicas(name: str) -> Validator:
-    """`*`, nothing, or partition:broker pairs (ThrottledReplicaListValidator); Kafka's message names the setting."""
+    """A validator for lists of throttled replicas: `*`, `none`, an empty list or partition:broker pairs.
+
+    Source: ThrottledReplicaListValidator. Kafka's message contains the setting's name.
+    """
     form = "[partitionId]:[brokerId],[partitionId]:[brokerId],..."
 
     def check(value: Value) -> str | None:

@@ -1,4 +1,4 @@
-"""Which broker settings are the defaults of topic settings, as of Apache Kafka 4.3."""
+"""Defaults of topic settings that come from broker settings (ServerTopicConfigSynonyms of Apache Kafka 4.3)."""
 
 from collections.abc import Mapping
 from functools import lru_cache
@@ -11,7 +11,8 @@ TOPIC_SYNONYMS = {setting.name: setting.synonyms for setting in TOPIC.settings.v
 
 
 def broker_default(name: str, broker: Config) -> Value:
-    """What a topic without a value of its own takes: the broker's through the synonyms, else the table's."""
+    """The value that a topic without an override has on a broker: the first non-null broker synonym, else the table's
+    default."""
     for synonym in TOPIC_SYNONYMS.get(name, ()):
         value = broker[synonym.name]
         if value is not None:
@@ -29,11 +30,12 @@ def _converted(name: str, value: Value, synonym: Synonym) -> Value:
 
 
 def topic_config(broker: Config, overrides: Mapping[str, object] | None = None) -> Config:
-    """The settings of a topic on a broker: its overrides over the broker's defaults. Raises ConfigError."""
+    """The configuration of a topic: its overrides over the broker's defaults. Raises ConfigError."""
     return Config(TOPIC, overrides, defaults=_defaults(broker))
 
 
 @lru_cache(maxsize=8)
 def _defaults(broker: Config) -> dict[str, Value]:
-    """The defaults on a broker, which take 0.3 ms to find; a Config does not change."""
+    """The defaults of all topic settings on a broker. Cached, because they take 0.3 ms to compute; a Config never
+    changes."""
     return {name: broker_default(name, broker) for name in TOPIC.settings}

@@ -26,6 +26,7 @@ _OTHERWISE = {
 
 
 def exception_class(error: KafkaError) -> str:
-    """`org.apache.kafka.common.errors.UnknownTopicOrPartitionException` for an error of that kind."""
+    """The full Java class name of an error, such as
+    `org.apache.kafka.common.errors.UnknownTopicOrPartitionException`."""
     name = type(error).__name__
     return f"{_PACKAGE}.{_OTHERWISE.get(name, name)}Exception"

@@ -28,29 +28,29 @@ def hash_order(
     hash_of: Callable[[Key], int] = string_hash,  # type: ignore[assignment]
     capacity: int = _BUCKETS,
 ) -> list[Key]:
-    """The order of these keys in a HashMap with this initial capacity, to which they are added one after the other."""
+    """The iteration order of these keys in a HashMap with this initial capacity, if they are added one by one."""
     filled = list(dict.fromkeys(keys))
     last_bucket = _buckets_for(len(filled), _power_of_two(capacity)) - 1
     return sorted(filled, key=lambda key: _bucket(hash_of(key), last_bucket))
 
 
 def copied_capacity(keys: Collection[object]) -> int:
-    """The initial capacity of a HashSet that is copied from a collection (`new HashSet(collection)`)."""
+    """The initial capacity of a HashSet that is made with `new HashSet(collection)`."""
     return max(int(len(keys) / 0.75) + 1, _BUCKETS)
 
 
 def topic_order(topic_ids: Iterable[uuid.UUID]) -> list[uuid.UUID]:
-    """The order of topic ids in a new HashMap. Ids that share a bucket are sorted, as if added in that order."""
+    """The iteration order of topic ids in a HashMap. Ids that share a bucket are sorted, as if added in that order."""
     return hash_order(sorted(topic_ids), uuid_hash)
 
 
 def copied_topic_order(topic_ids: Collection[uuid.UUID]) -> list[uuid.UUID]:
-    """The order of topic ids in a HashSet that is copied from a collection."""
+    """The iteration order of topic ids in a HashSet that is made from a collection."""
     return hash_order(sorted(topic_ids), uuid_hash, copied_capacity(topic_ids))
 
 
 def copied_partition_order(partitions: Collection[int]) -> list[int]:
-    """The order of partitions in a HashSet that is copied from a collection.
+    """The iteration order of partition numbers in a HashSet that is made from a collection.
 
     Partitions above the number of buckets come between lower ones.
     """
@@ -58,7 +58,7 @@ def copied_partition_order(partitions: Collection[int]) -> list[int]:
 
 
 class PartitionSet:
-    """A HashSet of partitions that returns only the first one of its order."""
+    """A HashSet of partitions of which only the first in iteration order can be read."""
 
     def __init__(self) -> None:
         self._partitions: dict[TopicPartition, None] = {}
@@ -75,7 +75,7 @@ class PartitionSet:
         self._partitions.pop(partition, None)
 
     def first(self) -> TopicPartition:
-        """The partition that an iterator would return first."""
+        """The partition that an iterator would return first. Raises ValueError when the set is empty."""
         return min(self._partitions, key=lambda part: _bucket(partition_hash(part), self._buckets - 1))
 
 

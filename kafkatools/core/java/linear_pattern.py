@@ -1,10 +1,10 @@
-"""Regular expressions over names in time linear in the name, as RE2 does it.
+r"""Regular expressions for matching names in time linear in the length of the name, as in RE2.
 
-Python's `re` backtracks, so a pattern such as `(a+)+b` takes exponential time. Here a pattern is a non-deterministic
-automaton: a name is read once, with the set of all states it may be in, and steps between these sets are cached. `re`
-parses the pattern, so the syntax and its meaning are the same; `.`, `$` and `\\s` treat line ends as RE2 does.
+Python's `re` backtracks, so a pattern such as `(a+)+b` can take exponential time. Here a pattern is a non-deterministic
+automaton that reads a name once and tracks the set of possible states. Steps between these sets are cached. `re` parses
+the pattern, so the syntax and its meaning are the same; `.`, `$` and `\s` treat line ends as RE2 does.
 
-The pattern divides all characters into classes; it treats the characters of one class alike. A step reads a class, so
+The pattern divides all characters into classes and treats the characters of one class alike. A step reads a class, so
 the size of the cache does not depend on the alphabet of the names. A set of classes is an int with one bit per class.
 """
 
@@ -45,14 +45,16 @@ LINE_START, LINE_END = "line start", "line end"
 
 
 class TooComplex(Exception):
-    """A pattern with more states than MOST_STATES, or with an element that no automaton can express."""
+    """A pattern needs more than MOST_STATES states, is longer than MOST_CHARACTERS, or has an element that no automaton
+    can express."""
 
 
 class LinearPattern:
-    """A compiled pattern. A state has either characters and the next state, or transitions that read no character."""
+    """A regular expression compiled to an automaton. A state has either characters and the next state, or transitions
+    that read no character."""
 
     def __init__(self, text: str, flags: int) -> None:
-        """Raises TooComplex, and re.error for an invalid pattern."""
+        """Compile a pattern with flags of `re`. Raises TooComplex, and re.error for an invalid pattern."""
         if len(text) > MOST_CHARACTERS:
             raise TooComplex
         self._takes: list[tuple[Ranges, int] | None] = []
@@ -66,7 +68,7 @@ class LinearPattern:
         self._cached_states = 0
 
     def _classified(self) -> list[tuple[int, int] | None]:
-        """For each state that reads a character: the bits of its classes, and the next state."""
+        """For each state that reads a character: the bits of its character classes, and the next state."""
         known: dict[Ranges, int] = {}
         targets: list[tuple[int, int] | None] = []
         for take in self._takes:
@@ -83,7 +85,7 @@ class LinearPattern:
         return targets
 
     def fullmatch(self, name: Iterable[str]) -> bool:
-        """Whether the pattern matches the whole name, given as a text or as its characters."""
+        """Whether the pattern matches the whole name, which is a text or an iterable of its characters."""
         states, previous, known, bounds = self._first, "", self._steps, self._bounds
         for character in name:
             kind = bisect_right(bounds, ord(character))
@@ -95,7 +97,7 @@ class LinearPattern:
         return self._accepting in self._closure(states, previous, "")
 
     def _step(self, states: frozenset[int], previous: str, character: str, kind: int) -> frozenset[int]:
-        """The states after a character of a class."""
+        """The states of the automaton after it reads a character of class `kind`; the step is cached."""
         reached = self._closure(states, previous, _side(character))
         bit = 1 << kind
         found = (self._targets[state] for state in reached)
@@ -108,8 +110,11 @@ class LinearPattern:
         return following
 
     def _closure(self, states: frozenset[int], previous: str, following: str) -> frozenset[int]:
-        """The states reachable without reading a character. `previous` and `following`: the kinds of characters on both
-        sides, empty at an end of the name."""
+        """The states reachable without reading a character.
+
+        `previous` and `following`: the kinds of the characters on both sides (see `_side`), empty at an end of the
+        name.
+        """
         holds = _conditions(previous, following)
         found, waiting = set(states), list(states)
         while waiting:
@@ -168,7 +173,7 @@ class LinearPattern:
 
 
 def _side(character: str) -> str:
-    """The kind of a character beside a position."""
+    """The kind of a character next to a position: `w` for a word character, a line feed, `-` for any other."""
     return "w" if character in WORDS else "\n" if character == "\n" else "-"
 
 
@@ -195,13 +200,13 @@ def _condition(at: object, flags: int) -> str:
 
 
 def _bounds(sets: Iterable[Ranges]) -> list[int]:
-    """The first code points of all classes but the first. Characters between two of them belong to the same sets."""
+    """The sorted code points at which a character class begins. Characters between two of them are in the same sets."""
     found = {bound for ranges in sets for first, last in ranges for bound in (first, last + 1)}
     return sorted(found.union(bound for first, last in (*_WORD_RANGES, *_LINE_END) for bound in (first, last + 1)))
 
 
 def _characters(operation: object, argument: Any, flags: int) -> Ranges | None:
-    """The characters that an element matches; None for an element that is not one character."""
+    """The code point ranges that an element of a pattern matches; None for an element that is not one character."""
     ignore_case = bool(flags & constants.SRE_FLAG_IGNORECASE)
     if operation is constants.ANY:
         return ((0, _LAST),) if flags & constants.SRE_FLAG_DOTALL else _others(_LINE_END)
@@ -224,7 +229,7 @@ def _characters(operation: object, argument: Any, flags: int) -> Ranges | None:
 
 
 def _cased(first: int, last: int) -> list[tuple[int, int]]:
-    """A range with the other case of its letters. A range of several characters gets that of ASCII letters only."""
+    """A range of code points plus the other case of its letters; for more than one character, ASCII letters only."""
     found = [(first, last)]
     if first == last:
         found += [(ord(other), ord(other)) for other in (chr(first).lower(), chr(first).upper()) if len(other) == 1]
@@ -236,7 +241,7 @@ def _cased(first: int, last: int) -> list[tuple[int, int]]:
 
 
 def _merged(ranges: Iterable[tuple[int, int]]) -> Ranges:
-    """The ranges in order, with those that overlap or touch in one."""
+    """Sort code point ranges and merge those that overlap or touch."""
     merged: list[tuple[int, int]] = []
     for first, last in sorted(ranges):
         if merged and first <= merged[-1][1] + 1:

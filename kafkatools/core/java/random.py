@@ -1,4 +1,4 @@
-"""java.util.Random and Collections.shuffle, so that a seed gives the same sequence as in Apache Kafka."""
+"""java.util.Random and Collections.shuffle: a seed gives the same sequence as in Java."""
 
 from __future__ import annotations
 

@@ -30,7 +30,8 @@ def syntax_error(pattern: str) -> str | None:
 
 
 class _Parser:
-    """Reads a pattern once. `_items` is a stack with an entry per open group: its items since the last `(` or `|`."""
+    """Parser of RE2 patterns that only checks the syntax. `_items` has an entry for each open group: the number of its
+    items since the last `(` or `|`."""
 
     def __init__(self, pattern: str) -> None:
         self._text = pattern
@@ -110,7 +111,7 @@ class _Parser:
         self._items.append(0)
 
     def _flags(self) -> None:
-        """`(?i)`, `(?i-s:`, `(?:`."""
+        """Read a group with flags or without capture: `(?i)`, `(?i-s:`, `(?:`."""
         found = re.compile(r"\(\?(?:[imsU]*|[imsU]*-[imsU]+)([:)])").match(self._text, self._at)
         if found is None:
             raise _Refused("invalid or unsupported Perl syntax")
@@ -247,7 +248,7 @@ class _Parser:
 
 
 def _is_unicode_name(name: str) -> bool:
-    """A general category (`L`, `Lu`), a script, or `Any`."""
+    r"""Whether RE2/J accepts this name in `\p{...}`: a general category (`L`, `Lu`), a script, or `Any`."""
     if name == "Any":
         return True
     return name in _CATEGORIES or name in _SCRIPTS

@@ -1,5 +1,5 @@
-"""Text as Java and Kafka's tools print it: decoded UTF-8, Double.toString, String.format's %.Nf, and the table of
-ToolsUtils.printMetrics."""
+"""Text as Java and Kafka's tools print it: UTF-8 decoding, Double.toString, %.Nf of String.format, and the metrics
+table of ToolsUtils.printMetrics."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from typing import NamedTuple
 
 
 def _replace_like_java(error: UnicodeError) -> tuple[str, int]:
-    """Decode malformed UTF-8 as Java does: an encoded surrogate gives one U+FFFD, where Python gives one per byte."""
+    """Error handler for malformed UTF-8: an encoded surrogate gives one U+FFFD as in Java, where Python gives one per
+    byte."""
     if not isinstance(error, UnicodeDecodeError):
         raise error
     data, start = error.object, error.start
@@ -31,21 +32,22 @@ def java_string(data: bytes | memoryview) -> str:
 
 
 def java_boolean(value: bool) -> str:
+    """Format a Boolean as Java does: `true` or `false`."""
     return "true" if value else "false"
 
 
 def optional_long(value: int | None) -> str:
-    """Format a number as OptionalLong.toString does; None is an empty one."""
+    """Format a number as OptionalLong.toString does; None is an empty OptionalLong."""
     return "OptionalLong.empty" if value is None else f"OptionalLong[{value}]"
 
 
 def java_double(value: float) -> str:
-    """Java's Double.toString: the shortest digits, with an exponent outside of 1e-3 .. 1e7."""
+    """Format a number as Double.toString does: the shortest digits, with an exponent below 1e-3 and from 1e7 on."""
     return _java_digits(value, repr(value))
 
 
 def java_float(value: float) -> str:
-    """Java's Float.toString: the shortest digits that give the same 32-bit number back."""
+    """Format a number as Float.toString does: the shortest digits that give the same 32-bit number."""
     shortest = next(
         (text for text in (f"{value:.{digits}g}" for digits in range(1, 9)) if _as_float(text) == value), None
     )
@@ -83,7 +85,7 @@ def _java_digits(value: float, text: str) -> str:
 
 
 class Metric(NamedTuple):
-    """A metric of a client: Kafka's MetricName and its value."""
+    """A metric of a client: the group, name and tags of Kafka's MetricName, and the value."""
 
     group: str
     name: str
@@ -92,7 +94,7 @@ class Metric(NamedTuple):
 
     @property
     def text(self) -> str:
-        """The name as the table shows it: `group:name:{tag=value, ...}`."""
+        """The name as printMetrics shows it: `group:name:{tag=value, ...}`."""
         tags = ", ".join(f"{key}={value}" for key, value in sorted(self.tags.items()))
         return f"{self.group}:{self.name}:{{{tags}}}"
 
@@ -114,7 +116,7 @@ def ratio(count: float, by: float) -> float:
 
 
 def metric_lines(metrics: Iterable[Metric]) -> list[str]:
-    """The lines of the metrics table, an empty one first, sorted by name."""
+    """The lines of the metrics table of ToolsUtils.printMetrics, sorted by name; the first line is empty."""
     rows: Sequence[tuple[str, float | str]] = sorted((metric.text, metric.value) for metric in metrics)
     width = max((len(name) for name, _ in rows), default=0)
     lines = ["", f"{'Metric Name':<{width}}   Value"]

@@ -1,4 +1,4 @@
-"""XXH3 with 64 bits and no seed: the hash of a topic in group metadata (hash4j, Utils.computeTopicHash).
+"""XXH3 with 64 bits and seed 0, the hash of a topic in group metadata (hash4j, Utils.computeTopicHash).
 
 Plain Python is fast enough: a topic is hashed only when its partitions change. Source: XXH3 specification (xxHash 0.8).
 """
@@ -25,7 +25,7 @@ _MIDSIZE_MAX, _SMALL_MAX, _MEDIUM_MAX = 240, 16, 128
 
 
 def xxh3_64(data: bytes) -> int:
-    """Hash bytes with XXH3; an unsigned 64-bit number."""
+    """Hash bytes with XXH3, seed 0; returns an unsigned 64-bit number."""
     if len(data) <= _SMALL_MAX:
         return _small(data)
     if len(data) <= _MEDIUM_MAX:

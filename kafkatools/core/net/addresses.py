@@ -1,4 +1,4 @@
-"""host:port lists and the addresses behind names (ClientUtils.parseAndValidateAddresses, ClientUtils.resolve)."""
+"""Parse bootstrap.servers and resolve host names (ClientUtils.parseAndValidateAddresses, ClientUtils.resolve)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _MAX_PORT = 65535
 
 
 class HostPort(NamedTuple):
-    """A host name or address, and a port."""
+    """A host name or IP address with a port; `str` gives host:port, with brackets around an IPv6 address."""
 
     host: str
     port: int
@@ -22,14 +22,14 @@ class HostPort(NamedTuple):
 
 
 class Address(NamedTuple):
-    """What a socket connects to."""
+    """An address family and a socket address, for `socket.connect`."""
 
     family: int
     sockaddr: tuple[str, int] | tuple[str, int, int, int] | tuple[int, bytes]
 
 
 def parse_bootstrap_servers(servers: str | Iterable[str]) -> list[HostPort]:
-    """`a:9092,[::1]:9093` as hosts and ports. Raises ConfigError."""
+    """Parse a list such as `a:9092,[::1]:9093`. Raises ConfigError for an invalid address or an empty list."""
     parts = servers.split(",") if isinstance(servers, str) else list(servers)
     found = [_parse(part.strip()) for part in parts if part.strip()]
     if not found:
@@ -51,7 +51,7 @@ def _parse(text: str) -> HostPort:
 
 
 def _hint(address: str, host: str) -> str:
-    """The hint for an invalid address."""
+    """Advice for an invalid address in bootstrap.servers."""
     address = address.removesuffix(":")
     if address and (":" not in address or address.endswith("]")):
         return f"Add the port of the broker: Kafka's default is {address}:9092, the sandbox's {address}:29092."
@@ -61,7 +61,7 @@ def _hint(address: str, host: str) -> str:
 
 
 def resolve(host: str, port: int) -> list[Address]:
-    """The addresses of a name, those of the first one's family first. Raises NameResolutionFailed."""
+    """Resolve a host name to addresses; those of the first one's family come first. Raises NameResolutionFailed."""
     name = host.encode("ascii") if host.isascii() else host  # as text it would load the IDNA codec, 5 ms
     try:
         found = socket.getaddrinfo(name, port, type=socket.SOCK_STREAM)

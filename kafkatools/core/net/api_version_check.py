@@ -1,4 +1,5 @@
-"""The first question on every connection: which versions of which APIs the node takes (KIP-35, KIP-511)."""
+"""The ApiVersions request, the first one on every connection: which versions of which APIs a node supports (KIP-35,
+KIP-511)."""
 
 from __future__ import annotations
 
@@ -13,13 +14,13 @@ SOFTWARE_NAME = "kafkatools"
 
 
 def build(version: int) -> list[bytes]:
-    """The body of the request."""
+    """Encode the body of an ApiVersions request; from version 3 on with the client's software name and version."""
     software = {"client_software_name": SOFTWARE_NAME, "client_software_version": __version__}
     return build_body(ApiKey.API_VERSIONS, version, software if is_flexible(ApiKey.API_VERSIONS, version) else {})
 
 
 def read_api_versions(body: memoryview, version: int) -> BrokerVersions:
-    """The versions in an ApiVersions response body of a version. Raises DecodeError."""
+    """Decode the body of an ApiVersions response. Raises DecodeError."""
     answer = decode(response_type(ApiKey.API_VERSIONS, version), body)[0]
     ranges = {each.api_key: VersionRange(each.min_version, each.max_version) for each in answer.api_keys}
     if not is_flexible(ApiKey.API_VERSIONS, version):
@@ -35,8 +36,12 @@ def read_api_versions(body: memoryview, version: int) -> BrokerVersions:
 
 
 def read(raw: memoryview, asked_version: int) -> BrokerVersions | int:
-    """What the node can do, or the version to ask again in: a node that does not know the version asked for answers
-    UNSUPPORTED_VERSION in version 0, with its own range when it is new enough. Raises KafkaError."""
+    """The node's API versions, or the version in which to repeat the ApiVersions request.
+
+    A node that does not know the request's version answers UNSUPPORTED_VERSION in version 0, and newer nodes add their
+    own range. Raises UnsupportedVersion when version 0 was refused too, DecodeError, and the KafkaError of any other
+    code.
+    """
     if int.from_bytes(raw[:2], "big", signed=True) != UnsupportedVersion.code:
         answer = read_api_versions(raw, asked_version)
         raise_for_code(answer.error_code)

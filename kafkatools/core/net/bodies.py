@@ -1,8 +1,7 @@
-"""Bodies of requests and responses: by the codec, and by hand where that costs less.
+"""Encode request bodies and decode response bodies with the codec.
 
-- DescribeConfigs responses: entries that repeat are read once (500 topics with 36 settings each: 4 ms instead of 20).
-
-What is not loaded yet is imported when a message needs it.
+DescribeConfigs responses have a decoder of their own that reads repeated entries once: 500 topics with 36 settings each
+take 4 ms instead of 20. Codecs are imported when a message needs them.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from kafkatools.core.protocol.api_versions import ApiKey
 
 
 def build_body(api_key: int, version: int, fields: Mapping[str, object]) -> list[bytes]:
-    """The buffers of a request's body. Raises UnsupportedVersion for a field that the version lacks."""
+    """Encode the body of a request. Raises UnsupportedVersion for a field that the version lacks."""
     from kafkatools.core.protocol.messages import check_fields, encode_fields, request_type
 
     message_type = request_type(api_key, version)
@@ -23,7 +22,7 @@ def build_body(api_key: int, version: int, fields: Mapping[str, object]) -> list
 
 
 def decode_body(api_key: int, version: int, raw: memoryview) -> Any:
-    """A response; fields have the same names whichever codec reads it. Raises DecodeError."""
+    """Decode the body of a response. Field names are the same with every decoder. Raises DecodeError."""
     if api_key == ApiKey.DESCRIBE_CONFIGS:
         from kafkatools.core.protocol import config_messages
 
@@ -34,6 +33,6 @@ def decode_body(api_key: int, version: int, raw: memoryview) -> Any:
 
 
 def throttle_ms_of(body: object) -> int:
-    """How long the broker asks the client to send nothing."""
+    """The throttle_time_ms of a response body; 0 without that field."""
     plain = getattr(body, "throttle_time_ms", None)  # of the messages framed by hand
     return int(getattr(body, "throttle_time", 0) if plain is None else plain)

@@ -1,4 +1,4 @@
-"""One connection to a node: frames out of buffers that are not copied, frames in (KafkaChannel)."""
+"""Channel: the frames of one connection to a node, sent from buffers without a copy (KafkaChannel)."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ TRUSTED_GROWTH_BYTES = 64 << 20
 
 
 class EndOfStream(Exception):
-    """The other side closed the connection."""
+    """The node closed the connection."""
 
 
 class Channel:
-    """The bytes of one connection in both directions. Nothing here knows what a request is."""
+    """Reads and writes the frames of one connection; their content is opaque here."""
 
     def __init__(self, node_id: int, transport: Transport, max_frame_bytes: int) -> None:
         self.node_id = node_id
@@ -29,25 +29,26 @@ class Channel:
         self._reader = FrameReader(max_frame_bytes)
 
     def trust(self, max_bytes: int) -> None:
-        """Take frames up to this size from now on, and give a large one its memory at once."""
+        """Accept frames of up to `max_bytes` and allocate large ones at once, because the node has proved to be a
+        broker."""
         self.is_trusted, self.has_received = True, False
         self._reader.max_bytes = max_bytes
         self._reader.growth_bytes = TRUSTED_GROWTH_BYTES
 
     @property
     def is_receiving(self) -> bool:
-        """Whether a part of a frame is here, and the rest still to come."""
+        """Whether a part of a frame has arrived and the rest has not."""
         return self._reader.is_inside_a_frame
 
     def send(self, buffers: list[Buffer]) -> None:
-        """Queue the buffers of a frame; they must not change until `write` has said True."""
+        """Queue the buffers of a frame; they must not change until `write` returns True."""
         for buffer in buffers:
             view = memoryview(buffer)
             if view.nbytes:
                 self._outgoing.append(view.cast("B") if view.format != "B" or view.ndim != 1 else view)
 
     def write(self) -> bool:
-        """Send what the socket takes; True when nothing is left. Raises OSError."""
+        """Send as much as the socket takes; return True when nothing is left. Raises OSError."""
         while self._outgoing:
             batch = [self._outgoing[i] for i in range(min(MAX_BUFFERS, len(self._outgoing)))]
             sent = self.transport.sendmsg(batch)
@@ -66,8 +67,11 @@ class Channel:
             self._outgoing.popleft()
 
     def read(self) -> list[memoryview]:
-        """The frames that are complete with what has come. Raises NotKafka, OSError, and EndOfStream (frames that came
-        before it are given first, by an earlier call)."""
+        """Return the frames that are complete. Raises NotKafka and OSError.
+
+        Raises EndOfStream when the node has closed the connection; frames before the end are returned by an earlier
+        call.
+        """
         while True:
             with self._reader.buffer() as buffer:
                 room = len(buffer)
@@ -85,6 +89,6 @@ class Channel:
                 return self._reader.receive()
 
     def close(self) -> None:
-        """Close the connection and forget what was queued."""
+        """Close the connection and drop the queued frames."""
         self._outgoing.clear()
         self.transport.close()

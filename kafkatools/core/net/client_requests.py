@@ -1,4 +1,4 @@
-"""A request to a node and what became of it, as NetworkClient takes and returns them (org.apache.kafka.clients)."""
+"""ClientRequest and ClientResponse, as NetworkClient takes and returns them (org.apache.kafka.clients)."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ Body: TypeAlias = "Entity | list[bytes] | list[bytes | bytearray | memoryview]"
 
 
 class ClientRequest(NamedTuple):
-    """A request to a node. `build(version)` gives an entity, or the buffers of a body that is framed as it is.
+    """A request to a node. `build(version)` returns an entity, or the buffers of an encoded body.
 
-    With `decode` False the answer's body stays a memoryview. Without `timeout_ms` request.timeout.ms holds.
+    With `decode` False the response body stays a memoryview. `timeout_ms` None means request.timeout.ms.
     """
 
     node: int
@@ -33,8 +33,11 @@ class ClientRequest(NamedTuple):
 
 
 class ClientResponse(NamedTuple):
-    """What became of a request. `body` is the entity, or the raw memoryview when the request asked for that; None with
-    an error and for a request without an answer. `raw` is the body's bytes."""
+    """The response to a ClientRequest, or its error.
+
+    `body` is the entity, or a memoryview when the request has `decode` False; None with an error or without a response.
+    `raw` is the bytes of the body.
+    """
 
     request: ClientRequest
     api_version: int

@@ -1,10 +1,10 @@
-"""The state of the connection to every node, and when to try again (ClusterConnectionStates, ExponentialBackoff).
+"""The state of the connection to every node and its reconnect back-off (ClusterConnectionStates, ExponentialBackoff).
 
-A failed connection is tried again after reconnect.backoff.ms, doubled with every failure up to
-reconnect.backoff.max.ms, give or take a fifth; likewise the time allowed for a connection to be set up grows from
-socket.connection.setup.timeout.ms (KIP-601). It lasts until the node has said what it can do: Kafka's clients wait
-request.timeout.ms for that, so that a server which accepts and says nothing holds them for as long. A name with several
-addresses is tried address by address (KIP-302), with a back-off once all have failed.
+A failed connection is retried after reconnect.backoff.ms, doubled with every failure up to reconnect.backoff.max.ms,
+plus or minus 20 %. The time allowed for connection setup grows in the same way from socket.connection.setup.timeout.ms
+(KIP-601). Here the setup includes the ApiVersions response. Kafka's clients wait request.timeout.ms for that response,
+so a server that accepts and does not answer blocks them longer. A name with several addresses is tried address by
+address (KIP-302), with a back-off after all of them failed.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Random = Callable[[], float]
 
 
 class ConnectionState(Enum):
-    """Kafka's ConnectionState."""
+    """The states of a connection to a node (Kafka's ConnectionState)."""
 
     DISCONNECTED = "DISCONNECTED"
     CONNECTING = "CONNECTING"
@@ -40,7 +40,8 @@ def system_random() -> float:
 
 
 class ExponentialBackoff:
-    """initial * 2^attempts up to `max_ms`, give or take `jitter` of it."""
+    """Exponential back-off: `initial_ms` * 2^attempts, at most `max_ms`, randomized by plus or minus `jitter` (a
+    fraction)."""
 
     def __init__(self, initial_ms: int, max_ms: int, jitter: float = 0.2, random: Random = system_random) -> None:
         self._initial_ms = min(initial_ms, max_ms)
@@ -49,7 +50,7 @@ class ExponentialBackoff:
         self._random = random
 
     def backoff_ms(self, attempts: int) -> int:
-        """The wait after so many attempts (from 0)."""
+        """Milliseconds to wait after this number of earlier failures (0 for the first wait)."""
         term = self._initial_ms * 2 ** min(attempts, 62)
         factor = 1 + self._jitter * (2 * self._random() - 1)
         if self._initial_ms >= self._max_ms:
@@ -58,7 +59,7 @@ class ExponentialBackoff:
 
 
 class NodeState:
-    """What is known about the connection to one node."""
+    """The connection to one node: state, addresses, time of the last attempt, back-off, throttling and last error."""
 
     __slots__ = (
         "address_index", "addresses", "backoff_ms", "error", "failed_attempts", "failed_connects", "host",
@@ -82,6 +83,8 @@ class NodeState:
 
 
 class ConnectionStates:
+    """The connection states of all nodes of a client, by node id."""
+
     def __init__(self, reconnect: ExponentialBackoff, setup_timeout: ExponentialBackoff) -> None:
         self._reconnect = reconnect
         self._setup_timeout = setup_timeout
@@ -89,46 +92,51 @@ class ConnectionStates:
         self.refusal: KafkaError | None = None  # the last; for whoever polls to raise and to clear
 
     def state(self, node: int) -> ConnectionState:
-        """The state; DISCONNECTED for a node nobody has asked about."""
+        """The state of a node's connection; DISCONNECTED for a node without a connection attempt."""
         found = self._nodes.get(node)
         return ConnectionState.DISCONNECTED if found is None else found.state
 
     def error(self, node: int) -> KafkaError | None:
-        """Why the last try or connection ended, until one succeeds."""
+        """The error that ended the last connection or attempt; None since a connection became ready."""
         found = self._nodes.get(node)
         return None if found is None else found.error
 
     def address(self, node: int) -> str:
-        """host:port of a node that was tried, also one that is no longer part of the cluster; else nothing."""
+        """host:port of a node with a connection attempt, even after the node left the cluster; empty for any other
+        node."""
         found = self._nodes.get(node)
         return "" if found is None else str(HostPort(found.host, found.port))
 
     def has_been_tried(self, node: int) -> bool:
-        """Whether a connection was ever begun."""
+        """Whether a connection to the node was ever attempted."""
         return node in self._nodes
 
     def last_attempt_ms(self, node: int) -> int:
-        """When a connection was last begun; 0 never."""
+        """Time of the last connection attempt or disconnection; 0 if there was none."""
         found = self._nodes.get(node)
         return 0 if found is None else found.last_attempt_ms
 
     def can_connect(self, node: int, now_ms: int) -> bool:
-        """Whether a new try is due."""
+        """Whether a new connection attempt is due: the node is disconnected and its back-off is over."""
         found = self._nodes.get(node)
         return found is None or (_is_down(found) and now_ms - found.last_attempt_ms >= found.backoff_ms)
 
     def is_blacked_out(self, node: int, now_ms: int) -> bool:
-        """Down, and the back-off is not over."""
+        """Whether the node is disconnected and its reconnect back-off is not over."""
         found = self._nodes.get(node)
         return found is not None and _is_down(found) and now_ms - found.last_attempt_ms < found.backoff_ms
 
     def is_setting_up(self, node: int) -> bool:
-        """Is a connection being made that cannot take requests yet?"""
+        """Whether the connection is connecting, checking API versions or authenticating."""
         return self.state(node) in (*_SETTING_UP, ConnectionState.AUTHENTICATING)
 
     def connection_delay_ms(self, node: int, now_ms: int) -> int:
-        """How long until a try may begin; while connecting, how long until that is given up (it ends poll sooner); for
-        ever once it is ready: an answer or a lost connection ends poll when there is something to do again."""
+        """Milliseconds until the connection needs attention: the rest of the back-off, or of the setup time-out while
+        connecting.
+
+        FOREVER_MS for a ready or authenticating connection: its next event is a response or a disconnection, which ends
+        a poll anyway.
+        """
         found = self._nodes.get(node)
         if found is None:
             return 0
@@ -137,7 +145,10 @@ class ConnectionStates:
         return max(0, found.last_attempt_ms + found.backoff_ms - now_ms) if _is_down(found) else FOREVER_MS
 
     def connecting(self, node: int, host: str, port: int, now_ms: int) -> Address:
-        """Begin: the address to try. Raises NameResolutionFailed, after counting it as a failure."""
+        """Set the state to CONNECTING and return the address to connect to.
+
+        Raises NameResolutionFailed, after counting it as a failed attempt.
+        """
         found = self._nodes.get(node)
         if found is None or (found.host, found.port) != (host, port):
             found = self._nodes[node] = NodeState(host, port)
@@ -154,27 +165,28 @@ class ConnectionStates:
         return found.addresses[found.address_index]
 
     def connected(self, node: int) -> None:
-        """The TCP connection stands; versions are asked for next."""
+        """Set the state to CHECKING_API_VERSIONS: the transport is connected and the ApiVersions request comes next."""
         found = self._nodes[node]
         found.state = ConnectionState.CHECKING_API_VERSIONS
 
     def authenticating(self, node: int) -> None:
-        """The node is to be convinced of who this is, for the first time or again; nothing else may be sent."""
+        """Set the state to AUTHENTICATING, for the first authentication or a repeated one; no other requests may be
+        sent."""
         found = self._nodes[node]
         found.state = ConnectionState.AUTHENTICATING
         found.session_ends_ms = FOREVER_MS
 
     def limit_session(self, node: int, ends_ms: int) -> None:
-        """From then on the connection has to authenticate again before it is used (KIP-368)."""
+        """Set the time after which the connection must authenticate again before the next request (KIP-368)."""
         self._nodes[node].session_ends_ms = ends_ms
 
     def ended_sessions(self, now_ms: int) -> list[int]:
-        """Connections that have to authenticate again."""
+        """The nodes whose session has expired, so that the connection must authenticate again."""
         ready = ConnectionState.READY
         return [node for node, it in self._nodes.items() if it.session_ends_ms <= now_ms and it.state is ready]
 
     def ready(self, node: int) -> None:
-        """Requests may go out: all back-offs start anew."""
+        """Set the state to READY and reset the back-offs and the error."""
         found = self._nodes[node]
         found.state = ConnectionState.READY
         found.failed_attempts = found.failed_connects = found.backoff_ms = 0
@@ -183,7 +195,8 @@ class ConnectionStates:
         found.address_index = 0
 
     def disconnected(self, node: int, now_ms: int, error: KafkaError | None) -> None:
-        """The connection ended, or none could be made."""
+        """Set the state to DISCONNECTED and start the reconnect back-off, after a lost connection or a failed
+        attempt."""
         found = self._nodes[node]
         found.last_attempt_ms = now_ms
         found.backoff_ms = self._reconnect.backoff_ms(found.failed_attempts)
@@ -200,28 +213,29 @@ class ConnectionStates:
         found.error = error
 
     def authentication_failed(self, node: int, now_ms: int, error: KafkaError) -> None:
-        """The node refused the credentials."""
+        """Set the state to AUTHENTICATION_FAILED and keep the error in `refusal`."""
         self.disconnected(node, now_ms, error)
         self._nodes[node].state = ConnectionState.AUTHENTICATION_FAILED
         self.refusal = error
 
     def forget(self, node: int) -> None:
-        """The node is no longer part of the cluster."""
+        """Remove a node that is no longer part of the cluster."""
         self._nodes.pop(node, None)
 
     def throttle(self, node: int, until_ms: int) -> None:
-        """The node asked for a pause (KIP-219)."""
+        """Send no requests to the node until this time, because its response asked for that (throttle_time_ms,
+        KIP-219)."""
         found = self._nodes.get(node)
         if found is not None:
             found.throttled_until_ms = max(found.throttled_until_ms, until_ms)
 
     def throttle_delay_ms(self, node: int, now_ms: int) -> int:
-        """How much of a pause is left."""
+        """Milliseconds until the throttling of a node ends; 0 when it is not throttled."""
         found = self._nodes.get(node)
         return 0 if found is None else max(0, found.throttled_until_ms - now_ms)
 
     def is_ready(self, node: int, now_ms: int) -> bool:
-        """Ready, not paused, and its session not over."""
+        """Whether the connection is ready, not throttled, and its session has not expired."""
         found = self._nodes.get(node)
         return (
             found is not None
@@ -230,11 +244,11 @@ class ConnectionStates:
         )
 
     def has_ready_nodes(self, now_ms: int) -> bool:
-        """Whether any node is ready."""
+        """Whether the connection to any node is ready."""
         return any(self.is_ready(node, now_ms) for node in self._nodes)
 
     def timed_out_connections(self, now_ms: int) -> list[int]:
-        """Nodes whose connection takes longer to be ready than it may."""
+        """The nodes whose connection setup takes longer than its time-out."""
         return [
             node
             for node, found in self._nodes.items()
@@ -242,7 +256,7 @@ class ConnectionStates:
         ]
 
     def next_setup_timeout_ms(self, now_ms: int) -> int | None:
-        """How long until the next of the connections being made is given up; None when there are none."""
+        """Milliseconds until the next connection setup times out; None when no connection is being set up."""
         waits = [
             found.last_attempt_ms + found.setup_timeout_ms + 1 - now_ms
             for found in self._nodes.values()

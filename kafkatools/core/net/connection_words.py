@@ -1,4 +1,5 @@
-"""What is said of a connection that failed: which node, which step (TCP, TLS, ApiVersions, SASL), what to look at."""
+"""Error messages of failed connections: the node, the step (TCP, TLS, ApiVersions, SASL) and what the user should
+check."""
 
 from __future__ import annotations
 
@@ -15,7 +16,8 @@ from kafkatools.core.net.channel import Channel
 
 
 def connect_failure(name: str, problem: Exception, is_tcp_up: bool) -> KafkaError:
-    """A connection that could not be made; the transport names its own steps after TCP."""
+    """The error of a connection attempt that failed. Errors of TLS get the node's name; an OSError becomes
+    ConnectionFailed."""
     if is_tcp_up and isinstance(problem, (SslAuthenticationFailed, HandshakeInterrupted)):
         return type(problem)(f"TLS with {name} failed: {problem}")
     if isinstance(problem, KafkaError):
@@ -25,7 +27,7 @@ def connect_failure(name: str, problem: Exception, is_tcp_up: bool) -> KafkaErro
 
 
 def not_made_in_time(name: str, is_tcp_up: bool) -> ConnectionFailed:
-    """socket.connection.setup.timeout.ms is over."""
+    """The error of a connection that TCP or TLS did not establish within socket.connection.setup.timeout.ms."""
     setting = "(socket.connection.setup.timeout.ms)"
     if is_tcp_up:
         return HandshakeInterrupted(f"TLS with {name} was not set up in time {setting}: is it a port without TLS?")
@@ -33,7 +35,7 @@ def not_made_in_time(name: str, is_tcp_up: bool) -> ConnectionFailed:
 
 
 def silence(name: str, waited_ms: int) -> ConnectionFailed:
-    """A server that accepts and says nothing."""
+    """The error of a server that accepts a connection but does not answer ApiVersions within `waited_ms`."""
     return ConnectionFailed(
         f"Connected to {name}, but it did not answer ApiVersions within {waited_ms / 1000:.1f} s: "
         "is it a Kafka broker, and a port without TLS?"
@@ -41,7 +43,7 @@ def silence(name: str, waited_ms: int) -> ConnectionFailed:
 
 
 def receive_failure(name: str, error: KafkaError) -> KafkaError:
-    """What came was not what it should be."""
+    """The error of a connection on which invalid bytes arrived, with the node's name added."""
     if isinstance(error, NotKafka):
         return NotKafka(f"{name} did not answer as Kafka does: {error}")
     if isinstance(error, SslAuthenticationFailed):
@@ -50,13 +52,17 @@ def receive_failure(name: str, error: KafkaError) -> KafkaError:
 
 
 def lost(name: str, channel: Channel, problem: OSError, step: str) -> KafkaError:
+    """The error of a connection on which a read failed. `step` as in `end_of_stream`."""
     if not channel.has_received:  # how a TLS server hangs up on plain text
         return end_of_stream(name, channel, step)
     return Disconnected(f"Connection to {name} lost: {problem.strerror or problem}")
 
 
 def end_of_stream(name: str, channel: Channel, step: str) -> KafkaError:
-    """The other side closed it. `step`: SASL while that goes on, the first request after it, else nothing."""
+    """The error of a connection that the server closed.
+
+    `step`: text for the step in which it was closed (SASL, or the first request after ApiVersions); empty otherwise.
+    """
     if step:
         return ClosedUnanswered(f"{name} closed the connection {step}")
     if not channel.has_received and not channel.is_trusted:

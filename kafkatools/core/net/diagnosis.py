@@ -1,7 +1,7 @@
-"""One connection made step by step and told about: DNS, TCP, TLS, ApiVersions, SASL.
+"""Connect to an address and report each step: DNS, TCP, TLS, ApiVersions, SASL.
 
-The steps are those of an ordinary connection (NetworkClient), watched from outside, so that what is reported is what
-any command would meet. Names are resolved first, by themselves; every address of a name is tried, as clients do.
+The steps are those of an ordinary NetworkClient connection, so the report shows what any command would encounter. The
+name is resolved first; like a client, the diagnosis then tries every address of the name.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _POLL_MS = 50
 
 
 class Step(NamedTuple):
-    """One step of a connection: `error` is None when it went well, `took_ms` since the step before it."""
+    """One step of a connection with its duration in milliseconds; `error` is None for success."""
 
     name: str
     detail: str
@@ -32,7 +32,8 @@ class Step(NamedTuple):
 
 
 class Diagnosis(NamedTuple):
-    """How far a connection came. `versions`: what the node serves, when it came that far."""
+    """The steps of a connection up to the first failure. `versions`: the API versions of the node, None after a
+    failure."""
 
     address: HostPort
     steps: tuple[Step, ...]
@@ -40,12 +41,15 @@ class Diagnosis(NamedTuple):
 
     @property
     def error(self) -> KafkaError | None:
-        """What stopped it; None when a request could be sent."""
+        """The error of the failed step; None when the connection became ready."""
         return self.steps[-1].error
 
 
 def diagnose(address: HostPort, config: Config, clock: Clock) -> Diagnosis:
-    """Connects to one address with a client's settings and closes again. Raises ConfigError for settings alone."""
+    """Connect to one address with a client's settings, close the connection and report the steps.
+
+    Raises ConfigError for invalid settings; all other failures are reported as a step.
+    """
     steps: list[Step] = []
     started_ms = clock.now_ms()
     try:
@@ -63,7 +67,7 @@ def diagnose(address: HostPort, config: Config, clock: Clock) -> Diagnosis:
 
 
 class _Watch:
-    """Turns the crank of a client until its node is ready or has failed, and notes what was reached when."""
+    """Polls a client until its connection is ready or has failed, and records the steps with their durations."""
 
     def __init__(self, client: NetworkClient, metadata: Metadata, config: Config, clock: Clock, tries: int) -> None:
         self._client = client
@@ -77,7 +81,7 @@ class _Watch:
         self._mechanism = str(config.sasl_mechanism)
 
     def run(self, address: HostPort, steps: list[Step]) -> Diagnosis:
-        """Until the end; the failed step is the last."""
+        """Poll until the connection is ready or has failed; a failed step is the last of the diagnosis."""
         last_ms = self._clock.now_ms()
         before = len(steps)
         while True:
@@ -100,7 +104,7 @@ class _Watch:
                 return Diagnosis(address, (*steps, Step(name, "", now_ms - last_ms, error)), None)
 
     def _reached(self) -> int:
-        """How many of the steps are behind."""
+        """The number of completed steps after DNS."""
         state = self._client.connection_states.state(_NODE)
         if state is ConnectionState.READY:
             return len(self._names)
@@ -112,7 +116,8 @@ class _Watch:
         return 1 if channel is not None and channel.is_tcp_up and "TLS" in self._names else 0
 
     def _failure(self, now_ms: int) -> KafkaError | None:
-        """Why it is over: the last address failed, a refusal that is final, or the time is up."""
+        """The final error of the connection: the last address failed, authentication was refused or time is up; else
+        None."""
         if not self._client.connection_failed(_NODE):
             return None
         error = self._client.connection_error(_NODE)
@@ -129,7 +134,8 @@ class _Watch:
         return self._names[min(done, len(self._names) - 1)]
 
     def _detail(self, name: str) -> str:
-        """What is known of a step that went well."""
+        """Details of a completed step: the address, the TLS version and certificate, the number of APIs, the
+        mechanism."""
         if name == "SASL":
             return self._mechanism
         if name == "ApiVersions":
@@ -146,7 +152,7 @@ class _Watch:
 
 
 def _certificate(secured: ssl.SSLSocket) -> str:
-    """Version, suite, and whose certificate it is until when."""
+    """TLS version, cipher suite, and the subject and expiry of the server's certificate."""
     cipher = secured.cipher()
     parts = [secured.version() or "", cipher[0] if cipher else ""]
     certificate = secured.getpeercert() or {}

@@ -1,9 +1,7 @@
-"""Rate-limited log lines about failed connections: a client tries a dead broker every second, and a second line about
-the same failure says nothing new.
+"""Rate-limited log lines about failed connections: a client retries a dead broker every second.
 
-Rules: of each node and kind of error the first failure is logged at once and at most one line a minute follows, with
-the number of failures that it stands for. The others are logged at DEBUG. Memory is bounded by the number of
-nodes and of error classes.
+Rules: the first failure of a node and error class is logged at once. Then at most one line a minute follows, with the
+number of failures in between, which are logged at DEBUG. Memory is limited by the number of nodes and of error classes.
 """
 
 from __future__ import annotations
@@ -16,7 +14,7 @@ INTERVAL_MS = 60_000
 
 
 class FailureLog:
-    """The failed connections of one client; used by the client's thread. `level`: the level of lines that are shown."""
+    """The log of a client's failed connections, for use by the client's thread. `level`: the log level of its lines."""
 
     def __init__(self, log: logging.Logger) -> None:
         self._log = log
@@ -24,7 +22,7 @@ class FailureLog:
         self._logged: dict[tuple[int, type[KafkaError]], tuple[int, int]] = {}  # time of the last line, failures since
 
     def failed(self, node: int, error: KafkaError, now_ms: int, *, is_routine: bool = False) -> None:
-        """Log that a connection to this node failed or ended; `is_routine`: it ended without a failure, at INFO."""
+        """Log that a connection to the node failed or ended. `is_routine`: not a failure, so the line is at INFO."""
         level = logging.INFO if is_routine else self.level
         key = (node, type(error))
         at_ms, left_out = self._logged.get(key, (now_ms - INTERVAL_MS, 0))

@@ -1,8 +1,8 @@
-"""A small HTTP server for pages of a command: connections on one event loop, in a separate thread.
+"""A small HTTP server for the pages of a command: all connections on one event loop, in a separate thread.
 
-Bounded are the number of connections, in all and of one address, the size of a request, the time until it is complete
-and the time for sending its response. `respond` returns the response to a request line with its headers; it raises
-nothing but Refused.
+Limited are the number of connections, in total and for one address, the size of a request, the time until a request is
+complete, and the time to send its response. `respond` returns the response to a request line with its headers; it
+raises nothing but Refused.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ _EMPTY_LINES = 2
 
 
 class Reply(NamedTuple):
-    """The bytes of a response. `keeps_open`: the client may send another request on this connection."""
+    """The bytes of an HTTP response. `keeps_open`: the client may send another request on this connection."""
 
     data: bytes
     keeps_open: bool
 
 
 class Refused(Exception):
-    """A request that gets an error response; its connection is closed."""
+    """An HTTP request that gets an error response with this status; its connection is closed."""
 
     def __init__(self, status: HTTPStatus, reason: str, *, is_head: bool = False) -> None:
         super().__init__(reason)
@@ -55,9 +55,10 @@ Refuse = Callable[[Refused], bytes]
 
 @contextmanager
 def listening(address: HostPort, respond: Respond, refuse: Refuse) -> Iterator[int]:
-    """Serve within the context, whose value is the port. Raises KafkaError or OSError when it cannot listen.
+    """Serve HTTP within the context; yields the port. Raises KafkaError or OSError when it cannot listen on the
+    address.
 
-    `respond` may raise Refused; `refuse` returns the response to that.
+    `respond` may raise Refused; `refuse` returns the error response.
     """
     found = resolve(address.host, address.port)[0]
     listener = socket.create_server(found.sockaddr[:2], family=found.family, backlog=CONNECTIONS)
@@ -70,13 +71,13 @@ def listening(address: HostPort, respond: Respond, refuse: Refuse) -> Iterator[i
 
 
 def reason_of(error: OSError | KafkaError) -> str:
-    """The short reason why the server cannot listen on an address."""
+    """The short reason why the server cannot listen on an address, such as "Address already in use"."""
     number = getattr(error, "errno", None)
     return os.strerror(number) if number and number > 0 else str(error)
 
 
 class _Server(threading.Thread):
-    """One listener and its connections, on a thread with an event loop."""
+    """The thread with the event loop of the listener and its connections."""
 
     def __init__(self, listener: socket.socket, respond: Respond, refuse: Refuse) -> None:
         super().__init__(name="monitor-http", daemon=True)
@@ -93,7 +94,7 @@ class _Server(threading.Thread):
             runner.run(self._serve())
 
     def stop(self) -> None:
-        """Close the listener and all connections. Called by the thread that started this one."""
+        """Close the listener and all connections, and wait for the thread to end."""
         with suppress(RuntimeError):  # the loop has ended
             self._loop.call_soon_threadsafe(self._stopped.set)
         self.join()
@@ -135,7 +136,8 @@ class _Server(threading.Thread):
 
 
 async def _read_head(reader: asyncio.StreamReader) -> bytes | None:
-    """Read a request line and its headers; None when the client disconnected. Raises Refused when too long or late."""
+    """Read an HTTP request line and its headers; None when the client disconnected. Raises Refused when they are too
+    long or arrive too slowly."""
     head = b""
     empty_lines = 0
     try:
@@ -173,7 +175,8 @@ async def _send(writer: asyncio.StreamWriter, data: bytes) -> None:
 
 
 async def _linger(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """Read what the client still sends for a moment: after an immediate close it might not get the response."""
+    """Read and discard the rest of a request for up to 0.2 s: after an immediate close the client might not get the
+    response."""
     if writer.can_write_eof():
         writer.write_eof()
     taken = 0

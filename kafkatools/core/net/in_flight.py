@@ -1,4 +1,4 @@
-"""Requests that were handed to a connection and have no answer yet, per node, oldest first (InFlightRequests)."""
+"""Requests in flight for each node, oldest first (InFlightRequests): sent or queued, without a response so far."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Generic, TypeVar
 
 
 class InFlightRequest:
-    """What the table needs of an entry; `is_sent` once all its bytes are with the socket."""
+    """Base class of the entries of InFlightRequests. `is_sent`: all bytes of the request are with the socket."""
 
     __slots__ = ("correlation_id", "expects_response", "is_sent", "sent_ms", "timeout_ms")
 
@@ -23,7 +23,7 @@ R = TypeVar("R", bound=InFlightRequest)
 
 
 class InFlightRequests(Generic[R]):
-    """A queue of requests per node; answers come in the order of the requests."""
+    """A queue of requests for each node; responses arrive in the order of the requests."""
 
     def __init__(self, max_per_node: int) -> None:
         self._max_per_node = max_per_node
@@ -31,46 +31,48 @@ class InFlightRequests(Generic[R]):
         self._count = 0
 
     def add(self, node: int, request: R) -> None:
-        """Append the newest."""
+        """Append a request to a node's queue."""
         self._requests.setdefault(node, deque()).append(request)
         self._count += 1
 
     def oldest(self, node: int) -> R | None:
-        """The request whose answer comes next."""
+        """The request whose response arrives next; None when nothing is in flight to the node."""
         queue = self._requests.get(node)
         return queue[0] if queue else None
 
     def newest(self, node: int) -> R | None:
+        """The last request to the node; None when nothing is in flight to the node."""
         queue = self._requests.get(node)
         return queue[-1] if queue else None
 
     def complete_next(self, node: int) -> R:
-        """Take the oldest out: its answer came."""
+        """Remove and return a node's oldest request, because its response arrived."""
         self._count -= 1
         return self._requests[node].popleft()
 
     def complete_last_sent(self, node: int) -> R:
-        """Take the newest out: it needs no answer."""
+        """Remove and return a node's newest request, which expects no response."""
         self._count -= 1
         return self._requests[node].pop()
 
     def can_send_more(self, node: int) -> bool:
-        """Whether the last request is out and fewer than the limit wait (max.in.flight.requests.per.connection)."""
+        """Whether the last request is sent and fewer than max.in.flight.requests.per.connection are in flight to the
+        node."""
         queue = self._requests.get(node)
         return not queue or (queue[-1].is_sent and len(queue) < self._max_per_node)
 
     def count(self, node: int | None = None) -> int:
-        """Requests in flight, to one node or to all."""
+        """The number of requests in flight, to one node or to all."""
         return self._count if node is None else len(self._requests.get(node, ()))
 
     def clear(self, node: int) -> list[R]:
-        """Take all of a node's requests out, oldest first."""
+        """Remove and return all requests of a node, oldest first."""
         taken = list(self._requests.pop(node, ()))
         self._count -= len(taken)
         return taken
 
     def nodes_with_timed_out_requests(self, now_ms: int) -> list[int]:
-        """Nodes with a request that is older than its time-out."""
+        """The nodes with a request older than its time-out."""
         return [
             node
             for node, queue in self._requests.items()
@@ -78,7 +80,7 @@ class InFlightRequests(Generic[R]):
         ]
 
     def next_timeout_ms(self, now_ms: int) -> int | None:
-        """How long until the next request times out; None when nothing is in flight."""
+        """Milliseconds until the next request times out; None when nothing is in flight."""
         waits = [
             request.sent_ms + request.timeout_ms + 1 - now_ms for queue in self._requests.values() for request in queue
         ]

@@ -1,13 +1,13 @@
-"""What a client knows of the cluster, and when it must ask again (org.apache.kafka.clients.Metadata, MetadataCache).
+"""A client's cluster metadata and when it must be updated (org.apache.kafka.clients.Metadata, MetadataCache).
 
 A `ClusterView` never changes; `Metadata` replaces it. Rules:
 
-- `update_version` counts full and partial answers taken in; whoever waits for news waits for a higher one.
-  `request_version` tells an answer to an old question from one to the present topics of interest.
+- `update_version` counts full and partial updates; a waiting thread waits for a higher one. `request_version` tells
+  the response to an outdated request from one for the present topics of interest.
 - A partition is replaced only by one with the same or a newer leader epoch, unless the topic has a new id.
-- Answers of versions before 9 carry epochs that may lie, so they are ignored there.
-- The lock guards every field; a subclass waits and wakes through `_changed`. No callback runs under it but the hooks
-  `retain_topic`, `topics_of_interest` and `on_update`.
+- Leader epochs in responses below version 9 are unreliable and ignored.
+- The lock guards every field; a subclass waits and notifies with `_changed`. The only callbacks under the lock are the
+  hooks `retain_topic`, `topics_of_interest` and `on_update`.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Node(NamedTuple):
 
 
 class NodeEndpoint(NamedTuple):
-    """The address of a new leader in a response (KIP-951)."""
+    """The address of a new partition leader in a Produce or Fetch response (KIP-951)."""
 
     node_id: int
     host: str
@@ -46,7 +46,7 @@ class NodeEndpoint(NamedTuple):
 
 
 class PartitionView(NamedTuple):
-    """One partition; leader and epoch None when not known."""
+    """The metadata of one partition; leader and leader epoch are None when unknown."""
 
     topic: str
     partition: int
@@ -59,7 +59,7 @@ class PartitionView(NamedTuple):
 
 
 class TopicView(NamedTuple):
-    """One topic; partitions by index."""
+    """The metadata of one topic, with its partitions by number."""
 
     name: str
     id: uuid.UUID | None
@@ -68,7 +68,7 @@ class TopicView(NamedTuple):
 
 
 class ClusterView:
-    """The cluster at one moment."""
+    """An immutable snapshot of the cluster metadata: brokers, topics, controller and errors of topics."""
 
     __slots__ = ("_names", "cluster_id", "controller_id", "is_bootstrap", "nodes", "topics", "topic_errors")
 
@@ -91,52 +91,53 @@ class ClusterView:
         self._names = {topic.id: topic.name for topic in self.topics.values() if topic.id is not None}
 
     def node(self, node_id: int) -> Node | None:
-        """The broker of an id."""
+        """The broker with this id; None for an unknown id."""
         return self.nodes.get(node_id)
 
     @property
     def controller(self) -> Node | None:
-        """Where requests to the controller go."""
+        """The broker that takes requests to the controller; None when unknown."""
         return None if self.controller_id is None else self.nodes.get(self.controller_id)
 
     def partition(self, topic: str, partition: int) -> PartitionView | None:
+        """The metadata of a partition; None for an unknown partition."""
         found = self.topics.get(topic)
         return None if found is None else found.partitions.get(partition)
 
     def partition_count(self, topic: str) -> int | None:
-        """How many partitions a topic has; None when the topic is not known."""
+        """The number of partitions of a topic; None for an unknown topic."""
         found = self.topics.get(topic)
         return None if found is None else len(found.partitions)
 
     def available_partitions(self, topic: str) -> list[int]:
-        """The partitions that have a leader."""
+        """The numbers of a topic's partitions whose leader is a known broker; empty for an unknown topic."""
         found = self.topics.get(topic)
         if found is None:
             return []
         return [part.partition for part in found.partitions.values() if part.leader in self.nodes]
 
     def leader_id(self, topic: str, partition: int) -> int | None:
-        """The id of a partition's leader, when it is known and part of the cluster."""
+        """The id of a partition's leader; None when the leader is unknown or not a broker of this snapshot."""
         found = self.partition(topic, partition)
         return None if found is None or found.leader not in self.nodes else found.leader
 
     def leader_epoch(self, topic: str, partition: int) -> int | None:
-        """The epoch of a partition's leader."""
+        """The leader epoch of a partition; None when unknown."""
         found = self.partition(topic, partition)
         return None if found is None else found.leader_epoch
 
     def topic_id(self, topic: str) -> uuid.UUID | None:
-        """The id of a topic."""
+        """The id of a topic; None when unknown."""
         found = self.topics.get(topic)
         return None if found is None else found.id
 
     def topic_name(self, topic_id: uuid.UUID) -> str | None:
-        """The topic of an id."""
+        """The name of the topic with this id; None when unknown."""
         return self._names.get(topic_id)
 
 
 class Metadata:
-    """The cluster as a client sees it, and the topics it is interested in (all when `topics` is None)."""
+    """A client's current ClusterView and the topics it keeps up to date (all topics when `topics` is None)."""
 
     def __init__(
         self,
@@ -173,31 +174,32 @@ class Metadata:
 
     @property
     def cluster(self) -> ClusterView:
+        """The current snapshot of the cluster."""
         return self._cluster
 
     @property
     def update_version(self) -> int:
-        """How many answers were taken in."""
+        """The number of metadata updates so far, full and partial."""
         with self._lock:
             return self._update_version
 
     def topics_of_interest(self) -> Collection[str] | None:
-        """The topics to ask for; None for all. A hook."""
+        """Hook: the topics of a full Metadata request; None for all topics."""
         return None if self._topics is None else sorted(self._topics)
 
     def new_topics(self) -> Collection[str]:
-        """The topics a partial request asks for. A hook."""
+        """Hook: the topics of a partial Metadata request."""
         return self.topics_of_interest() or ()
 
     def retain_topic(self, topic: str, is_internal: bool, now_ms: int) -> bool:
-        """Whether a topic of an answer is kept. A hook."""
+        """Hook: whether a topic of a Metadata response is kept."""
         return self._topics is None or topic in self._topics
 
     def on_update(self, now_ms: int) -> None:
-        """An answer was taken in. A hook; runs under the lock."""
+        """Hook that runs after each metadata update, under the lock."""
 
     def set_topics(self, topics: Collection[str] | None) -> None:
-        """Be interested in these topics only (None: all), and ask when there are new ones."""
+        """Replace the topics of interest (None: all topics) and request an update if there are new ones."""
         with self._lock:
             wanted = None if topics is None else set(topics)
             is_wider = self._topics is not None and (wanted is None or not wanted <= self._topics)
@@ -207,7 +209,7 @@ class Metadata:
                 self.request_update()
 
     def add_topics(self, topics: Iterable[str]) -> None:
-        """Be interested in these topics too."""
+        """Add to the topics of interest and request an update if there are new ones."""
         with self._lock:
             if self._topics is not None:
                 self.set_topics(self._topics | set(topics))
@@ -215,7 +217,7 @@ class Metadata:
     # -- when to ask --
 
     def request_update(self, reset_backoff: bool = True) -> int:
-        """Ask at the next opportunity; the update version to wait to be passed."""
+        """Request a full update at the next poll; return the update version that the update will exceed."""
         with self._lock:
             self._needs_full_update = True
             if reset_backoff:
@@ -223,7 +225,8 @@ class Metadata:
             return self._update_version
 
     def request_update_for_new_topics(self) -> int:
-        """Ask for the new topics alone at the next opportunity, without waiting for the back-off."""
+        """Request a partial update with only the new topics, without a back-off; return the update version to
+        exceed."""
         with self._lock:
             self._last_refresh_ms = 0
             self._attempts = self._equivalent_answers = 0
@@ -232,25 +235,27 @@ class Metadata:
             return self._update_version
 
     def consider_fresh(self, now_ms: int) -> None:
-        """Do not ask until something calls for it, for a client that puts its own questions first."""
+        """Cancel a requested full update and restart metadata.max.age.ms, for a client that sends its own requests
+        first."""
         with self._lock:
             self._needs_full_update = False
             self._last_success_ms = now_ms
 
     @property
     def update_requested(self) -> bool:
-        """Whether an answer is due regardless of its age."""
+        """Whether an update is requested, regardless of the metadata's age."""
         with self._lock:
             return self._needs_full_update or self._needs_partial_update
 
     def time_to_next_update_ms(self, now_ms: int) -> int:
-        """How long until a request is due: at once when asked for and out of back-off, else at max age."""
+        """Milliseconds until the next Metadata request is due: when requested after the back-off, else at
+        metadata.max.age.ms."""
         with self._lock:
             expires = 0 if self.update_requested else max(0, self._last_success_ms + self._max_age_ms - now_ms)
             return max(expires, self.time_to_allow_update_ms(now_ms))
 
     def time_to_allow_update_ms(self, now_ms: int) -> int:
-        """How much of the back-off is left."""
+        """Milliseconds until the back-off after a failed or unchanged update is over."""
         with self._lock:
             tries = self._attempts or self._equivalent_answers
             if tries == 0:
@@ -258,7 +263,7 @@ class Metadata:
             return max(0, self._last_refresh_ms + self._backoff.backoff_ms(tries - 1) - now_ms)
 
     def next_request(self, now_ms: int) -> tuple[dict[str, object], int, bool]:
-        """The fields of the next Metadata request, its request version, and whether it is partial."""
+        """The next Metadata request: (fields, request version, whether it is partial)."""
         with self._lock:
             is_partial = not self._needs_full_update and self._needs_partial_update
             names = self.new_topics() if is_partial else self.topics_of_interest()
@@ -272,20 +277,20 @@ class Metadata:
             )
 
     def failed_update(self, now_ms: int) -> None:
-        """A request came to nothing; back off."""
+        """Start the back-off after a Metadata request that failed."""
         with self._lock:
             self._last_refresh_ms = now_ms
             self._attempts += 1
             self._equivalent_answers = 0
 
     def needs_rebootstrap(self, now_ms: int) -> bool:
-        """Whether no answer has come for so long that the bootstrap servers should be asked (KIP-1102)."""
+        """Whether no update succeeded for metadata.recovery.rebootstrap.trigger.ms (KIP-1102)."""
         with self._lock:
             since = self._awaiting_since_ms
             return since is not None and now_ms - since > self._rebootstrap_trigger_ms
 
     def rebootstrap(self, now_ms: int) -> None:
-        """Begin again with the bootstrap servers, keeping what is known of topics out of the view (KIP-899)."""
+        """Replace the cluster view by the bootstrap servers and request an update (KIP-899)."""
         with self._lock:
             self._cluster = ClusterView(self._bootstrap, is_bootstrap=True)
             self._needs_full_update = True
@@ -295,7 +300,7 @@ class Metadata:
     # -- answers --
 
     def update(self, request_version: int, response: Entity, is_partial: bool, now_ms: int) -> None:
-        """Take a MetadataResponse entity in."""
+        """Apply a Metadata response and wake waiting threads."""
         with self._lock:
             self._needs_partial_update = request_version < self._request_version
             self._last_refresh_ms = now_ms
@@ -358,7 +363,7 @@ class Metadata:
         return TopicView(topic.name, topic_id, bool(getattr(topic, "is_internal", False)), partitions)
 
     def _newer(self, view: PartitionView, known: PartitionView | None, is_same_topic: bool) -> PartitionView:
-        """The view, unless it is older than what is known."""
+        """The new view of a partition, or the present one if its leader epoch is newer."""
         key = (view.topic, view.partition)
         if view.leader_epoch is None:
             return view
@@ -369,7 +374,11 @@ class Metadata:
         return view
 
     def update_last_seen_epoch_if_newer(self, topic: str, partition: int, epoch: int) -> bool:
-        """A leader epoch was seen elsewhere (a fetch, a commit): newer than known asks for fresh metadata."""
+        """Request an update if this leader epoch, from a fetch or commit, is newer than the last one seen; return
+        whether it is.
+
+        Returns False for a partition without a known leader epoch.
+        """
         with self._lock:
             last = self._last_epochs.get((topic, partition))
             if last is not None and epoch <= last:
@@ -382,9 +391,10 @@ class Metadata:
     def update_partition_leadership(
         self, leaders: Mapping[tuple[str, int], tuple[int, int]], endpoints: Iterable[NodeEndpoint] = ()
     ) -> set[tuple[str, int]]:
-        """Take over leaders (id, epoch) that an answer named, where they are newer (KIP-951); the partitions changed.
+        """Apply newer leaders (id, epoch) from a Produce or Fetch response (KIP-951); return the partitions that
+        changed.
 
-        `endpoints` are the addresses that came along: node_id, host, port, rack.
+        `endpoints`: the addresses of the leaders.
         """
         with self._lock:
             nodes = dict(self._cluster.nodes)
@@ -420,19 +430,19 @@ class Metadata:
     def update_leader(
         self, topic: str, partition: int, leader: int, epoch: int, endpoints: Iterable[NodeEndpoint] = ()
     ) -> bool:
-        """`update_partition_leadership` for one partition; whether it was news."""
+        """Apply a newer leader of one partition (KIP-951); return whether the metadata changed."""
         return bool(self.update_partition_leadership({(topic, partition): (leader, epoch)}, endpoints))
 
     # -- errors --
 
     def fail(self, error: KafkaError) -> None:
-        """Nothing can come of waiting: whoever waits is to raise this."""
+        """Set an error that no update can resolve, for waiting threads to raise."""
         with self._lock:
             self._error = error
             self._changed.notify_all()
 
     def take_error(self) -> KafkaError | None:
-        """The error that was set, once."""
+        """Return and clear the error set by `fail`; None without an error."""
         with self._lock:
             error, self._error = self._error, None
             return error
@@ -458,5 +468,5 @@ def _differ(before: ClusterView, after: ClusterView) -> bool:
 
 
 def response_error(response: Entity) -> KafkaError | None:
-    """The error of a whole Metadata answer (version 13 and newer: REBOOTSTRAP_REQUIRED)."""
+    """The top-level error of a Metadata response (version 13 and newer: REBOOTSTRAP_REQUIRED); None for success."""
     return error_from_code(int(getattr(response, "error_code", NONE)))

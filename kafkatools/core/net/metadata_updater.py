@@ -1,4 +1,4 @@
-"""Keeps a client's metadata fresh from within `poll` (NetworkClient.DefaultMetadataUpdater)."""
+"""Updates a client's metadata from within `poll` (NetworkClient.DefaultMetadataUpdater)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _log = logging.getLogger(__name__)
 
 
 class Nodes(Protocol):
-    """The part of NetworkClient that chooses a node, connects to it and sends."""
+    """The methods of NetworkClient that MetadataUpdater uses to choose a node, connect to it and send."""
 
     @property
     def connection_states(self) -> ConnectionStates:
@@ -51,14 +51,14 @@ class Nodes(Protocol):
 
 
 def metadata_request(fields: Mapping[str, object], version: int) -> bytes:
-    """The body of a request. Version 0 has an empty list for "all topics"; versions before 4 always allow creation."""
+    """Encode the body of a Metadata request. In version 0 an empty list stands for all topics, in later ones null."""
     if version == 0 and fields["topics"] is None:
         fields = {**fields, "topics": ()}
     return encode_fields(request_type(ApiKey.METADATA, version), fields)
 
 
 class MetadataUpdater:
-    """Decides when to ask which node, and takes the answers in."""
+    """Sends Metadata requests when they are due and applies the responses to the client's Metadata."""
 
     def __init__(self, client: Nodes, metadata: Metadata, config: Config) -> None:
         self._client = client
@@ -69,11 +69,12 @@ class MetadataUpdater:
         self._in_progress: tuple[int, int, bool] | None = None  # node, request version, is partial
 
     def is_update_due(self, now_ms: int) -> bool:
-        """Whether the next request should be for metadata."""
+        """Whether a Metadata request should be sent now; False while one is in flight."""
         return self._in_progress is None and self._metadata.time_to_next_update_ms(now_ms) == 0
 
     def maybe_update(self, now_ms: int) -> int:
-        """Ask when it is time and a node is there; how long until this should be called again."""
+        """Send a Metadata request if one is due and a node is ready; return the milliseconds until the next call is
+        needed."""
         if self._in_progress is not None:
             return self._request_timeout_ms
         wait_ms = self._metadata.time_to_next_update_ms(now_ms)
@@ -87,7 +88,8 @@ class MetadataUpdater:
         return self._ask(node, now_ms)
 
     def _without_a_node(self, now_ms: int) -> int:
-        """No node is up or may be tried now: all known ones failed, so the bootstrap servers are next (KIP-899)."""
+        """Go back to the bootstrap servers when every node of the cluster failed (KIP-899); return the wait in
+        milliseconds."""
         cluster = self._metadata.cluster
         failed = all(self._client.connection_failed(node) for node in cluster.nodes)
         if self._rebootstraps and failed and not cluster.is_bootstrap:
@@ -156,7 +158,8 @@ class MetadataUpdater:
             self._metadata.update(request_version, answer, is_partial, now_ms)
 
     def handle_disconnection(self, node: int, now_ms: int) -> None:
-        """A connection ended: its leaders may have moved."""
+        """Request a metadata update after a lost connection, because the node's partitions may have other leaders
+        now."""
         if self._in_progress is not None and self._in_progress[0] == node:
             self._in_progress = None
             self._metadata.failed_update(now_ms)

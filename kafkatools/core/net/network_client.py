@@ -1,8 +1,9 @@
-"""Requests to nodes and their answers over connections that never block (org.apache.kafka.clients.NetworkClient).
+"""NetworkClient: requests to nodes and their responses over non-blocking connections
+(org.apache.kafka.clients.NetworkClient).
 
-One thread owns a client; `wakeup` may come from any. `poll` does its steps in Kafka's order, each in a `handle_*`:
-sends that are complete, answers, lost connections, new connections, version requests, connections and requests that
-took too long; callbacks run last. An answer must carry the correlation id of the oldest request in flight.
+One thread owns a client; any thread may call `wakeup`. `poll` runs its `handle_*` steps in Kafka's order: completed
+sends, responses, lost connections, new connections, ApiVersions requests, connections and requests that timed out.
+Callbacks run last. A response must carry the correlation id of the oldest request in flight.
 """
 
 from __future__ import annotations
@@ -67,6 +68,8 @@ class _InFlight(InFlightRequest):
 
 
 class NetworkClient:
+    """Connects to nodes on demand, sends requests and returns the responses; keeps the metadata up to date."""
+
     def __init__(
         self,
         config: Config,
@@ -113,14 +116,16 @@ class NetworkClient:
     # -- readiness --
 
     def add_node(self, node: Node) -> None:
-        """A connection to a coordinator, apart from those of the cluster's view, under an id of its own."""
+        """Add a node that is not part of the cluster metadata, such as a coordinator with a separate connection and
+        node id."""
         self._extra_nodes[node.id] = node
 
     def known_node(self, node: int) -> Node | None:
+        """The node with this id, from `add_node` or the cluster metadata; None for an unknown id."""
         return self._extra_nodes.get(node) or self.metadata.cluster.node(node)
 
     def ready(self, node: int, now_ms: int) -> bool:
-        """Whether a request may go to the node now; begins to connect when that is due."""
+        """Whether a request may be sent to the node now; if not, start to connect when an attempt is due."""
         if self.is_ready(node, now_ms):
             return True
         if self.connection_states.can_connect(node, now_ms):
@@ -128,25 +133,27 @@ class NetworkClient:
         return False
 
     def is_ready(self, node: int, now_ms: int) -> bool:
-        """Whether a request may go to the node now. Metadata that is due goes first."""
+        """Whether a request may be sent to the node now; False while a metadata update is due, which is sent first."""
         return not self._updater.is_update_due(now_ms) and self.can_send(node, now_ms)
 
     def can_send(self, node: int, now_ms: int) -> bool:
-        """Connected, versions known, not paused, and room in flight."""
+        """Whether the node's connection is ready, not throttled, and below its limit of requests in flight."""
         return self.connection_states.is_ready(node, now_ms) and self._in_flight.can_send_more(node)
 
     def connection_failed(self, node: int) -> bool:
-        """Whether the last connection ended or could not be made."""
+        """Whether the last connection to the node ended or the last attempt failed, and no new attempt has begun."""
         state = self.connection_states.state(node)
         return state is ConnectionState.AUTHENTICATION_FAILED or (
             state is ConnectionState.DISCONNECTED and self.connection_states.has_been_tried(node)
         )
 
     def connection_error(self, node: int) -> KafkaError | None:
+        """The error that ended the last connection or attempt; None since a connection became ready."""
         return self.connection_states.error(node)
 
     def poll_delay_ms(self, node: int, now_ms: int) -> int:
-        """How long it makes no sense to ask again whether the node is ready."""
+        """Milliseconds until it is worth checking again whether the node is ready: its throttling, back-off or setup
+        time-out."""
         states = self.connection_states
         throttle_ms = states.throttle_delay_ms(node, now_ms)
         if throttle_ms and states.state(node) is ConnectionState.READY:
@@ -154,30 +161,33 @@ class NetworkClient:
         return states.connection_delay_ms(node, now_ms)
 
     def channel(self, node: int) -> Channel | None:
-        """The connection to a node, while there is one."""
+        """The connection to a node; None when there is none."""
         return self._channels.get(node)
 
     def broker_versions(self, node: int) -> BrokerVersions | None:
-        """What the node said it can do; None before it said so."""
+        """The API versions that the node supports; None before its ApiVersions response."""
         return self._versions.get(node)
 
     def in_flight_count(self, node: int | None = None) -> int:
-        """Requests without an answer yet."""
+        """The number of requests in flight, to one node or to all."""
         return self._in_flight.count(node)
 
     @property
     def is_receiving(self) -> bool:
-        """Whether an answer is on its way in: a part of it has been read."""
+        """Whether a part of a response has been read on any connection and the rest has not arrived."""
         return any(channel.is_receiving for channel in self._channels.values())
 
     def throttle(self, node: int, duration_ms: int, now_ms: int) -> None:
-        """The node's answer asked for a pause; for callers that decode answers themselves."""
+        """Send no requests to the node for `duration_ms`; for callers that decode throttle_time_ms themselves."""
         if duration_ms > 0:
             self.connection_states.throttle(node, now_ms + duration_ms)
 
     def least_loaded_node(self, now_ms: int) -> int | None:
-        """The best node for a request that any can answer: ready and idle, else connecting for a moment, else free to
-        connect, else any that connects: one that hangs does not keep us from the others."""
+        """Choose a node for a request that any broker can answer; None when none is connected or may be tried.
+
+        Order: a ready node with the fewest requests in flight, a node whose connection attempt is younger than 1 s, a
+        node that may be connected to, any other connecting node. So a node that hangs does not block the others.
+        """
         nodes = list(self.metadata.cluster.nodes)
         if not nodes:
             return None
@@ -197,9 +207,10 @@ class NetworkClient:
     # -- sending --
 
     def send(self, request: ClientRequest, now_ms: int | None = None) -> None:
-        """Queue a request to a node that is ready, and write what the socket takes. Raises IllegalState.
+        """Queue a request to a ready node and write as much as the socket takes. Raises IllegalState when the node is
+        not ready.
 
-        When both sides have no common version, the answer comes with the next poll and has that error.
+        When client and node have no common API version, the next poll returns a response with UnsupportedVersion.
         """
         now = self._clock.now_ms() if now_ms is None else now_ms
         if not self.can_send(request.node, now):
@@ -214,7 +225,10 @@ class NetworkClient:
         self._send(request, version, content, now)
 
     def send_internal(self, request: ClientRequest, now_ms: int) -> None:
-        """Send for the client itself: the answer goes to the callback only."""
+        """Send a request of the client itself: its response goes only to the callback, `poll` does not return it.
+
+        Raises UnsupportedVersion when client and node have no common API version.
+        """
         version = self._versions[request.node].choose_version(request.api_key, request.min_version)
         self._send(request, version, request.build(version), now_ms, internal=True)
 
@@ -256,7 +270,7 @@ class NetworkClient:
     # -- the turn of the crank --
 
     def poll(self, timeout_ms: int, now_ms: int | None = None) -> list[ClientResponse]:
-        """Wait for I/O for so long at most and do the steps; the answers, after their callbacks ran."""
+        """Wait up to `timeout_ms` for I/O, run the `handle_*` steps and the callbacks, and return the responses."""
         now = self._clock.now_ms() if now_ms is None else now_ms
         if self._authenticator is not None:
             self._authenticator.step(now)
@@ -274,14 +288,15 @@ class NetworkClient:
         return self._complete_responses()
 
     def next_timeout_ms(self, now_ms: int) -> int | None:
-        """How long until `poll` has something to do though no socket is ready; None when nothing is on its way."""
+        """Milliseconds until `poll` has work to do without a ready socket; None when no request or connection setup is
+        pending."""
         if self._responses or self._broken or self._completed_sends:
             return 0
         waits = (self._in_flight.next_timeout_ms(now_ms), self.connection_states.next_setup_timeout_ms(now_ms))
         return min((wait for wait in waits if wait is not None), default=None)
 
     def handle_io(self, ready: list[Ready[Channel]], now_ms: int) -> None:
-        """Sockets that can be read or written."""
+        """Read from and write to the sockets that are ready."""
         for each in ready:
             channel = each.data
             events = each.events
@@ -297,13 +312,13 @@ class NetworkClient:
                 self.handle_completed_receives(channel, now_ms)
 
     def handle_completed_sends(self, now_ms: int) -> None:
-        """Requests that need no answer are complete when they are sent (acks=0)."""
+        """Complete requests that expect no response (acks=0), once they are sent."""
         sent, self._completed_sends = self._completed_sends, []
         for request in sent:
             self._finish(request, None, None, None, False, now_ms)
 
     def handle_completed_receives(self, channel: Channel, now_ms: int) -> None:
-        """Answers, in the order of the requests."""
+        """Read the responses that arrived on a connection and complete their requests in order."""
         try:
             for frame in channel.read():
                 self._handle_frame(channel, frame, now_ms)
@@ -364,7 +379,8 @@ class NetworkClient:
         self._responses.append(response)
 
     def handle_disconnections(self, now_ms: int) -> None:
-        """Connections that broke: their requests end with Disconnected, metadata is asked for again."""
+        """Close broken connections: their requests fail with the connection's error and a metadata update is
+        requested."""
         broken, self._broken = self._broken, []
         for channel, error in broken:
             if self._channels.get(channel.node_id) is channel:
@@ -395,7 +411,8 @@ class NetworkClient:
             self._authenticator.forget(node)
 
     def handle_connections(self, channel: Channel, now_ms: int) -> None:
-        """A connection stands (or could not be made), and then what comes before the first request."""
+        """Finish the TCP connection and the TLS handshake of a new connection, then schedule its ApiVersions
+        request."""
         node = channel.node_id
         try:
             if not channel.is_tcp_up:
@@ -415,7 +432,8 @@ class NetworkClient:
         self._versions_to_request[node] = api_version_check.NEWEST_VERSION
 
     def handle_initiate_api_version_requests(self, now_ms: int) -> None:
-        """Ask new connections which versions they take (KIP-35), in an older version when they refused (KIP-511)."""
+        """Send ApiVersions on new connections (KIP-35), in an older version where the node refused the first
+        (KIP-511)."""
         for node, version in list(self._versions_to_request.items()):
             del self._versions_to_request[node]
             build, answered = api_version_check.build, self._handle_api_versions
@@ -437,7 +455,7 @@ class NetworkClient:
             self._authenticator.begin(node, self._clock.now_ms())
 
     def authenticated(self, node: int, session_ends_ms: int | None = None) -> None:
-        """Requests may go to the node, for as long as its session lasts (None: for ever)."""
+        """Mark a node's connection as ready for requests until its session ends (None: no end)."""
         channel = self._channels[node]
         if not channel.is_trusted:
             channel.trust(MAX_FRAME_BYTES)
@@ -446,12 +464,12 @@ class NetworkClient:
             self.connection_states.limit_session(node, session_ends_ms)
 
     def fail_connection(self, node: int, error: KafkaError) -> None:
-        """The connection is to end with this error."""
+        """Close a node's connection with this error at the next step of `poll`."""
         if node in self._channels:
             self._broken.append((self._channels[node], error))
 
     def handle_timed_out_connections(self, now_ms: int) -> None:
-        """Connections that were not ready within socket.connection.setup.timeout.ms."""
+        """Close connections that were not ready within socket.connection.setup.timeout.ms."""
         for node in self.connection_states.timed_out_connections(now_ms):
             if self._is_checking(node):
                 self._disconnect(node, self._silence(node, now_ms), now_ms)
@@ -460,7 +478,8 @@ class NetworkClient:
             self._disconnect(node, problem, now_ms)
 
     def handle_timed_out_requests(self, now_ms: int) -> None:
-        """A request without an answer for request.timeout.ms costs the connection, since answers come in order."""
+        """Close connections with a request older than request.timeout.ms: responses arrive in order, so none can
+        follow."""
         for node in self._in_flight.nodes_with_timed_out_requests(now_ms):
             if self._is_checking(node):
                 self._disconnect(node, self._silence(node, now_ms), now_ms)
@@ -469,7 +488,7 @@ class NetworkClient:
             self._disconnect(node, Disconnected(message), now_ms)
 
     def handle_idle_connections(self, now_ms: int) -> None:
-        """Close what was not used for connections.max.idle.ms; one a turn, as Kafka does."""
+        """Close a connection that was not used for connections.max.idle.ms; at most one in each poll, as Kafka does."""
         if self._max_idle_ms < 0:
             return
         for node, used_ms in self._last_used_ms.items():
@@ -517,7 +536,7 @@ class NetworkClient:
     # -- words --
 
     def name_of(self, node: int) -> str:
-        """A node as messages call it."""
+        """The name of a node in messages, such as `node 1 (localhost:9092)`."""
         address = self.connection_states.address(node)
         if node in self._extra_nodes:
             return f"coordinator ({address})"
@@ -530,7 +549,8 @@ class NetworkClient:
         return connection_words.silence(self.name_of(node), now_ms - self.connection_states.last_attempt_ms(node))
 
     def _step(self, channel: Channel) -> str:
-        """What a node did not do any more when it closed the connection; nothing when it had done its part."""
+        """Text for the step that a node did not complete when it closed the connection; empty after the first
+        response."""
         node = channel.node_id
         if self.connection_states.state(node) is ConnectionState.AUTHENTICATING:
             return "while it authenticated us by SASL"
@@ -543,21 +563,22 @@ class NetworkClient:
     # -- the end --
 
     def disconnect(self, node: int, now_ms: int | None = None) -> None:
-        """Close the connection to a node; its requests end with Disconnected."""
+        """Close the connection to a node; its requests fail with Disconnected."""
         if node in self._channels:
             now = self._clock.now_ms() if now_ms is None else now_ms
             self._disconnect(node, Disconnected(f"Connection to {self.name_of(node)} closed on request"), now)
 
     def fileno(self) -> int:
-        """Can be read when a socket is ready: one selector may wait for another."""
+        """A file descriptor that is readable while a socket of the client is ready, so that another selector can wait
+        for it."""
         return self._selector.fileno()
 
     def wakeup(self) -> None:
-        """End the present or the next poll; from any thread."""
+        """End the current or the next poll. May be called from any thread."""
         self._selector.wakeup()
 
     def close(self) -> None:
-        """Close everything; what is in flight is forgotten. Twice is no error."""
+        """Close all connections and drop the requests in flight. Safe to call again."""
         if self._is_closed:
             return
         self._is_closed = True

@@ -1,8 +1,8 @@
-"""Asking questions and waiting for their answers, for tools: `Requester.ask_all` over a NetworkClient.
+"""Blocking requests for tools: `Requester.ask_all` sends requests through a NetworkClient and waits for the responses.
 
-It gives up early where waiting cannot help: when every known node says that it is no Kafka broker or has no address, at
-once; when no node could be reached since the start, or the one node that is asked cannot be, after
-`UNREACHABLE_PATIENCE_MS`. Everything else is tried again until the time is over.
+A request fails early where waiting cannot help. At once: every known node is not a Kafka broker or has no address.
+After `UNREACHABLE_PATIENCE_MS`: no node was reached since the start, or the requested node cannot be reached. All other
+failures are retried until the time-out.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ Fields = Mapping[str, object] | Callable[[int], Mapping[str, object]]
 
 
 class Question(NamedTuple):
-    """A request: `node` None goes to the least loaded one. `fields` may depend on the version.
+    """A request to a node; with `node` None to the least loaded one. `fields` may be a function of the API version.
 
-    With `decode` False the answer's `entity` is the body's bytes (for messages that are read by hand).
+    With `decode` False the answer's `entity` is the bytes of the response body.
     """
 
     node: int | None
@@ -48,7 +48,7 @@ class Question(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """An entity or an error, and who gave it, in which version (-1 when nobody answered)."""
+    """The decoded response or the error of a Question, with node and API version (both -1 without a response)."""
 
     node: int
     entity: Any
@@ -57,7 +57,7 @@ class Answer(NamedTuple):
 
 
 class Requester:
-    """Blocking requests, one or many at a time. One thread."""
+    """Sends one or several requests and blocks until all have a response or an error. For use by one thread."""
 
     def __init__(self, client: NetworkClient, clock: Clock, *, learns_nodes: bool = True) -> None:
         """`learns_nodes`: request metadata when a node is unknown; controllers do not answer Metadata."""
@@ -69,7 +69,10 @@ class Requester:
         self._node_errors: dict[int, KafkaError] = {}  # why the last connection to a node ended, of those asked for
 
     def ask_all(self, questions: Sequence[Question], timeout_ms: int) -> list[Answer]:
-        """All answers, in the order of the questions; nodes are asked at the same time. Never raises KafkaError."""
+        """Send the questions to their nodes in parallel and return the answers in the same order.
+
+        A failure is returned as the `error` of its answer. Never raises KafkaError.
+        """
         started_ms = self._clock.now_ms()
         answers: list[Answer | None] = [None] * len(questions)
         self._last_errors.clear()
@@ -99,7 +102,7 @@ class Requester:
     def _try_send(
         self, question: Question, index: int, answers: list[Answer | None], waiting: set[int], now_ms: int
     ) -> KafkaError | None:
-        """Send when a node is ready; an error that ends the question, else None."""
+        """Send a question if its node is ready, else start to connect."""
         node = self._client.least_loaded_node(now_ms) if question.node is None else question.node
         if node is None or not self._client.can_send(node, now_ms):
             if node is not None:
@@ -130,7 +133,8 @@ class Requester:
         return None
 
     def _reach(self, node: int, now_ms: int) -> None:
-        """Connect when a connection is due. Request metadata for an unknown node: it may have been fenced before."""
+        """Connect to a node when an attempt is due. Request metadata for an unknown node, which may have registered
+        since."""
         if self._learns_nodes and self._client.known_node(node) is None:
             self._client.metadata.request_update(reset_backoff=False)
         self._client.ready(node, now_ms)
@@ -138,7 +142,7 @@ class Requester:
     def _hopeless(
         self, questions: Sequence[Question], waiting: set[int], waited_ms: int, left_ms: int
     ) -> dict[int, KafkaError]:
-        """Questions for which no node is left, with the reason."""
+        """The questions that no node can answer, with the reason: {index: error}."""
         found = {}
         for index in waiting:
             named = questions[index].node
@@ -173,7 +177,7 @@ class Requester:
 
 
 def _joined(reasons: Sequence[KafkaError]) -> KafkaError:
-    """One error for several nodes: the only one, or one that names them all."""
+    """Combine the errors of several nodes: the error itself if all are alike, else one that quotes each."""
     texts = list(dict.fromkeys(str(reason) for reason in reasons))
     if len(texts) == 1:
         return reasons[0]
@@ -181,5 +185,5 @@ def _joined(reasons: Sequence[KafkaError]) -> KafkaError:
 
 
 def build_request(api_key: int, version: int, fields: Fields) -> list[bytes]:
-    """The buffers of a request's body, from plain fields."""
+    """Encode the body of a request from its fields, or from a function that returns the fields of a version."""
     return build_body(api_key, version, fields(version) if callable(fields) else fields)

@@ -1,4 +1,5 @@
-"""Waiting on many sockets at once, and being woken from another thread (org.apache.kafka.common.network.Selector)."""
+"""Selector: wait for many sockets in one thread; another thread can end the wait
+(org.apache.kafka.common.network.Selector)."""
 
 from __future__ import annotations
 
@@ -14,14 +15,14 @@ Data = TypeVar("Data")
 
 
 class Ready(NamedTuple, Generic[Data]):
-    """A registered socket's data and what it is ready for."""
+    """The data of a registered socket, and the events (READ, WRITE) it is ready for."""
 
     data: Data
     events: int
 
 
 class Selector(Generic[Data]):
-    """`register`, `modify`, `unregister` and `poll` belong to one thread; `wakeup` may be called from any."""
+    """Waits for registered sockets. All methods belong to one thread, except `wakeup`, which any thread may call."""
 
     def __init__(self) -> None:
         self._selector = selectors.DefaultSelector()
@@ -31,24 +32,25 @@ class Selector(Generic[Data]):
         self._selector.register(self._wakeup_receiver, READ, None)
 
     def fileno(self) -> int:
-        """Readable while a registered socket is ready: one selector can wait for another."""
+        """A file descriptor that is readable while a registered socket is ready, so that another selector can wait for
+        it."""
         return self._selector.fileno()
 
     def register(self, sock: socket.socket, events: int, data: Data) -> None:
-        """Watch a socket; `data` comes back from `poll`."""
+        """Watch a socket for these events; `poll` returns `data` with them."""
         self._selector.register(sock, events, data)
 
     def modify(self, sock: socket.socket, events: int, data: Data) -> None:
-        """Watch a socket for other events."""
+        """Change the events and data of a watched socket."""
         self._selector.modify(sock, events, data)
 
     def unregister(self, sock: socket.socket) -> None:
-        """Stop watching; a socket that is not watched is no error."""
+        """Stop watching a socket; does nothing for a socket that is not watched."""
         with contextlib.suppress(KeyError, ValueError):
             self._selector.unregister(sock)
 
     def poll(self, timeout_ms: int) -> list[Ready[Data]]:
-        """Wait until something is ready, `wakeup` is called or the time is over."""
+        """Wait until a socket is ready, `wakeup` is called or the time-out is over; return the ready sockets' data."""
         ready: list[Ready[Data]] = []
         for key, events in self._selector.select(max(0, timeout_ms) / 1000):
             if key.fileobj is self._wakeup_receiver:
@@ -63,12 +65,12 @@ class Selector(Generic[Data]):
                 pass
 
     def wakeup(self) -> None:
-        """End the present or the next `poll`. A full pipe means that it is woken already."""
+        """End the current or the next `poll`. May be called from any thread."""
         with contextlib.suppress(BlockingIOError, OSError):
             self._wakeup_sender.send(b"\0")
 
     def close(self) -> None:
-        """Close; the registered sockets stay open."""
+        """Close the selector; the registered sockets stay open."""
         self._selector.close()
         self._wakeup_receiver.close()
         self._wakeup_sender.close()

@@ -1,4 +1,4 @@
-"""Bytes over one connection (TransportLayer). TLS is another implementation (security/tls_transport.py)."""
+"""Transport: the bytes of one non-blocking connection (TransportLayer). security/tls_transport.py implements TLS."""
 
 from __future__ import annotations
 
@@ -18,40 +18,46 @@ MAX_BUFFERS = 1024
 
 
 class Transport(Protocol):
-    """A connection that never blocks."""
+    """One non-blocking connection to a node."""
 
     @property
     def socket(self) -> socket.socket: ...
 
     def connect(self) -> bool:
-        """Begin to connect; True when that is done at once. Raises OSError."""
+        """Start to connect; return True if the connection is established at once. Raises OSError."""
 
     def finish_connect(self) -> None:
-        """After the socket became writable. Raises OSError when the connection failed."""
+        """Complete the connection after its socket became writable. Raises OSError when the connection failed."""
 
     def handshake(self) -> int:
-        """Go on with what comes before the first frame: the events to wait for until the next call, 0 when it is over.
-        Raises KafkaError without the node's name."""
+        """Continue the TLS handshake, if there is one: return the socket events to wait for, or 0 when it is complete.
+
+        Raises KafkaError without the node's name.
+        """
 
     def recv_into(self, buffer: memoryview) -> int | None:
-        """Bytes received, 0 at the end of the stream, None when there are none now. A count below the buffer's size
-        says that nothing is left to be had without the selector. Raises OSError, KafkaError."""
+        """Receive into the buffer: the number of bytes, 0 at the end of the stream, None when nothing is available.
+
+        A count below the buffer's size means that no more bytes are available without waiting. Raises OSError,
+        KafkaError.
+        """
 
     def sendmsg(self, buffers: Sequence[Buffer]) -> int:
-        """Bytes taken of these buffers, 0 when the socket is full. Raises OSError."""
+        """Send from these buffers; return the number of bytes sent, 0 when the socket's buffer is full. Raises
+        OSError."""
 
     def sendfile(self, file_descriptor: int, position: int, count: int) -> int:
-        """Bytes of a file sent, 0 when the socket is full. Raises OSError."""
+        """Send bytes of a file; return the number of bytes sent, 0 when the socket's buffer is full. Raises OSError."""
 
     def close(self) -> None:
-        """Close; twice is no error."""
+        """Close the connection. Safe to call again."""
 
 
 TransportFactory = Callable[[Address, str], Transport]
 
 
 class PlaintextTransport:
-    """A TCP connection as it is."""
+    """A TCP connection without TLS."""
 
     def __init__(self, address: Address, send_buffer_bytes: int = -1, receive_buffer_bytes: int = -1) -> None:
         self._address = address
@@ -69,7 +75,7 @@ class PlaintextTransport:
         return self._socket
 
     def connect(self) -> bool:
-        """Begin the TCP handshake."""
+        """Start the TCP handshake; return True if the connection is established at once. Raises OSError."""
         result = self._socket.connect_ex(self._address.sockaddr)
         if result in (0, errno.EISCONN):
             return True
@@ -78,7 +84,7 @@ class PlaintextTransport:
         raise OSError(result, os.strerror(result))
 
     def finish_connect(self) -> None:
-        """Raise what the handshake came to."""
+        """Check the result of the TCP handshake. Raises OSError when it failed."""
         result = self._socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
         if result:
             raise OSError(result, os.strerror(result))
@@ -93,7 +99,8 @@ class PlaintextTransport:
             return None
 
     def sendmsg(self, buffers: Sequence[Buffer]) -> int:
-        """One gathering write."""
+        """Send the buffers with one gathering write; return the number of bytes sent, 0 when the socket's buffer is
+        full."""
         try:
             return self._socket.sendmsg(buffers[:MAX_BUFFERS])
         except (BlockingIOError, InterruptedError):
@@ -110,7 +117,7 @@ class PlaintextTransport:
 
 
 def plaintext_factory(config: Config) -> TransportFactory:
-    """Plain TCP with the configured buffer sizes."""
+    """A factory of TCP connections with the configured buffer sizes (send.buffer.bytes, receive.buffer.bytes)."""
     send_bytes, receive_bytes = config.send_buffer_bytes, config.receive_buffer_bytes
 
     def make(address: Address, host: str) -> PlaintextTransport:

@@ -1,4 +1,4 @@
-"""Which transport a client's connections have: plain TCP or TLS, by security.protocol."""
+"""Choose plain TCP or TLS for a client's connections by security.protocol."""
 
 from __future__ import annotations
 
@@ -7,8 +7,10 @@ from kafkatools.core.net.transport import TransportFactory, plaintext_factory
 
 
 def transport_for(config: Config) -> TransportFactory:
-    """What security.protocol asks for. A connection is never less secure than its configuration. Raises ConfigError,
-    KeyStoreUnreadable."""
+    """The transport factory for security.protocol: TCP for PLAINTEXT and SASL_PLAINTEXT, TLS for any other value.
+
+    Raises ConfigError and KeyStoreUnreadable for invalid TLS settings.
+    """
     if config.security_protocol.upper() in ("PLAINTEXT", "SASL_PLAINTEXT"):
         return plaintext_factory(config)
     from kafkatools.core.net.security.tls_transport import tls_factory

@@ -1,7 +1,7 @@
-"""Puts a producer together from its settings: metadata, network client, memory, accumulator, sender.
+"""Build the parts of a producer from its settings: metadata, network client, memory, accumulator, sender.
 
-The checks of settings that depend on each other are those of Kafka's ProducerConfig (KIP-679): what was asked for
-explicitly and contradicts idempotence is an error; idempotence that is on by default gives way and says so in the log.
+Settings that depend on each other are checked as in Kafka's ProducerConfig (KIP-679). A setting that contradicts
+explicit idempotence is an error; default idempotence is disabled with a log line.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ MAX_IDEMPOTENT_IN_FLIGHT = 5
 
 
 class ProducerParts(NamedTuple):
-    """What a Producer drives."""
+    """The parts that a Producer uses."""
 
     metadata: ProducerMetadata
     accumulator: RecordAccumulator
@@ -36,12 +36,13 @@ class ProducerParts(NamedTuple):
 
 
 def acks_of(config: Config) -> int:
-    """acks as the number on the wire: -1 for all."""
+    """The setting acks as a number: -1 for all."""
     return -1 if config.acks == "all" else int(config.acks)
 
 
 def is_idempotent(config: Config) -> bool:
-    """Whether batches are numbered. Raises ConfigError when that was asked for and other settings contradict it."""
+    """Whether the producer is idempotent. Raises ConfigError when other settings contradict an explicit
+    enable.idempotence."""
     if not config.enable_idempotence:
         return False
     problems = []
@@ -70,7 +71,7 @@ def is_idempotent(config: Config) -> bool:
 
 
 def transactions_of(config: Config) -> TransactionManager | None:
-    """What numbers the batches: of a transactional producer, of an idempotent one, or nothing. Raises ConfigError."""
+    """The manager of a transactional or idempotent producer; None for any other. Raises ConfigError."""
     is_numbered = is_idempotent(config)
     if config.transactional_id is None:
         return TransactionManager() if is_numbered else None
@@ -92,7 +93,8 @@ def transactions_of(config: Config) -> TransactionManager | None:
 
 
 def delivery_timeout_ms(config: Config) -> int:
-    """delivery.timeout.ms, at least linger.ms + request.timeout.ms. ConfigError when it was given and is shorter."""
+    """The setting delivery.timeout.ms, raised to linger.ms + request.timeout.ms. Raises ConfigError for a shorter
+    explicit one."""
     least: int = min(0x7FFFFFFF, config.linger_ms + config.request_timeout_ms)
     given: int = config.delivery_timeout_ms
     if given >= least:
@@ -106,7 +108,7 @@ def delivery_timeout_ms(config: Config) -> int:
 
 
 def compression_level(config: Config, codec: CompressionType) -> int | None:
-    """The level of the codec, None where there is none."""
+    """The configured level of a codec; None for codecs without levels."""
     if codec in (CompressionType.NONE, CompressionType.SNAPPY):
         return None
     level: int = config[f"compression.{codec.label}.level"]
@@ -114,7 +116,7 @@ def compression_level(config: Config, codec: CompressionType) -> int | None:
 
 
 def assemble(config: Config, clock: Clock) -> ProducerParts:
-    """The parts of a producer; no connection is made yet. Raises ConfigError."""
+    """Build the parts of a producer, without a connection. Raises ConfigError."""
     codec = CompressionType.for_label(config.compression_type)
     timeout_ms = delivery_timeout_ms(config)
     transactions = transactions_of(config)

@@ -1,8 +1,7 @@
-"""BrokerWatch: says so when records wait and no broker has answered for some seconds, and when one does again.
+"""BrokerWatch: report when records wait and no broker has responded for some seconds, and when one responds again.
 
-The producer itself keeps trying and reports a record when its time is over, which may be minutes later; whoever sits
-before a terminal should not have to guess. It is looked at once a turn of the sender and costs nothing while a
-connection stands.
+The producer itself retries and reports a record after delivery.timeout.ms, which may be minutes; this informs a user at
+a terminal earlier. It is checked once in each turn of the sender and costs nothing while a connection is ready.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ PATIENCE_MS = 3000
 
 @dataclass(eq=False, repr=False)
 class BrokerWatch:
-    """`tell(line)` is called by the sender's thread, once for each change."""
+    """Reports connection outages of a producer: the sender's thread calls `tell(line)` once for each change."""
 
     client: NetworkClient
     metadata: ProducerMetadata
@@ -32,7 +31,8 @@ class BrokerWatch:
     _has_told: bool = field(default=False, init=False)
 
     def look(self, now_ms: int, is_waiting: bool) -> int | None:
-        """Notes whether anybody answers; how long until the next look, None when there is nothing to look for."""
+        """Check whether a broker is connected while records wait; return the ms until the next check, None for no
+        check."""
         if not is_waiting or self.client.connection_states.has_ready_nodes(now_ms):
             self._silent_since_ms = None
             if self._has_told and is_waiting:

@@ -1,10 +1,9 @@
-"""BufferPool: the producer's memory, shared out fairly (Kafka's
-org.apache.kafka.clients.producer.internals.BufferPool).
+"""BufferPool: the producer's memory (org.apache.kafka.clients.producer.internals.BufferPool).
 
-Strategy: buffers of one size (batch.size) are kept in a free list and used again; any other size comes from memory that
-is only counted. Who finds too little waits in line; the thread that has waited longest is served first and gathers what
-is given back piece by piece, so a large request cannot starve. A buffer goes back to the pool only when no request in
-flight can still read it: the caller's duty, see ProducerBatch.is_inflight.
+Buffers of one size (batch.size) are kept in a free list and reused; for any other size only the number of bytes is
+counted. Threads that find too little memory wait in a queue. The first in the queue is served first and collects
+released memory piece by piece, so a large request cannot starve. The caller must not return a buffer that a request in
+flight can still read (ProducerBatch.is_inflight).
 
 `_lock` guards every field.
 """
@@ -19,7 +18,7 @@ from kafkatools.core.errors import BufferExhausted, IllegalState, KafkaError
 
 
 class BufferPool:
-    """Hands out bytearrays of at most `total_bytes` together."""
+    """Allocates bytearrays of at most `total_bytes` in total."""
 
     def __init__(self, total_bytes: int, poolable_size_bytes: int, clock: Clock) -> None:
         self.total_bytes = total_bytes
@@ -34,9 +33,9 @@ class BufferPool:
         self.exhausted_count = 0
 
     def allocate(self, size_bytes: int, max_block_ms: int) -> bytearray:
-        """A buffer of exactly `size_bytes`, waiting at most `max_block_ms` for memory.
+        """Allocate a buffer of exactly `size_bytes`; wait at most `max_block_ms` for memory.
 
-        Raises BufferExhausted when time is up or when the size can never be had.
+        Raises BufferExhausted when time is up or the size exceeds the pool, IllegalState when the pool is closed.
         """
         if size_bytes > self.total_bytes:
             raise BufferExhausted(
@@ -60,7 +59,8 @@ class BufferPool:
         return bytearray(size_bytes) if buffer is None else buffer
 
     def _wait_for_memory_locked(self, size_bytes: int, max_block_ms: int) -> bytearray | None:
-        """Waits in line; gives a pooled buffer, or None when the memory was taken from what is only counted."""
+        """Wait in the queue for memory: return a pooled buffer, or None when `size_bytes` of non-pooled memory were
+        reserved."""
         condition = threading.Condition(self._lock)
         self._waiters.append(condition)
         gathered = 0
@@ -99,7 +99,7 @@ class BufferPool:
         )
 
     def _free_up_locked(self, size_bytes: int) -> None:
-        """Gives up pooled buffers until `size_bytes` of counted memory are there."""
+        """Drop pooled buffers until `size_bytes` of non-pooled memory are available."""
         while self._free and self._non_pooled_bytes < size_bytes:
             self._non_pooled_bytes += len(self._free.pop())
 
@@ -108,7 +108,7 @@ class BufferPool:
             self._waiters[0].notify()
 
     def deallocate(self, buffer: bytearray) -> None:
-        """Takes a buffer back. No request in flight may hold it: its bytes will be written over."""
+        """Return a buffer to the pool. No request in flight may hold it, because its bytes will be overwritten."""
         size_bytes = len(buffer)
         with self._lock:
             if size_bytes == self.poolable_size_bytes and not self._closed:
@@ -119,7 +119,7 @@ class BufferPool:
                 self._waiters[0].notify()
 
     def close(self) -> None:
-        """Lets every waiter go with an error. Buffers may still be given back."""
+        """Fail every waiting thread with IllegalState. Buffers may still be returned."""
         with self._lock:
             self._closed = True
             for condition in self._waiters:
@@ -127,15 +127,17 @@ class BufferPool:
 
     @property
     def available_bytes(self) -> int:
+        """Free memory in bytes, pooled buffers included."""
         with self._lock:
             return self._non_pooled_bytes + len(self._free) * self.poolable_size_bytes
 
     @property
     def unallocated_bytes(self) -> int:
+        """Free memory in bytes without the pooled buffers."""
         with self._lock:
             return self._non_pooled_bytes
 
     @property
     def queued(self) -> int:
-        """How many threads wait for memory."""
+        """The number of threads that wait for memory."""
         return len(self._waiters)

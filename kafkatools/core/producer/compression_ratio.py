@@ -1,8 +1,8 @@
-"""CompressionRatioEstimator: how far a topic's records shrink, so that a batch can be filled beyond its size before it
-is compressed.
+"""CompressionRatioEstimator: estimates a topic's compression ratio, so that a batch takes more than its size of
+uncompressed bytes.
 
-Kafka's rule: starts at 1.0; moves down by at most 0.005 per batch and up by at least 0.05, so that an estimate errs on
-the safe side.
+Kafka's rule: the estimate starts at 1.0; it falls by at most 0.005 for each batch and rises by at least 0.05, so it
+rather errs on the high side.
 """
 
 from __future__ import annotations
@@ -16,17 +16,18 @@ COMPRESSION_RATIO_DETERIORATE_STEP = 0.05
 
 
 class CompressionRatioEstimator:
-    """One figure per topic and codec."""
+    """Estimated compression ratios by topic and codec."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._ratios: dict[tuple[str, CompressionType], float] = {}
 
     def estimation(self, topic: str, codec: CompressionType) -> float:
+        """The estimated ratio; 1.0 without any batch."""
         return self._ratios.get((topic, codec), 1.0)
 
     def update(self, topic: str, codec: CompressionType, observed: float) -> float:
-        """Takes the ratio of a batch; gives the new estimate."""
+        """Adjust the estimate with the ratio of a batch; return the new estimate."""
         with self._lock:
             current = self._ratios.get((topic, codec), 1.0)
             if observed > current:
@@ -37,5 +38,6 @@ class CompressionRatioEstimator:
             return current
 
     def set(self, topic: str, codec: CompressionType, ratio: float) -> None:
+        """Replace the estimate, after a batch was too large."""
         with self._lock:
             self._ratios[topic, codec] = ratio

@@ -1,5 +1,4 @@
-"""First contact with a cluster: when no bootstrap server can be reached, raise after some seconds, not after
-max.block.ms.
+"""First contact with a cluster: raise after 5 s when no bootstrap server can be reached, not after max.block.ms.
 
 The usual causes are a wrong address and a broker that does not run. Once a broker has responded, the settings say how
 long to wait during an outage.
@@ -20,7 +19,7 @@ _LOOK_MS = 500
 
 
 class ConnectingProducer(Protocol):
-    """The part of Producer that tells whether a broker has answered."""
+    """The attributes of Producer that `reason_not_to_start` needs."""
 
     config: Config
     clock: Clock
@@ -28,9 +27,9 @@ class ConnectingProducer(Protocol):
 
 
 def reason_not_to_start(producer: ConnectingProducer) -> Exception | None:
-    """Waits until a broker has answered; after some seconds, why none does. Nothing has been sent by then.
+    """Wait for the first metadata; return the connection error if no broker responds within 5 s, else None.
 
-    With max.block.ms no longer than that the first record is left to say it.
+    Returns None at once when max.block.ms is at most 5 s: then the first record reports the error in time.
     """
     metadata, client, clock = producer.sender.metadata, producer.sender.client, producer.clock
     if producer.config.max_block_ms <= UNREACHABLE_MS:
@@ -48,7 +47,8 @@ def reason_not_to_start(producer: ConnectingProducer) -> Exception | None:
 def await_update(sender: Sender, version: int, timeout_ms: int) -> bool:
     """Wait for metadata newer than `version`; False after `timeout_ms`.
 
-    Raises the connection error when all brokers have failed for some seconds and none ever responded.
+    Raises the connection error when all brokers have failed for 5 s and none ever responded, and at once when no error
+    is retriable.
     """
     metadata = sender.metadata
     waited_ms = 0

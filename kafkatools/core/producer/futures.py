@@ -1,9 +1,9 @@
-"""What a caller holds while its records are on their way: RecordFuture for one record, ColumnsFuture for many rows.
+"""Futures of sent records: RecordFuture for one record, ColumnsFuture for many rows.
 
-Rules: a ProduceRequestResult belongs to one batch and is set once, by the sender's thread; when a batch is split the
-records' futures are chained to the results of the smaller batches, so that a future ends with the fate of the batch
-that really carried its record (Kafka's FutureRecordMetadata and ProduceRequestResult). Waiting is done on a
-threading.Event; nothing here reads a clock.
+Rules: a ProduceRequestResult belongs to one batch and is set once, by the sender's thread. When a batch is split, the
+futures of its records are chained to the results of the smaller batches, so a future reports the batch that carried its
+record (Kafka's FutureRecordMetadata and ProduceRequestResult). Waiting uses threading.Event; nothing here reads a
+clock.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ NO_TIMESTAMP = -1
 
 
 class RecordMetadata(NamedTuple):
-    """Where a record ended up: offset and timestamp are -1 when unknown (acks=0, or an error). Sizes in bytes, -1 for
+    """Partition, offset and timestamp of a sent record, -1 when unknown (acks=0, or an error). Sizes in bytes, -1 for
     null."""
 
     topic: str
@@ -32,8 +32,7 @@ class RecordMetadata(NamedTuple):
 
 
 class RowsRun(NamedTuple):
-    """The fate of a run of rows: which rows (numbers in what was sent), their partition, the offset of the first, or
-    the error."""
+    """The result of a run of rows: row numbers, partition and the first row's offset, or the error."""
 
     topic: str
     partition: int
@@ -48,7 +47,7 @@ class RowsRun(NamedTuple):
 
 
 class BatchError:
-    """Why a batch failed: one error for all its records, or one of its own for some (KIP-467)."""
+    """The error of a batch: one for all its records, or individual ones for some (KIP-467)."""
 
     __slots__ = ("error", "by_index", "_others")
 
@@ -60,11 +59,12 @@ class BatchError:
         self._others = others or error
 
     def error_at(self, index: int) -> Exception:
+        """The error of the record with this index in the batch."""
         return self.by_index.get(index, self._others)
 
 
 class ProduceRequestResult:
-    """The outcome of one batch; set exactly once. `error_at(i)` is the error of the i-th record or None."""
+    """The result of one batch, set exactly once: base offset, append time and error."""
 
     __slots__ = ("topic_partition", "base_offset", "log_append_time", "error", "_event", "_dependents")
 
@@ -77,12 +77,13 @@ class ProduceRequestResult:
         self._event = threading.Event()
 
     def set(self, base_offset: int, log_append_time: int, error: BatchError | None) -> None:
-        """Stores the outcome; waiters are woken by `done`, after the callbacks have run."""
+        """Store the result without waking waiting threads; `done` does that after the callbacks have run."""
         self.base_offset = base_offset
         self.log_append_time = log_append_time
         self.error = error
 
     def done(self) -> None:
+        """Wake the threads that wait for the result."""
         self._event.set()
 
     @property
@@ -90,17 +91,19 @@ class ProduceRequestResult:
         return self._event.is_set()
 
     def error_at(self, index: int) -> Exception | None:
+        """The error of the record with this index in the batch; None for success."""
         return None if self.error is None else self.error.error_at(index)
 
     def wait(self, timeout_ms: int | None) -> bool:
+        """Wait until the result is done; return False when the time is up. `timeout_ms` None waits without limit."""
         return self._event.wait(None if timeout_ms is None else timeout_ms / 1000)
 
     def add_dependent(self, result: ProduceRequestResult) -> None:
-        """Notes a smaller batch that carries on with the records of this one; before `done`."""
+        """Add the result of a smaller batch that takes over records of this one; call it before `done`."""
         self._dependents.append(result)
 
     def wait_for_all(self) -> None:
-        """Waits for this batch and for what it was split into."""
+        """Wait for this batch and for the batches it was split into."""
         waiting = [self]
         while waiting:
             result = waiting.pop()
@@ -109,7 +112,7 @@ class ProduceRequestResult:
 
 
 class RecordFuture:
-    """The future of one record: `get(timeout_ms)` gives RecordMetadata or raises what went wrong."""
+    """The future of one record: `get` returns its RecordMetadata or raises its error."""
 
     __slots__ = ("_result", "_index", "_timestamp", "_key_size", "_value_size", "_next")
 
@@ -124,8 +127,7 @@ class RecordFuture:
         self._next: RecordFuture | None = None
 
     def chain(self, result: ProduceRequestResult, index: int) -> RecordFuture:
-        """Makes this future follow a record that moved into a smaller batch; gives the future at the end of the
-        chain."""
+        """Follow a record into a smaller batch after a split; return the new last future of the chain."""
         if self._next is not None:
             return self._next.chain(result, index)
         self._next = RecordFuture(result, index, self._timestamp, self._key_size, self._value_size)
@@ -137,7 +139,7 @@ class RecordFuture:
         return self._result.is_done
 
     def get(self, timeout_ms: int | None = None) -> RecordMetadata:
-        """Waits for the acknowledgement. Raises Timeout when it did not come in time, or the record's own error."""
+        """Wait for the acknowledgement and return the RecordMetadata. Raises Timeout, or the record's error."""
         if not self._result.wait(timeout_ms):
             raise Timeout(f"Timeout after waiting for {timeout_ms} ms.")
         if self._next is not None:
@@ -148,17 +150,17 @@ class RecordFuture:
         return self.metadata()
 
     def result(self, timeout_ms: int | None = None) -> RecordMetadata:
-        """The same as `get`."""
+        """Wait for the acknowledgement as `get` does; the name is that of concurrent.futures."""
         return self.get(timeout_ms)
 
     def exception(self) -> Exception | None:
-        """The error of a future that is done; None when the record was acknowledged."""
+        """The error of a completed record; None when it was acknowledged. Does not wait."""
         if self._next is not None:
             return self._next.exception()
         return self._result.error_at(self._index)
 
     def metadata(self) -> RecordMetadata:
-        """The record's place as known now; offset -1 when it failed or is not known."""
+        """The RecordMetadata known so far; offset -1 when the record failed or its offset is unknown."""
         result = self._result
         offset = NO_OFFSET if result.base_offset == NO_OFFSET else result.base_offset + self._index
         timestamp = result.log_append_time if result.log_append_time != NO_TIMESTAMP else self._timestamp
@@ -166,7 +168,7 @@ class RecordFuture:
 
 
 class FailedFuture(RecordFuture):
-    """The future of a record that never reached the accumulator (Kafka's FutureFailure)."""
+    """The future of a record that failed before it reached the accumulator (Kafka's FutureFailure)."""
 
     __slots__ = ("_error",)
 
@@ -179,8 +181,7 @@ class FailedFuture(RecordFuture):
 
 
 class ColumnsFuture:
-    """The future of rows sent as columns. Runs are added by the sender's thread as batches complete; each row is in
-    exactly one run."""
+    """The future of rows that were sent as columns. The sender's thread adds runs; each row is in exactly one run."""
 
     __slots__ = ("count", "_runs", "_pending", "_lock", "_event")
 
@@ -194,7 +195,7 @@ class ColumnsFuture:
             self._event.set()
 
     def add(self, run: RowsRun) -> None:
-        """Reports rows as acknowledged or failed."""
+        """Add a run of rows that were acknowledged or failed."""
         with self._lock:
             self._runs.append(run)
             self._pending -= len(run.rows)
@@ -206,16 +207,17 @@ class ColumnsFuture:
         return self._event.is_set()
 
     def get(self, timeout_ms: int | None = None) -> list[RowsRun]:
-        """Waits until every row has its fate. Errors are in the runs; raises Timeout only when time is up."""
+        """Wait until every row is acknowledged or failed and return the runs; a failed run has an error. Raises
+        Timeout."""
         if not self._event.wait(None if timeout_ms is None else timeout_ms / 1000):
             raise Timeout(f"Timeout after waiting for {timeout_ms} ms.")
         return self._runs
 
     def result(self, timeout_ms: int | None = None) -> list[RowsRun]:
-        """Waits until every row has its fate and returns the runs, when all rows were acknowledged.
+        """Wait until every row is acknowledged and return the runs.
 
-        Raises Timeout when time is up; the error, when all rows failed with the same one; else PartialFailure, with
-        the runs that were acknowledged as `results` and the error of each row that was not as `errors`.
+        Raises Timeout; the error, when all rows failed with the same one; else PartialFailure, whose `results` are the
+        acknowledged runs and whose `errors` are the errors by row number.
         """
         runs = self.get(timeout_ms)
         failed = [run for run in runs if run.error is not None]
@@ -231,6 +233,6 @@ class ColumnsFuture:
 
     @property
     def failed_count(self) -> int:
-        """How many of the rows reported so far failed."""
+        """The number of rows that have failed so far."""
         with self._lock:
             return sum(len(run.rows) for run in self._runs if run.error is not None)

@@ -1,5 +1,4 @@
-"""IncompleteBatches: every batch that is not done, queued or in flight, so that flush and close can reach it (Kafka's
-class of that name)."""
+"""IncompleteBatches: all batches that are queued or in flight, for flush and close (Kafka's class of that name)."""
 
 from __future__ import annotations
 
@@ -11,7 +10,7 @@ if TYPE_CHECKING:
 
 
 class IncompleteBatches:
-    """An ordered set of batches; its own lock is the innermost one."""
+    """A thread-safe, ordered set of batches. Its lock is taken last, inside any other."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

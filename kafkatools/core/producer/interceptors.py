@@ -1,7 +1,7 @@
-"""ProducerInterceptors: the chain a record passes before it is serialized and when its fate is known.
+"""ProducerInterceptors: the chain of interceptors that see a record before serialization and at its acknowledgement.
 
-Rule (Kafka's ProducerInterceptors): an exception in an interceptor is logged and never reaches the caller; the chain
-goes on with the record that the last good interceptor gave.
+Rule (Kafka's ProducerInterceptors): an exception of an interceptor is logged and never reaches the caller; the chain
+continues with the record of the last interceptor that succeeded.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _log = logging.getLogger(__name__)
 
 
 class ProducerInterceptor(Protocol):
-    """What a caller may pass to Producer(interceptors=[...])."""
+    """The interface of the objects in `Producer(interceptors=[...])` (Kafka's ProducerInterceptor)."""
 
     def on_send(self, record: ProducerRecord) -> ProducerRecord: ...
 
@@ -27,7 +27,7 @@ class ProducerInterceptor(Protocol):
 
 
 class ProducerInterceptors:
-    """The chain, in the order given."""
+    """A chain of interceptors, called in order."""
 
     def __init__(self, interceptors: Sequence[ProducerInterceptor] = ()) -> None:
         self._interceptors = tuple(interceptors)
@@ -36,7 +36,7 @@ class ProducerInterceptors:
         return bool(self._interceptors)
 
     def on_send(self, record: ProducerRecord) -> ProducerRecord:
-        """The record after every interceptor that did not fail."""
+        """Pass a record through all interceptors and return the result."""
         for interceptor in self._interceptors:
             try:
                 record = interceptor.on_send(record)
@@ -45,7 +45,7 @@ class ProducerInterceptors:
         return record
 
     def on_acknowledgement(self, metadata: RecordMetadata, error: Exception | None) -> None:
-        """Called once per record, from the sender's thread."""
+        """Report the acknowledgement or error of a record to all interceptors; called by the sender's thread."""
         for interceptor in self._interceptors:
             try:
                 interceptor.on_acknowledgement(metadata, error)
@@ -53,11 +53,12 @@ class ProducerInterceptors:
                 _log.warning("Error executing interceptor on_acknowledgement callback", exc_info=True)
 
     def on_send_error(self, record: ProducerRecord, partition: int, error: Exception) -> None:
-        """For a record that never got into a batch: the interceptors hear of it with offset -1."""
+        """Report a record that failed before it was appended to a batch; its offset is -1."""
         if self._interceptors:
             self.on_acknowledgement(RecordMetadata(record.topic, partition, NO_OFFSET, NO_TIMESTAMP, -1, -1), error)
 
     def close(self) -> None:
+        """Close all interceptors; an exception is only logged."""
         for interceptor in self._interceptors:
             try:
                 interceptor.close()

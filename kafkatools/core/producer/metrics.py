@@ -1,8 +1,7 @@
-"""ProducerMetrics: the figures of Kafka's producer-metrics that people chart, by their names.
+"""ProducerMetrics: the most used values of Kafka's producer-metrics, by Kafka's names.
 
-Averages, maxima and rates are over a window of two samples of metrics.sample.window.ms (30 s) as in Kafka; totals are
-since the start. Written by the sender's thread (and `record_error` by senders), read by any; a figure read while it is
-written may be one batch old.
+Averages, maxima and rates cover one to two windows of 30 s, as Kafka's default metrics.sample.window.ms gives; totals
+count from the start. The sender's thread writes them and any thread reads, so a value may be one batch old.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ SAMPLE_WINDOW_MS = 30_000
 
 
 class Sensor:
-    """Sum, count and maximum over the last one to two windows, and the total."""
+    """Sum, count and maximum of a value over the last one to two windows of 30 s, and its total."""
 
     __slots__ = ("total", "_started_ms", "_current", "_previous")
 
@@ -53,7 +52,7 @@ class Sensor:
         return max(self._current[2], self._previous[2])
 
     def rate(self, now_ms: int) -> float:
-        """Per second, over at least one whole window (Kafka's Rate)."""
+        """The sum per second over the last one to two windows (Kafka's Rate)."""
         self._roll(now_ms)
         elapsed_ms = now_ms - self._started_ms + SAMPLE_WINDOW_MS
         return (self._current[0] + self._previous[0]) * 1000 / elapsed_ms
@@ -77,7 +76,7 @@ _AVERAGES = {
 
 
 class ProducerMetrics:
-    """Sensors of one producer; `snapshot` gives name -> value."""
+    """The sensors of one producer; `snapshot` returns their values by Kafka's names."""
 
     def __init__(self, now_ms: int) -> None:
         self._sensors = {
@@ -87,11 +86,11 @@ class ProducerMetrics:
         self._gauges: dict[str, Callable[[], float]] = {}
 
     def gauge(self, name: str, read: Callable[[], float]) -> None:
-        """A figure that is read when asked for."""
+        """Register a metric whose value `read` returns at each snapshot."""
         self._gauges[name] = read
 
     def record_batches(self, batches: list[ProducerBatch], now_ms: int) -> None:
-        """Batches that go into a request."""
+        """Record the batches of a Produce request that is being sent."""
         sensors = self._sensors
         records = 0
         for batch in batches:
@@ -121,7 +120,7 @@ class ProducerMetrics:
         self._sensors["splits"].record(1, now_ms)
 
     def snapshot(self, now_ms: int) -> dict[str, float]:
-        """All figures."""
+        """The values of all metrics by name."""
         figures: dict[str, float] = {}
         for name, key in _TOTALS.items():
             figures[f"{name}-total"] = self._sensors[key].total

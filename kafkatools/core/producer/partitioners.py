@@ -1,17 +1,13 @@
-"""Partitioners: which partition a record goes to.
+"""Partitioners: choose the partition of a record.
 
-Rules (DefaultPartitioner's heirs in Kafka 4.x: BuiltInPartitioner, KIP-480, KIP-794; RoundRobinPartitioner):
-- a keyed record goes to positive(murmur2(key)) % partitions, whatever is available, so that equal keys stay together;
-- unkeyed records stick to one partition until batch.size bytes were produced to it and its batches are full (or twice
-  batch.size in any case), then another is drawn: by the lengths of the partitions' queues when
-  partitioner.adaptive.partitioning.enable is on (a long queue is drawn less often), uniformly among the available ones
-  otherwise;
-- a partition whose leader has been slow to take batches for partitioner.availability.timeout.ms is left out of the
-  draw;
-- Kafka 4.x no longer calls a partitioner on new batches (on_new_batch and the second append it led to are gone); so
-  here.
+Rules (BuiltInPartitioner and RoundRobinPartitioner of Kafka 4.x, KIP-480, KIP-794):
+- A record with a key goes to positive(murmur2(key)) % partitions, available or not, so equal keys stay together.
+- Records without a key stay on one partition until batch.size bytes were produced to it and its batches are full, or
+  twice batch.size in any case. Then another partition is drawn. With partitioner.adaptive.partitioning.enable,
+  partitions with long queues are drawn less often; otherwise all available ones are equally likely.
+- A partition whose leader took no batches for partitioner.availability.timeout.ms is left out of the draw.
 
-State of a StickyPartitioner is guarded by the accumulator's lock.
+The accumulator's lock guards the state of a StickyPartitioner.
 """
 
 from __future__ import annotations
@@ -28,7 +24,7 @@ UNKNOWN_PARTITION = -1
 
 
 class Cluster(Protocol):
-    """What a partitioner asks of the cluster (core.net.metadata.ClusterView has it)."""
+    """The cluster metadata that a partitioner needs; core.net.metadata.ClusterView implements it."""
 
     def partition_count(self, topic: str) -> int | None: ...
 
@@ -36,23 +32,23 @@ class Cluster(Protocol):
 
 
 class Partitioner(Protocol):
-    """What may be passed to Producer(partitioner=...)."""
+    """The interface of the object in `Producer(partitioner=...)` (Kafka's Partitioner)."""
 
     def partition(self, topic: str, key: bytes | None, value: bytes | None, cluster: Cluster) -> int: ...
 
 
 def random_int31() -> int:
-    """A random number of 31 bits; drawn once per switch of partition, so the system's source is cheap enough."""
+    """A random number of 31 bits from the system, needed only when the sticky partition changes."""
     return int.from_bytes(os.urandom(4), "little") & 0x7FFFFFFF
 
 
 def partition_for_key(key: bytes, partition_count: int) -> int:
-    """Kafka's default for keyed records: Utils.toPositive(Utils.murmur2(key)) % partitions."""
+    """The partition of a record with a key: Utils.toPositive(Utils.murmur2(key)) % partitions."""
     return (kernel.murmur2(key) & 0x7FFFFFFF) % partition_count
 
 
 class StickyPartitionInfo:
-    """The partition records stick to now, and how much went there."""
+    """The current sticky partition and the bytes produced to it."""
 
     __slots__ = ("partition", "produced_bytes")
 
@@ -62,7 +58,7 @@ class StickyPartitionInfo:
 
 
 class StickyPartitioner:
-    """The built-in partitioner of one topic for records without a key (Kafka's BuiltInPartitioner)."""
+    """Kafka's BuiltInPartitioner: chooses the partition of one topic's records without a key."""
 
     def __init__(self, topic: str, sticky_batch_size: int, draw: Callable[[], int] = random_int31) -> None:
         if sticky_batch_size < 1:
@@ -75,7 +71,7 @@ class StickyPartitioner:
         self._partition_ids: list[int] = []
 
     def peek(self, cluster: Cluster) -> StickyPartitionInfo:
-        """The partition to use now; draws one on first use."""
+        """The current sticky partition; draws one on first use."""
         if self._current is None:
             self._current = StickyPartitionInfo(self.next_partition(cluster))
         return self._current
@@ -83,10 +79,10 @@ class StickyPartitioner:
     def update(
         self, info: StickyPartitionInfo | None, appended_bytes: int, cluster: Cluster, enable_switch: bool = True
     ) -> None:
-        """Counts what was appended and moves on when the partition has had its share.
+        """Count appended bytes and draw another partition once enough were appended.
 
-        `enable_switch` is false while the partition's last batch is only part full: switching then would leave small
-        batches behind.
+        `enable_switch` is False while the partition's last batch is only partly full, because a switch would leave
+        small batches behind.
         """
         if info is None:
             return
@@ -96,7 +92,8 @@ class StickyPartitioner:
             self._current = StickyPartitionInfo(self.next_partition(cluster))
 
     def next_partition(self, cluster: Cluster) -> int:
-        """Draws a partition."""
+        """Draw a random partition: weighted by queue lengths, else among the partitions with a leader, else among
+        all."""
         number = self._draw()
         if self._cumulative is not None:
             weighted = number % self._cumulative[-1]
@@ -107,10 +104,9 @@ class StickyPartitioner:
         return number % (cluster.partition_count(self.topic) or 1)
 
     def update_load_stats(self, queue_sizes: list[int] | None, partition_ids: list[int], partition_count: int) -> None:
-        """Takes the queue lengths of the partitions that are available now; None turns the adaptive draw off.
+        """Set the queue lengths of the available partitions for the adaptive draw; None disables it.
 
-        With queues 0, 3, 1 the chances are 4 : 1 : 3 (the longest plus one, minus the own length), kept as running
-        sums.
+        The weight of a partition is the longest queue plus one, minus its own: queues 0, 3, 1 give 4 : 1 : 3.
         """
         if queue_sizes is None or not queue_sizes or partition_count < 2:
             self._cumulative = None
@@ -129,7 +125,8 @@ class StickyPartitioner:
 
 
 class RoundRobinPartitioner:
-    """Each record to the next available partition of its topic, keys or not (Kafka's RoundRobinPartitioner)."""
+    """Sends each record to the next available partition of its topic, with or without a key (Kafka's
+    RoundRobinPartitioner)."""
 
     def __init__(self) -> None:
         self._counters: dict[str, int] = {}
@@ -151,7 +148,10 @@ _PACKAGE = "org.apache.kafka.clients.producer."
 
 
 def partitioner_for(partitioner: Partitioner | str | None) -> Partitioner | None:
-    """The partitioner that partitioner.class names, or an object that was passed in; None means the built-in one."""
+    """The partitioner of partitioner.class: by class name, by a caller's object, or None for the built-in one.
+
+    Raises ConfigError for an unknown class name.
+    """
     if partitioner is None or partitioner == "":
         return None
     if not isinstance(partitioner, str):

@@ -1,12 +1,12 @@
-"""The body of a Produce request, versions 3 to 13, framed by hand around the batches' memory.
+"""Encode Produce requests, versions 3 to 13, around the memory of the batches.
 
-Why not the generated messages: they would copy every batch twice. Here a request is a list of buffers for one gathering
-write: small heads made by struct, the batches as they lie in the pooled buffers, one byte of tags between. The layout
-is Kafka's ProduceRequest.json; a test compares every version with the generated encoding.
+The generated message encoder would copy every batch twice. Here a request is a list of buffers for one gathering write:
+small heads made with struct, and the batches in their pooled buffers. The layout is Kafka's ProduceRequest.json; a test
+compares every version with the generated encoding.
 
     v3-8   transactional_id STRING  acks INT16  timeout_ms INT32  [topic STRING [index INT32 records BYTES]]
     v9-12  compact strings, arrays and bytes, a tag section after each structure
-    v13    a topic's id (16 bytes) in place of its name (KIP-516)
+    v13    the topic id (16 bytes) in place of the name (KIP-516)
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ def produce_request_body(
     topic_ids: Mapping[str, bytes],
     transactional_id: str | None = None,
 ) -> list[Buffer]:
-    """The buffers of the request after its header: `topics` maps a topic to its partitions' numbers and batches.
+    """The buffers of a Produce request after its header. `topics`: partition numbers and encoded batches by topic.
 
-    `topic_ids` holds the 16 bytes of each topic's id; asked for from version 13 on only.
+    `topic_ids`: 16 bytes for each topic, read from version 13 on.
     """
     if version >= FIRST_FLEXIBLE_VERSION:
         return _flexible_body(version, acks, timeout_ms, topics, topic_ids, transactional_id)

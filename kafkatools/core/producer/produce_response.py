@@ -1,4 +1,4 @@
-"""What a Produce response says, versions 3 to 13."""
+"""Decode Produce responses, versions 3 to 13."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ _FIRST_WITH_LEADERS = 10
 
 
 class ProduceResponse(NamedTuple):
-    """`outcomes` by partition; `endpoints` only with errors that name another leader (KIP-951)."""
+    """The outcome of each partition of a Produce request. `endpoints`: addresses of new leaders that outcomes name
+    (KIP-951)."""
 
     outcomes: dict[TopicPartition, ProduceOutcome]
     throttle_ms: int
@@ -31,8 +32,7 @@ class ProduceResponse(NamedTuple):
 def read_produce_response(
     body: memoryview | bytes, version: int, topic_names: Mapping[uuid.UUID | None, str]
 ) -> ProduceResponse:
-    """Reads a response body (without header); `topic_names` maps topic ids to names, for version 13. Raises
-    DecodeError."""
+    """Decode the body of a Produce response. `topic_names`: names by topic id, for version 13. Raises DecodeError."""
     entity, _ = decode(response_type(ApiKey.PRODUCE, version), body)
     outcomes: dict[TopicPartition, ProduceOutcome] = {}
     for topic in entity.responses:

@@ -1,9 +1,9 @@
 """Producer: sends records to topics (Kafka's KafkaProducer).
 
-A call to `send` or `send_columns` goes: interceptors, metadata (waits at most max.block.ms), serializers, partitioner,
-size check, accumulator; the sender's thread does the rest. Rules: an error that concerns one record (too large, no
-memory, no such topic) is in its future and its callback, not raised; the promise of `flush` and `close` is that
-everything sent before has its fate reported when they return.
+`send` and `send_columns` pass through interceptors, metadata (waiting up to max.block.ms), serializers, partitioner,
+size check and accumulator; the sender's thread does the rest. Rules: an error of one record (too large, no memory,
+unknown topic) is reported by its future and callback, not raised. When `flush` or `close` returns, every earlier record
+is acknowledged or failed.
 """
 
 from __future__ import annotations
@@ -67,15 +67,15 @@ _OBJECTS = ("key.serializer", "value.serializer", "partitioner.class")
 
 
 class Producer:
-    """Sends records. Thread-safe; a context manager that closes with all sent.
+    """Sends records to topics. Thread-safe. As a context manager it closes at the end, after sending all records.
 
-    `config`: settings by Kafka's names, `{"bootstrap.servers": "localhost:9092", "acks": "all"}`, or a Config;
+    `config`: settings by Kafka's names, `{"bootstrap.servers": "localhost:9092", "acks": "all"}`, or a Config.
     `settings`: the same as keyword arguments, `bootstrap_servers="localhost:9092", linger_ms=5` (all of them:
-    docs/config/producer.md). Serializers are functions of the value, objects with `serialize(topic, value)`, or Kafka's
-    by class name; without one, keys and values are bytes. `interceptors` and `partitioner` are Python objects. No
-    connection is made yet. Raises ConfigError for a setting that is unknown, wrong or contradicts another.
+    docs/config/producer.md). A serializer is a function of the value, an object with `serialize(topic, value)`, or the
+    name of a Kafka class; without one, keys and values are bytes. `interceptors` and `partitioner` are Python objects.
+    The constructor makes no connection. Raises ConfigError for an unknown or invalid setting.
 
-    Times are milliseconds (int). An error of Kafka is a KafkaError (kafkatools.errors).
+    Times are integers in milliseconds. Kafka's errors are raised as KafkaError (kafkatools.errors).
     """
 
     def __init__(
@@ -124,7 +124,7 @@ class Producer:
         return self
 
     def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
-        """Closes; after Ctrl-C what is under way gets three seconds instead of delivery.timeout.ms."""
+        """Close the producer; after Ctrl-C wait at most three seconds for unsent records."""
         is_interrupted = error is not None and not isinstance(error, Exception)
         self.close(_INTERRUPTED_CLOSE_MS if is_interrupted else None)
 
@@ -155,16 +155,16 @@ class Producer:
         callback: Callback | None = None,
         **place: Any,
     ) -> RecordFuture:
-        """Queues a record, `send(ProducerRecord(...), callback)` or `send("topic", value, key, partition=...,
-        timestamp=..., headers=...)`, and returns at once, unless metadata or memory has to be waited for (at most
-        max.block.ms). `timestamp` is in ms since 1970, now without one.
+        """Queue a record and return its future: `send(ProducerRecord(...), callback)` or `send("topic", value, key,
+        partition=..., timestamp=..., headers=...)`.
 
-        `future.result()` waits for the RecordMetadata (topic, partition, offset, timestamp) or raises what went wrong;
-        `callback(metadata, error)` is called by the sender's thread when the record's fate is known.
+        Blocks only for metadata or memory, up to max.block.ms. `timestamp` is in ms since 1970, by default the time of
+        the call. `future.result()` waits for the RecordMetadata (topic, partition, offset, timestamp) or raises the
+        record's error. The sender's thread calls `callback(metadata, error)` when the record is acknowledged or failed.
 
-        Raises SerializationError, TypeError and ValueError for a record that makes no sense, IllegalState after close
-        and outside a transaction of a transactional producer, and the error of a transaction that can only be aborted;
-        everything else is in the future.
+        Raises SerializationError, TypeError or ValueError for an invalid record, IllegalState after close and outside a
+        transaction of a transactional producer, and the error of a transaction that must be aborted. All other errors
+        are in the future.
         """
         if isinstance(record, ProducerRecord):
             callback = cast("Callback | None", value) if callback is None else callback
@@ -219,7 +219,7 @@ class Producer:
         return acknowledged
 
     def _choose_partition(self, topic: str, key: bytes | None, value: bytes | None, cluster: ClusterSnapshot) -> int:
-        """A partition, or -1 to let the sticky partitioner choose at the time of append."""
+        """The partition of a record, or -1 to let the sticky partitioner choose one at the append."""
         if self._partitioner is not None:
             chosen = self._partitioner.partition(topic, key, value, cluster)
             if chosen < 0:
@@ -232,7 +232,8 @@ class Producer:
         return partition_for_key(key, cluster.partition_count(topic) or 1)
 
     def _ensure_valid_size(self, size: int) -> None:
-        """KafkaProducer.ensureValidRecordSize."""
+        """Raise RecordTooLarge for a size above max.request.size or buffer.memory
+        (KafkaProducer.ensureValidRecordSize)."""
         if size > self._max_request_bytes:
             raise RecordTooLarge(
                 f"The message is {size} bytes when serialized which is larger than {self._max_request_bytes}, "
@@ -255,11 +256,11 @@ class Producer:
         partition: int | None = None,
         callback: RowsCallback | None = None,
     ) -> ColumnsFuture:
-        """Queues many records at once, several times faster than `send` one by one: values and, when given, as many
-        keys, through the serializers. No headers; the timestamp is the time of the call.
+        """Queue many records at once, several times faster than `send` for each: values and as many keys, or none.
 
-        `future.result()` waits until all are acknowledged; it raises the error when none was, PartialFailure when some
-        were not. Raises as `send`, and ValueError when there are not as many keys as values.
+        Serializers apply; headers are not possible; the timestamp is the time of the call. `future.result()` waits
+        until all are acknowledged. It raises the error if none was acknowledged, PartialFailure if some were not.
+        Raises as `send`, and ValueError when the numbers of keys and values differ.
         """
         if keys is not None and len(keys) != len(values):
             raise ValueError(f"{len(values)} values with {len(keys)} keys")
@@ -276,11 +277,11 @@ class Producer:
     def send_columns(
         self, topic: str, rows: RowColumns, partition: int | None = None, callback: RowsCallback | None = None
     ) -> ColumnsFuture:
-        """Queues rows that lie in one buffer, the fastest way in; `callback(run)` is called once for every run of rows
-        whose fate is known, each row in exactly one run.
+        """Queue rows that lie in one buffer, the fastest way to send; keys and values are bytes, serializers do not
+        apply.
 
-        Keys and values are bytes as they are (serializers are not used). With interceptors the rows go one by one.
-        The buffer of `rows` may be used again when this returns.
+        `callback(run)` is called once for each run of rows that is acknowledged or failed; each row is in exactly one
+        run. With interceptors the rows are sent one by one. The buffer of `rows` may be reused when this returns.
         """
         self._ensure_ready_to_send()
         future = ColumnsFuture(rows.count)
@@ -300,7 +301,8 @@ class Producer:
     def _spread(
         self, topic: str, rows: RowColumns, partition: int | None, cluster: ClusterSnapshot
     ) -> list[tuple[int, RowColumns, Sequence[int]]]:
-        """The rows by partition; all of them to the sticky one (-1) when they have no keys."""
+        """Group rows by partition: (partition, rows, row numbers). Rows without keys go to partition -1, the sticky
+        one."""
         if partition is not None:
             return [(partition, rows, range(rows.count))]
         if self._partitioner is not None:
@@ -340,8 +342,7 @@ class Producer:
                 self.sender.wakeup()
 
     def _oversized_rows(self, rows: RowColumns) -> list[int]:
-        """Rows that are too large although they might fit into a batch that is to be compressed; usually there can be
-        none."""
+        """The rows above max.request.size. Returns at once when no row can be, which is the usual case."""
         limit = self._max_request_bytes - 200
         largest_batch = self.config.batch_size if self.config.compression_type == "none" else len(rows.buffer)
         if largest_batch <= self._max_request_bytes or max(rows.value_lengths, default=0) <= limit // 2:
@@ -380,7 +381,7 @@ class Producer:
     # -- metadata --
 
     def _wait_on_metadata(self, topic: str, partition: int | None, max_wait_ms: int) -> tuple[ClusterSnapshot, int]:
-        """The cluster once it knows the topic (and the partition), and what is left of the time.
+        """Wait until the cluster metadata has the topic (and the partition); return it with the rest of the time in ms.
 
         Raises Timeout, TopicAuthorizationFailed, InvalidTopic, and the connection error of `await_update`.
         """
@@ -407,14 +408,14 @@ class Producer:
             self._ensure_open()
 
     def partitions_for(self, topic: str) -> list[int]:
-        """The partitions of a topic; waits for metadata as `send` does."""
+        """The partition numbers of a topic. Waits for metadata up to max.block.ms. Raises KafkaError."""
         cluster, _ = self._wait_on_metadata(topic, None, self._max_block_ms)
         return list(range(cluster.partition_count(topic) or 0))
 
     # -- flush, close, metrics --
 
     def flush(self) -> None:
-        """Sends what is queued without waiting for linger.ms and returns when every record sent before has its fate."""
+        """Send all queued records without waiting for linger.ms; return when each is acknowledged or failed."""
         self._accumulator.begin_flush()
         try:
             self.sender.wakeup()
@@ -424,9 +425,11 @@ class Producer:
             self._accumulator.end_flush()
 
     def close(self, timeout_ms: int | None = None) -> None:
-        """Waits for what is under way, at most `timeout_ms` (None: until it is acknowledged or delivery.timeout.ms is
-        over); what is left then fails. An open transaction is aborted, which takes max.block.ms at most. Safe to call
-        again."""
+        """Wait for unacknowledged records, at most `timeout_ms` (None: until delivery.timeout.ms); then fail the
+        remaining ones.
+
+        An open transaction is aborted, which takes max.block.ms at most. Safe to call again.
+        """
         self._closed = True
         self._accumulator.close()
         self.sender.wakeup()
@@ -444,7 +447,7 @@ class Producer:
         self._interceptors.close()
 
     def metrics(self) -> dict[str, float]:
-        """Kafka's producer-metrics by name."""
+        """The values of Kafka's producer-metrics by name."""
         return self.sender.metrics.snapshot(self.clock.now_ms())
 
     def _ensure_open(self) -> None:
@@ -459,21 +462,22 @@ class Producer:
     # -- transactions --
 
     def init_transactions(self, timeout_ms: int | None = None) -> None:
-        """Gets the producer id and fences earlier producers of this transactional.id; once, before everything else.
+        """Get the producer id and fence earlier producers with this transactional.id; call it once, before any other
+        call.
 
-        What such a producer left open is aborted first. Waits at most `timeout_ms` (None: max.block.ms), as the other
-        calls do; after a Timeout the call may be repeated and goes on. Raises KafkaError.
+        Transactions that such a producer left open are aborted. Waits at most `timeout_ms` (None: max.block.ms); after
+        a Timeout the call may be repeated and continues. Raises KafkaError.
         """
         self._await(self._transactional().initialize_transactions(), timeout_ms)
         self._is_initialized = True
 
     @contextmanager
     def transaction(self) -> Iterator[Producer]:
-        """A transaction around a block: `with producer.transaction(): ...` commits at its end, and aborts when the
-        block raises; the error goes on to the caller. The first one calls `init_transactions`, unless that was done.
+        """Run a block in a transaction: commit at its end, or abort if it raises, and let the error propagate.
 
-        Raises what `commit_transaction` raises, after aborting; after a Timeout of the commit nothing is aborted,
-        because the outcome is open: call `commit_transaction` again, or close the producer.
+        The first transaction calls `init_transactions` unless that was done. Raises what `commit_transaction` raises,
+        after an abort. After a Timeout of the commit nothing is aborted, because the outcome is open: call
+        `commit_transaction` again, or close the producer.
         """
         if not self._is_initialized:
             self.init_transactions()
@@ -492,7 +496,7 @@ class Producer:
             raise
 
     def _abort_after_failure(self) -> None:
-        """The error that led here is the one to be told of."""
+        """Abort the transaction after an error of its block or commit. An error of the abort is only logged."""
         if self.has_fatal_error or self._closed:
             return
         try:
@@ -501,15 +505,19 @@ class Producer:
             _log.warning("The transaction could not be aborted: %s", error)
 
     def begin_transaction(self) -> None:
-        """From now on records and offsets belong to a transaction. Raises IllegalState, or the producer's error."""
+        """Begin a transaction: later records and offsets belong to it. Raises IllegalState, or the producer's fatal
+        error."""
         self._transactional().begin_transaction()
 
     def send_offsets_to_transaction(
         self, offsets: Mapping[Place, OffsetAndMetadata | int], group: ConsumerGroupMetadata
     ) -> None:
-        """Commits a consumer's offsets if and only if the transaction is committed (KIP-447): the offsets of the next
-        records to read (`records.next_offsets()`), and who the consumer is (`consumer.group_metadata()`). Raises
-        KafkaError; CommitFailed when the group has moved on."""
+        """Commit a consumer group's offsets as part of the transaction (KIP-447).
+
+        `offsets`: the next offset to read of each partition (`records.next_offsets()`). `group`:
+        `consumer.group_metadata()`. Raises KafkaError; CommitFailed when the group has rebalanced since, IllegalState
+        without a transaction.
+        """
         manager = self._transactional()
         if group.generation_id > 0 and not group.member_id:
             raise IllegalState(f"Passed in group metadata {group} has generationId > 0 but the member.id is unknown")
@@ -518,26 +526,30 @@ class Producer:
             self._await(manager.send_offsets(places, group), None)
 
     def commit_transaction(self, timeout_ms: int | None = None) -> None:
-        """Sends what is queued, waits until every record is acknowledged, and commits.
+        """Send the queued records, wait until all are acknowledged, and commit the transaction.
 
-        Raises the first error of a record or of the commit: then the transaction must be aborted, unless the error is
-        fatal (`has_fatal_error`). After a Timeout the call may be repeated.
+        Raises the first error of a record or of the commit; then abort the transaction, unless the error is fatal
+        (`has_fatal_error`). After a Timeout the call may be repeated.
         """
         self._await(self._transactional().begin_commit(), timeout_ms)
 
     def prepare_transaction(self) -> PreparedTransaction:
-        """Waits until every record and offset is acknowledged and leaves the transaction open, for somebody else to
-        end: `close` does not abort it any more, nothing can be added, `commit_transaction` and `abort_transaction` are
-        still possible (KIP-939). The broker aborts it when transaction.timeout.ms is over. Raises as a commit."""
+        """Wait until every record and offset is acknowledged, and leave the transaction open for another process to end
+        (KIP-939).
+
+        Afterwards nothing can be added and `close` does not abort; `commit_transaction` and `abort_transaction` are
+        still possible. The broker aborts the transaction after transaction.timeout.ms. Raises as `commit_transaction`.
+        """
         return self._transactional().prepare(self.flush, lambda: self._accumulator.has_incomplete, self._max_block_ms)
 
     def abort_transaction(self, timeout_ms: int | None = None) -> None:
-        """Undoes the transaction; records that were not sent yet fail. After a Timeout the call may be repeated."""
+        """Abort the transaction; records that were not sent fail. After a Timeout the call may be repeated. Raises
+        KafkaError."""
         self._await(self._transactional().begin_abort(), timeout_ms)
 
     @property
     def has_fatal_error(self) -> bool:
-        """Whether the producer can only be closed, because another one took over for one."""
+        """Whether the producer can only be closed, for example because another producer fenced it."""
         return self.sender.transactions is not None and self.sender.transactions.has_fatal_error
 
     def _transactional(self) -> TransactionalManager:
@@ -563,7 +575,7 @@ class Producer:
     # -- the thread --
 
     def _run(self) -> None:
-        """Turns the crank until closed, then until nothing is left or time is up."""
+        """The sender's thread: run the sender until the producer closes, then until all is sent or time is up."""
         sender = self.sender
         while not self._closed:
             self._turn(sender.run_once)
@@ -574,8 +586,10 @@ class Producer:
         sender.client.close()
 
     def _has_work(self) -> bool:
-        """Whether something still has to end: batches, or a transaction, which is aborted unless it is being
-        completed already. Its end is waited for as long as a call would, not for ever as in Kafka."""
+        """Whether a closing producer has unacknowledged batches or a transaction to abort or complete.
+
+        The end of a transaction is awaited for max.block.ms; Kafka's producer waits for it without a limit.
+        """
         manager = self._transactions
         if manager is not None and manager.has_ongoing_transaction and not manager.is_completing:
             _log.info("Aborting incomplete transaction due to shutdown")

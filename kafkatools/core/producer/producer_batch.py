@@ -1,15 +1,14 @@
-"""ProducerBatch: records on their way to one partition, and everybody who waits for them.
+"""ProducerBatch: the records of one batch with their futures and callbacks (Kafka's ProducerBatch).
 
-Rules (Kafka's ProducerBatch):
-- the final state is reached exactly once: ABORTED, FAILED or SUCCEEDED; a late answer for a batch that was given up is
-  logged, no more;
-- a thunk per record (or per run of rows) holds the callback and the future; they are called by the sender's thread,
-  outside all locks;
-- while `is_inflight` a request in the network client may read the batch's memory: it must not go back to the pool, also
-  when the batch has expired meanwhile (otherwise other records would be sent in its place);
-- a batch that was split hands its thunks to the smaller batches, in order; sequences stay continuous.
+Rules:
+- The final state ABORTED, FAILED or SUCCEEDED is reached exactly once; a late response is only logged.
+- A thunk holds the callback and future of a record, or of a run of rows. The sender's thread completes it outside all
+  locks.
+- While `is_inflight`, a request may read the batch's memory, even if the batch has expired. The memory must not return
+  to the pool, or other records would be sent in its place.
+- A split moves the thunks to the smaller batches in order; their sequence numbers stay continuous.
 
-Appending is guarded by the accumulator's lock; the rest belongs to the sender's thread.
+The accumulator's lock guards appends; the rest belongs to the sender's thread.
 """
 
 from __future__ import annotations
@@ -52,7 +51,7 @@ RowsCallback = Callable[[RowsRun], None]
 
 
 class FinalState(Enum):
-    """How a batch ended."""
+    """The final states of a producer batch."""
 
     ABORTED = "aborted"
     FAILED = "failed"
@@ -60,7 +59,7 @@ class FinalState(Enum):
 
 
 class Payload(NamedTuple):
-    """A serialized record without its place."""
+    """A serialized record without topic and partition; timestamp in ms since 1970."""
 
     timestamp: int
     key: bytes | None
@@ -69,7 +68,7 @@ class Payload(NamedTuple):
 
 
 class RowsSink(NamedTuple):
-    """Where the fate of rows is told; `rows` are the numbers that the caller knows the rows by."""
+    """The future and callback of rows; `rows` are the row numbers that the caller uses."""
 
     future: ColumnsFuture
     callback: RowsCallback | None
@@ -77,7 +76,7 @@ class RowsSink(NamedTuple):
 
 
 class RecordThunk:
-    """One record's future and callback."""
+    """The future and callback of one record in a batch."""
 
     __slots__ = ("future", "callback")
     count = 1
@@ -87,16 +86,17 @@ class RecordThunk:
         self.callback = callback
 
     def complete(self, result: ProduceRequestResult, first_index: int) -> None:
+        """Call the callback with the record's metadata and error."""
         if self.callback is not None:
             self.callback(self.future.metadata(), result.error_at(first_index))
 
     def move(self, result: ProduceRequestResult, start: int, stop: int, index: int) -> RecordThunk:
-        """The thunk in the batch that carries the record from now on."""
+        """The record's thunk in a smaller batch, with its future chained to that batch's result."""
         return RecordThunk(self.future.chain(result, index), self.callback)
 
 
 class RowsThunk:
-    """A run of rows and where to tell their fate."""
+    """The future and callback of a run of rows in a batch."""
 
     __slots__ = ("sink", "count")
 
@@ -105,6 +105,7 @@ class RowsThunk:
         self.count = len(sink.rows)
 
     def complete(self, result: ProduceRequestResult, first_index: int) -> None:
+        """Report the rows to callback and future: as one run, or row by row when some rows have errors of their own."""
         if result.error is None or not result.error.by_index:
             self._tell(result, 0, self.count, first_index)
             return
@@ -127,7 +128,7 @@ class RowsThunk:
             self.sink.future.add(run)
 
     def move(self, result: ProduceRequestResult, start: int, stop: int, index: int) -> RowsThunk:
-        """The part of the thunk that goes to a smaller batch."""
+        """A thunk for the rows start..stop that move to a smaller batch."""
         return RowsThunk(self.sink._replace(rows=self.sink.rows[start:stop]))
 
 
@@ -136,7 +137,7 @@ Thunk = RecordThunk | RowsThunk
 
 @dataclass(eq=False, repr=False)
 class ProducerBatch:
-    """A batch under construction, queued, in flight, or done."""
+    """A batch of one partition: open for appends, queued, in flight or completed."""
 
     topic_partition: TopicPartition
     builder: BatchBuilder
@@ -182,7 +183,7 @@ class ProducerBatch:
         return self.builder.record_count
 
     def try_append(self, payload: Payload, callback: Callback | None, now_ms: int) -> RecordFuture | None:
-        """Adds a record if there is room; its future, or None."""
+        """Append a record and return its future; None when the batch has no room or is closed."""
         timestamp, key, value, headers = payload
         size = record_size_upper_bound(payload)
         builder = self.builder
@@ -200,7 +201,7 @@ class ProducerBatch:
     def try_append_rows(
         self, columns: RowColumns, span: tuple[int, int], sink: RowsSink, now_ms: int, wall_ms: int
     ) -> int:
-        """Adds as many rows of start..stop as there is room for; how many that were."""
+        """Append as many rows of a (start, stop) span as fit; return their number."""
         start, stop = span
         if self._closed_for_appends:
             return 0
@@ -213,7 +214,7 @@ class ProducerBatch:
         return taken
 
     def close_for_appends(self) -> None:
-        """No more records: the batch counts as full from now on."""
+        """Refuse further records: the batch counts as full."""
         self._closed_for_appends = True
 
     @property
@@ -222,6 +223,7 @@ class ProducerBatch:
 
     @property
     def estimated_size_bytes(self) -> int:
+        """The size in bytes: exact once the batch is closed, before that an estimate after compression."""
         return len(self._records) if self._records is not None else self.builder.estimated_size_bytes
 
     # -- producer state --
@@ -232,18 +234,18 @@ class ProducerBatch:
 
     @property
     def last_sequence(self) -> int:
+        """The sequence number of the last record; 0 follows 2147483647."""
         return (self.base_sequence + self.record_count - 1) & 0x7FFFFFFF
 
     def set_producer_state(
         self, producer_id: int, producer_epoch: int, base_sequence: int, is_transactional: bool
     ) -> None:
-        """Gives the batch its first sequence; before it is closed."""
+        """Set the batch's first producer id, epoch and sequence number, before it is closed."""
         self.producer_id, self.producer_epoch, self.base_sequence = producer_id, producer_epoch, base_sequence
         self.builder.set_producer_state(producer_id, producer_epoch, base_sequence, is_transactional)
 
     def reset_producer_state(self, producer_id: int, producer_epoch: int, base_sequence: int) -> None:
-        """Gives a batch that was sent already another sequence; its header is written anew when it is drained the next
-        time."""
+        """Give a batch that was sent another epoch and sequence number; the next `close` rewrites its header."""
         self.producer_id, self.producer_epoch, self.base_sequence = producer_id, producer_epoch, base_sequence
         self.sequence_has_been_reset = True
         self._reopened = True
@@ -251,7 +253,7 @@ class ProducerBatch:
     # -- sending --
 
     def close(self, is_transactional: bool = False) -> None:
-        """Writes the header, compresses, computes the CRC; again after the producer state was reset."""
+        """Write the header, compress the records and compute the CRC; only the header after `reset_producer_state`."""
         if self._records is not None and not self._reopened:
             return
         if self._reopened:
@@ -265,36 +267,38 @@ class ProducerBatch:
         self._records = self.builder.close()
 
     def records(self) -> memoryview | bytes:
-        """The batch as it goes on the wire; after `close`."""
+        """The encoded batch for the Produce request. Raises IllegalState before `close`."""
         if self._records is None:
             raise IllegalState(f"{self} is not closed")
         return self._records
 
     def drained(self, now_ms: int) -> None:
+        """Record when the batch was drained from its queue."""
         self.drained_ms = max(self.drained_ms, now_ms)
 
     def reenqueued(self, now_ms: int) -> None:
-        """Counts a try that failed."""
+        """Count a failed attempt, before the batch is put back into its queue."""
         self.attempts += 1
         self.last_attempt_ms = max(self.last_append_ms, now_ms)
         self.last_append_ms = max(self.last_append_ms, now_ms)
         self.in_retry = True
 
     def waited_ms(self, now_ms: int) -> int:
+        """Milliseconds since the last attempt, or since creation."""
         return max(0, now_ms - self.last_attempt_ms)
 
     def has_reached_delivery_timeout(self, delivery_timeout_ms: int, now_ms: int) -> bool:
         return now_ms - self.created_ms >= delivery_timeout_ms
 
     def maybe_update_leader_epoch(self, leader_epoch: int | None) -> None:
-        """Notes a newer leader, so that a retry to it need not wait out the back-off (KIP-951)."""
+        """Record a newer leader epoch, so that a retry with the new leader needs no back-off (KIP-951)."""
         if leader_epoch is not None and (self._leader_epoch is None or self._leader_epoch < leader_epoch):
             self._leader_epoch = leader_epoch
             self._attempts_when_leader_changed = self.attempts
 
     @property
     def has_leader_changed(self) -> bool:
-        """Whether the leader changed since the last try of a batch that is being retried."""
+        """Whether the leader has changed since the last attempt of a batch in retry."""
         return self.attempts >= 1 and self.attempts == self._attempts_when_leader_changed
 
     # -- the end --
@@ -304,15 +308,15 @@ class ProducerBatch:
         return self.final_state is not None
 
     def complete(self, base_offset: int, log_append_time: int) -> bool:
-        """Reports success; False when the batch had been given up before."""
+        """Complete the batch with its offset and append time; False when the batch had failed or expired before."""
         return self._finish(FinalState.SUCCEEDED, base_offset, log_append_time, None)
 
     def complete_exceptionally(self, error: BatchError) -> bool:
-        """Reports failure; False when the batch was done already."""
+        """Fail the batch; False when it had failed or expired before. Raises IllegalState after success."""
         return self._finish(FinalState.FAILED, NO_OFFSET, NO_TIMESTAMP, error)
 
     def abort(self, error: Exception) -> None:
-        """Gives the batch up without an answer. Raises IllegalState when it was done already."""
+        """Fail the batch without a response of the broker. Raises IllegalState when it was completed before."""
         if self.is_done:
             raise IllegalState(f"Batch has already been completed in final state {self.final_state}")
         self._finish(FinalState.ABORTED, NO_OFFSET, NO_TIMESTAMP, BatchError(error))
@@ -350,11 +354,11 @@ class ProducerBatch:
     # -- splitting --
 
     def split(self, split_batch_bytes: int, make_builder: Callable[[int], BatchBuilder]) -> deque[ProducerBatch]:
-        """Smaller batches with the same records, the thunks moved to them; always at least two when there are two
+        """Split into smaller batches of about `split_batch_bytes` and move the thunks to them; at least two for two
         records.
 
-        Kafka splits by size alone and may get the same batch again, for ever; here a split that did not help halves the
-        records.
+        Kafka splits by size alone and may get the same batch again, endlessly; here a split without effect halves the
+        number of records.
         """
         batches = self._split_records(split_batch_bytes, self.record_count, make_builder)
         if len(batches) == 1 and self.record_count > 1:
@@ -409,7 +413,7 @@ MAX_RECORD_OVERHEAD = 21
 
 
 def _varint_size(length: int) -> int:
-    """Bytes of the zig-zag varint of a length."""
+    """The size in bytes of a length as a zig-zag varint."""
     size = 1
     limit = 64
     while length >= limit:
@@ -426,7 +430,7 @@ def _field_size(data: bytes | None) -> int:
 
 
 def record_size_upper_bound(payload: Payload) -> int:
-    """The most a record can take in a batch, whatever its deltas (DefaultRecord.recordSizeUpperBound)."""
+    """The maximum size in bytes of a record in a batch (DefaultRecord.recordSizeUpperBound)."""
     size = MAX_RECORD_OVERHEAD + _field_size(payload.key) + _field_size(payload.value) + 1
     return size + _headers_size(payload.headers) if payload.headers else size
 
@@ -439,12 +443,13 @@ def _headers_size(headers: Headers) -> int:
 
 
 def batch_size_upper_bound(payload: Payload) -> int:
-    """The most a batch of this record alone takes (AbstractRecords.estimateSizeInBytesUpperBound for magic 2)."""
+    """The maximum size in bytes of a batch with only this record (AbstractRecords.estimateSizeInBytesUpperBound, magic
+    2)."""
     return HEADER_SIZE + record_size_upper_bound(payload)
 
 
 def rows_size_upper_bound(columns: RowColumns, row: int) -> int:
-    """The same for one row of columns."""
+    """The maximum size in bytes of a batch with only this row of the columns."""
     size = HEADER_SIZE + MAX_RECORD_OVERHEAD + 1 + _cell_size(columns.value_lengths[row])
     return size + (1 if columns.key_lengths is None else _cell_size(columns.key_lengths[row]))
 
@@ -454,5 +459,5 @@ def _cell_size(length: int) -> int:
 
 
 def value_size_upper_bound(length: int) -> int:
-    """The same for a record that is nothing but a value of so many bytes."""
+    """The maximum size in bytes of a batch with one record without key and headers, whose value has `length` bytes."""
     return HEADER_SIZE + MAX_RECORD_OVERHEAD + 1 + 1 + _cell_size(length)

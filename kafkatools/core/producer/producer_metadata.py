@@ -1,7 +1,7 @@
-"""ProducerMetadata: the topics that are being sent to, and waiting for news of them (Kafka's ProducerMetadata).
+"""ProducerMetadata: metadata of the topics that a producer sends to (Kafka's ProducerMetadata).
 
-Rules: a topic is asked for as soon as it is first sent to, alone and without waiting for the back-off; a topic that was
-not sent to for metadata.max.idle.ms is forgotten; topics may be created by asking for them, if the brokers allow that.
+Rules: a new topic is requested at once, alone and without back-off. A topic without a send for metadata.max.idle.ms is
+dropped. A request may create the topic, if the brokers allow that.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ ClusterSnapshot = ClusterView
 
 
 class ProducerMetadata(Metadata):
-    """Metadata of the topics sent to; `_expiry_ms` holds when each is forgotten, None until an answer came."""
+    """The metadata of the topics that records were sent to. `_expiry_ms`: when to drop each; None before its first
+    response."""
 
     def __init__(self, config: Config, clock: Clock) -> None:
         super().__init__(
@@ -40,7 +41,7 @@ class ProducerMetadata(Metadata):
         self.waiting = 0  # how many threads wait for an answer
 
     def add(self, topic: str, now_ms: int) -> None:
-        """Notes that a topic is sent to; a new one is asked for."""
+        """Register a send to a topic; metadata of a new topic is requested."""
         with self._lock:
             if topic not in self._expiry_ms:
                 self._expiry_ms[topic] = None
@@ -50,16 +51,16 @@ class ProducerMetadata(Metadata):
                 self._expiry_ms[topic] = now_ms + self._max_idle_ms
 
     def contains(self, topic: str) -> bool:
-        """Whether the topic is one of those sent to."""
+        """Whether a send to the topic was registered and has not expired."""
         return topic in self._expiry_ms
 
     def touch(self, topic: str) -> None:
-        """Keeps a topic that is sent to; for every send, so without the lock (one store into the table)."""
+        """Extend the expiry of a topic. Called for every send, so without the lock (one store into a dict)."""
         if self._expiry_ms.get(topic) is not None:
             self._expiry_ms[topic] = self._clock.now_ms() + self._max_idle_ms
 
     def request_update_for_topic(self, topic: str, now_ms: int) -> int:
-        """Asks for a topic; the version that has to be passed."""
+        """Register a send to a topic and request an update; return the update version that the update will exceed."""
         with self._lock:
             self.add(topic, now_ms)
             if topic in self._new_topics:
@@ -67,7 +68,7 @@ class ProducerMetadata(Metadata):
             return self.request_update(reset_backoff=False)
 
     def await_update(self, last_version: int, timeout_ms: int) -> bool:
-        """Waits until an answer newer than `last_version` came. Raises the error that makes waiting senseless."""
+        """Wait for an update after `last_version`; return False when the time is up. Raises the error set by `fail`."""
         with self._lock:
             self.waiting += 1
             try:
@@ -82,7 +83,7 @@ class ProducerMetadata(Metadata):
             return bool(arrived)
 
     def raise_for_topic(self, topic: str) -> None:
-        """Raises what no further answer will cure: the topic's name is invalid, or we may not write to it."""
+        """Raise TopicAuthorizationFailed or InvalidTopic if that is the topic's error in the metadata."""
         error = self.cluster.topic_errors.get(topic)
         if error is TopicAuthorizationFailed:
             raise TopicAuthorizationFailed(f"Not authorized to access topics: [{topic}]")
@@ -98,7 +99,8 @@ class ProducerMetadata(Metadata):
         return sorted(self._new_topics)
 
     def retain_topic(self, topic: str, is_internal: bool, now_ms: int) -> bool:
-        """Forgets a topic that was not sent to for long (ProducerMetadata.retainTopic)."""
+        """Keep topics that records were sent to within metadata.max.idle.ms; drop expired ones
+        (ProducerMetadata.retainTopic)."""
         if topic not in self._expiry_ms:
             return False
         expiry_ms = self._expiry_ms[topic]
@@ -108,7 +110,7 @@ class ProducerMetadata(Metadata):
         return True
 
     def on_update(self, now_ms: int) -> None:
-        """Topics that were answered, well or badly, are no longer new."""
+        """Mark topics with metadata or an error in the response as no longer new, and start their expiry."""
         for topic in [*self._cluster.topics, *self._cluster.topic_errors]:
             if topic in self._expiry_ms and self._expiry_ms[topic] is None:
                 self._expiry_ms[topic] = now_ms + self._max_idle_ms
@@ -116,7 +118,7 @@ class ProducerMetadata(Metadata):
 
 
 def not_present(topic: str, partition: int | None, count: int | None, waited_ms: int) -> str:
-    """Kafka's words for what metadata did not bring in time."""
+    """Kafka's message for a topic or partition that metadata did not contain within `waited_ms`."""
     if partition is None or count is None:
         return f"Topic {topic} not present in metadata after {waited_ms} ms."
     return (
@@ -126,6 +128,6 @@ def not_present(topic: str, partition: int | None, count: int | None, waited_ms:
 
 
 def connection_problem(client: NetworkClient, cluster: ClusterSnapshot) -> KafkaError | None:
-    """Why no broker can be reached, the cause of such an error; None when one can, or was not tried yet."""
+    """The connection error when the connections to all brokers have failed; else None."""
     problems = [client.connection_error(node) for node in cluster.nodes]
     return problems[0] if problems and all(problems) else None

@@ -1,4 +1,4 @@
-"""ProducerRecord: what a caller sends."""
+"""ProducerRecord: a record to send, before serialization (Kafka's ProducerRecord)."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ AnyHeaders = Headers | Mapping[str, "bytes | None"]
 
 
 class ProducerRecord:
-    """A record for `topic`: partition None lets the partitioner choose, timestamp (ms) None means now, key or value
-    None is null.
+    """A record to send. Partition None lets the partitioner choose, timestamp None is the time of the send, in ms since
+    1970.
 
-    Raises ValueError for a negative partition or timestamp (as Kafka's ProducerRecord).
+    Raises ValueError for a negative partition or timestamp, TypeError for an argument of the wrong type.
     """
 
     __slots__ = ("topic", "partition", "timestamp", "key", "value", "headers")
@@ -50,7 +50,8 @@ class ProducerRecord:
 
 
 def _pairs(headers: AnyHeaders) -> Headers:
-    """Headers as pairs that can be written; found wrong here, not in the middle of a batch."""
+    """Convert headers to (name, value) pairs. Raises TypeError here, because the append to a batch must not fail
+    halfway."""
     pairs = tuple(headers.items()) if isinstance(headers, Mapping) else headers
     for name, value in pairs:
         if not isinstance(name, str | bytes) or not isinstance(value, bytes | bytearray | memoryview | None):

@@ -1,14 +1,13 @@
-"""RecordAccumulator: a queue of batches per partition between the threads that send and the sender.
+"""RecordAccumulator: a queue of batches for each partition, between the threads that send records and the sender.
 
-Strategy (Kafka's RecordAccumulator): append tries the partition's last batch; if there is no room, memory is taken from
-the pool outside the lock and everything is tried again, since another thread may have opened a batch meanwhile (then
-the memory goes back). Rows as columns take the same path with as many rows as fit per lock. The sender asks which nodes
-are ready, drains at most one batch per partition up to a request's size, going round so that no partition starves, and
-gives back what has to be tried again.
+Strategy (Kafka's RecordAccumulator): an append tries the partition's last batch. Without room there, memory is
+allocated from the pool outside the lock and the append is tried again. Another thread may have opened a batch
+meanwhile; then the memory is returned. Rows in columns take the same path with as many rows as fit. The sender asks
+which nodes are ready and drains at most one batch of each partition up to the request size. The first partition
+rotates, so none starves. Batches to retry are put back.
 
-`_lock` guards the topics, the queues and appending to batches. Lock order: accumulator, then pool, never the other way;
-memory is waited for and callbacks are called outside both. Muted partitions, drain indexes and expiry belong to the
-sender's thread.
+`_lock` guards the topics, the queues and appends to batches. Lock order: accumulator, then pool. Waiting for memory and
+callbacks happen outside both. Muted partitions, drain indexes and expiry belong to the sender's thread.
 """
 
 from __future__ import annotations
@@ -46,7 +45,7 @@ MIN_LEARNT_BATCH_BYTES = 16384
 
 
 class ClusterLeaders(Cluster, Protocol):
-    """What the accumulator asks of the cluster besides what partitioners ask."""
+    """The cluster metadata that the accumulator needs: a partitioner's, and the leaders of partitions."""
 
     def leader_id(self, topic: str, partition: int) -> int | None: ...
 
@@ -54,7 +53,7 @@ class ClusterLeaders(Cluster, Protocol):
 
 
 class AccumulatorSettings(NamedTuple):
-    """The settings that decide when a batch goes out; times in ms, sizes in bytes."""
+    """The producer settings of the accumulator; times in ms, sizes in bytes."""
 
     batch_size: int
     linger_ms: int
@@ -67,7 +66,7 @@ class AccumulatorSettings(NamedTuple):
 
 
 class ReadyCheckResult(NamedTuple):
-    """Nodes that have something to be sent, when to look again, topics whose leader is not known."""
+    """Nodes with batches to send, ms until the next check, and topics with batches but without a known leader."""
 
     ready_nodes: set[int]
     next_ready_check_ms: int
@@ -75,7 +74,7 @@ class ReadyCheckResult(NamedTuple):
 
 
 class TopicInfo:
-    """The queues of one topic."""
+    """The batch queues of one topic by partition, its sticky partitioner and its batch size."""
 
     __slots__ = ("batches", "sticky", "batch_size")
 
@@ -86,7 +85,8 @@ class TopicInfo:
 
 
 class NodeLatency:
-    """When a node was last ready and last given a batch (KIP-794: a slow leader gets no new unkeyed records)."""
+    """The times when a node last had batches to send and when they were last drained (KIP-794: detects slow
+    leaders)."""
 
     __slots__ = ("ready_ms", "drain_ms")
 
@@ -96,7 +96,7 @@ class NodeLatency:
 
 
 class RecordAccumulator:
-    """The queues, and the memory that the batches take from the pool."""
+    """The batch queues of a producer, with the memory of their batches."""
 
     def __init__(
         self,
@@ -132,7 +132,7 @@ class RecordAccumulator:
         max_block_ms: int,
         cluster: Cluster,
     ) -> AppendResult:
-        """Adds a record; partition -1 lets the sticky partitioner choose. Raises BufferExhausted, IllegalState when
+        """Append a record; for partition -1 the sticky partitioner chooses. Raises BufferExhausted, IllegalState when
         closed."""
         return self._append(partition, RecordAppend(payload, callback), max_block_ms, cluster)
 
@@ -145,7 +145,10 @@ class RecordAccumulator:
         max_block_ms: int,
         cluster: Cluster,
     ) -> AppendResult:
-        """Adds as many rows of start..stop as fit into one batch, at least one; `rows` in the result tells how many."""
+        """Append rows of a (start, stop) span to one batch, at least one row; `rows` of the result is their number.
+
+        Raises BufferExhausted, IllegalState when closed.
+        """
         return self._append(partition, RowsAppend(columns, span, sink, self._clock.wall_ms()), max_block_ms, cluster)
 
     def _append(self, target: TopicPartition, append: Append, max_block_ms: int, cluster: Cluster) -> AppendResult:
@@ -170,8 +173,11 @@ class RecordAccumulator:
     def _join_locked(
         self, topic: TopicInfo, target: TopicPartition, append: Append, buffer: bytearray | None, cluster: Cluster
     ) -> AppendResult | None:
-        """An append, which joins the transaction in one step with the check of its state: neither can a record slip
-        in behind EndTxn, nor is a batch drained before its partition is known to the transaction."""
+        """Append, and in the same step add the partition to the transaction.
+
+        With both under one lock, no record can be appended after EndTxn, and no batch is drained before its partition
+        is in the transaction.
+        """
         transactions = self._transactional
         if transactions is None:
             return self._attempt_locked(topic, target, append, buffer, cluster)
@@ -191,8 +197,8 @@ class RecordAccumulator:
         return result
 
     def _take_memory(self, topic: TopicInfo, append: Append, max_block_ms: int) -> bytearray:
-        """Memory for a batch: batch.size, or more for a record that is larger. Kafka's batch.size 0 gives one record
-        per batch."""
+        """Allocate memory for a batch: batch.size, or more for a larger record. batch.size 0 gives one record for each
+        batch."""
         size = max(topic.batch_size, append.size_upper_bound())
         return self.pool.allocate(size, max_block_ms)
 
@@ -237,7 +243,7 @@ class RecordAccumulator:
         return AppendResult(append.future, append.taken, len(queue) > 1 or batch.is_full, True, partition)
 
     def sticky_partition(self, topic: str, size_bytes: int, cluster: Cluster) -> int:
-        """The partition for unkeyed rows of so many bytes that go out together with keyed ones, in one order."""
+        """The sticky partition for rows without a key that are sent together with keyed rows; counts their bytes."""
         with self._lock:
             sticky = self._topic_locked(topic).sticky
             info = sticky.peek(cluster)
@@ -245,7 +251,7 @@ class RecordAccumulator:
             return info.partition
 
     def make_builder(self, topic: str, capacity_bytes: int, buffer: bytearray | None = None) -> BatchBuilder:
-        """A builder with this producer's compression and what has been learnt about the topic's ratio."""
+        """Make a batch builder with the producer's compression and the topic's estimated compression ratio."""
         settings = self.settings
         ratio = self.ratios.estimation(topic, settings.compression)
         return BatchBuilder(
@@ -255,10 +261,11 @@ class RecordAccumulator:
     # -- ready --
 
     def ready(self, cluster: ClusterLeaders, now_ms: int) -> ReadyCheckResult:
-        """Which nodes have a sendable partition.
+        """Find the nodes with a sendable partition.
 
-        Sendable: a full batch (or more than one), or one that waited linger.ms, or memory exhausted, or closing, or a
-        flush in progress or a transaction that is being completed; and not muted, and not backing off before a retry.
+        A partition is sendable if it has a full batch, several batches, or one that waited linger.ms; in any case when
+        memory is exhausted, the producer closes, a flush is in progress or a transaction is being completed. It must
+        not be muted or in the back-off of a retry.
         """
         result = ReadyCheckResult(set(), FOREVER_MS, set())
         next_check_ms = FOREVER_MS
@@ -311,11 +318,11 @@ class RecordAccumulator:
         return self.settings.linger_ms - waited_ms
 
     def _backoff_ms(self, batch: ProducerBatch) -> int:
-        """How long to wait after a failed try; not at all when the leader changed since (KIP-951)."""
+        """The retry back-off of a batch; 0 before the first retry and after a leader change (KIP-951)."""
         return 0 if batch.attempts == 0 or batch.has_leader_changed else batch.backoff_ms
 
     def update_node_latency(self, node_id: int, now_ms: int, can_drain: bool) -> None:
-        """Notes that a node had something to be sent, and whether it could be given it."""
+        """Record that a node has batches to send, and whether its connection could take them (KIP-794)."""
         if self.settings.availability_timeout_ms <= 0:
             return
         latency = self._latencies.setdefault(node_id, NodeLatency(now_ms))
@@ -332,8 +339,10 @@ class RecordAccumulator:
     def drain(
         self, cluster: ClusterLeaders, nodes: Iterable[int], max_request_bytes: int, now_ms: int
     ) -> dict[int, list[ProducerBatch]]:
-        """Takes the batches that go out now, closed, at most one per partition and `max_request_bytes` (or one batch)
-        per node."""
+        """Remove and close the batches to send now: {node id: batches}.
+
+        At most one batch of each partition, and at most `max_request_bytes` (or one batch) for each node.
+        """
         drained: dict[int, list[ProducerBatch]] = {}
         for node_id in nodes:
             with self._lock:
@@ -345,7 +354,7 @@ class RecordAccumulator:
         return drained
 
     def _close(self, batch: ProducerBatch, now_ms: int) -> None:
-        """Compresses outside the lock: nobody appends to a batch that is out of its queue."""
+        """Compress a drained batch, outside the lock: no thread appends to a batch that has left its queue."""
         batch.close(self._transactions is not None and self._transactions.is_transactional)
         if self.settings.compression is not CompressionType.NONE and batch.attempts == 0:
             self.ratios.update(batch.topic_partition.topic, self.settings.compression, batch.builder.compression_ratio)
@@ -392,27 +401,30 @@ class RecordAccumulator:
         )
 
     def mute_partition(self, partition: TopicPartition) -> None:
-        """Nothing more of this partition goes out until it is unmuted: one request in flight at a time keeps the
-        order."""
+        """Drain no batches of this partition until it is unmuted: one request in flight at a time keeps the order."""
         self._muted.add(partition)
 
     def unmute_partition(self, partition: TopicPartition) -> None:
+        """Drain batches of this partition again."""
         self._muted.discard(partition)
 
     # -- expiry --
 
     def reset_next_expiry(self) -> None:
+        """Clear `next_expiry_ms` before it is computed again."""
         self._next_expiry_ms = FOREVER_MS
 
     def maybe_update_next_expiry(self, batch: ProducerBatch) -> None:
+        """Lower `next_expiry_ms` to the delivery.timeout.ms of this batch if that is earlier."""
         self._next_expiry_ms = min(self._next_expiry_ms, batch.created_ms + self.settings.delivery_timeout_ms)
 
     @property
     def next_expiry_ms(self) -> int:
+        """The earliest time at which a batch expires; FOREVER_MS without batches."""
         return self._next_expiry_ms
 
     def expired_batches(self, now_ms: int) -> list[ProducerBatch]:
-        """Takes the queued batches whose delivery.timeout.ms is over."""
+        """Remove and return the queued batches whose delivery.timeout.ms is over."""
         expired: list[ProducerBatch] = []
         with self._lock:
             for topic in self._topics.values():
@@ -428,7 +440,7 @@ class RecordAccumulator:
     # -- trying again --
 
     def reenqueue(self, batch: ProducerBatch, now_ms: int) -> None:
-        """Puts a batch back, in the order of sequences."""
+        """Put a batch back into its queue for a retry, in the order of sequence numbers."""
         batch.reenqueued(now_ms)
         # Chosen once: if `ready` and `drain` each drew a lot, one could find the time over and the other not, and the
         # sender would wait for nothing.
@@ -456,10 +468,10 @@ class RecordAccumulator:
         queue.insert(place, batch)
 
     def split_and_reenqueue(self, big_batch: ProducerBatch) -> int:
-        """Replaces a batch that the broker found too large by smaller ones; how many.
+        """Replace a batch that was too large for the broker by smaller ones; return their number.
 
-        The topic's later batches are made smaller too (not below 16 KiB), so that a limit of the topic is met once and
-        not for every batch.
+        Later batches of the topic become smaller too (not below 16 KiB), so that the limit is met once and not for
+        every batch.
         """
         name = big_batch.topic_partition.topic
         self.ratios.set(name, self.settings.compression, max(1.0, big_batch.builder.compression_ratio))
@@ -480,8 +492,8 @@ class RecordAccumulator:
     # -- memory --
 
     def deallocate(self, batch: ProducerBatch) -> None:
-        """Lets a finished batch go and gives its memory back; the memory of one in flight stays until its request is
-        over."""
+        """Remove a completed batch and return its memory to the pool, unless a request in flight still reads that
+        memory."""
         self._incomplete.remove(batch)
         if batch.is_inflight or batch.is_deallocated:
             return
@@ -493,25 +505,27 @@ class RecordAccumulator:
     # -- flush, close --
 
     def begin_flush(self) -> None:
+        """Make all queued batches sendable without linger.ms, until `end_flush`."""
         with self._lock:
             self._flushes_in_progress += 1
 
     def end_flush(self) -> None:
+        """End one flush; linger.ms applies again after the last one."""
         with self._lock:
             self._flushes_in_progress -= 1
 
     def incomplete_results(self) -> Sequence[ProducerBatch]:
-        """The batches that are not done yet, for a flush to wait on; a split adds its parts before the whole is
-        done."""
+        """The batches that are queued or in flight, for a flush to wait on; a split adds the smaller ones before it
+        ends the large one."""
         return self._incomplete.copy()
 
     @property
     def has_incomplete(self) -> bool:
+        """Whether any batch is queued or in flight."""
         return bool(self._incomplete)
 
     def abort_incomplete(self, error: Exception) -> None:
-        """Fails every batch; for a close that does not wait. Appends in progress are waited out, so that none slips
-        through."""
+        """Fail every batch, for a close without waiting. Waits for appends in progress, so that none is missed."""
         while True:
             self._abort_batches(error)
             with self._lock:
@@ -523,11 +537,11 @@ class RecordAccumulator:
             self._topics.clear()
 
     def abort_unsequenced(self, error: Exception) -> None:
-        """Fails the batches of a transaction that were never sent; those that were go on until their fate is known."""
+        """Fail the batches of a transaction that were never sent; batches with a sequence number stay."""
         self._abort_batches(error, lambda batch: not batch.has_sequence)
 
     def abort_undrained(self, error: Exception) -> None:
-        """Fails the batches that were never given to a request."""
+        """Fail the batches that are not in flight."""
         self._abort_batches(error, lambda batch: not batch.is_inflight)
 
     def _abort_batches(self, error: Exception, which: Callable[[ProducerBatch], bool] = lambda batch: True) -> None:
@@ -545,12 +559,12 @@ class RecordAccumulator:
             self.deallocate(batch)
 
     def close(self) -> None:
-        """No more appends; waiters for memory are let go."""
+        """Refuse further appends and fail the threads that wait for memory."""
         with self._lock:
             self._closed = True
         self.pool.close()
 
 
 def _all_full(queue: deque[ProducerBatch]) -> bool:
-    """Whether the last batch is full; the earlier ones are by nature."""
+    """Whether all batches of a queue are full: the last one is, since earlier ones always are."""
     return queue[-1].is_full

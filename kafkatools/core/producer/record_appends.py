@@ -1,4 +1,4 @@
-"""What is appended to a batch: one record, or as many of a run of rows as fit; and what came of it."""
+"""Appends to a producer batch: of one record, or of as many rows as fit."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from kafkatools.core.records.columns import RowColumns
 
 
 class AppendResult(NamedTuple):
-    """What an append did: the record's future (or the rows taken), and whether the sender should be woken."""
+    """The result of an append: the record's future or the number of rows, and whether the sender must be woken."""
 
     future: RecordFuture | None
     rows: int
@@ -27,7 +27,7 @@ class AppendResult(NamedTuple):
 
 
 class RecordAppend:
-    """Appends one record."""
+    """An append of one record."""
 
     __slots__ = ("payload", "callback", "future")
     taken = 1
@@ -46,7 +46,7 @@ class RecordAppend:
 
 
 class RowsAppend:
-    """Appends as many rows as fit."""
+    """An append of as many rows of a span as fit into one batch; `taken` is their number."""
 
     __slots__ = ("columns", "span", "sink", "wall_ms", "taken")
     future = None

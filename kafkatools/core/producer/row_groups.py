@@ -1,4 +1,4 @@
-"""Rows sorted into groups of one partition each, for keyed columns: the order of rows within a partition stays."""
+"""Group rows in columns by partition; the order of rows within a partition is kept."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ from kafkatools.core.records.columns import RowColumns
 
 
 def partitions_of_keys(columns: RowColumns, partition_count: int) -> array[int]:
-    """The partition of each row by its key (murmur2), -1 for a row without one."""
+    """The partition of each row by the murmur2 hash of its key; -1 for a null key.
+
+    Raises ValueError when a key lies outside the buffer.
+    """
     assert columns.key_positions is not None and columns.key_lengths is not None
     partitions = kernel.new_ints(columns.count)
     done = kernel.partitions_for_keys(
@@ -23,7 +26,7 @@ def partitions_of_keys(columns: RowColumns, partition_count: int) -> array[int]:
 
 
 def group_rows(columns: RowColumns, partitions: array[int]) -> Iterator[tuple[int, RowColumns, array[int]]]:
-    """(partition, its rows as columns over the same buffer, their numbers) for every partition that has rows."""
+    """Group rows by partition: (partition, its rows as columns over the same buffer, their row numbers)."""
     order = sorted(range(columns.count), key=partitions.__getitem__)
     sorted_partitions = sorted(partitions)
     start = 0
@@ -52,7 +55,7 @@ def _gather(columns: RowColumns, rows: array[int]) -> RowColumns:
 
 
 def cells_of(rows: RowColumns) -> list[tuple[bytes | None, bytes | None]]:
-    """(key, value) of each row."""
+    """The (key, value) of each row as bytes; None is a null."""
     buffer = rows.buffer
 
     def cell(positions: array[int] | None, lengths: array[int] | None, row: int) -> bytes | None:

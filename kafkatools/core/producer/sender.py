@@ -1,11 +1,11 @@
-"""Sender: takes batches from the accumulator, sends them to the partitions' leaders, and settles what comes back.
+"""Sender: takes batches from the accumulator, sends them to the partition leaders, and processes the responses.
 
-`run_once(now_ms)` is one turn of the crank (Kafka's Sender.runOnce): the producer id, ready, drain, expiry in the
-queues and in flight, one produce request per node, poll. The thread in producer.py does nothing but call it. Rules:
+`run_once` is one turn (Kafka's Sender.runOnce): producer id, ready nodes, drain, expiry in queues and in flight, one
+Produce request for each node, poll. The thread in producer.py only calls it. Rules:
 
-- a batch leaves in one of three ways: acknowledged, failed, or tried again; never silently;
-- a batch that expires in flight fails at once, but its memory stays away from the pool until its request is over;
-- one batch per partition in a request (the brokers demand it since version 3).
+- A batch is always acknowledged, failed or retried, never dropped silently.
+- A batch that expires in flight fails at once, but its memory returns to the pool only after its request has ended.
+- A request has one batch for each partition, which brokers require since version 3.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ MAX_POLL_MS = 300_000
 
 
 class SenderSettings(NamedTuple):
-    """What the sender needs of the producer's settings; times in ms."""
+    """The producer settings of the sender; times in ms."""
 
     acks: int
     retries: int
@@ -70,7 +70,7 @@ class SenderSettings(NamedTuple):
 
 
 class Sender:
-    """One turn of the crank at a time; belongs to one thread."""
+    """Sends a producer's batches; belongs to one thread, except `wakeup`."""
 
     def __init__(
         self,
@@ -107,7 +107,7 @@ class Sender:
     # -- the crank --
 
     def run_once(self, now_ms: int, max_poll_ms: int = MAX_POLL_MS) -> None:
-        """One turn; waits in poll until something happens or is due."""
+        """Run one turn: send what is ready, then poll for at most `max_poll_ms`, or until something is due."""
         self._is_signalled = False
         poll_ms = max_poll_ms
         if self._driver is not None:
@@ -126,20 +126,20 @@ class Sender:
 
     @property
     def _is_waiting(self) -> bool:
-        """Whether somebody waits for what a broker has to do."""
+        """Whether batches, transactional requests or threads wait for a broker."""
         has_requests = self._transactional is not None and self._transactional.has_pending_requests
         return has_requests or self.accumulator.has_incomplete or self.metadata.waiting > 0
 
     @property
     def is_idle(self) -> bool:
-        """Nothing queued and nothing in flight."""
+        """Whether no batch is queued or in flight."""
         return not self.accumulator.has_incomplete and not self._inflight
 
     def wakeup(self) -> None:
-        """Makes a poll that waits return; callable from any thread.
+        """End a waiting poll. May be called from any thread.
 
-        Most calls come while the sender is busy, and then need no system call: whoever signals sets the one flag and
-        then reads the other, the sender does it the other way round, so one of the two sees the other.
+        Most calls come while the sender is busy and need no system call. The caller sets `_is_signalled`, then reads
+        `_is_polling`; the sender sets and reads them in the opposite order, so at least one side sees the other's flag.
         """
         self._is_signalled = True
         if self._is_polling:
@@ -148,7 +148,7 @@ class Sender:
     # -- the producer id --
 
     def _prepare_producer_id(self, transactions: TransactionManager, now_ms: int) -> int:
-        """Settles sequences and fetches a producer id when one is needed; how long poll may wait for that, in ms."""
+        """Resolve sequence numbers and request a producer id if one is needed; return how long poll may wait, in ms."""
         transactions.maybe_resolve_sequences()
         if transactions.has_fatal_error or not transactions.bump_epoch_and_reset_id_if_needed():
             return MAX_POLL_MS
@@ -193,7 +193,7 @@ class Sender:
     # -- sending --
 
     def _send_producer_data(self, now_ms: int) -> int:
-        """Ready, drain, expire, send; how long poll may wait, in ms."""
+        """Drain ready batches, expire old ones and send Produce requests; return how long poll may wait, in ms."""
         accumulator = self.accumulator
         cluster = self.metadata.cluster
         ready = accumulator.ready(cluster, now_ms)
@@ -327,7 +327,7 @@ class Sender:
     def _read_outcomes(
         self, response: ClientResponse, names: dict[UUID | None, str], now_ms: int
     ) -> tuple[dict[TopicPartition, ProduceOutcome], ProduceOutcome]:
-        """What the answer says, and what to take for a partition that it leaves out."""
+        """The outcome of each partition in a Produce response, and the outcome for a partition that it lacks."""
         assert response.raw is not None
         try:
             produced = read_produce_response(response.raw, response.api_version, names)
@@ -352,7 +352,7 @@ class Sender:
             self.metadata.update_partition_leadership(leaders, endpoints)
 
     def _complete_batch(self, batch: ProducerBatch, outcome: ProduceOutcome, now_ms: int) -> None:
-        """Settles one batch."""
+        """Complete, split, retry or fail a batch after its Produce response."""
         error = outcome.error
         self._remove_inflight(batch)
         if batch.is_done:
@@ -380,8 +380,8 @@ class Sender:
             self.accumulator.unmute_partition(batch.topic_partition)
 
     def _complete_expired(self, batch: ProducerBatch, outcome: ProduceOutcome) -> None:
-        """The answer for a batch that was given up while in flight: its memory may go now; a success tells where the
-        sequence stands."""
+        """Handle the response for a batch that expired in flight: free its memory, and record its sequence after a
+        success."""
         if outcome.error is None:
             _log.debug("%s was acknowledged after it had been reported as failed", batch)
             if self.transactions is not None:
@@ -430,8 +430,8 @@ def _build_init_producer_id(version: int) -> list[bytes]:
 
 
 def _batch_error(batch: ProducerBatch, outcome: ProduceOutcome) -> BatchError:
-    """The errors of a failed batch's records (Sender.failBatch): one for all, or those that KIP-467's record errors
-    name."""
+    """The error of a failed batch, with individual errors of records where the response has them (Sender.failBatch,
+    KIP-467)."""
     kind = outcome.error
     assert kind is not None
     if kind is TopicAuthorizationFailed:

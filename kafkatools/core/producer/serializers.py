@@ -1,8 +1,8 @@
-"""Serializers: from values to the bytes of a key or value. A closed list by name; any callable may be passed in Python.
+"""Serializers: convert keys and values to bytes (org.apache.kafka.common.serialization).
 
-A serializer is `callable(topic, value) -> bytes | None`; None (null) in gives None out. Names are those of Kafka's
-classes (org.apache.kafka.common.serialization), long or short; nothing is ever imported by name. What a caller passes
-is a function of the value or an object with `serialize(topic, value)`; a null never reaches it.
+A Serializer is `callable(topic, value) -> bytes | None`; None (null) is serialized as None. Names are those of Kafka's
+classes, with or without the package; no class is imported by name. A caller passes a function of the value or an object
+with `serialize(topic, value)`, which is never called with None.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ Serializer = Callable[[str, object], "bytes | None"]
 
 
 class SerializerObject(Protocol):
-    """A serializer that wants to know where the bytes go to."""
+    """A serializer that takes the topic too."""
 
     def serialize(self, topic: str, value: Any) -> bytes | None:
-        """The bytes of this value."""
+        """Convert a value to bytes; None is a null."""
 
 
 AnySerializer = Callable[[Any], "bytes | None"] | SerializerObject
@@ -29,7 +29,8 @@ _PACKAGE = "org.apache.kafka.common.serialization."
 
 
 def serialize_bytes(topic: str, value: object) -> bytes | None:
-    """bytes, bytearray or memoryview as they are (ByteArraySerializer)."""
+    """Return bytes, bytearray or memoryview as bytes (ByteArraySerializer). Raises SerializationError for other
+    types."""
     if value is None or type(value) is bytes:
         return value
     if isinstance(value, bytes | bytearray | memoryview):
@@ -38,7 +39,10 @@ def serialize_bytes(topic: str, value: object) -> bytes | None:
 
 
 def serialize_string(topic: str, value: object) -> bytes | None:
-    """str as UTF-8 (StringSerializer); what came in with surrogateescape goes out as the bytes it was."""
+    """Encode a str as UTF-8 (StringSerializer). Raises SerializationError for other types.
+
+    Surrogates from `surrogateescape` become the original bytes.
+    """
     if value is None:
         return None
     if isinstance(value, str):
@@ -83,8 +87,7 @@ SERIALIZERS: dict[str, Serializer] = {
 
 
 def serializer_for(setting: str, serializer: str | AnySerializer | None) -> Serializer:
-    """The serializer a setting asks for: a name of the closed list, an object that was passed, or bytes when nothing
-    was given."""
+    """The serializer of a setting: by class name, by a caller's object, or for bytes when None. Raises ConfigError."""
     if serializer is None or serializer == "":
         return serialize_bytes
     if not isinstance(serializer, str):
@@ -99,7 +102,7 @@ def serializer_for(setting: str, serializer: str | AnySerializer | None) -> Seri
 
 
 def _uniform(serializer: AnySerializer) -> Serializer:
-    """A caller's serializer; whatever it raises is a SerializationError, and so is a result that is no bytes."""
+    """Wrap a caller's serializer: its exceptions, and results other than bytes, become SerializationError."""
     method = getattr(serializer, "serialize", None)
     if method is None and not callable(serializer):
         raise ConfigError(f"{serializer!r} is no serializer: a function of the value or an object with serialize")

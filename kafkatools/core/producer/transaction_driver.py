@@ -1,10 +1,10 @@
-"""TransactionDriver: sends the requests of a transactional producer, one at a time, without ever waiting
+"""TransactionDriver: sends the requests of a transactional producer, one at a time, without blocking
 (maybeSendAndPollTransactionalRequest of Kafka's Sender).
 
-`step(now_ms)` is called once a turn of the sender, before batches are drained, and says how long the poll may last.
-A request whose coordinator is unknown, unreachable or not ready, or whose back-off is not over, goes back to its place
-in the queue. Batches go on being sent meanwhile; which of them may go is the manager's rule. A connection that cannot
-be made costs a new lookup at most every retry.backoff.ms: the coordinator may have moved.
+The sender calls `step` once in each turn, before it drains batches. A request returns to its place in the queue while
+its coordinator is unknown or not ready, or its back-off lasts. Batches are sent meanwhile as far as the manager allows.
+A failed connection causes a new coordinator lookup at most every retry.backoff.ms, because the coordinator may have
+moved.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ FOREVER_MS = 300_000
 
 @dataclass(eq=False, repr=False)
 class TransactionDriver:
-    """Belongs to the sender's thread."""
+    """Sends the queued requests of a TransactionalManager, on the sender's thread."""
 
     manager: TransactionalManager
     client: NetworkClient
@@ -47,7 +47,10 @@ class TransactionDriver:
     _rediscover_ms: int = field(default=0, init=False)
 
     def step(self, now_ms: int, is_flushed: Callable[[], bool]) -> int:
-        """Does what is due; how long poll may wait, in ms."""
+        """Send the next transactional request if possible; return how long poll may wait, in ms.
+
+        `is_flushed` tells whether no batch is queued or in flight.
+        """
         manager = self.manager
         manager.maybe_resolve_sequences()
         if manager.has_fatal_error or manager.in_flight is not None:
@@ -67,7 +70,7 @@ class TransactionDriver:
         return max(0, wait_ms)
 
     def _abort_unsent(self, reason: Exception | None) -> None:
-        """Records that were not sent yet never will be; what made the transaction fail is their error's cause."""
+        """Fail the batches that were never sent with TransactionAborted; its cause is the error of the transaction."""
         if not self.accumulator.has_incomplete:
             return
         why = "Failing batch since transaction was aborted"
@@ -76,7 +79,7 @@ class TransactionDriver:
         self.accumulator.abort_unsequenced(error)
 
     def _send_or_wait(self, request: TxnRequest, now_ms: int) -> int | None:
-        """None when it is on its way, else how long until it makes sense to try again."""
+        """Send a request and return None, or return the milliseconds to wait before the next try."""
         lookup = self.manager.lookup(request)
         node = lookup.node
         if node is None:
@@ -141,7 +144,7 @@ class TransactionDriver:
     # -- coordinators --
 
     def _find(self, lookup: CoordinatorLookup, request: TxnRequest, now_ms: int) -> int:
-        """Asks any node where the coordinator is."""
+        """Send FindCoordinator for a request to the least loaded node; return how long poll may wait, in ms."""
         if not lookup.should_ask(now_ms):
             return lookup.delay_ms(now_ms) or FOREVER_MS
         node = self.client.least_loaded_node(now_ms)

@@ -1,20 +1,15 @@
-"""TransactionManager: the producer id, its epoch, and the sequence numbers of idempotent batches (KIP-98, KIP-360,
-KIP-679).
+"""TransactionManager: producer id, epoch and sequence numbers of an idempotent producer (KIP-98, KIP-360, KIP-679).
 
 Rules (Kafka's TransactionManager and TxnPartitionMap):
-- every batch of a partition gets the next sequence when it is drained for the first time, never earlier, and keeps it
-  over retries;
-- in-flight batches of a partition are kept in the order of their sequences; while one is being retried no later one
-  overtakes it;
-- the sequence never goes back within an epoch: when the fate of a sequence is unknown or was refused, the epoch is
-  bumped locally, the in-flight batches of that partition start again at 0 and the other partitions follow when they
-  have nothing in flight;
-- a batch that expired after it had been sent leaves its sequence unresolved: nothing new is drained for the partition
-  until the batches in flight are done.
+- A batch gets the partition's next sequence number when it is first drained, never earlier, and keeps it for retries.
+- The in-flight batches of a partition are ordered by sequence; while one is in retry, no later one overtakes it.
+- Within an epoch a sequence is never reused. If a sequence was refused, or its outcome is unknown, the epoch is bumped
+  locally. The in-flight batches of that partition start again at 0; other partitions follow when nothing is in flight.
+- A batch that expired after it was sent leaves its sequence unresolved: nothing new is drained for the partition until
+  the batches in flight are done.
 
-States and legal transitions are one table; the idempotent producer uses UNINITIALIZED, INITIALIZING, READY and
-FATAL_ERROR, the transactional half is in transactions.py. Everything here belongs to the sender's thread, but
-`last_error` and `has_fatal_error`, which any thread may read.
+The idempotent producer uses the states UNINITIALIZED, INITIALIZING, READY and FATAL_ERROR; transactions.py uses the
+others. Everything belongs to the sender's thread, except `last_error` and `has_fatal_error`, which any thread may read.
 """
 
 from __future__ import annotations
@@ -45,7 +40,7 @@ NO_LAST_ACKED_OFFSET = -1
 
 
 class State(Enum):
-    """Kafka's TransactionManager.State."""
+    """The states of an idempotent or transactional producer (TransactionManager.State)."""
 
     UNINITIALIZED = "uninitialized"
     INITIALIZING = "initializing"
@@ -83,7 +78,7 @@ FATAL_ERRORS = (
 
 
 class ProducerIdAndEpoch(NamedTuple):
-    """A producer's identity on the brokers."""
+    """A producer id with its epoch; both are -1 before InitProducerId."""
 
     producer_id: int = NO_PRODUCER_ID
     epoch: int = NO_PRODUCER_EPOCH
@@ -94,7 +89,7 @@ class ProducerIdAndEpoch(NamedTuple):
 
 
 def identity_from_broker(producer_id: int, epoch: int) -> ProducerIdAndEpoch:
-    """Return the identity in a response to InitProducerId or EndTxn without an error code.
+    """The producer id and epoch in a successful InitProducerId or EndTxn response.
 
     Raises DecodeError for a negative producer id or epoch. A producer that became READY without an id could neither
     send its batches nor request another id.
@@ -105,17 +100,18 @@ def identity_from_broker(producer_id: int, epoch: int) -> ProducerIdAndEpoch:
 
 
 def sequence_before(left: int, right: int) -> bool:
-    """Whether `left` comes before `right`; after 2147483647 comes 0, and in-flight sequences are close together."""
+    """Whether a sequence number comes before another one; 0 follows 2147483647."""
     return left != right and ((right - left) & 0x7FFFFFFF) < 0x40000000
 
 
 def increment_sequence(sequence: int, count: int) -> int:
-    """The sequence `count` records later (DefaultRecordBatch.incrementSequence)."""
+    """The sequence number `count` records later (DefaultRecordBatch.incrementSequence)."""
     return (sequence + count) & 0x7FFFFFFF
 
 
 class TxnPartitionEntry:
-    """What is known of one partition (Kafka's TxnPartitionEntry)."""
+    """The sequence state of one partition: next and last acknowledged sequence, and the batches in flight
+    (TxnPartitionEntry)."""
 
     __slots__ = ("identity", "next_sequence", "last_acked_sequence", "last_acked_offset", "inflight")
 
@@ -127,24 +123,28 @@ class TxnPartitionEntry:
         self.inflight: list[ProducerBatch] = []
 
     def add(self, batch: ProducerBatch) -> None:
-        """Keeps the batches in the order of their sequences."""
+        """Add an in-flight batch at its place in the order of sequences."""
         place = len(self.inflight)
         while place > 0 and sequence_before(batch.base_sequence, self.inflight[place - 1].base_sequence):
             place -= 1
         self.inflight.insert(place, batch)
 
     def remove(self, batch: ProducerBatch) -> None:
+        """Remove an in-flight batch."""
         self.inflight = [other for other in self.inflight if other is not batch]
 
     @property
     def awaits_its_first(self) -> bool:
-        """A broker that knows nothing of a producer takes any sequence from it (ProducerAppendInfo.checkSequence): of
-        several batches in flight to a leader that is just becoming one, a later could be taken and all earlier ones
-        refused. So the first goes alone, which Kafka's producer does not wait for."""
+        """Whether batches are in flight and none of this epoch was acknowledged.
+
+        A broker accepts any first sequence from a producer it does not know (ProducerAppendInfo.checkSequence). Of
+        several batches in flight to a new leader, a later one could be accepted and all earlier ones refused. So the
+        first batch is sent alone; Kafka's producer does not wait for that.
+        """
         return self.last_acked_sequence == NO_LAST_ACKED_SEQUENCE and bool(self.inflight)
 
     def was_overtaken(self, batch: ProducerBatch) -> bool:
-        """Whether a later batch of the same epoch was acknowledged."""
+        """Whether a later batch of the same epoch was acknowledged before this one."""
         if (
             self.last_acked_sequence == NO_LAST_ACKED_SEQUENCE
             or (batch.producer_id, batch.producer_epoch) != self.identity
@@ -153,7 +153,7 @@ class TxnPartitionEntry:
         return sequence_before(batch.base_sequence, self.last_acked_sequence)
 
     def start_at_beginning(self, identity: ProducerIdAndEpoch) -> None:
-        """The partition's sequences begin at 0 again, under another epoch; its batches in flight first."""
+        """Restart the sequences at 0 with another producer id or epoch, batches in flight first."""
         sequence = 0
         for batch in self.inflight:
             batch.reset_producer_state(identity.producer_id, identity.epoch, sequence)
@@ -163,7 +163,7 @@ class TxnPartitionEntry:
         self.last_acked_sequence = NO_LAST_ACKED_SEQUENCE
 
     def close_gap(self, refused: ProducerBatch) -> None:
-        """A broker refused a batch for good, so its sequences were not used: those behind it move down
+        """Lower the sequences of the batches after a refused one, whose sequences were not used
         (adjustSequencesDueToFailedBatch)."""
         if refused.producer_id != self.identity.producer_id or refused.producer_epoch != self.identity.epoch:
             return
@@ -175,7 +175,7 @@ class TxnPartitionEntry:
 
 
 class ProduceOutcome(NamedTuple):
-    """What a broker answered for one partition of a produce request; `error` is a KafkaError class or None."""
+    """The result for one partition in a Produce response; `error` is a KafkaError class, None for success."""
 
     error: type[Exception] | None
     base_offset: int = -1
@@ -188,7 +188,7 @@ class ProduceOutcome(NamedTuple):
 
 
 class TransactionManager:
-    """The sequences of one producer."""
+    """The producer id and the sequence numbers of one idempotent producer."""
 
     is_transactional = False
 
@@ -204,7 +204,7 @@ class TransactionManager:
     # -- state --
 
     def transition_to(self, target: State, error: Exception | None = None) -> None:
-        """Moves on; raises IllegalState for a transition that the table does not have."""
+        """Change the state. Raises IllegalState for a transition that LEGAL_SOURCES does not allow."""
         if self.state not in LEGAL_SOURCES[target]:
             raise IllegalState(f"Invalid transition attempted from state {self.state.name} to state {target.name}")
         if target in (State.FATAL_ERROR, State.ABORTABLE_ERROR):
@@ -213,6 +213,7 @@ class TransactionManager:
 
     @property
     def has_fatal_error(self) -> bool:
+        """Whether the producer can only be closed."""
         return self.state is State.FATAL_ERROR
 
     @property
@@ -220,8 +221,7 @@ class TransactionManager:
         return self.identity.is_valid
 
     def bump_epoch_and_reset_id_if_needed(self) -> bool:
-        """Does a bump that was asked for. True when a new producer id must be fetched (state INITIALIZING from then
-        on)."""
+        """Bump the epoch if that was requested; return whether a producer id must be fetched (state INITIALIZING)."""
         if self._epoch_bump_required:
             self._bump_idempotent_epoch()
         if self.state is not State.INITIALIZING and not self.has_producer_id:
@@ -229,7 +229,7 @@ class TransactionManager:
         return self.state is State.INITIALIZING
 
     def handle_init_producer_id(self, producer_id: int, epoch: int) -> None:
-        """Use the producer id of an InitProducerId response. An id or epoch below 0 fails the producer."""
+        """Apply the producer id of an InitProducerId response. A negative id or epoch fails the producer."""
         try:
             self.identity = identity_from_broker(producer_id, epoch)
         except DecodeError as error:
@@ -240,12 +240,12 @@ class TransactionManager:
         self._rewrite_partitions()
 
     def fail(self, error: Exception) -> None:
-        """Ends the producer: every send from now on raises `error`."""
+        """Set a fatal error: every later send raises it."""
         self.transition_to(State.FATAL_ERROR, error)
 
     def _bump_idempotent_epoch(self) -> None:
-        """The idempotent producer bumps by itself: nobody fences it
-        (TransactionManager.bumpIdempotentProducerEpoch)."""
+        """Bump the epoch without a broker, since an idempotent producer is never fenced
+        (bumpIdempotentProducerEpoch)."""
         self._epoch_bump_required = False
         if self.identity.epoch == MAX_EPOCH:
             self.identity = ProducerIdAndEpoch()
@@ -263,7 +263,7 @@ class TransactionManager:
         self._partitions_to_rewrite.clear()
 
     def request_epoch_bump_for(self, partition: TopicPartition) -> None:
-        """Asks for a bump before the next drain; the partition's batches in flight start again at 0."""
+        """Request an epoch bump before the next drain; the partition's in-flight batches restart at sequence 0."""
         self._epoch_bump_required = True
         self._partitions_to_rewrite.add(partition)
 
@@ -276,31 +276,33 @@ class TransactionManager:
         return entry
 
     def maybe_update_identity(self, partition: TopicPartition) -> None:
-        """A partition left behind by a bump starts at 0 as soon as it has nothing in flight."""
+        """Move a partition with an older epoch to the current one, sequence 0, if it has no batches in flight."""
         entry = self._entry(partition)
         if entry.identity != self.identity and not entry.inflight:
             entry.start_at_beginning(self.identity)
             self._unresolved.pop(partition, None)
 
     def assign_sequence(self, batch: ProducerBatch) -> None:
-        """Gives a batch that is drained for the first time the partition's next sequence and counts it as in flight."""
+        """Give a batch that is first drained the partition's next sequence, and track it as in flight."""
         entry = self._entry(batch.topic_partition)
         batch.set_producer_state(*entry.identity, entry.next_sequence, self.is_transactional)
         entry.next_sequence = increment_sequence(entry.next_sequence, batch.record_count)
         entry.add(batch)
 
     def add_inflight_batch(self, batch: ProducerBatch) -> None:
-        """For a batch that came out of a split with its sequence."""
+        """Track a batch from a split, which has its sequence already. Raises IllegalState for a batch without a
+        sequence."""
         if not batch.has_sequence:
             raise IllegalState(f"Can't track batch for partition {batch.topic_partition} when sequence is not set.")
         self._entry(batch.topic_partition).add(batch)
 
     def remove_inflight_batch(self, batch: ProducerBatch) -> None:
+        """Stop tracking a batch as in flight; does nothing for a batch without a sequence."""
         if batch.has_sequence:
             self._entry(batch.topic_partition).remove(batch)
 
     def should_stop_drain(self, first: ProducerBatch) -> bool:
-        """Whether the partition's first batch must wait (RecordAccumulator.shouldStopDrainBatchesForPartition)."""
+        """Whether the first batch of a partition must wait (RecordAccumulator.shouldStopDrainBatchesForPartition)."""
         partition = first.topic_partition
         if not self.has_producer_id or self.has_fatal_error:
             return True
@@ -314,7 +316,7 @@ class TransactionManager:
         return bool(entry.inflight) and entry.inflight[0].base_sequence != first.base_sequence
 
     def awaits_first_answer(self, batch: ProducerBatch) -> bool:
-        """Whether a new batch must wait because no broker has taken anything of its partition yet."""
+        """Whether a new batch must wait for the first acknowledgement of its partition in this epoch."""
         return not batch.has_sequence and self._entry(batch.topic_partition).awaits_its_first
 
     def _is_next_sequence(self, partition: TopicPartition, sequence: int) -> bool:
@@ -324,7 +326,7 @@ class TransactionManager:
     # -- outcomes --
 
     def handle_completed_batch(self, batch: ProducerBatch, outcome: ProduceOutcome) -> None:
-        """A batch was acknowledged."""
+        """Record the last acknowledged sequence and offset of a batch."""
         if not batch.has_sequence:
             return
         entry = self._entry(batch.topic_partition)
@@ -337,7 +339,7 @@ class TransactionManager:
         entry.remove(batch)
 
     def handle_failed_batch(self, batch: ProducerBatch, error: Exception, adjust_sequences: bool) -> None:
-        """A batch was given up; what follows from that for the partition's sequences."""
+        """Fail the producer after a fatal error, or request an epoch bump if the batch's sequences were lost."""
         if isinstance(error, FATAL_ERRORS):
             self.fail(error)
         self.remove_inflight_batch(batch)
@@ -353,15 +355,15 @@ class TransactionManager:
             self.request_epoch_bump_for(batch.topic_partition)
 
     def mark_sequence_unresolved(self, batch: ProducerBatch) -> None:
-        """A batch that had been sent was given up without an answer: whether its sequence was used is not known."""
+        """Record that a sent batch expired without a response, so the use of its sequences is unknown."""
         following = increment_sequence(batch.last_sequence, 1)
         known = self._unresolved.get(batch.topic_partition)
         if known is None or sequence_before(known, following):
             self._unresolved[batch.topic_partition] = following
 
     def maybe_resolve_sequences(self) -> None:
-        """For partitions with nothing left in flight: either the later batches were acknowledged and all is well, or
-        the epoch is bumped."""
+        """For partitions with unresolved sequences and nothing in flight: bump the epoch unless later batches were
+        acknowledged."""
         for partition in list(self._unresolved):
             entry = self._entry(partition)
             if entry.inflight:
@@ -371,7 +373,7 @@ class TransactionManager:
             self._unresolved.pop(partition, None)
 
     def handle_unresolved(self, partition: TopicPartition) -> None:
-        """Nothing is left in flight, and nobody knows whether sequences were used: they are used no more."""
+        """Request an epoch bump for a partition whose sequences cannot be resolved."""
         entry = self._entry(partition)
         _log.info(
             "No inflight batches remaining for %s, last ack'd sequence for partition is %d, "
@@ -383,7 +385,7 @@ class TransactionManager:
         self.request_epoch_bump_for(partition)
 
     def can_retry(self, outcome: ProduceOutcome, batch: ProducerBatch) -> bool:
-        """Whether an error of an idempotent batch is met with another try (TransactionManager.canRetry)."""
+        """Whether a failed batch of an idempotent producer may be retried (TransactionManager.canRetry)."""
         error = outcome.error
         if error is UnknownProducerId:
             return self._retry_unknown_producer_id(outcome, batch)
@@ -392,16 +394,18 @@ class TransactionManager:
         return bool(getattr(error, "retriable", False))
 
     def _retry_unknown_producer_id(self, outcome: ProduceOutcome, batch: ProducerBatch) -> bool:
-        """The broker lost our state (its records were deleted): start again at 0 under a new epoch, unless that has
-        been done."""
+        """Retry after the broker lost the producer's state; bump the epoch unless the batch has a new sequence
+        already."""
         if outcome.log_start_offset != -1 and not batch.sequence_has_been_reset:
             self.request_epoch_bump_for(batch.topic_partition)
         return True
 
     def _retry_out_of_order(self, batch: ProducerBatch) -> bool:
-        """Not the next batch: an earlier one is being retried, so wait. The next one: there is a gap, so bump the
-        epoch. So too when the broker has taken a later one: it never takes this one any more, where Kafka's producer
-        tries until delivery.timeout.ms."""
+        """Retry after OUT_OF_ORDER_SEQUENCE_NUMBER: wait if an earlier batch is in retry, else bump the epoch.
+
+        The epoch is also bumped when the broker has accepted a later batch and so will never accept this one. Kafka's
+        producer retries until delivery.timeout.ms instead.
+        """
         partition = batch.topic_partition
         unresolved = self._unresolved.get(partition)
         if self._entry(partition).was_overtaken(batch):

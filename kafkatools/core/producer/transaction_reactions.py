@@ -1,7 +1,6 @@
-"""What each error of a transactional request does to the producer (TransactionManager.TxnRequestHandler).
+"""The reaction of a transactional producer to each error of its requests (TransactionManager.TxnRequestHandler).
 
-`REACTIONS` is the one table of errors; an error that it does not name is tried again when it is retriable, and ends the
-producer when it is not.
+An error that `REACTIONS` does not name is retried if it is retriable, and fatal if not.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ from kafkatools.core.protocol.api_versions import ApiKey
 
 
 class Reaction(Enum):
-    """What an error does to the producer."""
+    """The reactions of a transactional producer to an error."""
 
     FIND_COORDINATOR = "find the coordinator again, then try again"
     RETRY = "try again after the back-off"
@@ -86,7 +85,7 @@ REACTIONS: Mapping[ApiKey, Mapping[type[KafkaError], Reaction]] = {
 
 
 def reaction_to(api_key: ApiKey, error: KafkaError) -> Reaction | None:
-    """What an error of an API means; None when nobody expects it, which is fatal."""
+    """The reaction to an error of an API; None for an unexpected error, which is fatal."""
     reaction = REACTIONS[api_key].get(type(error))
     if reaction is None and error.retriable:
         return Reaction.RETRY

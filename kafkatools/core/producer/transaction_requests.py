@@ -1,9 +1,9 @@
 """The requests of a transactional producer (the TxnRequestHandlers of Kafka's TransactionManager).
 
-Rules: what an error does is in transaction_reactions.py. At most one of these requests is in flight; the next one is
-chosen by priority: InitProducerId, then partitions and offsets, then EndTxn. A request that goes out again keeps its
-result and its place. Versions: a client names its partitions in AddPartitionsToTxn up to version 3 (later ones are for
-brokers); EndTxn and TxnOffsetCommit of version 5 are those of transaction version 2 (KIP-890).
+Rules: transaction_reactions.py defines the reaction to each error. At most one of these requests is in flight; the next
+one is chosen by priority. A retried request keeps its result and its place. Clients use AddPartitionsToTxn up to
+version 3, later ones are for brokers. Version 5 of EndTxn and TxnOffsetCommit belongs to transaction version 2
+(KIP-890).
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ of a transaction, as in Kafka, and for EndTxn, which meets it when one is aborte
 
 
 class Priority(IntEnum):
-    """What goes out first. A coordinator is looked up before anything that needs it; the epoch is bumped right after
+    """The order in which transactional requests are sent; InitProducerId comes first, also to bump the epoch after
     EndTxn."""
 
     INIT_PRODUCER_ID = 1
@@ -66,10 +66,10 @@ class Priority(IntEnum):
 
 
 class TransactionalResult:
-    """The outcome of a call such as `commit_transaction`, for the thread that waits (TransactionalRequestResult).
+    """The result of a call such as `commit_transaction`, for the thread that waits for it (TransactionalRequestResult).
 
-    `obstacle`: why it has to be tried again, if it has. `is_acked`: the caller has seen the outcome; until then the
-    same call again waits for the same result.
+    `obstacle`: the error of the last retry. `is_acked`: the caller has received the result; before that, a repeated
+    call waits for the same result.
     """
 
     __slots__ = ("operation", "error", "obstacle", "is_acked", "_event")
@@ -86,17 +86,17 @@ class TransactionalResult:
         return self._event.is_set()
 
     def done(self) -> None:
-        """Success, unless it failed before."""
+        """Complete the result with success; no effect after a failure."""
         self._event.set()
 
     def fail(self, error: Exception) -> None:
-        """Failure, unless it is completed."""
+        """Complete the result with an error; no effect on a completed result."""
         if not self._event.is_set():
             self.error = error
             self._event.set()
 
     def wait(self, timeout_ms: int) -> None:
-        """Waits for the outcome. Raises its error, or Timeout: then the call may be repeated."""
+        """Wait for the result. Raises its error, or Timeout; after a Timeout the call may be repeated."""
         if not self._event.wait(timeout_ms / 1000):
             why = "" if self.obstacle is None else f": {self.obstacle}"
             raise Timeout(f"Timeout expired after {timeout_ms}ms while awaiting {self.operation}{why}")
@@ -106,7 +106,7 @@ class TransactionalResult:
 
 
 class RequestingManager(Protocol):
-    """The part of TransactionalManager that its requests use."""
+    """The attributes and methods of TransactionalManager that its requests use."""
 
     transactional_id: str
     transaction_timeout_ms: int
@@ -147,7 +147,7 @@ class RequestingManager(Protocol):
 
 
 class TxnRequest(ABC):
-    """A request that waits for its turn. `handle` and `fields` are called by the sender's thread."""
+    """A queued request of a transactional producer. The sender's thread calls `fields` and `handle`."""
 
     api_key: ApiKey
     priority: Priority
@@ -166,15 +166,15 @@ class TxnRequest(ABC):
 
     @property
     def coordinator_key(self) -> str:
-        """Whose coordinator is asked."""
+        """The transactional id or group id whose coordinator takes the request."""
         return self.manager.transactional_id
 
     @abstractmethod
     def fields(self, version: int) -> dict[str, object]:
-        """What is sent, by the identity of the moment."""
+        """The fields of the request in an API version, with the current producer id and epoch."""
 
     def handle(self, response: Entity, now_ms: int) -> None:
-        """Takes the answer in; under the manager's lock."""
+        """Process a response, under the manager's lock."""
         error = error_from_code(int(response.error_code))
         if error is None:
             self.succeeded(response, now_ms)
@@ -182,15 +182,15 @@ class TxnRequest(ABC):
             self.react(error, now_ms)
 
     def succeeded(self, response: Entity, now_ms: int) -> None:
-        """The answer has no error."""
+        """Process a response without an error."""
         self.result.done()
 
     def backoff_ms(self, error: KafkaError | None) -> int:
-        """The pause before the next try."""
+        """Milliseconds to wait before a retry after this error."""
         return self.manager.retry_backoff_ms
 
     def react(self, error: KafkaError, now_ms: int) -> None:
-        """Does what the table says about an error."""
+        """Retry, abort or fail as transaction_reactions.py defines for this error."""
         manager, reaction = self.manager, reaction_to(self.api_key, error)
         _log.debug("%r was answered with %s: %s", self, error.name, reaction)
         if reaction in (Reaction.RETRY, Reaction.FIND_COORDINATOR):
@@ -219,7 +219,7 @@ class TxnRequest(ABC):
             self.fatal(unexpected)
 
     def retry(self, not_before_ms: int) -> None:
-        """Goes out again, not before a time."""
+        """Queue the request again, to be sent at this time at the earliest."""
         self.not_before_ms = not_before_ms
         self.manager.enqueue(self)
 
@@ -227,12 +227,12 @@ class TxnRequest(ABC):
         self.result.fail(error)
 
     def fatal(self, error: Exception) -> None:
-        """Ends the request and the producer."""
+        """Fail the request and the producer."""
         self.fail(error)
         self.manager.fail(error)
 
     def identity_or_fatal(self, response: Entity) -> ProducerIdAndEpoch | None:
-        """Return the producer id and epoch of a response. Ends the producer and returns None if one is below 0."""
+        """The producer id and epoch of a response. If one is negative, fail the producer and return None."""
         try:
             return identity_from_broker(int(response.producer_id), int(response.producer_epoch))
         except DecodeError as error:
@@ -241,7 +241,7 @@ class TxnRequest(ABC):
 
 
 class InitProducerId(TxnRequest):
-    """Gets the producer id and an epoch of its own; with the present ones to bump the epoch (KIP-360)."""
+    """Gets a producer id and epoch; with the current ones in the request it bumps the epoch (KIP-360)."""
 
     api_key = ApiKey.INIT_PRODUCER_ID
     priority = Priority.INIT_PRODUCER_ID
@@ -273,7 +273,7 @@ class InitProducerId(TxnRequest):
 
 
 class AddPartitionsToTxn(TxnRequest):
-    """Names the partitions that are about to be written to (transaction version 1)."""
+    """Adds partitions to the transaction before the first write to them (transaction version 1)."""
 
     api_key = ApiKey.ADD_PARTITIONS_TO_TXN
     priority = Priority.ADD_PARTITIONS_OR_OFFSETS
@@ -292,7 +292,8 @@ class AddPartitionsToTxn(TxnRequest):
         }
 
     def backoff_ms(self, error: KafkaError | None) -> int:
-        """Short while the transaction before is still being completed."""
+        """At most 20 ms for the first partitions while the previous transaction is being completed, else
+        retry.backoff.ms."""
         if isinstance(error, ConcurrentTransactions) and not self.manager.partitions_in_transaction:
             return min(COMPLETING_BACKOFF_MS, self.manager.retry_backoff_ms)
         return self.manager.retry_backoff_ms
@@ -338,7 +339,7 @@ class AddPartitionsToTxn(TxnRequest):
 
 
 class AddOffsetsToTxn(TxnRequest):
-    """Names the group whose offsets are about to be committed (transaction version 1)."""
+    """Adds a consumer group to the transaction before its offsets are committed (transaction version 1)."""
 
     api_key = ApiKey.ADD_OFFSETS_TO_TXN
     priority = Priority.ADD_PARTITIONS_OR_OFFSETS
@@ -362,7 +363,7 @@ class AddOffsetsToTxn(TxnRequest):
         }
 
     def succeeded(self, response: Entity, now_ms: int) -> None:
-        """The caller's result is that of the commit that follows."""
+        """Queue the TxnOffsetCommit that follows; it completes the caller's result."""
         self.manager.transaction_started = True
         self.manager.enqueue(TxnOffsetCommit(self.manager, self.offsets, self.group, False, self.result))
 
@@ -371,7 +372,7 @@ class AddOffsetsToTxn(TxnRequest):
 
 
 class TxnOffsetCommit(TxnRequest):
-    """Commits offsets as part of the transaction, for a member of the group (KIP-447)."""
+    """Commits a group member's offsets as part of the transaction (KIP-447)."""
 
     api_key = ApiKey.TXN_OFFSET_COMMIT
     priority = Priority.ADD_PARTITIONS_OR_OFFSETS
@@ -451,7 +452,7 @@ class TxnOffsetCommit(TxnRequest):
 
 
 class EndTxn(TxnRequest):
-    """Commits or aborts. From version 5 on the answer brings the next epoch (KIP-890)."""
+    """Commits or aborts the transaction. From version 5 on the response contains the next epoch (KIP-890)."""
 
     api_key = ApiKey.END_TXN
     priority = Priority.END_TXN
@@ -470,13 +471,14 @@ class EndTxn(TxnRequest):
         }
 
     def backoff_ms(self, error: KafkaError | None) -> int:
-        """Short while the transaction before is still being completed."""
+        """At most 20 ms while the previous transaction is being completed, else retry.backoff.ms."""
         if isinstance(error, ConcurrentTransactions):
             return min(COMPLETING_BACKOFF_MS, self.manager.retry_backoff_ms)
         return self.manager.retry_backoff_ms
 
     def react(self, error: KafkaError, now_ms: int) -> None:
-        """An abort that cannot be done leaves nothing to do but to close (Kafka's would wait for ever in ABORTING)."""
+        """React as defined, but fail the producer when an abort is refused: Kafka's would stay in ABORTING_TRANSACTION
+        forever."""
         reaction = reaction_to(self.api_key, error)
         is_abortable = reaction in (Reaction.ABORTABLE, Reaction.ABORTABLE_IF_EPOCH_CAN_BE_BUMPED)
         if is_abortable and not self.is_commit:
@@ -494,7 +496,7 @@ class EndTxn(TxnRequest):
 
 
 def _named(error: KafkaError, group_id: str) -> KafkaError:
-    """A refusal for a group, with the group's name."""
+    """GroupAuthorizationFailed with the group's id in its message; any other error unchanged."""
     if isinstance(error, GroupAuthorizationFailed):
         return GroupAuthorizationFailed(f"Not authorized to access group: {group_id}")
     return error

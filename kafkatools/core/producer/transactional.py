@@ -1,4 +1,5 @@
-"""The transactional half of a producer's manager, loaded only where transactional.id is set."""
+"""Narrow a producer's TransactionManager to its transactional subclass, without importing that where it is not
+needed."""
 
 from __future__ import annotations
 
@@ -11,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def as_transactional(manager: TransactionManager | None) -> TransactionalManager | None:
-    """The manager where it knows transactions; whoever has none does not load them."""
+    """The manager if it belongs to a transactional producer, else None."""
     if manager is None or not manager.is_transactional:
         return None
     from kafkatools.core.producer.transactions import TransactionalManager

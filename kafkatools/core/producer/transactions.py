@@ -1,24 +1,24 @@
-"""TransactionalManager: the transactional half of Kafka's TransactionManager, on top of the sequences.
+"""TransactionalManager: the transactional half of Kafka's TransactionManager.
 
-Strategy: a call of the application changes the state and queues requests; the sender's thread takes them by priority
-(`next_request`), one at a time, and brings the answers back (`transaction_driver.py`). Rules:
+A call of the application changes the state and queues requests. The sender's thread takes them by priority
+(`next_request`), one at a time, and processes the responses (`transaction_driver.py`). Rules:
 
-- a batch goes out only when its partition is in the transaction: in transaction version 1 after AddPartitionsToTxn, in
-  version 2 (KIP-890) at once, since the leader adds it;
-- EndTxn goes out when every batch has its fate and no request that holds one is in flight: a late write can neither
-  fall into the next transaction nor leave this one hanging;
-- a record that failed makes the transaction abortable, so that it cannot be committed without it; what cannot be mended
-  by an abort is fatal;
-- after an error the epoch is bumped: by the coordinator at the end of every transaction (version 2), else with
-  InitProducerId right after EndTxn (KIP-360), under the same result;
-- a transaction to which nothing was added ends without EndTxn;
-- init, commit and abort whose wait timed out go on; the same call waits for the same result, any other is refused;
-- which version counts is read from the finalized features that the coordinator's connection told, and changes between
-  transactions only; on the way up to version 2 the epoch is bumped once.
+- A batch is sent only if its partition is in the transaction: after AddPartitionsToTxn in transaction version 1, at
+  once in version 2 (KIP-890), where the partition leader adds it.
+- EndTxn is sent when every batch is acknowledged or failed, so no late write can fall into the next transaction or keep
+  this one open.
+- A failed record makes the transaction abortable, so that it is not committed without the record. An error that an
+  abort cannot repair is fatal.
+- After an error the epoch is bumped: by the coordinator at the end of every transaction (version 2), else with
+  InitProducerId after EndTxn (KIP-360), as part of the same result.
+- A transaction without partitions and offsets ends without EndTxn.
+- An init, commit or abort whose wait timed out continues; the same call waits for the same result, other calls raise.
+- The transaction version comes from the finalized features of the coordinator and changes only between transactions;
+  on the upgrade to version 2 the epoch is bumped once.
 
-`lock` guards state, queue, partitions of the transaction and pending result. It is taken while holding the
-accumulator's lock (an append joins the transaction in one step with the check of the state), never the other way
-round. Sequences belong to the sender's thread.
+`lock` guards state, queue, partitions of the transaction and pending result. It may be taken while holding the
+accumulator's lock (an append joins the transaction in one step with the check of the state), never the other way round.
+Sequences belong to the sender's thread.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ _UNACKNOWLEDGED = (
 
 
 class PendingTransition(NamedTuple):
-    """A call whose outcome its caller has not seen yet."""
+    """An init, commit or abort whose result no caller has received so far."""
 
     result: TransactionalResult
     state: State
@@ -86,7 +86,7 @@ class PendingTransition(NamedTuple):
 
 
 class TransactionalManager(TransactionManager):
-    """The transactions of one producer."""
+    """The transactions of one producer: their state, partitions and queued requests."""
 
     is_transactional = True
 
@@ -120,7 +120,8 @@ class TransactionalManager(TransactionManager):
     # -- calls of the application --
 
     def initialize_transactions(self) -> TransactionalResult:
-        """Asks for the producer id; aborts what an earlier producer of this name left open."""
+        """Request the producer id; the coordinator aborts open transactions of earlier producers with this
+        transactional id."""
 
         def start() -> TransactionalResult:
             self._move(State.INITIALIZING)
@@ -131,14 +132,14 @@ class TransactionalManager(TransactionManager):
         return self._cached(start, State.INITIALIZING, "initTransactions")
 
     def begin_transaction(self) -> None:
-        """From now on records belong to a transaction."""
+        """Begin a transaction. Raises IllegalState, or the producer's error."""
         with self.lock:
             self._throw_if_pending("beginTransaction")
             self._raise_error()
             self._move(State.IN_TRANSACTION)
 
     def begin_commit(self) -> TransactionalResult:
-        """Ends the transaction once all its records are acknowledged."""
+        """Start to commit the transaction; EndTxn is sent after all records are acknowledged."""
 
         def start() -> TransactionalResult:
             self._raise_error()
@@ -148,7 +149,7 @@ class TransactionalManager(TransactionManager):
         return self._cached(start, State.COMMITTING_TRANSACTION, "commitTransaction")
 
     def begin_abort(self) -> TransactionalResult:
-        """Ends the transaction; records that were not sent yet fail."""
+        """Start to abort the transaction; records that were not sent fail."""
 
         def start() -> TransactionalResult:
             if self.state is not State.ABORTABLE_ERROR:
@@ -162,10 +163,11 @@ class TransactionalManager(TransactionManager):
     def prepare(
         self, flush: Callable[[], None], has_incomplete: Callable[[], bool], max_block_ms: int
     ) -> PreparedTransaction:
-        """Waits until all that was added is acknowledged, then takes nothing more: what is left is to commit or to
-        abort, by anybody who has what this gives, and a close aborts no longer (prepareTransaction of KIP-939).
+        """Wait until all records and offsets are acknowledged, then allow only a commit or abort (prepareTransaction,
+        KIP-939).
 
-        A record or offsets of another thread that come in while it waits are waited for too.
+        Any holder of the returned object may end the transaction, and a close no longer aborts it. Records and offsets
+        that other threads add during the wait are awaited too. Raises Timeout after `max_block_ms` for one request.
         """
         while True:
             self.ensure_ready_to_send()
@@ -182,19 +184,21 @@ class TransactionalManager(TransactionManager):
                 return PreparedTransaction(self.transactional_id, *self.identity, version, not self.transaction_started)
 
     def _unanswered(self) -> list[TxnRequest]:
-        """Requests that are queued or under way."""
+        """The requests that are queued or in flight."""
         with self.lock:
             waiting = [request for _, _, request in self._queue]
             return waiting if self.in_flight is None else [self.in_flight, *waiting]
 
     def abort_for_close(self) -> None:
-        """The producer is being closed: whatever call is still to be repeated, nobody will."""
+        """Start to abort the transaction of a producer that closes, even if another call has timed out and was not
+        repeated."""
         with self.lock:
             self._pending = None
             self.begin_abort()
 
     def _begin_completing(self, is_commit: bool) -> TransactionalResult:
-        """The transaction ends in the version it began with; a newer one counts from the next on."""
+        """Queue EndTxn in the version in which the transaction began; a newer version applies to the next
+        transaction."""
         self._enqueue_new_partitions()
         request = EndTxn(self, is_commit, self.is_v2)
         self._maybe_update_transaction_version(is_initialization=False)
@@ -204,7 +208,8 @@ class TransactionalManager(TransactionManager):
     def send_offsets(
         self, offsets: Mapping[TopicPartition, OffsetAndMetadata], group: ConsumerGroupMetadata
     ) -> TransactionalResult:
-        """Makes offsets of a group part of the transaction."""
+        """Queue the commit of a group's offsets as part of the transaction. Raises IllegalState without a
+        transaction."""
         with self.lock:
             self._throw_if_pending("sendOffsetsToTransaction")
             self._raise_error()
@@ -222,7 +227,7 @@ class TransactionalManager(TransactionManager):
             return request.result
 
     def ensure_ready_to_send(self) -> None:
-        """Raises what keeps a record from becoming part of a transaction."""
+        """Raise IllegalState or the producer's error unless a record can be added to a transaction now."""
         if self._is_in_transaction:
             return
         with self.lock:
@@ -240,7 +245,8 @@ class TransactionalManager(TransactionManager):
         return self.state is State.IN_TRANSACTION
 
     def add_partition(self, partition: TopicPartition) -> None:
-        """A record for the partition is in the accumulator; under `lock`, together with `ensure_ready_to_send`."""
+        """Add the partition of an appended record to the transaction. Call it under `lock`, after
+        `ensure_ready_to_send`."""
         if partition in self.partitions_in_transaction:
             return
         if self.is_v2:
@@ -250,13 +256,13 @@ class TransactionalManager(TransactionManager):
             self._new_partitions.add(partition)
 
     def handle_failed_send(self, error: Exception) -> None:
-        """A record never got into the accumulator: the transaction cannot be committed without it."""
+        """Make the transaction abortable after a record failed before it was appended to a batch."""
         with self.lock:
             if self.state in (State.IN_TRANSACTION, State.COMMITTING_TRANSACTION):
                 self._maybe_transition_to_error(error)
 
     def _cached(self, start: Callable[[], TransactionalResult], state: State, operation: str) -> TransactionalResult:
-        """Begins an operation, or finds the one that is under way since its caller's time was over."""
+        """Start an operation, or return the result of the same operation that timed out and still runs."""
         with self.lock:
             if self._pending is not None and not self._pending.result.is_acked:
                 if self._pending.state is state:
@@ -281,7 +287,7 @@ class TransactionalManager(TransactionManager):
 
     @property
     def is_completing(self) -> bool:
-        """Whether a commit or an abort is under way."""
+        """Whether a commit or abort is in progress."""
         return self.state in _COMPLETING
 
     @property
@@ -294,21 +300,27 @@ class TransactionalManager(TransactionManager):
 
     @property
     def has_error(self) -> bool:
+        """Whether the state is ABORTABLE_ERROR or FATAL_ERROR."""
         return self.state in _ERRORS
 
     @property
     def has_ongoing_transaction(self) -> bool:
-        """Begun and neither ended nor lost to a fatal error."""
+        """Whether a transaction has begun and neither ended nor failed fatally."""
         return self.state is State.IN_TRANSACTION or self.is_completing or self.has_abortable_error
 
     def _move(self, target: State) -> None:
-        """A transition that the application asked for: when it is illegal, nothing has happened."""
+        """Change the state for a call of the application. Raises IllegalState, without effect, for an illegal
+        transition."""
         if self.state not in LEGAL_SOURCES[target]:
             raise IllegalState(self._illegal(target))
         self.transition_to(target)
 
     def transition_to(self, target: State, error: Exception | None = None) -> None:
-        """Moves on. An illegal transition on the sender's side means that the state can no longer be trusted: fatal."""
+        """Change the state on the sender's side. An illegal transition raises IllegalState and is fatal for the
+        producer.
+
+        A retriable error becomes TransactionAbortable, because its retries are exhausted.
+        """
         with self.lock:
             if self.state not in LEGAL_SOURCES[target]:
                 problem = IllegalState(self._illegal(target))
@@ -333,7 +345,8 @@ class TransactionalManager(TransactionManager):
         )
 
     def transition_to_abortable_error(self, error: Exception) -> None:
-        """Nothing but an abort is left; a transaction that is being aborted already needs nothing more."""
+        """Set an error after which the transaction can only be aborted; no effect during an abort or after a fatal
+        error."""
         with self.lock:
             if self.is_aborting or self.has_fatal_error:
                 return
@@ -341,7 +354,7 @@ class TransactionalManager(TransactionManager):
             self.transition_to(State.ABORTABLE_ERROR, error)
 
     def transition_to_abortable_or_fatal_error(self, abortable: Exception, fatal: Exception) -> None:
-        """Abortable where somebody can bump the epoch."""
+        """Set the abortable error if the epoch can be bumped, else the fatal one."""
         with self.lock:
             if not self.coordinator_bumps_epochs and not self.is_v2:
                 self.fail(fatal)
@@ -351,14 +364,14 @@ class TransactionalManager(TransactionManager):
                 self.transition_to_abortable_error(abortable)
 
     def transition_to_uninitialized(self, error: Exception) -> None:
-        """An initialization was refused (not authorized): everything that waits fails, and it may be tried again."""
+        """Fail all waiting calls after a refused initialization, which may then be repeated."""
         with self.lock:
             self.transition_to(State.ABORTABLE_ERROR, error)
             self._fail_waiting(error)
             self.transition_to(State.UNINITIALIZED)
 
     def fail(self, error: Exception) -> None:
-        """Ends the producer; everybody who waits hears of it."""
+        """Set a fatal error and fail all waiting calls with it."""
         with self.lock:
             _log.info("Transiting to fatal error state due to %s", error)
             self.last_error, self.state = error, State.FATAL_ERROR
@@ -374,12 +387,12 @@ class TransactionalManager(TransactionManager):
         self._queue.clear()
 
     def close(self) -> None:
-        """The producer ends without waiting any longer."""
+        """Fail all waiting calls with IllegalState, because the producer closes."""
         with self.lock:
             self._fail_waiting(IllegalState("The producer closed forcefully"))
 
     def _raise_error(self) -> None:
-        """Raises the error that the producer is in, if any."""
+        """Raise the producer's abortable or fatal error, if there is one."""
         error = self.last_error
         if not self.has_error or error is None:
             return
@@ -410,11 +423,11 @@ class TransactionalManager(TransactionManager):
 
     @property
     def _must_bump(self) -> bool:
-        """Whether a bump after an error is ours to ask for."""
+        """Whether the producer itself must request an epoch bump after an error (transaction version 1, KIP-360)."""
         return self.coordinator_bumps_epochs and not self.is_v2
 
     def note_coordinator(self, bumps_epochs: bool, features_epoch: int, transaction_version: int) -> None:
-        """What the connection to the coordinator told of it."""
+        """Record the coordinator's features: support of epoch bumps, and the finalized transaction version."""
         with self.lock:
             self.coordinator_bumps_epochs = bumps_epochs
             if features_epoch > self._latest_features[0]:
@@ -430,13 +443,13 @@ class TransactionalManager(TransactionManager):
             self._epoch_bump_required = True
 
     def initialized(self, producer_id: int, epoch: int) -> None:
-        """InitProducerId gave an identity of our own."""
+        """Apply the producer id and epoch of InitProducerId, and become READY."""
         self._maybe_update_transaction_version(is_initialization=True)
         self.take_bumped_epoch(producer_id, epoch)
         self.transition_to(State.READY)
 
     def take_bumped_epoch(self, producer_id: int, epoch: int) -> None:
-        """Sequences begin at 0 under another epoch; nothing is in flight now."""
+        """Apply another producer id or epoch and restart all sequences at 0; no batch may be in flight."""
         level = logging.INFO if producer_id != self.identity.producer_id else logging.DEBUG
         _log.log(level, "ProducerId set to %d with epoch %d", producer_id, epoch)
         self.identity = ProducerIdAndEpoch(producer_id, epoch)
@@ -445,11 +458,11 @@ class TransactionalManager(TransactionManager):
         self._partitions_to_rewrite.clear()
 
     def bump_epoch_and_reset_id_if_needed(self) -> bool:
-        """Ids come by `initialize_transactions` only."""
+        """Return False: a transactional producer gets its id only from `initialize_transactions`."""
         return False
 
     def complete_transaction(self, result: TransactionalResult) -> None:
-        """The transaction has ended. `result` is done now, or when the epoch has been bumped too."""
+        """End the transaction. `result` is completed now, or after the epoch bump if one is required."""
         is_bump_required = self._epoch_bump_required
         self.transition_to(State.INITIALIZING if is_bump_required else State.READY)
         self._epoch_bump_required = False
@@ -465,7 +478,7 @@ class TransactionalManager(TransactionManager):
     # -- requests, taken by the sender's thread --
 
     def enqueue(self, request: TxnRequest) -> None:
-        """Puts a request into the queue; one that comes back keeps its place."""
+        """Queue a request by priority; a retried request keeps its place."""
         with self.lock:
             if request.order < 0:
                 request.order = next(self._order)
@@ -473,11 +486,15 @@ class TransactionalManager(TransactionManager):
 
     @property
     def has_pending_requests(self) -> bool:
+        """Whether requests are queued."""
         return bool(self._queue)
 
     def next_request(self, is_flushed: Callable[[], bool]) -> TxnRequest | None:
-        """The request whose turn it is. `is_flushed` tells whether every batch has its fate; it is asked here, under
-        the lock, so that no record can slip in between its answer and EndTxn."""
+        """Remove and return the next request; None when there is none or EndTxn must wait.
+
+        `is_flushed` tells whether no batch is queued or in flight. It is called under the lock, so that no record can
+        be added between its result and EndTxn.
+        """
         with self.lock:
             self._enqueue_new_partitions()
             while self._queue:
@@ -504,14 +521,15 @@ class TransactionalManager(TransactionManager):
             self._new_partitions.clear()
 
     def partitions_added(self, partitions: Collection[TopicPartition], is_success: bool) -> None:
-        """The coordinator answered AddPartitionsToTxn."""
+        """Apply an AddPartitionsToTxn response: the partitions are no longer pending and, on success, in the
+        transaction."""
         self._pending_partitions.difference_update(partitions)
         if is_success:
             self.partitions_in_transaction.update(partitions)
             self.transaction_started = True
 
     def lookup(self, request: TxnRequest) -> CoordinatorLookup:
-        """The search for the coordinator that a request goes to."""
+        """The coordinator lookup for a request, shared by all requests to that coordinator."""
         key = (request.coordinator, request.coordinator_key)
         found = self._lookups.get(key)
         if found is None:
@@ -521,13 +539,14 @@ class TransactionalManager(TransactionManager):
     # -- batches --
 
     def should_stop_drain(self, first: ProducerBatch) -> bool:
-        """Also when the partition is not in the transaction yet."""
+        """Whether the first batch of a partition must wait, also because the partition is not in the transaction."""
         if first.topic_partition not in self.partitions_in_transaction:
             return True
         return super().should_stop_drain(first)
 
     def handle_failed_batch(self, batch: ProducerBatch, error: Exception, adjust_sequences: bool) -> None:
-        """A batch was given up: the transaction cannot be committed."""
+        """Make the transaction abortable after a failed batch, or fail the producer, and correct the partition's
+        sequences."""
         with self.lock:
             self._maybe_transition_to_error(error)
         self.remove_inflight_batch(batch)
@@ -540,7 +559,7 @@ class TransactionalManager(TransactionManager):
             self._entry(batch.topic_partition).close_gap(batch)
 
     def handle_unresolved(self, partition: TopicPartition) -> None:
-        """Batches were given up after they had been sent, and nobody knows whether they were written."""
+        """Set an abortable or fatal error after sent batches expired and it is unknown whether they were written."""
         _log.info("The fate of batches of %s will never be known", partition)
         self.transition_to_abortable_or_fatal_error(
             KafkaError(_UNACKNOWLEDGED + "It is safe to abort the transaction and continue."),
@@ -548,7 +567,11 @@ class TransactionalManager(TransactionManager):
         )
 
     def _retry_unknown_producer_id(self, outcome: ProduceOutcome, batch: ProducerBatch) -> bool:
-        """Retention took the producer's records: start again at 0. Else the broker lost them: the transaction fails."""
+        """Whether to retry a batch after UNKNOWN_PRODUCER_ID.
+
+        If retention deleted the producer's records, the sequences restart at 0 and the batch is retried. If the broker
+        lost them otherwise, the batch fails.
+        """
         if outcome.log_start_offset == -1 or batch.sequence_has_been_reset:
             return True
         entry = self._entry(batch.topic_partition)
@@ -558,8 +581,8 @@ class TransactionalManager(TransactionManager):
         return False
 
     def _retry_out_of_order(self, batch: ProducerBatch) -> bool:
-        """Waits for an earlier batch that is being retried; a gap is never closed by sending on: the transaction
-        fails."""
+        """Whether to retry a batch that is out of order: only while an earlier batch is in retry, since a gap must not
+        be skipped."""
         partition = batch.topic_partition
         if partition in self._unresolved:
             return False

@@ -1,5 +1,5 @@
-"""How a connection becomes secure: TLS below the frames, SASL as the first requests after ApiVersions.
+"""Secure connections: TLS below the frames, and SASL as the first requests after ApiVersions.
 
-Nothing here is imported for security.protocol PLAINTEXT. Secrets are kept in `Password` values until the moment they
-are needed, and are in no message, log line or `repr`.
+No module of this package is imported for security.protocol PLAINTEXT. Secrets are kept as `Password` values until they
+are used, and appear in no message, log line or `repr`.
 """

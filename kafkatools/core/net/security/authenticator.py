@@ -1,10 +1,12 @@
-"""SASL on the connections of a client (SaslClientAuthenticator): SaslHandshake, then SaslAuthenticate to and fro.
+"""SASL authentication of a client's connections with SaslHandshake and SaslAuthenticate requests
+(SaslClientAuthenticator).
 
-These are requests like others, in the same queue, so that the answers of what was in flight before a
-re-authentication come in their turn. A connection authenticates once its node has said what it can do, and again
-before its session ends (KIP-368: at 85 to 95 % of the lifetime that the node gave), when it is next used. While it
-does, its state is AUTHENTICATING, and nothing else is sent: a node closes a connection that goes on without. A refusal
-is final for the connection (AUTHENTICATION_FAILED); whoever waits for it is told.
+These requests use the ordinary request queue, so responses to requests sent before a re-authentication still arrive in
+order. A connection authenticates after ApiVersions. It authenticates again before its session ends (KIP-368), when it
+is next used after 85 to 95 % of the session lifetime.
+
+Meanwhile its state is AUTHENTICATING and no other request is sent: a broker closes a connection that sends one. A
+refusal is final for the connection (AUTHENTICATION_FAILED).
 """
 
 from __future__ import annotations
@@ -45,7 +47,7 @@ _MIN_HANDSHAKE_VERSION = 1
 
 
 class Connections(Protocol):
-    """The part of NetworkClient whose connections authenticate."""
+    """The methods of NetworkClient that Authenticator uses."""
 
     @property
     def connection_states(self) -> ConnectionStates:
@@ -71,7 +73,7 @@ class Connections(Protocol):
 
 
 class Authenticator:
-    """See the module. Belongs to the client's thread."""
+    """Authenticates the connections of one client by SASL, on the client's thread."""
 
     def __init__(
         self, client: Connections, login: Login, *, is_encrypted: bool, random: Random = system_random
@@ -84,7 +86,7 @@ class Authenticator:
         self._exchanges: dict[int, Mechanism] = {}
 
     def begin(self, node: int, now_ms: int) -> None:
-        """Authenticate a connection that stands."""
+        """Start to authenticate a connection after its ApiVersions response."""
         self._client.connection_states.authenticating(node)
         self._waiting.add(node)
         if not self._is_encrypted and self._login.mechanism in _READABLE:
@@ -100,11 +102,16 @@ class Authenticator:
             )
 
     def forget(self, node: int) -> None:
+        """Drop the state of a connection that was closed."""
         self._waiting.discard(node)
         self._exchanges.pop(node, None)
 
     def step(self, now_ms: int) -> None:
-        """Sessions that are about to end begin anew; connections that waited for credentials go on."""
+        """Send SaslHandshake on connections whose session has expired or that waited for credentials, once these are
+        ready.
+
+        If the credentials cannot be obtained, the waiting connections are closed with that error.
+        """
         for node in self._client.connection_states.ended_sessions(now_ms):
             if self._client.known_node(node) is None:
                 continue  # a bootstrap server's that is not used any more
@@ -144,7 +151,7 @@ class Authenticator:
             self._client.fail_connection(node, self._refusal(node, error))
 
     def _handle(self, response: ClientResponse, sent_ms: int) -> None:
-        """An answer. Raises what ends the connection."""
+        """Process a SASL response: send the next message or finish. Raises KafkaError, which closes the connection."""
         node = response.request.node
         mechanism = self._exchanges.get(node)
         if response.body is None or mechanism is None:
@@ -195,6 +202,6 @@ class Authenticator:
 
 
 def authenticator_for(client: Connections, config: Config, clock: Clock) -> Authenticator:
-    """What security.protocol SASL_PLAINTEXT or SASL_SSL asks for. Raises ConfigError."""
+    """Make the authenticator for security.protocol SASL_PLAINTEXT or SASL_SSL. Raises ConfigError."""
     is_encrypted = config.security_protocol.upper() == "SASL_SSL"
     return Authenticator(client, login_of(config, clock, client.wakeup), is_encrypted=is_encrypted)

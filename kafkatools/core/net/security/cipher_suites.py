@@ -1,4 +1,4 @@
-"""Cipher suites: the names that Java and the standards use, as OpenSSL's."""
+"""Translate the cipher suite names of Java and the TLS standards to OpenSSL's names."""
 
 from __future__ import annotations
 
@@ -22,7 +22,10 @@ _CIPHERS = {
 
 
 def openssl_name(suite: str) -> str:
-    """OpenSSL's name of a suite of TLS 1.2; a name that is no standard's is taken as OpenSSL's. Raises ConfigError."""
+    """OpenSSL's name of a TLS 1.2 cipher suite. A name without the prefix TLS_ or SSL_ is returned unchanged.
+
+    Raises ConfigError for an unknown suite.
+    """
     if not suite.startswith(("TLS_", "SSL_")):
         return suite
     match = _STANDARD.fullmatch(suite)

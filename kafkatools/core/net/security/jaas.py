@@ -1,9 +1,9 @@
-"""The value of sasl.jaas.config: a login module and its options (org.apache.kafka.common.security.JaasConfig).
+"""Parse sasl.jaas.config: a login module and its options (org.apache.kafka.common.security.JaasConfig).
 
-It is taken apart as Java's StreamTokenizer does as Kafka sets it up: words of letters, digits and `-_$.`, text in
-single or double quotes with C's escapes, comments from `/` (alone, `//` and `/* */`); a word that begins with a digit
-is a number and no value. Modules are a closed list of names; nothing is loaded by name. Options hold secrets: they are
-in no error and no `repr`, nor is a name of an option that is not one of Kafka's: it may be half a password.
+The tokens are those of Java's StreamTokenizer with Kafka's setup: words of letters, digits and `-_$.`, text in single
+or double quotes with C escapes, comments from `/` (alone, `//` and `/* */`). A word that begins with a digit is a
+number and not a valid value. Only three login modules are known; no class is loaded by name. Options hold secrets, so
+no error and no `repr` shows them. Names of unknown options are not shown either: one may be half a password.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _ESCAPED = re.compile(r"\\([0-3][0-7]{0,2}|[4-7][0-7]?|.)", re.DOTALL)
 
 
 class LoginModule(NamedTuple):
-    """The one entry of the setting."""
+    """The login module of sasl.jaas.config: class name and options. Its `repr` hides the options' values."""
 
     name: str
     options: Mapping[str, str]
@@ -44,14 +44,15 @@ class LoginModule(NamedTuple):
 
 
 class _Token(NamedTuple):
-    """A word or a quoted text (`text`), or one character that is neither (`mark`); at the end both are None."""
+    """A token of the setting: a word or quoted text (`text`), or another character (`mark`); both are None at the
+    end."""
 
     text: str | None
     mark: str | None
 
 
 def parse_jaas_config(value: str) -> LoginModule:
-    """The login module. Raises ConfigError."""
+    """Parse the one login module of sasl.jaas.config. Raises ConfigError."""
     tokens = _tokens(value)
     entries = []
     while True:
@@ -102,7 +103,7 @@ def _entry(module: _Token, tokens: Iterator[_Token]) -> LoginModule:
 
 
 def _tokens(text: str) -> Iterator[_Token]:
-    """The tokens, then without end the token of the end."""
+    """The tokens of a text, then the end token forever."""
     for found in _TOKEN.finditer(text):
         if found["number"] is not None:
             yield _Token(None, "number")

@@ -1,10 +1,11 @@
-"""Java's own key store format, JKS (sun.security.provider.JavaKeyStore), read.
+"""Reader of JKS, Java's own key store format (sun.security.provider.JavaKeyStore).
 
-Layout, all big-endian: magic FEEDFEED, version 1 or 2, number of entries; each entry its tag (1 a private key with its
-certificate chain, 2 a trusted certificate), alias (modified UTF-8 with a two-byte length), creation time; last a SHA-1
-over the password in UTF-16, the words `Mighty Aphrodite` and everything before. A private key is a PKCS #8
-EncryptedPrivateKeyInfo whose algorithm is Sun's own: salt, key XOR a chain of SHA-1 digests that begins with the
-salt, SHA-1 of password and key.
+Layout, big-endian: magic FEEDFEED, version 1 or 2, number of entries, entries, digest. Each entry has a tag (1 a
+private key with its certificate chain, 2 a trusted certificate), an alias (modified UTF-8 with a two-byte length) and a
+creation time. The digest is SHA-1 over the password in UTF-16, the words `Mighty Aphrodite` and all bytes before.
+
+A private key is a PKCS #8 EncryptedPrivateKeyInfo with Sun's own algorithm: a salt, the key XOR a chain of SHA-1
+digests that starts with the salt, and the SHA-1 of password and key.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ _KEY_PROTECTOR = bytes.fromhex("060a2b060104012a02110101")
 
 
 class KeyEntry(NamedTuple):
-    """A private key, still protected, and its certificates, the own one first."""
+    """A protected private key and its certificate chain as DER, the key's own certificate first."""
 
     alias: str
     protected_key: bytes
@@ -35,12 +36,14 @@ class KeyEntry(NamedTuple):
 
 
 class JavaKeyStore(NamedTuple):
+    """The entries of a JKS file: private keys, and trusted certificates as DER."""
+
     keys: tuple[KeyEntry, ...]
     certificates: tuple[bytes, ...]
 
 
 class WrongPassword(Exception):
-    """The digest does not come out."""
+    """The digest does not match: the password is wrong or the file is damaged."""
 
 
 class _Cursor:
@@ -74,8 +77,10 @@ class _Cursor:
 
 
 def read_java_key_store(data: bytes, password: str | None, source: str) -> JavaKeyStore:
-    """The entries. Without a password their integrity is not checked, as in Java. Raises KeyStoreUnreadable, and
-    WrongPassword when the digest says that the password is wrong or the file is damaged."""
+    """Read a JKS file. Without a password its integrity is not checked, as in Java.
+
+    Raises KeyStoreUnreadable for an invalid file, WrongPassword when the digest does not match.
+    """
     cursor = _Cursor(data, source)
     if cursor.take(4) != MAGIC:
         raise KeyStoreUnreadable(f"{source}: not a Java key store")
@@ -104,7 +109,7 @@ def read_java_key_store(data: bytes, password: str | None, source: str) -> JavaK
 
 
 def recover_key(entry: KeyEntry, password: str, source: str) -> bytes:
-    """The private key in PKCS #8. Raises WrongPassword, KeyStoreUnreadable."""
+    """Decrypt a private key of a JKS file to PKCS #8. Raises WrongPassword, KeyStoreUnreadable."""
     protected = _octets_of(entry.protected_key, source)
     if len(protected) < 2 * _DIGEST_BYTES:
         raise KeyStoreUnreadable(f"{source}: the private key {entry.alias} is too short")
@@ -125,7 +130,7 @@ def _password_bytes(password: str) -> bytes:
 
 
 def _octets_of(info: bytes, source: str) -> bytes:
-    """The encrypted part of an EncryptedPrivateKeyInfo: SEQUENCE { SEQUENCE { algorithm }, OCTET STRING }."""
+    """The encrypted bytes of an EncryptedPrivateKeyInfo: SEQUENCE { SEQUENCE { algorithm }, OCTET STRING }."""
     outer, _ = _der(info, 0, 0x30, source)
     algorithm, after = _der(outer, 0, 0x30, source)
     if not algorithm.startswith(_KEY_PROTECTOR):
@@ -134,7 +139,7 @@ def _octets_of(info: bytes, source: str) -> bytes:
 
 
 def _der(data: bytes, position: int, tag: int, source: str) -> tuple[bytes, int]:
-    """The content of a DER element and where the next one begins."""
+    """The content of a DER element, and the position after it."""
     if position + 2 > len(data) or data[position] != tag:
         raise KeyStoreUnreadable(f"{source}: the private key is not a PKCS #8 structure")
     length, start = data[position + 1], position + 2

@@ -1,9 +1,9 @@
-"""The truststore and the key store of a client from its settings (DefaultSslEngineFactory).
+"""Load a client's truststore and key store from its settings (DefaultSslEngineFactory).
 
-Rules, in Kafka's words where a setting is refused: PEM comes from a file or from the settings themselves and has no
-store password; JKS and PKCS12 files have one, and are told apart by their first bytes, since Java reads either under
-both names. A truststore without a password is read without a check of its integrity. No key ever reaches a file of
-ours unprotected where the system can keep it in memory.
+Rules: a refused setting has Kafka's message. PEM comes from a file or from the settings themselves and has no store
+password. JKS and PKCS12 files have one and are told apart by their first bytes, as Java reads either under both names.
+A truststore without a password is read without an integrity check. Where the system allows it, an unprotected private
+key stays in memory and is never written to a file.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _FILE_TYPES = ("JKS", "PKCS12")
 
 
 class Identity(NamedTuple):
-    """A private key and its certificate chain in PEM, and the password of the key where it is still encrypted."""
+    """A private key and its certificate chain in PEM. `password`: the key's, if it is encrypted."""
 
     key: str
     chain: str
@@ -33,7 +33,8 @@ class Identity(NamedTuple):
 
 
 class _Store(NamedTuple):
-    """The settings of a file."""
+    """A key store or truststore file with its type and passwords. `setting`: `ssl.keystore` or `ssl.truststore`, for
+    errors."""
 
     path: str
     type: str
@@ -53,7 +54,7 @@ class _Store(NamedTuple):
 
 
 def trusted_certificates(config: Config) -> list[bytes] | None:
-    """The certificates to trust as DER; None for those of the system. Raises ConfigError, KeyStoreUnreadable."""
+    """The trusted certificates as DER; None to trust those of the system. Raises ConfigError, KeyStoreUnreadable."""
     kind: str = config["ssl.truststore.type"].upper()
     path, password = config["ssl.truststore.location"], _secret(config["ssl.truststore.password"])
     inline = _secret(config["ssl.truststore.certificates"])
@@ -93,7 +94,8 @@ def _trusted_of(store: _Store, data: bytes) -> list[bytes]:
 
 
 def identity(config: Config) -> Identity | None:
-    """What the client shows of itself; None for nothing. Raises ConfigError, KeyStoreUnreadable."""
+    """The client's private key and certificate chain; None without a key store. Raises ConfigError,
+    KeyStoreUnreadable."""
     kind: str = config["ssl.keystore.type"].upper()
     path, password = config["ssl.keystore.location"], _secret(config["ssl.keystore.password"])
     key, chain = _secret(config["ssl.keystore.key"]), _secret(config["ssl.keystore.certificate.chain"])

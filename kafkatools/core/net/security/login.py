@@ -1,8 +1,8 @@
-"""The credentials of a client, from sasl.mechanism, sasl.jaas.config and the settings of OAUTHBEARER (LoginManager).
+"""SASL credentials of a client from sasl.mechanism, sasl.jaas.config and the OAUTHBEARER settings (LoginManager).
 
-A `Login` says whether credentials are at hand and makes a mechanism for one exchange. Tokens are fetched on a thread,
-which wakes the client when it is done; they are kept until sasl.login.refresh.window.factor of their life is over
-(one without an end: sasl.login.refresh.min.period.seconds). A token that cannot be renewed is used to its end.
+A `Login` makes the mechanism of each exchange. A token is fetched on a separate thread, which wakes the client when it
+is done. It is renewed when sasl.login.refresh.window.factor of its lifetime is over; a token without an expiry after
+sasl.login.refresh.min.period.seconds. A token that cannot be renewed is used until it expires.
 """
 
 from __future__ import annotations
@@ -32,17 +32,19 @@ _EXTENSION = re.compile(r"[A-Za-z]+")
 
 
 class Login(Protocol):
+    """The source of credentials for SASL exchanges."""
+
     mechanism: str
 
     def is_ready(self) -> bool:
-        """Whether credentials are here; begins to get them when not. Raises KafkaError when they are not to be had."""
+        """Whether credentials are available; if not, start to fetch them. Raises KafkaError when the fetch failed."""
 
     def start(self) -> Mechanism:
-        """A mechanism for one exchange."""
+        """Make the mechanism for a new exchange."""
 
 
 class StaticLogin:
-    """A user and a password."""
+    """A login with user name and password (PLAIN, SCRAM)."""
 
     def __init__(self, mechanism: str, make: Callable[[], Mechanism]) -> None:
         self.mechanism = mechanism
@@ -57,7 +59,7 @@ class StaticLogin:
 
 @dataclass(eq=False, repr=False)
 class TokenLogin:
-    """A token and its renewal."""
+    """A login with an OAUTHBEARER token that is fetched and renewed in the background."""
 
     mechanism = "OAUTHBEARER"
 
@@ -75,7 +77,10 @@ class TokenLogin:
     _is_fetching: bool = field(default=False, init=False)
 
     def is_ready(self) -> bool:
-        """Whether a token is here that is not about to end."""
+        """Whether a token is available that needs no renewal yet; if not, start to fetch one.
+
+        Raises KafkaError when the last fetch failed and no unexpired token is left.
+        """
         now_ms = self.clock.wall_ms()
         with self._lock:
             if self._token is not None and now_ms < self._renew_at_ms:
@@ -113,7 +118,7 @@ class TokenLogin:
         return now_ms + int((token.expires_ms - now_ms) * self.window_factor)
 
     def start(self) -> Mechanism:
-        """A new exchange with the token that is here."""
+        """Make the mechanism of a new exchange with the current token. Raises AuthenticationFailed without a token."""
         with self._lock:
             token = self._token
         if token is None:
@@ -122,7 +127,7 @@ class TokenLogin:
 
 
 def login_of(config: Config, clock: Clock, wakeup: Callable[[], None]) -> Login:
-    """The login that the settings describe. Raises ConfigError."""
+    """Make the login that a client's SASL settings describe. Raises ConfigError."""
     mechanism: str = config.sasl_mechanism
     if mechanism not in MECHANISMS:
         hint = {
@@ -181,7 +186,8 @@ def _token_login(config: Config, module: LoginModule | None, clock: Clock, wakeu
 
 
 def _token_source(config: Config, options: Mapping[str, str], clock: Clock) -> TokenSource:
-    """By the first of these that is set: the command, the URL, claims of an unsecured token."""
+    """The source of OAUTHBEARER tokens: the token command, else the endpoint URL, else an unsecured token from the
+    options."""
     from kafkatools.core.net.security.tokens import command_source, file_source, unsecured_source
 
     command: str | None = config["sasl.oauthbearer.token.command"]

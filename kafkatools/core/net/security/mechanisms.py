@@ -1,7 +1,6 @@
-"""What a SASL mechanism says and hears (javax.security.sasl.SaslClient), and the two that need no more than a line.
+"""The interface of SASL mechanisms (javax.security.sasl.SaslClient), and the mechanisms PLAIN and OAUTHBEARER.
 
-A mechanism is made anew for every exchange. It does no I/O: `initial` is the first message to the server, `respond` the
-answer to each of the server's, None when there is nothing more to say.
+A mechanism serves one exchange and does no I/O.
 """
 
 from __future__ import annotations
@@ -15,21 +14,23 @@ _SEPARATOR = "\x01"
 
 
 class Mechanism(Protocol):
+    """The client's side of one SASL exchange."""
+
     name: str
 
     @property
     def is_complete(self) -> bool:
-        """Whether the server has said all it has to say for us to believe it."""
+        """Whether the exchange may end now: the server has proved what the mechanism requires."""
 
     def initial(self) -> bytes:
-        """The first message."""
+        """The first message to the server."""
 
     def respond(self, challenge: bytes) -> bytes | None:
-        """The answer to a message of the server. Raises SaslAuthenticationFailed."""
+        """The reply to a message of the server; None when the exchange is over. Raises SaslAuthenticationFailed."""
 
 
 class Plain:
-    """User name and password in one message (RFC 4616, PlainSaslClient)."""
+    """SASL PLAIN: user name and password in one message (RFC 4616, PlainSaslClient)."""
 
     name = "PLAIN"
     is_complete = True
@@ -40,16 +41,16 @@ class Plain:
         self._message = f"\0{user}\0{password}".encode()
 
     def initial(self) -> bytes:
-        """No authorisation identity: the one of the user."""
+        """User name and password, with an empty authorization identity."""
         return self._message
 
     def respond(self, challenge: bytes) -> bytes | None:
-        """The server has nothing to say."""
+        """Return None: PLAIN has a single message."""
         return None
 
 
 class OAuthBearer:
-    """A token (RFC 7628, KIP-255; OAuthBearerSaslClient). Extensions go along with it (KIP-342)."""
+    """SASL OAUTHBEARER: a bearer token with SASL extensions (RFC 7628, KIP-255, KIP-342; OAuthBearerSaslClient)."""
 
     name = "OAUTHBEARER"
 
@@ -59,11 +60,12 @@ class OAuthBearer:
         self.is_complete = True
 
     def initial(self) -> bytes:
-        """The token and the extensions."""
+        """The token and the SASL extensions."""
         return self._message
 
     def respond(self, challenge: bytes) -> bytes | None:
-        """A server that refuses tells why, and wants to hear one byte before it says so in the protocol's own way."""
+        """None after success. After a refusal, the byte 0x01 that a server expects before it reports the error (RFC
+        7628 3.2.3)."""
         if not challenge:
             return None
         self.is_complete = False

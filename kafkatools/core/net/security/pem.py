@@ -1,7 +1,7 @@
-"""PEM text: files, and values of settings that hold the text itself (DefaultSslEngineFactory.PemStore, PemParser).
+"""Read and write PEM text, from files or from setting values (DefaultSslEngineFactory.PemStore, PemParser).
 
-A value in a properties file is often one line with blanks where the line ends were, so the text is taken apart into
-blocks and written anew for the TLS library. What stands between blocks is a comment.
+In a properties file the text is often one line with spaces in place of line ends, so its blocks are parsed and written
+again for the TLS library. Text between blocks is a comment.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ _KEYS = ("PRIVATE KEY", "ENCRYPTED PRIVATE KEY", "RSA PRIVATE KEY", "EC PRIVATE 
 
 
 class Block(NamedTuple):
-    """What stands between BEGIN and END."""
+    """A PEM block: the label of its BEGIN line and the decoded bytes."""
 
     label: str
     data: bytes
 
     def text(self) -> str:
-        """The block in lines of 64."""
+        """The block as PEM text with lines of 64 characters."""
         body = base64.b64encode(self.data).decode()
         lines = [body[i : i + _LINE] for i in range(0, len(body), _LINE)]
         return "\n".join([f"-----BEGIN {self.label}-----", *lines, f"-----END {self.label}-----", ""])
 
 
 def blocks(text: str, source: str) -> list[Block]:
-    """The blocks of a text; `source` names it in errors. Raises KeyStoreUnreadable."""
+    """Parse the PEM blocks of a text; `source` names the text in errors. Raises KeyStoreUnreadable."""
     found = []
     for label, body in _BLOCK.findall(text):
         if "Proc-Type:" in body:
@@ -49,7 +49,7 @@ def blocks(text: str, source: str) -> list[Block]:
 
 
 def certificates(text: str, source: str) -> list[bytes]:
-    """The certificates of a text as DER, at least one. Raises KeyStoreUnreadable."""
+    """The certificates in a PEM text as DER, at least one. Raises KeyStoreUnreadable."""
     found = [block.data for block in blocks(text, source) if block.label in _CERTIFICATES]
     if not found:
         raise KeyStoreUnreadable(f"{source}: there is no certificate in PEM in it")
@@ -57,7 +57,7 @@ def certificates(text: str, source: str) -> list[bytes]:
 
 
 def private_key(text: str, source: str) -> Block:
-    """The one private key of a text. Raises KeyStoreUnreadable."""
+    """The only private key in a PEM text. Raises KeyStoreUnreadable when there is none or more than one."""
     found = [block for block in blocks(text, source) if block.label in _KEYS]
     if len(found) != 1:
         count = "no private key" if not found else f"{len(found)} private keys in place of one"
@@ -66,5 +66,5 @@ def private_key(text: str, source: str) -> Block:
 
 
 def certificate_chain(certificates: Iterable[bytes]) -> str:
-    """Certificates in DER as PEM."""
+    """Format DER certificates as PEM text."""
     return "".join(Block("CERTIFICATE", der).text() for der in certificates)

@@ -1,6 +1,6 @@
-"""PKCS #12 files, by the library `cryptography`, which also knows the old algorithms of Java 8's keytool.
+"""Read PKCS #12 files with the library `cryptography`, which also supports the old algorithms of Java 8's keytool.
 
-A truststore of keytool holds certificates only; a key store may hold several keys, of which the first is taken.
+If a key store holds several private keys, the first one is used.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def trusted_of(data: bytes, password: str | None, source: str, wrong: KeyStoreUnreadable) -> list[bytes]:
-    """The certificates that belong to no key, as DER. Raises KeyStoreUnreadable; `wrong` for a wrong password."""
+    """The trusted certificates of a PKCS #12 file as DER. Raises `wrong` for a wrong password or a damaged file."""
     from cryptography.hazmat.primitives.serialization import Encoding
 
     store = _load(data, password, wrong)
@@ -22,7 +22,10 @@ def trusted_of(data: bytes, password: str | None, source: str, wrong: KeyStoreUn
 
 
 def identity_of(data: bytes, password: str, source: str, wrong: KeyStoreUnreadable) -> tuple[bytes, list[bytes]]:
-    """The private key in PKCS #8 and its chain as DER, the own certificate first."""
+    """The private key as PKCS #8 and its certificate chain as DER, the key's own certificate first.
+
+    Raises KeyStoreUnreadable without a private key, `wrong` for a wrong password or a damaged file.
+    """
     from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
     store = _load(data, password, wrong)

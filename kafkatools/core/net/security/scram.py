@@ -1,8 +1,8 @@
-"""SCRAM-SHA-256 and SCRAM-SHA-512 (RFC 5802, KIP-84; ScramSaslClient), and delegation tokens through them (KIP-48).
+"""SCRAM-SHA-256 and SCRAM-SHA-512 (RFC 5802, KIP-84; ScramSaslClient), also with delegation tokens (KIP-48).
 
-The server must show that it knows the password too: its signature is checked. A server may ask for 4096 to 1,000,000
-iterations: fewer would make a captured exchange cheap to break, more would keep us busy. As in Kafka, user names and
-passwords are used as they are (no SASLprep).
+The server's signature is checked, which proves that it knows the password too. 4096 to 1,000,000 iterations are
+accepted: fewer would make a captured exchange cheap to break, more would block the client. As in Kafka, user names and
+passwords are used without SASLprep.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ _GS2_HEADER = "n,,"
 
 
 def random_nonce() -> str:
-    """160 bits as printable text without a comma."""
+    """A random nonce of 160 bits as hexadecimal text."""
     return os.urandom(20).hex()
 
 
 class Scram:
-    """One exchange: client-first, server-first, client-final, server-final."""
+    """One SCRAM exchange: client-first, server-first, client-final, server-final."""
 
     def __init__(
         self,
@@ -50,11 +50,11 @@ class Scram:
         self.is_complete = False
 
     def initial(self) -> bytes:
-        """client-first-message."""
+        """The client-first message."""
         return (_GS2_HEADER + self._client_first_bare).encode()
 
     def respond(self, challenge: bytes) -> bytes | None:
-        """The answer to the server's message; None after its last. Raises SaslAuthenticationFailed."""
+        """The client-final message after server-first; None after server-final. Raises SaslAuthenticationFailed."""
         if self._server_signature is None:
             return self._client_final(challenge)
         self._check_server_final(challenge)

@@ -1,8 +1,8 @@
-"""The TLS settings of a client as an `ssl.SSLContext` (DefaultSslEngineFactory, SslFactory).
+"""Make an `ssl.SSLContext` from a client's TLS settings (DefaultSslEngineFactory, SslFactory).
 
-Certificates are always verified, host names unless ssl.endpoint.identification.algorithm is empty. Any certificate of
-the truststore is an anchor, as for Java, also one that is no root. Without a truststore the system's own is taken. The
-settings that choose parts of the JVM (ssl.provider and the like) have no meaning here.
+Certificates are always verified, host names unless ssl.endpoint.identification.algorithm is empty. As in Java, any
+certificate of the truststore is a trust anchor, even one that is not a root. Without a truststore the system's own is
+used. Settings that choose parts of the JVM, such as ssl.provider, have no effect.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ _OLD_VERSIONS = ("SSLv2Hello", "SSLv3", "TLSv1", "TLSv1.1")
 
 
 class ClientTls(NamedTuple):
-    """A context, and the suites of TLS 1.3 that may come out (empty: any), which the context cannot be told."""
+    """A TLS context, and the allowed TLS 1.3 cipher suites (empty: any), which Python's SSLContext cannot restrict."""
 
     context: ssl.SSLContext
     suites: frozenset[str]
 
 
 def client_tls(config: Config) -> ClientTls:
-    """Raises ConfigError, KeyStoreUnreadable."""
+    """Make the TLS context of a client from its settings. Raises ConfigError, KeyStoreUnreadable."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.options |= ssl.OP_NO_RENEGOTIATION
     context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
@@ -70,7 +70,7 @@ def _limit_versions(context: ssl.SSLContext, names: tuple[str, ...]) -> None:
 
 
 def _limit_suites(context: ssl.SSLContext, names: tuple[str, ...]) -> frozenset[str]:
-    """Limit what is offered; the suites of TLS 1.3 among which the outcome must be."""
+    """Restrict the cipher suites that the context offers; return the allowed TLS 1.3 suites, empty for any."""
     newer = frozenset(name for name in names if name in cipher_suites.TLS13)
     older = [cipher_suites.openssl_name(name) for name in names if name not in newer]
     if not names:
@@ -99,7 +99,7 @@ def _trust(context: ssl.SSLContext, config: Config) -> None:
 
 
 def _show(context: ssl.SSLContext, own: Identity) -> None:
-    """Give the context the client's key and chain. It takes files only."""
+    """Load the client's private key and certificate chain into the context, which only accepts files."""
     asked = []
 
     def password() -> str:
@@ -123,7 +123,8 @@ def _show(context: ssl.SSLContext, own: Identity) -> None:
 
 @contextlib.contextmanager
 def _private_file(data: bytes) -> Iterator[str]:
-    """A file that nobody else can read: in memory where the system has that, else one that is removed at once."""
+    """The path of a file with this content that no other user can read: in memory if possible, else a temporary
+    file."""
     if hasattr(os, "memfd_create") and os.path.isdir("/proc/self/fd"):
         descriptor = os.memfd_create("kafkatools-key")
         try:

@@ -1,11 +1,12 @@
-"""TLS over a connection that never blocks (SslTransportLayer).
+"""TLS over a non-blocking connection (SslTransportLayer).
 
-`recv_into` fills its buffer as far as what has come allows: a short count means that the socket and the TLS layer are
-both drained, so a selector may sleep. At the end of the stream (close_notify, which TCP knows nothing of) the socket's
-reading side is shut down, which keeps it readable: who reads what came before the end is woken for the end itself. A
-write that the socket does not take must be repeated with the same bytes: they are kept here, and the channel, which was
-told that none were taken, gives them again. The server's word on a certificate of the client may come after the
-handshake (TLS 1.3), with the first read.
+`recv_into` reads as much as is available: a short count means that the socket and the TLS layer are both drained, so a
+selector may wait. At the end of the stream (close_notify) the reading side of the socket is shut down. That keeps the
+socket readable, so the reader of the last bytes is woken again for the end itself.
+
+A write that would block must be repeated with the same bytes. They are kept here, and the channel, which was told that
+no bytes were sent, passes them again. With TLS 1.3 the server may refuse the client's certificate after the handshake,
+at the first read.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ _REASONS = {
 
 
 class TlsTransport(PlaintextTransport):
-    """A TCP connection with TLS on it."""
+    """A TCP connection with TLS."""
 
     def __init__(
         self, address: Address, host: str, tls: ClientTls, send_buffer_bytes: int = -1, receive_buffer_bytes: int = -1
@@ -67,7 +68,10 @@ class TlsTransport(PlaintextTransport):
         self._has_ended = False
 
     def handshake(self) -> int:
-        """One step. Raises SslAuthenticationFailed for good, HandshakeInterrupted where another try may end better."""
+        """Continue the TLS handshake; return the socket event to wait for, or 0 when it is complete.
+
+        Raises SslAuthenticationFailed for a final failure, HandshakeInterrupted where a new attempt may succeed.
+        """
         try:
             secured = self._secured or self._wrap()
             secured.do_handshake()
@@ -103,7 +107,8 @@ class TlsTransport(PlaintextTransport):
             raise SslAuthenticationFailed(f"the server chose {chosen[0]}, which ssl.cipher.suites does not allow")
 
     def recv_into(self, buffer: memoryview) -> int | None:
-        """As many bytes as there are, up to the buffer's size."""
+        """Receive and decrypt all available bytes, up to the buffer's size; 0 at the end, None when nothing is
+        available."""
         secured, filled, room = self._secured, 0, len(buffer)
         if secured is None or self._has_ended:
             return 0
@@ -128,7 +133,8 @@ class TlsTransport(PlaintextTransport):
             socket.socket.shutdown(secured, socket.SHUT_RD)
 
     def sendmsg(self, buffers: Sequence[Buffer]) -> int:
-        """One write of at most 128 KiB; small buffers are joined to whole records."""
+        """Encrypt and send at most 128 KiB; small buffers are joined into one TLS record. Returns the number of bytes
+        sent."""
         secured = self._secured
         if secured is None:
             return 0
@@ -142,11 +148,11 @@ class TlsTransport(PlaintextTransport):
         return count
 
     def sendfile(self, file_descriptor: int, position: int, count: int) -> int:
-        """Read and encrypted: the system cannot send a file through TLS by itself."""
+        """Read bytes of a file, then encrypt and send them: the system's sendfile cannot encrypt."""
         return self.sendmsg([os.pread(file_descriptor, min(count, _WRITE_BYTES), position)])
 
     def close(self) -> None:
-        """Say so to the other side (close_notify) as far as that goes without waiting, and close."""
+        """Send close_notify if that is possible without waiting, and close the connection."""
         secured, self._secured = self._secured, None
         if secured is not None:
             with contextlib.suppress(OSError, ValueError):
@@ -155,7 +161,7 @@ class TlsTransport(PlaintextTransport):
 
 
 def _joined(buffers: Sequence[Buffer]) -> Buffer:
-    """The first buffers in one piece."""
+    """Join the first buffers up to the size of a TLS record; a large first buffer is used alone."""
     first = buffers[0]
     if len(first) >= _RECORD_BYTES or len(buffers) == 1:
         return memoryview(first)[:_WRITE_BYTES]
@@ -170,7 +176,7 @@ def _joined(buffers: Sequence[Buffer]) -> Buffer:
 
 
 def handshake_error(problem: ssl.SSLError, host: str) -> KafkaError:
-    """What an error of OpenSSL's means, and which setting has to do with it."""
+    """Convert an error of OpenSSL to a KafkaError that names the cause and the setting to check."""
     if isinstance(problem, ssl.SSLCertVerificationError):
         code = problem.verify_code
         if code in _HOST_NAME_CODES:
@@ -185,7 +191,7 @@ def handshake_error(problem: ssl.SSLError, host: str) -> KafkaError:
 
 
 def tls_factory(config: Config) -> TransportFactory:
-    """Connections with the TLS of a client's settings. Raises ConfigError, KeyStoreUnreadable."""
+    """A factory of TLS connections with a client's settings. Raises ConfigError, KeyStoreUnreadable."""
     tls = client_tls(config)
     send_bytes, receive_bytes = config.send_buffer_bytes, config.receive_buffer_bytes
 

@@ -1,8 +1,9 @@
-"""Tokens by client credentials from a token endpoint (RFC 6749 4.4; KIP-768, ClientCredentialsJwtRetriever).
+"""Fetch OAUTHBEARER tokens from a token endpoint with client credentials (RFC 6749 4.4; KIP-768,
+ClientCredentialsJwtRetriever).
 
-Redirects are not followed and proxies not used: id and secret go to the address in the settings or nowhere. What a
-later try may change (no connection, a status of 5xx, 408 or 429) is tried again, with a growing pause, until
-sasl.login.retry.backoff.max.ms are over.
+Redirects are not followed and proxies not used, so id and secret are sent only to the configured address. A failed
+connection or a status of 5xx, 408 or 429 is retried with a doubling pause until sasl.login.retry.backoff.max.ms is
+over.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ _TEMPORARILY = "temporarily_unavailable"
 
 
 class Endpoint(NamedTuple):
-    """What is asked of whom."""
+    """A token endpoint with the client's credentials, the scope, and time-outs in milliseconds."""
 
     url: str
     client_id: str
@@ -47,11 +48,14 @@ class Endpoint(NamedTuple):
 
 
 class _TryAgain(Exception):
-    """The reason why there was no token this time."""
+    """A token request failed and may be repeated; the message is the reason."""
 
 
 def endpoint_source(endpoint: Endpoint, tls: ssl.SSLContext | None, clock: Clock) -> TokenSource:
-    """Raises ConfigError for a URL that is none."""
+    """A token source that asks a token endpoint. Raises ConfigError for an invalid URL.
+
+    The source raises AuthenticationFailed when the endpoint gives no token.
+    """
     parts = urllib.parse.urlsplit(endpoint.url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise ConfigError(

@@ -1,7 +1,7 @@
-"""Where the token of SASL OAUTHBEARER comes from: a command, an endpoint, a file, or made here without a signature.
+"""Sources of OAUTHBEARER tokens: a command, a file, or an unsecured token made in this process.
 
-A source is a callable that may take its time; it runs on a thread of its own (`login.py`). What goes wrong is told
-without the token, the client's secret, or what a command printed to stdout.
+A source is a blocking callable that runs on a separate thread (`login.py`). Its errors contain neither the token, nor
+the client secret, nor a command's stdout.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _STRING, _NUMBER, _LIST = (f"unsecuredLogin{kind}Claim_" for kind in ("String", 
 
 
 class Token(NamedTuple):
-    """A token and the time (wall, ms) at which it ends, None when nobody says."""
+    """A bearer token and its expiry in milliseconds since 1970; None if the expiry is unknown."""
 
     value: str
     expires_ms: int | None
@@ -40,7 +40,10 @@ TokenSource = Callable[[], Token]
 
 
 def token_of(value: object, now_ms: int, lifetime_s: object = None) -> Token:
-    """A token by its text, with the end that is said beside it or in it. Raises AuthenticationFailed."""
+    """Make a Token from its text; the expiry is `lifetime_s` from now, else the token's own `exp` claim.
+
+    Raises AuthenticationFailed when the text is not a token.
+    """
     if not isinstance(value, str) or not _TOKEN.fullmatch(value):
         raise AuthenticationFailed("what came is not a token")
     remember(value)
@@ -50,7 +53,7 @@ def token_of(value: object, now_ms: int, lifetime_s: object = None) -> Token:
 
 
 def _expiry_ms(token: str) -> int | None:
-    """The `exp` claim of a JSON Web Token; None for one of another kind."""
+    """The `exp` claim of a JSON Web Token in milliseconds; None without one or for any other token."""
     parts = token.split(".")
     if len(parts) != 3:
         return None
@@ -63,8 +66,11 @@ def _expiry_ms(token: str) -> int | None:
 
 
 def command_source(command: str, timeout_ms: int | None, clock: Clock) -> TokenSource:
-    """A program that prints a token, alone or in a JSON object (access_token or token; expires_in in seconds). It is
-    run as it is written, without a shell. Raises ConfigError."""
+    """A token source that runs a command. Its stdout is the token or a JSON object with it.
+
+    Members of the object: access_token, token or id_token, and expires_in in seconds. The command runs without a shell.
+    Raises ConfigError for an invalid command; the source raises AuthenticationFailed.
+    """
     try:
         arguments = shlex.split(command)
     except ValueError as problem:
@@ -108,7 +114,8 @@ def _token_in(text: str, now_ms: int) -> Token:
 
 
 def file_source(path: str, clock: Clock) -> TokenSource:
-    """A file that holds a token, read anew for every one (FileJwtRetriever)."""
+    """A token source that reads a file again for each token (FileJwtRetriever). The source raises
+    AuthenticationFailed."""
 
     def fetch() -> Token:
         try:
@@ -125,7 +132,8 @@ def file_source(path: str, clock: Clock) -> TokenSource:
 
 
 def unsecured_source(options: Mapping[str, str], clock: Clock) -> TokenSource:
-    """A token without a signature, for tests (OAuthBearerUnsecuredLoginCallbackHandler). Raises ConfigError."""
+    """A source of tokens without a signature, for tests (OAuthBearerUnsecuredLoginCallbackHandler). Raises
+    ConfigError."""
     claims: dict[str, object] = {}
     for name, value in options.items():
         if name.startswith(_STRING):

@@ -1,6 +1,6 @@
-"""What a user should know about the security that was asked for: a log of its own, which a program can show always.
+"""Warnings about insecure settings, on a logger of their own that a program can always show.
 
-The command-line tool writes its lines to stderr, also without KT_DEBUG, each once a run.
+`kt` writes them to stderr even without KT_DEBUG, each once.
 """
 
 from __future__ import annotations
@@ -12,4 +12,5 @@ _log = logging.getLogger(LOGGER)
 
 
 def warn(message: str) -> None:
+    """Log a warning on the logger `kafkatools.security`."""
     _log.warning("%s", message)
