@@ -82,10 +82,8 @@ GLOBAL_OPTIONS = {
 
 
 def _global_options(arguments: Sequence[str]) -> tuple[Globals, Sequence[str]]:
-    """Split off --profile and --confirm before the command's name: (options, remaining arguments).
-
-    An option without its value stays in the arguments, so that the caller reports it.
-    """
+    """Split off --profile and --confirm before the command's name: (options, remaining arguments). An option without
+    its value stays in the arguments, so that the caller reports it."""
     found: dict[str, str] = {}
     while arguments:
         name, equals, value = arguments[0].partition("=")
@@ -99,9 +97,7 @@ def _global_options(arguments: Sequence[str]) -> tuple[Globals, Sequence[str]]:
 
 def run_command(command: Command, arguments: Sequence[str], console: Console, chosen: Globals) -> ExitStatus:
     """Parse the arguments of one command, run it and return its exit status. Every exception becomes an error line.
-
-    Raises BrokenPipeError and KeyboardInterrupt, which `main` handles.
-    """
+    Raises BrokenPipeError and KeyboardInterrupt, which `main` handles."""
     console.is_json = "--json" in arguments
     subcommand = command.subcommand(arguments[0]) if arguments else None
     args: Args | None = None
@@ -148,7 +144,6 @@ def _quiet_logs(console: Console) -> None:
 
 
 def _log_lines(console: Console) -> logging.Handler:
-    """A logging handler that writes log lines to the console's stderr."""
     import contextlib
     import logging
 
@@ -196,11 +191,8 @@ def describe(error: BaseException) -> str:
 
 def _report(command: Command, page: str, error: Exception, console: Console, args: Args | None) -> ExitStatus:
     """Print the error line and one line of advice for an exception (with --json one object), and return the exit
-    status.
-
-    `page`: the command, with its subcommand, whose help a usage error names. `args`: None when the command line could
-    not be parsed.
-    """
+    status. `page`: the command, with its subcommand, whose help a usage error names. `args`: None when the command line
+    could not be parsed."""
     kind, message, hint, status = _judge(command, error, args)
     _complain(console, kind, message, hint, status, f"See kt {page} --help." if kind == "USAGE" else "")
     if console.is_debug:

@@ -15,7 +15,7 @@ import io
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from typing import TYPE_CHECKING, Any, BinaryIO, overload
 
 from kafkatools.exit_status import UsageError
@@ -30,11 +30,8 @@ _DEFAULT_WIDTH = 100
 
 
 class Console:
-    """Streams, environment and clock of one run of `kt`.
-
-    `stdin`, `stdout` and `stderr` are binary. `width` is the terminal's, 100 without a terminal. With `is_json`
-    (--json) stderr too contains only JSON objects.
-    """
+    """Streams, environment and clock of one run of `kt`. `stdin`, `stdout` and `stderr` are binary. `width` is the
+    terminal's, 100 without a terminal. With `is_json` (--json) stderr too contains only JSON objects."""
 
     def __init__(
         self,
@@ -160,10 +157,8 @@ class Console:
                 self.print(line)
 
     def print_outcome(self, row: Mapping[str, object], line: str = "", error: str = "") -> None:
-        """Print the result for one item: with --json the row, else the error to stderr or the line to stdout.
-
-        Prints nothing when both texts are empty.
-        """
+        """Print the result for one item: with --json the row, else the error to stderr or the line to stdout. Prints
+        nothing when both texts are empty."""
         if self.is_json:
             self.print_json(row)
         elif error:
@@ -187,10 +182,8 @@ class Console:
         self.print(json_line(row))
 
     def error(self, line: str, kind: str = "FAILED", **more: object) -> None:
-        """Print an error line to stderr at once, after flushing stdout. A closed stderr is ignored.
-
-        With --json prints {"error": ...} with this kind, the message and the keys of `more`.
-        """
+        """Print an error line to stderr at once, after flushing stdout. A closed stderr is ignored. With --json prints
+        {"error": ...} with this kind, the message and the keys of `more`."""
         if self.is_json:
             from kafkatools.output import json_error
 
@@ -224,23 +217,18 @@ class Console:
     def _tell_by(self, write: Callable[[], object]) -> None:
         """Call `write` after flushing stdout and hiding the progress line, then flush stderr. A closed stderr is
         ignored."""
-        with nullcontext() if self._progress is None else self._progress.hidden():
-            self._write_error(write)
+        with self._hidden_progress():
+            self.stdout.flush()
+            with suppress(OSError, ValueError):
+                write()
+                self.stderr.flush()
 
-    def _write_error(self, write: Callable[[], object]) -> None:
-        self.stdout.flush()
-        try:
-            write()
-            self.stderr.flush()
-        except (OSError, ValueError):
-            return
+    def _hidden_progress(self) -> AbstractContextManager[None]:
+        return nullcontext() if self._progress is None else self._progress.hidden()
 
     def flush(self) -> None:
         """Flush stdout. Raises BrokenPipeError when its reader has closed the pipe."""
-        if self._progress is not None:
-            with self._progress.hidden():
-                self.stdout.flush()
-        else:
+        with self._hidden_progress():
             self.stdout.flush()
 
     @contextmanager
@@ -248,11 +236,8 @@ class Console:
         self, label: str, total: int | None = None, *, is_bytes: bool = False, prints: bool = False
     ) -> Iterator[Progress]:
         """Show a progress line on stderr within the context; the work sets `done` of the Progress that the context
-        returns.
-
-        Draws nothing with --json, without a terminal or inside another progress. `prints`: the work writes to stdout
-        all the time, so nothing is drawn when stdout is a terminal either.
-        """
+        returns. Draws nothing with --json, without a terminal or inside another progress. `prints`: the work writes to
+        stdout all the time, so nothing is drawn when stdout is a terminal either."""
         from kafkatools.progress import Progress, TerminalProgress
 
         is_seen = self.is_error_terminal and self.environ.get("TERM") != "dumb" and not (prints and self.is_terminal)
@@ -353,7 +338,6 @@ def _bytes_left(stream: BinaryIO) -> int | None:
 
 
 def _buffered(descriptor: int) -> BinaryIO:
-    """Open stdout with a buffer large enough for bulk output; cli.main flushes it."""
     return open(descriptor, "wb", buffering=_BUFFER_BYTES, closefd=False)
 
 

@@ -63,10 +63,8 @@ def visible(text: str) -> str:
 
 
 def table(headers: Sequence[str], rows: Iterable[Sequence[object]], *, terminal: bool = False, width: int = 100) -> str:
-    """Format rows as a table with aligned columns and a header line.
-
-    On a terminal the table is drawn by rich with colours, elsewhere it is plain text with two spaces between columns.
-    """
+    """Format rows as a table with aligned columns and a header line. On a terminal the table is drawn by rich with
+    colours, elsewhere it is plain text with two spaces between columns."""
     texts = [[str(cell) for cell in row] for row in rows]
     if terminal:
         return _rich_table(headers, texts, width)

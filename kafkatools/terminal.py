@@ -16,10 +16,8 @@ if TYPE_CHECKING:
 
 
 class TerminalStream(io.BufferedIOBase):
-    """A binary stream to a terminal that escapes control characters except tabs and line feeds.
-
-    When a write ends inside a UTF-8 character, its first bytes are kept until the next write or `flush`.
-    """
+    """A binary stream to a terminal that escapes control characters except tabs and line feeds. When a write ends
+    inside a UTF-8 character, its first bytes are kept until the next write or `flush`."""
 
     def __init__(self, stream: BinaryIO) -> None:
         from kafkatools.core.control_characters import visible_drawing, visible_text  # not for a --help in a pipe

@@ -32,10 +32,8 @@ def replace(path: str, data: bytes, mode: int = 0o666) -> None:
 
 
 def replace_durably(path: str, data: bytes) -> None:
-    """Replace the content of a file with fsync: once this returns, the new content survives a power failure.
-
-    Raises OSError.
-    """
+    """Replace the content of a file with fsync: once this returns, the new content survives a power failure. Raises
+    OSError."""
     with _replacing(path) as file:
         _write_all(file, data)
         os.fsync(file.fileno())

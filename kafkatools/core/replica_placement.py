@@ -106,7 +106,7 @@ class _RackList:
         return replicas
 
     def _leader(self, position: int) -> tuple[int, int]:
-        """The first replica, and the place of its rack: that one is passed over once when the others are chosen."""
+        """Choose the first replica of a partition: (position of its rack, broker id)."""
         while True:
             leader = self._racks[self._names[position]].unfenced.next(self._epoch)
             if leader is not None:

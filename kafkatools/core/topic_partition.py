@@ -42,8 +42,6 @@ def numbers_by_topic(partitions: Iterable[tuple[str, int]]) -> dict[str, list[in
 def topic_fields(
     entries: Iterable[tuple[tuple[str, int], V]], name: str = "name", partitions: str = "partitions"
 ) -> list[dict[str, object]]:
-    """The `topics` field of a request: one entry for each topic with its name and the values of its partitions.
-
-    `name` and `partitions` are the names that the request's schema has for these two fields.
-    """
+    """The `topics` field of a request: one entry for each topic with its name and the values of its partitions. `name`
+    and `partitions` are the names that the request's schema has for these two fields."""
     return [{name: topic, partitions: tuple(found)} for topic, found in by_topic(entries).items()]

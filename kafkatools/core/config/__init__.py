@@ -39,10 +39,8 @@ class Table:
         return name in self.settings
 
     def default_number(self, name: str) -> int:
-        """Return the default of an integer setting, for settings objects that are made without a Config.
-
-        Raises TypeError when the default is not an integer.
-        """
+        """Return the default of an integer setting, for settings objects that are made without a Config. Raises
+        TypeError when the default is not an integer."""
         default = self[name].default
         if not isinstance(default, int):
             raise TypeError(f"{name} has no default that is a whole number")
@@ -63,11 +61,8 @@ class Table:
 
 class Config:
     """The values of one settings table. An explicit value wins over `defaults`, and those win over the table's
-    defaults.
-
-    An unknown name raises ConfigError; with `allow_unknown` it is kept in `unknown` for the caller to warn about. Names
-    with one of the table's prefixes are kept as text in `prefixed`.
-    """
+    defaults. An unknown name raises ConfigError; with `allow_unknown` it is kept in `unknown` for the caller to warn
+    about. Names with one of the table's prefixes are kept as text in `prefixed`."""
 
     def __init__(
         self,

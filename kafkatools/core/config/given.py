@@ -18,10 +18,8 @@ Settings = Config | Mapping[str, object]
 
 
 def config_of(table: Table, given: Settings | None, keywords: Mapping[str, object]) -> Config:
-    """Make the Config of a client from its settings argument and keyword arguments.
-
-    Raises ConfigError for an unknown or invalid setting, TypeError when `given` is neither a Config nor a mapping.
-    """
+    """Make the Config of a client from its settings argument and keyword arguments. Raises ConfigError for an unknown
+    or invalid setting, TypeError when `given` is neither a Config nor a mapping."""
     named = {_dotted(table, keyword): value for keyword, value in keywords.items()}
     if isinstance(given, Config):
         if given.table.label != table.label:
@@ -62,9 +60,7 @@ def _dotted(table: Table, keyword: str) -> str:
 
 def settings_text(label: str, given: Mapping[str, object] | None, keywords: Mapping[str, object]) -> dict[str, str]:
     """Check settings and keyword arguments and return them as text by name, for another process. Raises ConfigError.
-
-    `label`: the table's name, such as `broker`. Passwords are in clear text.
-    """
+    `label`: the table's name, such as `broker`. Passwords are in clear text."""
     table: Table = getattr(tables, label.upper())
     config = config_of(table, given, keywords)
     values = {name: value.value if isinstance(value, Password) else value for name, value in config.given().items()}

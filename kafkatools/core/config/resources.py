@@ -42,10 +42,7 @@ def group_config(broker: Config, overrides: dict[str, str]) -> Config:
 
 def check_group_config(broker: Config, config: Config) -> None:
     """Check a group's configuration against the broker's limits, and each session timeout against its heartbeat
-    interval.
-
-    Raises ConfigError with the message of GroupConfig.validateValues.
-    """
+    interval. Raises ConfigError with the message of GroupConfig.validateValues."""
     for name in GROUP_SYNONYMS:
         kind, _, rest = name.partition(".")
         value = config[name]

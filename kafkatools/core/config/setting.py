@@ -58,6 +58,11 @@ class Password:
 Value = bool | int | float | str | tuple[str, ...] | Password | None
 
 
+def clear_text(value: Password | str | None) -> str | None:
+    """Return the secret of a Password; return a text or None unchanged."""
+    return value.value if isinstance(value, Password) else value
+
+
 READ_ONLY, PER_BROKER, CLUSTER_WIDE = "read-only", "per-broker", "cluster-wide"
 """Update modes of Kafka's documentation: never, for one broker, for one or all."""
 
@@ -159,8 +164,10 @@ def _parse_double(setting: Setting, raw: object) -> Value:
 
 
 def _parse_string(setting: Setting, raw: object) -> Value:
-    if raw is None or isinstance(raw, str):
-        return _null_or_error(setting, raw, "must be non-null.") if raw is None else raw.strip()
+    if raw is None:
+        return _null_or_error(setting, raw, "must be non-null.")
+    if isinstance(raw, str):
+        return raw.strip()
     if isinstance(raw, (int, float)) and not isinstance(raw, bool):
         return str(raw)
     raise invalid(setting.name, raw, f"Expected value to be a string, but it was a {type(raw).__name__}")
@@ -220,14 +227,15 @@ def to_text(value: Value | Required) -> str | None:
     return str(value)
 
 
+def _validator(text: str, is_valid: Callable[[Value], bool], problem: str) -> Validator:
+    return Validator(text, lambda value: None if is_valid(value) else problem)
+
+
 def at_least(low: float) -> Validator:
     """A validator for numbers of at least `low`."""
-
-    def check(value: Value) -> str | None:
-        ok = isinstance(value, (int, float)) and value >= low
-        return None if ok else f"Value must be at least {low}"
-
-    return Validator(f"[{low},...]", check)
+    return _validator(
+        f"[{low},...]", lambda value: isinstance(value, (int, float)) and value >= low, f"Value must be at least {low}"
+    )
 
 
 def between(low: float, high: float) -> Validator:
@@ -243,22 +251,18 @@ def between(low: float, high: float) -> Validator:
 
 def one_of(*choices: str) -> Validator:
     """A validator for strings: one of the choices, in the same case."""
-
-    def check(value: Value) -> str | None:
-        return None if value in choices else f"String must be one of: {', '.join(choices)}"
-
-    return Validator(f"[{', '.join(choices)}]", check)
+    listed = ", ".join(choices)
+    return _validator(f"[{listed}]", lambda value: value in choices, f"String must be one of: {listed}")
 
 
 def one_of_any_case(*choices: str) -> Validator:
     """A validator for strings: one of the choices, in any case."""
-    upper = {choice.upper() for choice in choices}
-
-    def check(value: Value) -> str | None:
-        ok = isinstance(value, str) and value.upper() in upper
-        return None if ok else f"String must be one of (case insensitive): {', '.join(choices)}"
-
-    return Validator(f"(case insensitive) [{', '.join(choices)}]", check)
+    upper, listed = {choice.upper() for choice in choices}, ", ".join(choices)
+    return _validator(
+        f"(case insensitive) [{listed}]",
+        lambda value: isinstance(value, str) and value.upper() in upper,
+        f"String must be one of (case insensitive): {listed}",
+    )
 
 
 def words_of(*choices: str) -> Validator:
@@ -280,25 +284,21 @@ def words_of(*choices: str) -> Validator:
 
 def non_empty() -> Validator:
     """A validator for strings and lists that must not be empty."""
-    return Validator("non-empty", lambda value: None if value else "String must be non-empty")
+    return _validator("non-empty", bool, "String must be non-empty")
 
 
 def gzip_level() -> Validator:
     """A validator for gzip compression levels: 1 to 9, or -1 for the default of zlib."""
-
-    def check(value: Value) -> str | None:
-        ok = isinstance(value, int) and (value == -1 or 1 <= value <= 9)
-        return None if ok else "Value must be between 1 and 9 or equal to -1"
-
-    return Validator("[1,...,9] or -1", check)
+    return _validator(
+        "[1,...,9] or -1",
+        lambda value: isinstance(value, int) and (value == -1 or 1 <= value <= 9),
+        "Value must be between 1 and 9 or equal to -1",
+    )
 
 
 def offset_reset(name: str) -> Validator:
     """A validator for auto.offset.reset: earliest, latest or by_duration:<ISO 8601 duration>, and none except for share
-    groups.
-
-    Source: AutoOffsetResetStrategy and ShareGroupAutoOffsetResetStrategy, whose messages differ slightly.
-    """
+    groups. Source: AutoOffsetResetStrategy and ShareGroupAutoOffsetResetStrategy, whose messages differ slightly."""
     is_share = name.startswith("share.")
     words = ("earliest", "latest") if is_share else ("earliest", "latest", "none")
     form, text = ("PnDTnHnMn.nS", "earliest, latest") if is_share else ("PnDTnHnMn.nS.", "latest, earliest, none")
@@ -327,10 +327,8 @@ def parse_iso_duration_ms(text: str) -> int | None:
 
 
 def throttled_replicas(name: str) -> Validator:
-    """A validator for lists of throttled replicas: `*`, `none`, an empty list or partition:broker pairs.
-
-    Source: ThrottledReplicaListValidator. Kafka's message contains the setting's name.
-    """
+    """A validator for lists of throttled replicas: `*`, `none`, an empty list or partition:broker pairs. Source:
+    ThrottledReplicaListValidator. Kafka's message contains the setting's name."""
     form = "[partitionId]:[brokerId],[partitionId]:[brokerId],..."
 
     def check(value: Value) -> str | None:

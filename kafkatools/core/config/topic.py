@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 
 from kafkatools.core.config import TOPIC, Config
-from kafkatools.core.config.setting import Required, Synonym, Value
+from kafkatools.core.config.setting import Required, Value
 
 TOPIC_SYNONYMS = {setting.name: setting.synonyms for setting in TOPIC.settings.values() if setting.synonyms}
 """The broker settings that a topic setting falls back to, in order of precedence (ServerTopicConfigSynonyms)."""
@@ -16,17 +16,15 @@ def broker_default(name: str, broker: Config) -> Value:
     for synonym in TOPIC_SYNONYMS.get(name, ()):
         value = broker[synonym.name]
         if value is not None:
-            return _converted(name, value, synonym)
+            return _scaled(value, synonym.unit_ms)
     default = TOPIC[name].default
     return None if isinstance(default, Required) else default
 
 
-def _converted(name: str, value: Value, synonym: Synonym) -> Value:
-    if synonym.unit_ms == 1 or not isinstance(value, int):
+def _scaled(value: Value, unit_ms: int) -> Value:
+    if unit_ms == 1 or not isinstance(value, int):
         return value
-    if value < 0:
-        return -1
-    return value * synonym.unit_ms
+    return -1 if value < 0 else value * unit_ms
 
 
 def topic_config(broker: Config, overrides: Mapping[str, object] | None = None) -> Config:

@@ -50,10 +50,8 @@ def copied_topic_order(topic_ids: Collection[uuid.UUID]) -> list[uuid.UUID]:
 
 
 def copied_partition_order(partitions: Collection[int]) -> list[int]:
-    """The iteration order of partition numbers in a HashSet that is made from a collection.
-
-    Partitions above the number of buckets come between lower ones.
-    """
+    """The iteration order of partition numbers in a HashSet that is made from a collection. Partitions above the number
+    of buckets come between lower ones."""
     return hash_order(sorted(partitions), int, copied_capacity(partitions))
 
 

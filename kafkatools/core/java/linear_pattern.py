@@ -110,11 +110,8 @@ class LinearPattern:
         return following
 
     def _closure(self, states: frozenset[int], previous: str, following: str) -> frozenset[int]:
-        """The states reachable without reading a character.
-
-        `previous` and `following`: the kinds of the characters on both sides (see `_side`), empty at an end of the
-        name.
-        """
+        """The states reachable without reading a character. `previous` and `following`: the kinds of the characters on
+        both sides (see `_side`), empty at an end of the name."""
         holds = _conditions(previous, following)
         found, waiting = set(states), list(states)
         while waiting:

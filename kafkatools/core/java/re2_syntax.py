@@ -40,7 +40,6 @@ class _Parser:
         self._names: set[str] = set()
 
     def parse(self) -> None:
-        """Read the whole pattern. Raises _Refused at the first syntax error."""
         was_repeat = False
         while self._at < len(self._text):
             was_repeat = self._item(was_repeat=was_repeat)
@@ -164,7 +163,7 @@ class _Parser:
             if end < 0:
                 raise _Refused("invalid character class range")
             name, self._at = self._text[start + 1 : end], end + 1
-        if not _is_unicode_name(name.removeprefix("^")):
+        if name.removeprefix("^") not in _UNICODE_NAMES:
             raise _Refused("invalid character class range")
 
     def _escaped_character(self) -> int:
@@ -247,17 +246,10 @@ class _Parser:
         return ord(self._text[self._at - 1])
 
 
-def _is_unicode_name(name: str) -> bool:
-    r"""Whether RE2/J accepts this name in `\p{...}`: a general category (`L`, `Lu`), a script, or `Any`."""
-    if name == "Any":
-        return True
-    return name in _CATEGORIES or name in _SCRIPTS
-
-
 _CATEGORY_TEXT = "C Cc Cf Co Cs L Ll Lm Lo Lt Lu M Mc Me Mn N Nd Nl No P Pc Pd Pe Pf Pi Po Ps S Sc Sk Sm So Z Zl Zp Zs"
-_CATEGORIES = frozenset(_CATEGORY_TEXT.split())
 _SCRIPT_TEXT = (
     "Arabic Armenian Bengali Cyrillic Devanagari Ethiopic Georgian Greek Gujarati Gurmukhi Han Hangul Hebrew Hiragana "
     "Kannada Katakana Khmer Lao Latin Malayalam Mongolian Myanmar Oriya Runic Sinhala Tamil Telugu Thaana Thai Tibetan"
 )
-_SCRIPTS = frozenset(_SCRIPT_TEXT.split())
+_UNICODE_NAMES = frozenset(["Any", *_CATEGORY_TEXT.split(), *_SCRIPT_TEXT.split()])
+"""The names that RE2/J accepts in `\\p{...}`: general categories, scripts and `Any`."""

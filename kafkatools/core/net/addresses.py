@@ -51,7 +51,6 @@ def _parse(text: str) -> HostPort:
 
 
 def _hint(address: str, host: str) -> str:
-    """Advice for an invalid address in bootstrap.servers."""
     address = address.removesuffix(":")
     if address and (":" not in address or address.endswith("]")):
         return f"Add the port of the broker: Kafka's default is {address}:9092, the sandbox's {address}:29092."

@@ -36,12 +36,9 @@ def read_api_versions(body: memoryview, version: int) -> BrokerVersions:
 
 
 def read(raw: memoryview, asked_version: int) -> BrokerVersions | int:
-    """The node's API versions, or the version in which to repeat the ApiVersions request.
-
-    A node that does not know the request's version answers UNSUPPORTED_VERSION in version 0, and newer nodes add their
-    own range. Raises UnsupportedVersion when version 0 was refused too, DecodeError, and the KafkaError of any other
-    code.
-    """
+    """The node's API versions, or the version in which to repeat the ApiVersions request. A node that does not know the
+    request's version answers UNSUPPORTED_VERSION in version 0, and newer nodes add their own range. Raises
+    UnsupportedVersion when version 0 was refused too, DecodeError, and the KafkaError of any other code."""
     if int.from_bytes(raw[:2], "big", signed=True) != UnsupportedVersion.code:
         answer = read_api_versions(raw, asked_version)
         raise_for_code(answer.error_code)

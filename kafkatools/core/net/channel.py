@@ -67,11 +67,8 @@ class Channel:
             self._outgoing.popleft()
 
     def read(self) -> list[memoryview]:
-        """Return the frames that are complete. Raises NotKafka and OSError.
-
-        Raises EndOfStream when the node has closed the connection; frames before the end are returned by an earlier
-        call.
-        """
+        """Return the frames that are complete. Raises NotKafka and OSError. Raises EndOfStream when the node has closed
+        the connection; frames before the end are returned by an earlier call."""
         while True:
             with self._reader.buffer() as buffer:
                 room = len(buffer)

@@ -16,10 +16,8 @@ Body: TypeAlias = "Entity | list[bytes] | list[bytes | bytearray | memoryview]"
 
 
 class ClientRequest(NamedTuple):
-    """A request to a node. `build(version)` returns an entity, or the buffers of an encoded body.
-
-    With `decode` False the response body stays a memoryview. `timeout_ms` None means request.timeout.ms.
-    """
+    """A request to a node. `build(version)` returns an entity, or the buffers of an encoded body. With `decode` False
+    the response body stays a memoryview. `timeout_ms` None means request.timeout.ms."""
 
     node: int
     api_key: int
@@ -33,11 +31,8 @@ class ClientRequest(NamedTuple):
 
 
 class ClientResponse(NamedTuple):
-    """The response to a ClientRequest, or its error.
-
-    `body` is the entity, or a memoryview when the request has `decode` False; None with an error or without a response.
-    `raw` is the bytes of the body.
-    """
+    """The response to a ClientRequest, or its error. `body` is the entity, or a memoryview when the request has
+    `decode` False; None with an error or without a response. `raw` is the bytes of the body."""
 
     request: ClientRequest
     api_version: int

@@ -82,6 +82,10 @@ class NodeState:
         self.error: KafkaError | None = None
 
 
+_UNTRIED = NodeState("", 0)
+"""The state of a node without a connection attempt; never changed."""
+
+
 class ConnectionStates:
     """The connection states of all nodes of a client, by node id."""
 
@@ -93,13 +97,11 @@ class ConnectionStates:
 
     def state(self, node: int) -> ConnectionState:
         """The state of a node's connection; DISCONNECTED for a node without a connection attempt."""
-        found = self._nodes.get(node)
-        return ConnectionState.DISCONNECTED if found is None else found.state
+        return self._nodes.get(node, _UNTRIED).state
 
     def error(self, node: int) -> KafkaError | None:
         """The error that ended the last connection or attempt; None since a connection became ready."""
-        found = self._nodes.get(node)
-        return None if found is None else found.error
+        return self._nodes.get(node, _UNTRIED).error
 
     def address(self, node: int) -> str:
         """host:port of a node with a connection attempt, even after the node left the cluster; empty for any other
@@ -113,18 +115,16 @@ class ConnectionStates:
 
     def last_attempt_ms(self, node: int) -> int:
         """Time of the last connection attempt or disconnection; 0 if there was none."""
-        found = self._nodes.get(node)
-        return 0 if found is None else found.last_attempt_ms
+        return self._nodes.get(node, _UNTRIED).last_attempt_ms
 
     def can_connect(self, node: int, now_ms: int) -> bool:
         """Whether a new connection attempt is due: the node is disconnected and its back-off is over."""
-        found = self._nodes.get(node)
-        return found is None or (_is_down(found) and now_ms - found.last_attempt_ms >= found.backoff_ms)
+        found = self._nodes.get(node, _UNTRIED)
+        return _is_down(found) and now_ms - found.last_attempt_ms >= found.backoff_ms
 
     def is_blacked_out(self, node: int, now_ms: int) -> bool:
         """Whether the node is disconnected and its reconnect back-off is not over."""
-        found = self._nodes.get(node)
-        return found is not None and _is_down(found) and now_ms - found.last_attempt_ms < found.backoff_ms
+        return _is_down(self._nodes.get(node, _UNTRIED)) and not self.can_connect(node, now_ms)
 
     def is_setting_up(self, node: int) -> bool:
         """Whether the connection is connecting, checking API versions or authenticating."""
@@ -132,23 +132,16 @@ class ConnectionStates:
 
     def connection_delay_ms(self, node: int, now_ms: int) -> int:
         """Milliseconds until the connection needs attention: the rest of the back-off, or of the setup time-out while
-        connecting.
-
-        FOREVER_MS for a ready or authenticating connection: its next event is a response or a disconnection, which ends
-        a poll anyway.
-        """
-        found = self._nodes.get(node)
-        if found is None:
-            return 0
+        connecting. FOREVER_MS for a ready or authenticating connection: its next event is a response or a
+        disconnection, which ends a poll anyway."""
+        found = self._nodes.get(node, _UNTRIED)
         if found.state in _SETTING_UP:
             return max(0, found.last_attempt_ms + found.setup_timeout_ms - now_ms)
         return max(0, found.last_attempt_ms + found.backoff_ms - now_ms) if _is_down(found) else FOREVER_MS
 
     def connecting(self, node: int, host: str, port: int, now_ms: int) -> Address:
-        """Set the state to CONNECTING and return the address to connect to.
-
-        Raises NameResolutionFailed, after counting it as a failed attempt.
-        """
+        """Set the state to CONNECTING and return the address to connect to. Raises NameResolutionFailed, after counting
+        it as a failed attempt."""
         found = self._nodes.get(node)
         if found is None or (found.host, found.port) != (host, port):
             found = self._nodes[node] = NodeState(host, port)
@@ -166,8 +159,7 @@ class ConnectionStates:
 
     def connected(self, node: int) -> None:
         """Set the state to CHECKING_API_VERSIONS: the transport is connected and the ApiVersions request comes next."""
-        found = self._nodes[node]
-        found.state = ConnectionState.CHECKING_API_VERSIONS
+        self._nodes[node].state = ConnectionState.CHECKING_API_VERSIONS
 
     def authenticating(self, node: int) -> None:
         """Set the state to AUTHENTICATING, for the first authentication or a repeated one; no other requests may be
@@ -231,17 +223,12 @@ class ConnectionStates:
 
     def throttle_delay_ms(self, node: int, now_ms: int) -> int:
         """Milliseconds until the throttling of a node ends; 0 when it is not throttled."""
-        found = self._nodes.get(node)
-        return 0 if found is None else max(0, found.throttled_until_ms - now_ms)
+        return max(0, self._nodes.get(node, _UNTRIED).throttled_until_ms - now_ms)
 
     def is_ready(self, node: int, now_ms: int) -> bool:
         """Whether the connection is ready, not throttled, and its session has not expired."""
-        found = self._nodes.get(node)
-        return (
-            found is not None
-            and found.state is ConnectionState.READY
-            and found.throttled_until_ms <= now_ms < found.session_ends_ms
-        )
+        found = self._nodes.get(node, _UNTRIED)
+        return found.state is ConnectionState.READY and found.throttled_until_ms <= now_ms < found.session_ends_ms
 
     def has_ready_nodes(self, now_ms: int) -> bool:
         """Whether the connection to any node is ready."""

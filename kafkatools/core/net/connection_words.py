@@ -59,10 +59,8 @@ def lost(name: str, channel: Channel, problem: OSError, step: str) -> KafkaError
 
 
 def end_of_stream(name: str, channel: Channel, step: str) -> KafkaError:
-    """The error of a connection that the server closed.
-
-    `step`: text for the step in which it was closed (SASL, or the first request after ApiVersions); empty otherwise.
-    """
+    """The error of a connection that the server closed. `step`: text for the step in which it was closed (SASL, or the
+    first request after ApiVersions); empty otherwise."""
     if step:
         return ClosedUnanswered(f"{name} closed the connection {step}")
     if not channel.has_received and not channel.is_trusted:

@@ -46,10 +46,8 @@ class Diagnosis(NamedTuple):
 
 
 def diagnose(address: HostPort, config: Config, clock: Clock) -> Diagnosis:
-    """Connect to one address with a client's settings, close the connection and report the steps.
-
-    Raises ConfigError for invalid settings; all other failures are reported as a step.
-    """
+    """Connect to one address with a client's settings, close the connection and report the steps. Raises ConfigError
+    for invalid settings; all other failures are reported as a step."""
     steps: list[Step] = []
     started_ms = clock.now_ms()
     try:

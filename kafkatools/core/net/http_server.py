@@ -56,10 +56,7 @@ Refuse = Callable[[Refused], bytes]
 @contextmanager
 def listening(address: HostPort, respond: Respond, refuse: Refuse) -> Iterator[int]:
     """Serve HTTP within the context; yields the port. Raises KafkaError or OSError when it cannot listen on the
-    address.
-
-    `respond` may raise Refused; `refuse` returns the error response.
-    """
+    address. `respond` may raise Refused; `refuse` returns the error response."""
     found = resolve(address.host, address.port)[0]
     listener = socket.create_server(found.sockaddr[:2], family=found.family, backlog=CONNECTIONS)
     server = _Server(listener, respond, refuse)
@@ -77,8 +74,6 @@ def reason_of(error: OSError | KafkaError) -> str:
 
 
 class _Server(threading.Thread):
-    """The thread with the event loop of the listener and its connections."""
-
     def __init__(self, listener: socket.socket, respond: Respond, refuse: Refuse) -> None:
         super().__init__(name="monitor-http", daemon=True)
         self._listener = listener

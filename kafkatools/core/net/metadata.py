@@ -375,10 +375,7 @@ class Metadata:
 
     def update_last_seen_epoch_if_newer(self, topic: str, partition: int, epoch: int) -> bool:
         """Request an update if this leader epoch, from a fetch or commit, is newer than the last one seen; return
-        whether it is.
-
-        Returns False for a partition without a known leader epoch.
-        """
+        whether it is. Returns False for a partition without a known leader epoch."""
         with self._lock:
             last = self._last_epochs.get((topic, partition))
             if last is not None and epoch <= last:
@@ -392,10 +389,7 @@ class Metadata:
         self, leaders: Mapping[tuple[str, int], tuple[int, int]], endpoints: Iterable[NodeEndpoint] = ()
     ) -> set[tuple[str, int]]:
         """Apply newer leaders (id, epoch) from a Produce or Fetch response (KIP-951); return the partitions that
-        changed.
-
-        `endpoints`: the addresses of the leaders.
-        """
+        changed. `endpoints`: the addresses of the leaders."""
         with self._lock:
             nodes = dict(self._cluster.nodes)
             nodes.update({each.node_id: Node(each.node_id, each.host, each.port, each.rack) for each in endpoints})

@@ -22,32 +22,15 @@ class Nodes(Protocol):
     """The methods of NetworkClient that MetadataUpdater uses to choose a node, connect to it and send."""
 
     @property
-    def connection_states(self) -> ConnectionStates:
-        """The state of the connection to each node."""
-
-    def least_loaded_node(self, now_ms: int) -> int | None:
-        """The node to ask; None when none is up or may be tried."""
-
-    def connection_failed(self, node: int) -> bool:
-        """Whether the last connection to a node failed."""
-
-    def can_send(self, node: int, now_ms: int) -> bool:
-        """Whether a node takes another request."""
-
-    def ready(self, node: int, now_ms: int) -> bool:
-        """Begin to connect when a connection is due; whether requests can be sent."""
-
-    def poll_delay_ms(self, node: int, now_ms: int) -> int:
-        """How long until there is something to do for a node."""
-
-    def send_internal(self, request: ClientRequest, now_ms: int) -> None:
-        """Send a request of the client itself. Raises UnsupportedVersion."""
-
-    def throttle(self, node: int, duration_ms: int, now_ms: int) -> None:
-        """Send nothing to a node for so long."""
-
-    def disconnect(self, node: int, now_ms: int | None = None) -> None:
-        """End the connection to a node."""
+    def connection_states(self) -> ConnectionStates: ...
+    def least_loaded_node(self, now_ms: int) -> int | None: ...
+    def connection_failed(self, node: int) -> bool: ...
+    def can_send(self, node: int, now_ms: int) -> bool: ...
+    def ready(self, node: int, now_ms: int) -> bool: ...
+    def poll_delay_ms(self, node: int, now_ms: int) -> int: ...
+    def send_internal(self, request: ClientRequest, now_ms: int) -> None: ...
+    def throttle(self, node: int, duration_ms: int, now_ms: int) -> None: ...
+    def disconnect(self, node: int, now_ms: int | None = None) -> None: ...
 
 
 def metadata_request(fields: Mapping[str, object], version: int) -> bytes:

@@ -15,7 +15,6 @@ from kafkatools.core.clock import Clock
 from kafkatools.core.config import Config
 from kafkatools.core.errors import (
     AuthenticationFailed,
-    ConnectionFailed,
     Disconnected,
     IllegalState,
     KafkaError,
@@ -183,11 +182,9 @@ class NetworkClient:
             self.connection_states.throttle(node, now_ms + duration_ms)
 
     def least_loaded_node(self, now_ms: int) -> int | None:
-        """Choose a node for a request that any broker can answer; None when none is connected or may be tried.
-
-        Order: a ready node with the fewest requests in flight, a node whose connection attempt is younger than 1 s, a
-        node that may be connected to, any other connecting node. So a node that hangs does not block the others.
-        """
+        """Choose a node for a request that any broker can answer; None when none is connected or may be tried. Order: a
+        ready node with the fewest requests in flight, a node whose connection attempt is younger than 1 s, a node that
+        may be connected to, any other connecting node. So a node that hangs does not block the others."""
         nodes = list(self.metadata.cluster.nodes)
         if not nodes:
             return None
@@ -208,10 +205,8 @@ class NetworkClient:
 
     def send(self, request: ClientRequest, now_ms: int | None = None) -> None:
         """Queue a request to a ready node and write as much as the socket takes. Raises IllegalState when the node is
-        not ready.
-
-        When client and node have no common API version, the next poll returns a response with UnsupportedVersion.
-        """
+        not ready. When client and node have no common API version, the next poll returns a response with
+        UnsupportedVersion."""
         now = self._clock.now_ms() if now_ms is None else now_ms
         if not self.can_send(request.node, now):
             raise IllegalState(f"Attempt to send a request to node {request.node} which is not ready.")
@@ -226,9 +221,7 @@ class NetworkClient:
 
     def send_internal(self, request: ClientRequest, now_ms: int) -> None:
         """Send a request of the client itself: its response goes only to the callback, `poll` does not return it.
-
-        Raises UnsupportedVersion when client and node have no common API version.
-        """
+        Raises UnsupportedVersion when client and node have no common API version."""
         version = self._versions[request.node].choose_version(request.api_key, request.min_version)
         self._send(request, version, request.build(version), now_ms, internal=True)
 
@@ -297,9 +290,7 @@ class NetworkClient:
 
     def handle_io(self, ready: list[Ready[Channel]], now_ms: int) -> None:
         """Read from and write to the sockets that are ready."""
-        for each in ready:
-            channel = each.data
-            events = each.events
+        for channel, events in ready:
             self._last_used_ms[channel.node_id] = now_ms
             if self._channels.get(channel.node_id) is not channel:
                 continue
@@ -346,7 +337,9 @@ class NetworkClient:
         request = self._in_flight.complete_next(node)
         raw = frame[offset:]
         try:
-            body = self._decode(request, raw)
+            body = raw
+            if request.request.decode:
+                body = decode_body(request.request.api_key, request.api_version, raw)
         except KafkaError as error:
             self._finish(request, None, raw, error, False, now_ms)
             raise
@@ -354,11 +347,6 @@ class NetworkClient:
         if throttle_ms:
             self.throttle(node, throttle_ms, now_ms)
         self._finish(request, body, raw, None, False, now_ms)
-
-    def _decode(self, request: _InFlight, raw: memoryview) -> Any:
-        if not request.request.decode:
-            return raw
-        return decode_body(request.request.api_key, request.api_version, raw)
 
     def _finish(
         self,
@@ -394,8 +382,7 @@ class NetworkClient:
             self.metadata.fail(error)
         else:
             self.connection_states.disconnected(node, now_ms, error)
-        lost = self._in_flight.clear(node)
-        for request in lost:
+        for request in self._in_flight.clear(node):
             self._finish(request, None, None, error, True, now_ms)
         self._updater.handle_disconnection(node, now_ms)
 
@@ -471,21 +458,22 @@ class NetworkClient:
     def handle_timed_out_connections(self, now_ms: int) -> None:
         """Close connections that were not ready within socket.connection.setup.timeout.ms."""
         for node in self.connection_states.timed_out_connections(now_ms):
-            if self._is_checking(node):
-                self._disconnect(node, self._silence(node, now_ms), now_ms)
-                continue
-            problem = connection_words.not_made_in_time(self.name_of(node), self._channels[node].is_tcp_up)
-            self._disconnect(node, problem, now_ms)
+            error = connection_words.not_made_in_time(self.name_of(node), self._channels[node].is_tcp_up)
+            self._time_out(node, error, now_ms)
 
     def handle_timed_out_requests(self, now_ms: int) -> None:
         """Close connections with a request older than request.timeout.ms: responses arrive in order, so none can
         follow."""
         for node in self._in_flight.nodes_with_timed_out_requests(now_ms):
-            if self._is_checking(node):
-                self._disconnect(node, self._silence(node, now_ms), now_ms)
-                continue
             message = f"{self.name_of(node)} did not answer a request in time (request.timeout.ms); connection closed"
-            self._disconnect(node, Disconnected(message), now_ms)
+            self._time_out(node, Disconnected(message), now_ms)
+
+    def _time_out(self, node: int, error: KafkaError, now_ms: int) -> None:
+        """Close a connection with this error, or with that of a missing ApiVersions response if one is awaited."""
+        states = self.connection_states
+        if states.state(node) is ConnectionState.CHECKING_API_VERSIONS:
+            error = connection_words.silence(self.name_of(node), now_ms - states.last_attempt_ms(node))
+        self._disconnect(node, error, now_ms)
 
     def handle_idle_connections(self, now_ms: int) -> None:
         """Close a connection that was not used for connections.max.idle.ms; at most one in each poll, as Kafka does."""
@@ -541,12 +529,6 @@ class NetworkClient:
         if node in self._extra_nodes:
             return f"coordinator ({address})"
         return address if node < 0 else f"node {node} ({address})" if address else f"node {node}"
-
-    def _is_checking(self, node: int) -> bool:
-        return self.connection_states.state(node) is ConnectionState.CHECKING_API_VERSIONS
-
-    def _silence(self, node: int, now_ms: int) -> ConnectionFailed:
-        return connection_words.silence(self.name_of(node), now_ms - self.connection_states.last_attempt_ms(node))
 
     def _step(self, channel: Channel) -> str:
         """Text for the step that a node did not complete when it closed the connection; empty after the first

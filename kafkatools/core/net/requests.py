@@ -35,9 +35,7 @@ Fields = Mapping[str, object] | Callable[[int], Mapping[str, object]]
 
 class Question(NamedTuple):
     """A request to a node; with `node` None to the least loaded one. `fields` may be a function of the API version.
-
-    With `decode` False the answer's `entity` is the bytes of the response body.
-    """
+    With `decode` False the answer's `entity` is the bytes of the response body."""
 
     node: int | None
     api_key: int
@@ -69,10 +67,8 @@ class Requester:
         self._node_errors: dict[int, KafkaError] = {}  # why the last connection to a node ended, of those asked for
 
     def ask_all(self, questions: Sequence[Question], timeout_ms: int) -> list[Answer]:
-        """Send the questions to their nodes in parallel and return the answers in the same order.
-
-        A failure is returned as the `error` of its answer. Never raises KafkaError.
-        """
+        """Send the questions to their nodes in parallel and return the answers in the same order. A failure is returned
+        as the `error` of its answer. Never raises KafkaError."""
         started_ms = self._clock.now_ms()
         answers: list[Answer | None] = [None] * len(questions)
         self._last_errors.clear()
@@ -81,10 +77,7 @@ class Requester:
         while any(answer is None for answer in answers):
             now_ms = self._clock.now_ms()
             for index in sorted(waiting):
-                problem = self._try_send(questions[index], index, answers, waiting, now_ms)
-                if problem is not None:
-                    answers[index] = Answer(-1, None, problem)
-                    waiting.discard(index)
+                self._try_send(questions[index], index, answers, waiting, now_ms)
             left_ms = started_ms + timeout_ms - now_ms
             hopeless = self._hopeless(questions, waiting, now_ms - started_ms, left_ms)
             for index, error in hopeless.items():
@@ -101,13 +94,13 @@ class Requester:
 
     def _try_send(
         self, question: Question, index: int, answers: list[Answer | None], waiting: set[int], now_ms: int
-    ) -> KafkaError | None:
+    ) -> None:
         """Send a question if its node is ready, else start to connect."""
         node = self._client.least_loaded_node(now_ms) if question.node is None else question.node
         if node is None or not self._client.can_send(node, now_ms):
             if node is not None:
                 self._reach(node, now_ms)
-            return None
+            return
 
         def complete(response: ClientResponse) -> None:
             self._has_reached_a_node = True
@@ -130,7 +123,6 @@ class Requester:
             decode=question.decode,
         )
         self._client.send(request, now_ms)
-        return None
 
     def _reach(self, node: int, now_ms: int) -> None:
         """Connect to a node when an attempt is due. Request metadata for an unknown node, which may have registered

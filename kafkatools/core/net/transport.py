@@ -31,16 +31,12 @@ class Transport(Protocol):
 
     def handshake(self) -> int:
         """Continue the TLS handshake, if there is one: return the socket events to wait for, or 0 when it is complete.
-
-        Raises KafkaError without the node's name.
-        """
+        Raises KafkaError without the node's name."""
 
     def recv_into(self, buffer: memoryview) -> int | None:
-        """Receive into the buffer: the number of bytes, 0 at the end of the stream, None when nothing is available.
-
-        A count below the buffer's size means that no more bytes are available without waiting. Raises OSError,
-        KafkaError.
-        """
+        """Receive into the buffer: the number of bytes, 0 at the end of the stream, None when nothing is available. A
+        count below the buffer's size means that no more bytes are available without waiting. Raises OSError,
+        KafkaError."""
 
     def sendmsg(self, buffers: Sequence[Buffer]) -> int:
         """Send from these buffers; return the number of bytes sent, 0 when the socket's buffer is full. Raises
@@ -119,8 +115,4 @@ class PlaintextTransport:
 def plaintext_factory(config: Config) -> TransportFactory:
     """A factory of TCP connections with the configured buffer sizes (send.buffer.bytes, receive.buffer.bytes)."""
     send_bytes, receive_bytes = config.send_buffer_bytes, config.receive_buffer_bytes
-
-    def make(address: Address, host: str) -> PlaintextTransport:
-        return PlaintextTransport(address, send_bytes, receive_bytes)
-
-    return make
+    return lambda address, host: PlaintextTransport(address, send_bytes, receive_bytes)

@@ -8,9 +8,7 @@ from kafkatools.core.net.transport import TransportFactory, plaintext_factory
 
 def transport_for(config: Config) -> TransportFactory:
     """The transport factory for security.protocol: TCP for PLAINTEXT and SASL_PLAINTEXT, TLS for any other value.
-
-    Raises ConfigError and KeyStoreUnreadable for invalid TLS settings.
-    """
+    Raises ConfigError and KeyStoreUnreadable for invalid TLS settings."""
     if config.security_protocol.upper() in ("PLAINTEXT", "SASL_PLAINTEXT"):
         return plaintext_factory(config)
     from kafkatools.core.net.security.tls_transport import tls_factory

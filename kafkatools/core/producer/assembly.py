@@ -45,27 +45,20 @@ def is_idempotent(config: Config) -> bool:
     enable.idempotence."""
     if not config.enable_idempotence:
         return False
-    problems = []
+    problems: dict[str, str] = {}
     if config.retries == 0:
-        problems.append(("retries", "Must set retries to non-zero when using the idempotent producer."))
+        problems["retries"] = "Must set retries to non-zero when using the idempotent producer."
     if acks_of(config) != -1:
-        problems.append(
-            (
-                "acks",
-                "Must set acks to all in order to use the idempotent producer. "
-                "Otherwise we cannot guarantee idempotence.",
-            )
+        problems["acks"] = (
+            "Must set acks to all in order to use the idempotent producer. Otherwise we cannot guarantee idempotence."
         )
     if config.max_in_flight_requests_per_connection > MAX_IDEMPOTENT_IN_FLIGHT:
-        problems.append(
-            (
-                "max.in.flight.requests.per.connection",
-                "Must set max.in.flight.requests.per.connection to at most 5 to use the idempotent producer.",
-            )
+        problems["max.in.flight.requests.per.connection"] = (
+            "Must set max.in.flight.requests.per.connection to at most 5 to use the idempotent producer."
         )
     if problems and config.is_given("enable.idempotence"):
-        raise ConfigError(problems[0][1])
-    for name, _ in problems:
+        raise ConfigError(next(iter(problems.values())))
+    for name in problems:
         _log.info("Idempotence will be disabled because %s is set to %s.", name, config[name])
     return not problems
 

@@ -33,10 +33,8 @@ class BufferPool:
         self.exhausted_count = 0
 
     def allocate(self, size_bytes: int, max_block_ms: int) -> bytearray:
-        """Allocate a buffer of exactly `size_bytes`; wait at most `max_block_ms` for memory.
-
-        Raises BufferExhausted when time is up or the size exceeds the pool, IllegalState when the pool is closed.
-        """
+        """Allocate a buffer of exactly `size_bytes`; wait at most `max_block_ms` for memory. Raises BufferExhausted
+        when time is up or the size exceeds the pool, IllegalState when the pool is closed."""
         if size_bytes > self.total_bytes:
             raise BufferExhausted(
                 f"Attempt to allocate {size_bytes} bytes, "
@@ -49,7 +47,7 @@ class BufferPool:
             try:
                 if size_bytes == self.poolable_size_bytes and self._free:
                     return self._free.popleft()
-                if self._non_pooled_bytes + len(self._free) * self.poolable_size_bytes >= size_bytes:
+                if self._available_bytes_locked() >= size_bytes:
                     self._free_up_locked(size_bytes)
                     self._non_pooled_bytes -= size_bytes
                 else:
@@ -74,10 +72,7 @@ class BufferPool:
                 if not woken:
                     raise self._exhausted(size_bytes, max_block_ms)
                 if gathered == 0 and size_bytes == self.poolable_size_bytes and self._free:
-                    gathered = size_bytes
-                    buffer = self._free.popleft()
-                    gathered = 0
-                    return buffer
+                    return self._free.popleft()
                 self._free_up_locked(size_bytes - gathered)
                 got = min(size_bytes - gathered, self._non_pooled_bytes)
                 self._non_pooled_bytes -= got
@@ -91,10 +86,9 @@ class BufferPool:
 
     def _exhausted(self, size_bytes: int, max_block_ms: int) -> KafkaError:
         self.exhausted_count += 1
-        available = self._non_pooled_bytes + len(self._free) * self.poolable_size_bytes
         return BufferExhausted(
             f"Failed to allocate {size_bytes} bytes within the configured max blocking time {max_block_ms} ms. "
-            f"Total memory: {self.total_bytes} bytes. Available memory: {available} bytes. "
+            f"Total memory: {self.total_bytes} bytes. Available memory: {self._available_bytes_locked()} bytes. "
             f"Poolable size: {self.poolable_size_bytes} bytes"
         )
 
@@ -129,7 +123,10 @@ class BufferPool:
     def available_bytes(self) -> int:
         """Free memory in bytes, pooled buffers included."""
         with self._lock:
-            return self._non_pooled_bytes + len(self._free) * self.poolable_size_bytes
+            return self._available_bytes_locked()
+
+    def _available_bytes_locked(self) -> int:
+        return self._non_pooled_bytes + len(self._free) * self.poolable_size_bytes
 
     @property
     def unallocated_bytes(self) -> int:

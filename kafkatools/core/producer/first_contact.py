@@ -27,10 +27,8 @@ class ConnectingProducer(Protocol):
 
 
 def reason_not_to_start(producer: ConnectingProducer) -> Exception | None:
-    """Wait for the first metadata; return the connection error if no broker responds within 5 s, else None.
-
-    Returns None at once when max.block.ms is at most 5 s: then the first record reports the error in time.
-    """
+    """Wait for the first metadata; return the connection error if no broker responds within 5 s, else None. Returns
+    None at once when max.block.ms is at most 5 s: then the first record reports the error in time."""
     metadata, client, clock = producer.sender.metadata, producer.sender.client, producer.clock
     if producer.config.max_block_ms <= UNREACHABLE_MS:
         return None
@@ -45,11 +43,8 @@ def reason_not_to_start(producer: ConnectingProducer) -> Exception | None:
 
 
 def await_update(sender: Sender, version: int, timeout_ms: int) -> bool:
-    """Wait for metadata newer than `version`; False after `timeout_ms`.
-
-    Raises the connection error when all brokers have failed for 5 s and none ever responded, and at once when no error
-    is retriable.
-    """
+    """Wait for metadata newer than `version`; False after `timeout_ms`. Raises the connection error when all brokers
+    have failed for 5 s and none ever responded, and at once when no error is retriable."""
     metadata = sender.metadata
     waited_ms = 0
     while not metadata.update_version and waited_ms < timeout_ms:

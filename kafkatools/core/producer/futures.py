@@ -134,9 +134,7 @@ class RecordFuture:
         return self._next
 
     def done(self) -> bool:
-        if self._next is not None:
-            return self._next.done()
-        return self._result.is_done
+        return self._result.is_done if self._next is None else self._next.done()
 
     def get(self, timeout_ms: int | None = None) -> RecordMetadata:
         """Wait for the acknowledgement and return the RecordMetadata. Raises Timeout, or the record's error."""
@@ -170,14 +168,13 @@ class RecordFuture:
 class FailedFuture(RecordFuture):
     """The future of a record that failed before it reached the accumulator (Kafka's FutureFailure)."""
 
-    __slots__ = ("_error",)
+    __slots__ = ()
 
-    def __init__(self, topic_partition: TopicPartition, error: Exception, timestamp: int = NO_TIMESTAMP) -> None:
+    def __init__(self, topic_partition: TopicPartition, error: Exception) -> None:
         result = ProduceRequestResult(topic_partition)
         result.set(NO_OFFSET, NO_TIMESTAMP, BatchError(error))
         result.done()
-        super().__init__(result, 0, timestamp, -1, -1)
-        self._error = error
+        super().__init__(result, 0, NO_TIMESTAMP, -1, -1)
 
 
 class ColumnsFuture:
@@ -214,11 +211,9 @@ class ColumnsFuture:
         return self._runs
 
     def result(self, timeout_ms: int | None = None) -> list[RowsRun]:
-        """Wait until every row is acknowledged and return the runs.
-
-        Raises Timeout; the error, when all rows failed with the same one; else PartialFailure, whose `results` are the
-        acknowledged runs and whose `errors` are the errors by row number.
-        """
+        """Wait until every row is acknowledged and return the runs. Raises Timeout; the error, when all rows failed
+        with the same one; else PartialFailure, whose `results` are the acknowledged runs and whose `errors` are the
+        errors by row number."""
         runs = self.get(timeout_ms)
         failed = [run for run in runs if run.error is not None]
         if not failed:

@@ -15,6 +15,7 @@ from __future__ import annotations
 import os
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
+from itertools import accumulate
 from typing import Protocol
 
 from kafkatools.core.errors import ConfigError
@@ -45,6 +46,12 @@ def random_int31() -> int:
 def partition_for_key(key: bytes, partition_count: int) -> int:
     """The partition of a record with a key: Utils.toPositive(Utils.murmur2(key)) % partitions."""
     return (kernel.murmur2(key) & 0x7FFFFFFF) % partition_count
+
+
+def _available_partition(topic: str, cluster: Cluster, number: int) -> int:
+    """Pick a partition by a number: one with a leader if there is any, else any of the topic."""
+    available = cluster.available_partitions(topic)
+    return available[number % len(available)] if available else number % (cluster.partition_count(topic) or 1)
 
 
 class StickyPartitionInfo:
@@ -79,11 +86,8 @@ class StickyPartitioner:
     def update(
         self, info: StickyPartitionInfo | None, appended_bytes: int, cluster: Cluster, enable_switch: bool = True
     ) -> None:
-        """Count appended bytes and draw another partition once enough were appended.
-
-        `enable_switch` is False while the partition's last batch is only partly full, because a switch would leave
-        small batches behind.
-        """
+        """Count appended bytes and draw another partition once enough were appended. `enable_switch` is False while the
+        partition's last batch is only partly full, because a switch would leave small batches behind."""
         if info is None:
             return
         info.produced_bytes += appended_bytes
@@ -98,30 +102,18 @@ class StickyPartitioner:
         if self._cumulative is not None:
             weighted = number % self._cumulative[-1]
             return self._partition_ids[bisect_right(self._cumulative, weighted)]
-        available = cluster.available_partitions(self.topic)
-        if available:
-            return available[number % len(available)]
-        return number % (cluster.partition_count(self.topic) or 1)
+        return _available_partition(self.topic, cluster, number)
 
     def update_load_stats(self, queue_sizes: list[int] | None, partition_ids: list[int], partition_count: int) -> None:
-        """Set the queue lengths of the available partitions for the adaptive draw; None disables it.
-
-        The weight of a partition is the longest queue plus one, minus its own: queues 0, 3, 1 give 4 : 1 : 3.
-        """
-        if queue_sizes is None or not queue_sizes or partition_count < 2:
-            self._cumulative = None
+        """Set the queue lengths of the available partitions for the adaptive draw; None disables it. The weight of a
+        partition is the longest queue plus one, minus its own: queues 0, 3, 1 give 4 : 1 : 3."""
+        self._cumulative = None
+        if not queue_sizes or partition_count < 2:
             return
-        if len(queue_sizes) == partition_count and min(queue_sizes) == max(queue_sizes):
-            self._cumulative = None
-            return
-        longest_plus_one = max(queue_sizes) + 1
-        total = 0
-        cumulative = []
-        for size in queue_sizes:
-            total += longest_plus_one - size
-            cumulative.append(total)
-        self._partition_ids = list(partition_ids)
-        self._cumulative = cumulative
+        longest = max(queue_sizes)
+        if len(queue_sizes) < partition_count or min(queue_sizes) < longest:
+            self._partition_ids = list(partition_ids)
+            self._cumulative = list(accumulate(longest + 1 - size for size in queue_sizes))
 
 
 class RoundRobinPartitioner:
@@ -134,24 +126,16 @@ class RoundRobinPartitioner:
     def partition(self, topic: str, key: bytes | None, value: bytes | None, cluster: Cluster) -> int:
         turn = self._counters.get(topic, 0)
         self._counters[topic] = (turn + 1) & 0x7FFFFFFF
-        available = cluster.available_partitions(topic)
-        if available:
-            return available[turn % len(available)]
-        return turn % (cluster.partition_count(topic) or 1)
+        return _available_partition(topic, cluster, turn)
 
 
-PARTITIONERS: dict[str, Callable[[], Partitioner]] = {
-    "RoundRobinPartitioner": RoundRobinPartitioner,
-}
-
+PARTITIONERS: dict[str, Callable[[], Partitioner]] = {"RoundRobinPartitioner": RoundRobinPartitioner}
 _PACKAGE = "org.apache.kafka.clients.producer."
 
 
 def partitioner_for(partitioner: Partitioner | str | None) -> Partitioner | None:
-    """The partitioner of partitioner.class: by class name, by a caller's object, or None for the built-in one.
-
-    Raises ConfigError for an unknown class name.
-    """
+    """The partitioner of partitioner.class: by class name, by a caller's object, or None for the built-in one. Raises
+    ConfigError for an unknown class name."""
     if partitioner is None or partitioner == "":
         return None
     if not isinstance(partitioner, str):

@@ -39,9 +39,7 @@ def produce_request_body(
     transactional_id: str | None = None,
 ) -> list[Buffer]:
     """The buffers of a Produce request after its header. `topics`: partition numbers and encoded batches by topic.
-
-    `topic_ids`: 16 bytes for each topic, read from version 13 on.
-    """
+    `topic_ids`: 16 bytes for each topic, read from version 13 on."""
     if version >= FIRST_FLEXIBLE_VERSION:
         return _flexible_body(version, acks, timeout_ms, topics, topic_ids, transactional_id)
     head = bytearray(_nullable_string(transactional_id))

@@ -109,8 +109,7 @@ class Producer:
         self.sender = self._parts.sender
         self._accumulator = self._parts.accumulator
         self._metadata = self._parts.metadata
-        transactions = self.sender.transactions
-        self._transactions = as_transactional(transactions)
+        self._transactions = as_transactional(self.sender.transactions)
         self._is_initialized = False
         self._closed = False
         self._force_close = False
@@ -219,7 +218,7 @@ class Producer:
         return acknowledged
 
     def _choose_partition(self, topic: str, key: bytes | None, value: bytes | None, cluster: ClusterSnapshot) -> int:
-        """The partition of a record, or -1 to let the sticky partitioner choose one at the append."""
+        """The partition of a record; -1 lets the sticky partitioner choose one at the append."""
         if self._partitioner is not None:
             chosen = self._partitioner.partition(topic, key, value, cluster)
             if chosen < 0:
@@ -316,7 +315,7 @@ class Producer:
         partitions = partitions_of_keys(rows, count)
         if UNKNOWN_PARTITION in partitions:
             sticky = self._accumulator.sticky_partition(topic, len(rows.buffer), cluster)
-            partitions = array("i", [sticky if each < 0 else each for each in partitions])
+            partitions = array("i", [sticky if number < 0 else number for number in partitions])
         return list(group_rows(rows, partitions))
 
     def _append_rows(self, target: TopicPartition, rows: RowColumns, sink: RowsSink, cluster: ClusterSnapshot) -> None:
@@ -353,14 +352,14 @@ class Producer:
         for row, (key, value) in enumerate(cells_of(rows)):
             timestamp = None if rows.timestamps is None else rows.timestamps[row]
 
-            def told(metadata: RecordMetadata, error: Exception | None, row: int = row) -> None:
+            def report(metadata: RecordMetadata, error: Exception | None, row: int = row) -> None:
                 run = RowsRun(metadata.topic, metadata.partition, (row,), metadata.offset, metadata.timestamp, error)
                 if sink.callback is not None:
                     sink.callback(run)
                 sink.future.add(run)
 
             try:
-                self._send(ProducerRecord(topic, value, key, partition, timestamp), told)
+                self._send(ProducerRecord(topic, value, key, partition, timestamp), report)
             except KafkaError as error:
                 if self._transactions is None:
                     raise
@@ -382,9 +381,7 @@ class Producer:
 
     def _wait_on_metadata(self, topic: str, partition: int | None, max_wait_ms: int) -> tuple[ClusterSnapshot, int]:
         """Wait until the cluster metadata has the topic (and the partition); return it with the rest of the time in ms.
-
-        Raises Timeout, TopicAuthorizationFailed, InvalidTopic, and the connection error of `await_update`.
-        """
+        Raises Timeout, TopicAuthorizationFailed, InvalidTopic, and the connection error of `await_update`."""
         cluster = self._metadata.cluster
         count = cluster.partition_count(topic)
         if count is not None and (partition is None or partition < count) and self._metadata.contains(topic):
@@ -426,10 +423,7 @@ class Producer:
 
     def close(self, timeout_ms: int | None = None) -> None:
         """Wait for unacknowledged records, at most `timeout_ms` (None: until delivery.timeout.ms); then fail the
-        remaining ones.
-
-        An open transaction is aborted, which takes max.block.ms at most. Safe to call again.
-        """
+        remaining ones. An open transaction is aborted, which takes max.block.ms at most. Safe to call again."""
         self._closed = True
         self._accumulator.close()
         self.sender.wakeup()
@@ -441,9 +435,7 @@ class Producer:
                 self.sender.wakeup()
                 thread.join()
         elif thread is None:
-            self._close_transactions()
-            self.sender.accumulator.abort_incomplete(IllegalState("Producer is closed forcefully."))
-            self.sender.client.close()
+            self._shut_down()
         self._interceptors.close()
 
     def metrics(self) -> dict[str, float]:
@@ -463,11 +455,8 @@ class Producer:
 
     def init_transactions(self, timeout_ms: int | None = None) -> None:
         """Get the producer id and fence earlier producers with this transactional.id; call it once, before any other
-        call.
-
-        Transactions that such a producer left open are aborted. Waits at most `timeout_ms` (None: max.block.ms); after
-        a Timeout the call may be repeated and continues. Raises KafkaError.
-        """
+        call. Transactions that such a producer left open are aborted. Waits at most `timeout_ms` (None: max.block.ms);
+        after a Timeout the call may be repeated and continues. Raises KafkaError."""
         self._await(self._transactional().initialize_transactions(), timeout_ms)
         self._is_initialized = True
 
@@ -512,12 +501,9 @@ class Producer:
     def send_offsets_to_transaction(
         self, offsets: Mapping[Place, OffsetAndMetadata | int], group: ConsumerGroupMetadata
     ) -> None:
-        """Commit a consumer group's offsets as part of the transaction (KIP-447).
-
-        `offsets`: the next offset to read of each partition (`records.next_offsets()`). `group`:
-        `consumer.group_metadata()`. Raises KafkaError; CommitFailed when the group has rebalanced since, IllegalState
-        without a transaction.
-        """
+        """Commit a consumer group's offsets as part of the transaction (KIP-447). `offsets`: the next offset to read of
+        each partition (`records.next_offsets()`). `group`: `consumer.group_metadata()`. Raises KafkaError; CommitFailed
+        when the group has rebalanced since, IllegalState without a transaction."""
         manager = self._transactional()
         if group.generation_id > 0 and not group.member_id:
             raise IllegalState(f"Passed in group metadata {group} has generationId > 0 but the member.id is unknown")
@@ -526,11 +512,9 @@ class Producer:
             self._await(manager.send_offsets(places, group), None)
 
     def commit_transaction(self, timeout_ms: int | None = None) -> None:
-        """Send the queued records, wait until all are acknowledged, and commit the transaction.
-
-        Raises the first error of a record or of the commit; then abort the transaction, unless the error is fatal
-        (`has_fatal_error`). After a Timeout the call may be repeated.
-        """
+        """Send the queued records, wait until all are acknowledged, and commit the transaction. Raises the first error
+        of a record or of the commit; then abort the transaction, unless the error is fatal (`has_fatal_error`). After a
+        Timeout the call may be repeated."""
         self._await(self._transactional().begin_commit(), timeout_ms)
 
     def prepare_transaction(self) -> PreparedTransaction:
@@ -581,15 +565,11 @@ class Producer:
             self._turn(sender.run_once)
         while not self._force_close and self._has_work():
             self._turn(lambda now_ms: sender.run_once(now_ms, min(MAX_POLL_MS, self._max_block_ms)))
-        self._close_transactions()
-        sender.accumulator.abort_incomplete(IllegalState("Producer is closed forcefully."))
-        sender.client.close()
+        self._shut_down()
 
     def _has_work(self) -> bool:
-        """Whether a closing producer has unacknowledged batches or a transaction to abort or complete.
-
-        The end of a transaction is awaited for max.block.ms; Kafka's producer waits for it without a limit.
-        """
+        """Whether a closing producer has unacknowledged batches or a transaction to abort or complete. The end of a
+        transaction is awaited for max.block.ms; Kafka's producer waits for it without a limit."""
         manager = self._transactions
         if manager is not None and manager.has_ongoing_transaction and not manager.is_completing:
             _log.info("Aborting incomplete transaction due to shutdown")
@@ -601,9 +581,11 @@ class Producer:
             self._end_deadline_ms = now_ms + self._max_block_ms
         return now_ms < self._end_deadline_ms
 
-    def _close_transactions(self) -> None:
+    def _shut_down(self) -> None:
         if self._transactions is not None:
             self._transactions.close()
+        self._accumulator.abort_incomplete(IllegalState("Producer is closed forcefully."))
+        self.sender.client.close()
 
     def _turn(self, run_once: Callable[[int], None]) -> None:
         try:

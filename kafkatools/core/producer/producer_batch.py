@@ -355,11 +355,8 @@ class ProducerBatch:
 
     def split(self, split_batch_bytes: int, make_builder: Callable[[int], BatchBuilder]) -> deque[ProducerBatch]:
         """Split into smaller batches of about `split_batch_bytes` and move the thunks to them; at least two for two
-        records.
-
-        Kafka splits by size alone and may get the same batch again, endlessly; here a split without effect halves the
-        number of records.
-        """
+        records. Kafka splits by size alone and may get the same batch again, endlessly; here a split without effect
+        halves the number of records."""
         batches = self._split_records(split_batch_bytes, self.record_count, make_builder)
         if len(batches) == 1 and self.record_count > 1:
             batches = self._split_records(split_batch_bytes, (self.record_count + 1) // 2, make_builder)

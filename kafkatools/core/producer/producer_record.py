@@ -11,10 +11,7 @@ AnyHeaders = Headers | Mapping[str, "bytes | None"]
 
 class ProducerRecord:
     """A record to send. Partition None lets the partitioner choose, timestamp None is the time of the send, in ms since
-    1970.
-
-    Raises ValueError for a negative partition or timestamp, TypeError for an argument of the wrong type.
-    """
+    1970. Raises ValueError for a negative partition or timestamp, TypeError for an argument of the wrong type."""
 
     __slots__ = ("topic", "partition", "timestamp", "key", "value", "headers")
 

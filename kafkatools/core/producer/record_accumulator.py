@@ -25,12 +25,7 @@ from kafkatools.core.producer.compression_ratio import CompressionRatioEstimator
 from kafkatools.core.producer.futures import TopicPartition
 from kafkatools.core.producer.incomplete_batches import IncompleteBatches
 from kafkatools.core.producer.partitioners import UNKNOWN_PARTITION, Cluster, StickyPartitioner
-from kafkatools.core.producer.producer_batch import (
-    Callback,
-    Payload,
-    ProducerBatch,
-    RowsSink,
-)
+from kafkatools.core.producer.producer_batch import Callback, Payload, ProducerBatch, RowsSink
 from kafkatools.core.producer.record_appends import Append, AppendResult, RecordAppend, RowsAppend
 from kafkatools.core.producer.transaction_manager import TransactionManager, sequence_before
 from kafkatools.core.producer.transactional import as_transactional
@@ -118,7 +113,8 @@ class RecordAccumulator:
         self._muted: set[TopicPartition] = set()
         self._drain_index: dict[int, int] = {}
         self._latencies: dict[int, NodeLatency] = {}
-        self._next_expiry_ms = FOREVER_MS
+        self.next_expiry_ms = FOREVER_MS
+        """The earliest time at which a batch expires; FOREVER_MS without batches."""
         self._incomplete = IncompleteBatches()
         self.ratios = CompressionRatioEstimator()
 
@@ -146,9 +142,7 @@ class RecordAccumulator:
         cluster: Cluster,
     ) -> AppendResult:
         """Append rows of a (start, stop) span to one batch, at least one row; `rows` of the result is their number.
-
-        Raises BufferExhausted, IllegalState when closed.
-        """
+        Raises BufferExhausted, IllegalState when closed."""
         return self._append(partition, RowsAppend(columns, span, sink, self._clock.wall_ms()), max_block_ms, cluster)
 
     def _append(self, target: TopicPartition, append: Append, max_block_ms: int, cluster: Cluster) -> AppendResult:
@@ -163,7 +157,8 @@ class RecordAccumulator:
                     if result is not None:
                         buffer = None if result.new_batch else buffer
                         return result
-                buffer = self._take_memory(topic, append, max_block_ms)
+                # batch.size, or more for a larger record; batch.size 0 gives one record for each batch
+                buffer = self.pool.allocate(max(topic.batch_size, append.size_upper_bound()), max_block_ms)
         finally:
             if buffer is not None:
                 self.pool.deallocate(buffer)
@@ -173,11 +168,8 @@ class RecordAccumulator:
     def _join_locked(
         self, topic: TopicInfo, target: TopicPartition, append: Append, buffer: bytearray | None, cluster: Cluster
     ) -> AppendResult | None:
-        """Append, and in the same step add the partition to the transaction.
-
-        With both under one lock, no record can be appended after EndTxn, and no batch is drained before its partition
-        is in the transaction.
-        """
+        """Append, and in the same step add the partition to the transaction. With both under one lock, no record can be
+        appended after EndTxn, and no batch is drained before its partition is in the transaction."""
         transactions = self._transactional
         if transactions is None:
             return self._attempt_locked(topic, target, append, buffer, cluster)
@@ -195,12 +187,6 @@ class RecordAccumulator:
         if result is None and buffer is not None:
             result = self._append_new_batch_locked(topic, target, append, buffer, cluster)
         return result
-
-    def _take_memory(self, topic: TopicInfo, append: Append, max_block_ms: int) -> bytearray:
-        """Allocate memory for a batch: batch.size, or more for a larger record. batch.size 0 gives one record for each
-        batch."""
-        size = max(topic.batch_size, append.size_upper_bound())
-        return self.pool.allocate(size, max_block_ms)
 
     def _topic_locked(self, name: str) -> TopicInfo:
         topic = self._topics.get(name)
@@ -223,7 +209,7 @@ class RecordAccumulator:
         if not append.try_append(batch, self._clock.now_ms()):
             batch.close_for_appends()
             return None
-        topic.sticky.update(sticky, batch.estimated_size_bytes - before, cluster, _all_full(queue))
+        topic.sticky.update(sticky, batch.estimated_size_bytes - before, cluster, batch.is_full)
         return AppendResult(append.future, append.taken, len(queue) > 1 or batch.is_full, False, partition)
 
     def _append_new_batch_locked(
@@ -239,7 +225,7 @@ class RecordAccumulator:
         queue = topic.batches.setdefault(partition, deque())
         queue.append(batch)
         self._incomplete.add(batch)
-        topic.sticky.update(sticky, batch.estimated_size_bytes, cluster, _all_full(queue))
+        topic.sticky.update(sticky, batch.estimated_size_bytes, cluster, batch.is_full)
         return AppendResult(append.future, append.taken, len(queue) > 1 or batch.is_full, True, partition)
 
     def sticky_partition(self, topic: str, size_bytes: int, cluster: Cluster) -> int:
@@ -261,12 +247,9 @@ class RecordAccumulator:
     # -- ready --
 
     def ready(self, cluster: ClusterLeaders, now_ms: int) -> ReadyCheckResult:
-        """Find the nodes with a sendable partition.
-
-        A partition is sendable if it has a full batch, several batches, or one that waited linger.ms; in any case when
-        memory is exhausted, the producer closes, a flush is in progress or a transaction is being completed. It must
-        not be muted or in the back-off of a retry.
-        """
+        """Find the nodes with a sendable partition. A partition is sendable if it has a full batch, several batches, or
+        one that waited linger.ms; in any case when memory is exhausted, the producer closes, a flush is in progress or
+        a transaction is being completed. It must not be muted or in the back-off of a retry."""
         result = ReadyCheckResult(set(), FOREVER_MS, set())
         next_check_ms = FOREVER_MS
         exhausted = self.pool.queued > 0 or (self._transactional is not None and self._transactional.is_completing)
@@ -339,10 +322,8 @@ class RecordAccumulator:
     def drain(
         self, cluster: ClusterLeaders, nodes: Iterable[int], max_request_bytes: int, now_ms: int
     ) -> dict[int, list[ProducerBatch]]:
-        """Remove and close the batches to send now: {node id: batches}.
-
-        At most one batch of each partition, and at most `max_request_bytes` (or one batch) for each node.
-        """
+        """Remove and close the batches to send now: {node id: batches}. At most one batch of each partition, and at
+        most `max_request_bytes` (or one batch) for each node."""
         drained: dict[int, list[ProducerBatch]] = {}
         for node_id in nodes:
             with self._lock:
@@ -412,16 +393,11 @@ class RecordAccumulator:
 
     def reset_next_expiry(self) -> None:
         """Clear `next_expiry_ms` before it is computed again."""
-        self._next_expiry_ms = FOREVER_MS
+        self.next_expiry_ms = FOREVER_MS
 
     def maybe_update_next_expiry(self, batch: ProducerBatch) -> None:
         """Lower `next_expiry_ms` to the delivery.timeout.ms of this batch if that is earlier."""
-        self._next_expiry_ms = min(self._next_expiry_ms, batch.created_ms + self.settings.delivery_timeout_ms)
-
-    @property
-    def next_expiry_ms(self) -> int:
-        """The earliest time at which a batch expires; FOREVER_MS without batches."""
-        return self._next_expiry_ms
+        self.next_expiry_ms = min(self.next_expiry_ms, batch.created_ms + self.settings.delivery_timeout_ms)
 
     def expired_batches(self, now_ms: int) -> list[ProducerBatch]:
         """Remove and return the queued batches whose delivery.timeout.ms is over."""
@@ -468,11 +444,8 @@ class RecordAccumulator:
         queue.insert(place, batch)
 
     def split_and_reenqueue(self, big_batch: ProducerBatch) -> int:
-        """Replace a batch that was too large for the broker by smaller ones; return their number.
-
-        Later batches of the topic become smaller too (not below 16 KiB), so that the limit is met once and not for
-        every batch.
-        """
+        """Replace a batch that was too large for the broker by smaller ones; return their number. Later batches of the
+        topic become smaller too (not below 16 KiB), so that the limit is met once and not for every batch."""
         name = big_batch.topic_partition.topic
         self.ratios.set(name, self.settings.compression, max(1.0, big_batch.builder.compression_ratio))
         target = self.settings.batch_size
@@ -563,8 +536,3 @@ class RecordAccumulator:
         with self._lock:
             self._closed = True
         self.pool.close()
-
-
-def _all_full(queue: deque[ProducerBatch]) -> bool:
-    """Whether all batches of a queue are full: the last one is, since earlier ones always are."""
-    return queue[-1].is_full

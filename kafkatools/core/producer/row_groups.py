@@ -11,10 +11,8 @@ from kafkatools.core.records.columns import RowColumns
 
 
 def partitions_of_keys(columns: RowColumns, partition_count: int) -> array[int]:
-    """The partition of each row by the murmur2 hash of its key; -1 for a null key.
-
-    Raises ValueError when a key lies outside the buffer.
-    """
+    """The partition of each row by the murmur2 hash of its key; -1 for a null key. Raises ValueError when a key lies
+    outside the buffer."""
     assert columns.key_positions is not None and columns.key_lengths is not None
     partitions = kernel.new_ints(columns.count)
     done = kernel.partitions_for_keys(

@@ -136,11 +136,9 @@ class Sender:
         return not self.accumulator.has_incomplete and not self._inflight
 
     def wakeup(self) -> None:
-        """End a waiting poll. May be called from any thread.
-
-        Most calls come while the sender is busy and need no system call. The caller sets `_is_signalled`, then reads
-        `_is_polling`; the sender sets and reads them in the opposite order, so at least one side sees the other's flag.
-        """
+        """End a waiting poll. May be called from any thread. Most calls come while the sender is busy and need no
+        system call. The caller sets `_is_signalled`, then reads `_is_polling`; the sender sets and reads them in the
+        opposite order, so at least one side sees the other's flag."""
         self._is_signalled = True
         if self._is_polling:
             self.client.wakeup()
@@ -287,14 +285,11 @@ class Sender:
                 version, settings.acks, settings.request_timeout_ms, topics, topic_ids, transactional_id
             )
 
-        def complete(response: ClientResponse) -> None:
-            self._handle_produce_response(response, by_partition, names)
-
         request = ClientRequest(
             node,
             ApiKey.PRODUCE,
             build,
-            complete,
+            lambda response: self._handle_produce_response(response, by_partition, names),
             settings.request_timeout_ms,
             settings.acks != 0,
             max_version=max_version,
@@ -352,7 +347,6 @@ class Sender:
             self.metadata.update_partition_leadership(leaders, endpoints)
 
     def _complete_batch(self, batch: ProducerBatch, outcome: ProduceOutcome, now_ms: int) -> None:
-        """Complete, split, retry or fail a batch after its Produce response."""
         error = outcome.error
         self._remove_inflight(batch)
         if batch.is_done:

@@ -39,10 +39,8 @@ def serialize_bytes(topic: str, value: object) -> bytes | None:
 
 
 def serialize_string(topic: str, value: object) -> bytes | None:
-    """Encode a str as UTF-8 (StringSerializer). Raises SerializationError for other types.
-
-    Surrogates from `surrogateescape` become the original bytes.
-    """
+    """Encode a str as UTF-8 (StringSerializer). Raises SerializationError for other types. Surrogates from
+    `surrogateescape` become the original bytes."""
     if value is None:
         return None
     if isinstance(value, str):

@@ -47,10 +47,8 @@ class TransactionDriver:
     _rediscover_ms: int = field(default=0, init=False)
 
     def step(self, now_ms: int, is_flushed: Callable[[], bool]) -> int:
-        """Send the next transactional request if possible; return how long poll may wait, in ms.
-
-        `is_flushed` tells whether no batch is queued or in flight.
-        """
+        """Send the next transactional request if possible; return how long poll may wait, in ms. `is_flushed` tells
+        whether no batch is queued or in flight."""
         manager = self.manager
         manager.maybe_resolve_sequences()
         if manager.has_fatal_error or manager.in_flight is not None:

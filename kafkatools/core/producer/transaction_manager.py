@@ -89,11 +89,9 @@ class ProducerIdAndEpoch(NamedTuple):
 
 
 def identity_from_broker(producer_id: int, epoch: int) -> ProducerIdAndEpoch:
-    """The producer id and epoch in a successful InitProducerId or EndTxn response.
-
-    Raises DecodeError for a negative producer id or epoch. A producer that became READY without an id could neither
-    send its batches nor request another id.
-    """
+    """The producer id and epoch in a successful InitProducerId or EndTxn response. Raises DecodeError for a negative
+    producer id or epoch. A producer that became READY without an id could neither send its batches nor request another
+    id."""
     if producer_id < 0 or epoch < 0:
         raise DecodeError(f"a response without an error has producer id {producer_id} and epoch {epoch}")
     return ProducerIdAndEpoch(producer_id, epoch)
@@ -401,11 +399,9 @@ class TransactionManager:
         return True
 
     def _retry_out_of_order(self, batch: ProducerBatch) -> bool:
-        """Retry after OUT_OF_ORDER_SEQUENCE_NUMBER: wait if an earlier batch is in retry, else bump the epoch.
-
-        The epoch is also bumped when the broker has accepted a later batch and so will never accept this one. Kafka's
-        producer retries until delivery.timeout.ms instead.
-        """
+        """Retry after OUT_OF_ORDER_SEQUENCE_NUMBER: wait if an earlier batch is in retry, else bump the epoch. The
+        epoch is also bumped when the broker has accepted a later batch and so will never accept this one. Kafka's
+        producer retries until delivery.timeout.ms instead."""
         partition = batch.topic_partition
         unresolved = self._unresolved.get(partition)
         if self._entry(partition).was_overtaken(batch):

@@ -67,10 +67,8 @@ class Priority(IntEnum):
 
 class TransactionalResult:
     """The result of a call such as `commit_transaction`, for the thread that waits for it (TransactionalRequestResult).
-
     `obstacle`: the error of the last retry. `is_acked`: the caller has received the result; before that, a repeated
-    call waits for the same result.
-    """
+    call waits for the same result."""
 
     __slots__ = ("operation", "error", "obstacle", "is_acked", "_event")
 
@@ -115,35 +113,16 @@ class RequestingManager(Protocol):
     partitions_in_transaction: set[TopicPartition]
     identity: ProducerIdAndEpoch
 
-    def enqueue(self, request: TxnRequest) -> None:
-        """Put a request into the queue."""
-
-    def lookup(self, request: TxnRequest) -> CoordinatorLookup:
-        """The search for the coordinator that a request goes to."""
-
-    def transition_to_abortable_error(self, error: Exception) -> None:
-        """Leave nothing but an abort."""
-
-    def transition_to_abortable_or_fatal_error(self, abortable: Exception, fatal: Exception) -> None:
-        """Leave nothing but an abort where the epoch can be bumped; end the producer otherwise."""
-
-    def transition_to_uninitialized(self, error: Exception) -> None:
-        """Refuse an initialization, which may be tried again."""
-
-    def fail(self, error: Exception) -> None:
-        """End the producer."""
-
-    def initialized(self, producer_id: int, epoch: int) -> None:
-        """Take the identity that InitProducerId gave."""
-
-    def take_bumped_epoch(self, producer_id: int, epoch: int) -> None:
-        """Begin sequences at 0 under another epoch."""
-
-    def partitions_added(self, partitions: Collection[TopicPartition], is_success: bool) -> None:
-        """Take in the answer to AddPartitionsToTxn."""
-
-    def complete_transaction(self, result: TransactionalResult) -> None:
-        """End the transaction."""
+    def enqueue(self, request: TxnRequest) -> None: ...
+    def lookup(self, request: TxnRequest) -> CoordinatorLookup: ...
+    def transition_to_abortable_error(self, error: Exception) -> None: ...
+    def transition_to_abortable_or_fatal_error(self, abortable: Exception, fatal: Exception) -> None: ...
+    def transition_to_uninitialized(self, error: Exception) -> None: ...
+    def fail(self, error: Exception) -> None: ...
+    def initialized(self, producer_id: int, epoch: int) -> None: ...
+    def take_bumped_epoch(self, producer_id: int, epoch: int) -> None: ...
+    def partitions_added(self, partitions: Collection[TopicPartition], is_success: bool) -> None: ...
+    def complete_transaction(self, result: TransactionalResult) -> None: ...
 
 
 class TxnRequest(ABC):
@@ -168,6 +147,16 @@ class TxnRequest(ABC):
     def coordinator_key(self) -> str:
         """The transactional id or group id whose coordinator takes the request."""
         return self.manager.transactional_id
+
+    @property
+    def identity_fields(self) -> dict[str, object]:
+        """The transactional id, producer id and epoch, as most of these requests have them."""
+        manager = self.manager
+        return {
+            "transactional_id": manager.transactional_id,
+            "producer_id": manager.identity.producer_id,
+            "producer_epoch": manager.identity.epoch,
+        }
 
     @abstractmethod
     def fields(self, version: int) -> dict[str, object]:
@@ -255,15 +244,15 @@ class InitProducerId(TxnRequest):
 
     def fields(self, version: int) -> dict[str, object]:
         manager = self.manager
-        known: dict[str, object] = {}
+        identity: dict[str, object] = {}
         if self.is_epoch_bump:
-            known = {"producer_id": manager.identity.producer_id, "producer_epoch": manager.identity.epoch}
+            identity = {"producer_id": manager.identity.producer_id, "producer_epoch": manager.identity.epoch}
         elif version >= FIRST_INIT_PRODUCER_ID_WITH_BUMP:
-            known = {"producer_id": -1, "producer_epoch": -1}
+            identity = {"producer_id": -1, "producer_epoch": -1}
         return {
             "transactional_id": manager.transactional_id,
             "transaction_timeout": manager.transaction_timeout_ms,
-            **known,
+            **identity,
         }
 
     def succeeded(self, response: Entity, now_ms: int) -> None:
@@ -284,12 +273,8 @@ class AddPartitionsToTxn(TxnRequest):
         self.partitions = partitions
 
     def fields(self, version: int) -> dict[str, object]:
-        return {
-            "v3_and_below_transactional_id": self.manager.transactional_id,
-            "v3_and_below_producer_id": self.manager.identity.producer_id,
-            "v3_and_below_producer_epoch": self.manager.identity.epoch,
-            "v3_and_below_topics": topic_fields((part, part.partition) for part in sorted(self.partitions)),
-        }
+        topics = topic_fields((part, part.partition) for part in sorted(self.partitions))
+        return {f"v3_and_below_{name}": value for name, value in {**self.identity_fields, "topics": topics}.items()}
 
     def backoff_ms(self, error: KafkaError | None) -> int:
         """At most 20 ms for the first partitions while the previous transaction is being completed, else
@@ -355,12 +340,7 @@ class AddOffsetsToTxn(TxnRequest):
         self.group = group
 
     def fields(self, version: int) -> dict[str, object]:
-        return {
-            "transactional_id": self.manager.transactional_id,
-            "producer_id": self.manager.identity.producer_id,
-            "producer_epoch": self.manager.identity.epoch,
-            "group_id": self.group.group_id,
-        }
+        return {**self.identity_fields, "group_id": self.group.group_id}
 
     def succeeded(self, response: Entity, now_ms: int) -> None:
         """Queue the TxnOffsetCommit that follows; it completes the caller's result."""
@@ -397,10 +377,8 @@ class TxnOffsetCommit(TxnRequest):
 
     def fields(self, version: int) -> dict[str, object]:
         return {
-            "transactional_id": self.manager.transactional_id,
+            **self.identity_fields,
             "group_id": self.group.group_id,
-            "producer_id": self.manager.identity.producer_id,
-            "producer_epoch": self.manager.identity.epoch,
             **self._member(version),
             "topics": commit_topics(sorted(self.pending.items()), has_epochs=version >= 2),
         }
@@ -424,10 +402,10 @@ class TxnOffsetCommit(TxnRequest):
     def handle(self, response: Entity, now_ms: int) -> None:
         first: KafkaError | None = None
         for topic in response.topics:
-            for each in topic.partitions:
-                error = error_from_code(int(each.error_code))
+            for partition in topic.partitions:
+                error = error_from_code(int(partition.error_code))
                 if error is None:
-                    self.pending.pop(TopicPartition(topic.name, int(each.partition_index)), None)
+                    self.pending.pop(TopicPartition(topic.name, int(partition.partition_index)), None)
                 elif reaction_to(self.api_key, error) not in (Reaction.RETRY, Reaction.FIND_COORDINATOR):
                     self.react(_named(error, self.group.group_id), now_ms)
                     return
@@ -463,12 +441,7 @@ class EndTxn(TxnRequest):
         self.max_version = None if is_v2 else LAST_END_TXN_BEFORE_V2
 
     def fields(self, version: int) -> dict[str, object]:
-        return {
-            "transactional_id": self.manager.transactional_id,
-            "producer_id": self.manager.identity.producer_id,
-            "producer_epoch": self.manager.identity.epoch,
-            "committed": self.is_commit,
-        }
+        return {**self.identity_fields, "committed": self.is_commit}
 
     def backoff_ms(self, error: KafkaError | None) -> int:
         """At most 20 ms while the previous transaction is being completed, else retry.backoff.ms."""

@@ -228,7 +228,7 @@ class TransactionalManager(TransactionManager):
 
     def ensure_ready_to_send(self) -> None:
         """Raise IllegalState or the producer's error unless a record can be added to a transaction now."""
-        if self._is_in_transaction:
+        if self.state is State.IN_TRANSACTION:
             return
         with self.lock:
             self._raise_error()
@@ -239,10 +239,6 @@ class TransactionalManager(TransactionManager):
                     "enabled."
                 )
             raise IllegalState(f"Cannot call send in state {self.state.name}")
-
-    @property
-    def _is_in_transaction(self) -> bool:
-        return self.state is State.IN_TRANSACTION
 
     def add_partition(self, partition: TopicPartition) -> None:
         """Add the partition of an appended record to the transaction. Call it under `lock`, after
@@ -317,10 +313,7 @@ class TransactionalManager(TransactionManager):
 
     def transition_to(self, target: State, error: Exception | None = None) -> None:
         """Change the state on the sender's side. An illegal transition raises IllegalState and is fatal for the
-        producer.
-
-        A retriable error becomes TransactionAbortable, because its retries are exhausted.
-        """
+        producer. A retriable error becomes TransactionAbortable, because its retries are exhausted."""
         with self.lock:
             if self.state not in LEGAL_SOURCES[target]:
                 problem = IllegalState(self._illegal(target))
@@ -392,7 +385,6 @@ class TransactionalManager(TransactionManager):
             self._fail_waiting(IllegalState("The producer closed forcefully"))
 
     def _raise_error(self) -> None:
-        """Raise the producer's abortable or fatal error, if there is one."""
         error = self.last_error
         if not self.has_error or error is None:
             return
@@ -490,11 +482,9 @@ class TransactionalManager(TransactionManager):
         return bool(self._queue)
 
     def next_request(self, is_flushed: Callable[[], bool]) -> TxnRequest | None:
-        """Remove and return the next request; None when there is none or EndTxn must wait.
-
-        `is_flushed` tells whether no batch is queued or in flight. It is called under the lock, so that no record can
-        be added between its result and EndTxn.
-        """
+        """Remove and return the next request; None when there is none or EndTxn must wait. `is_flushed` tells whether
+        no batch is queued or in flight. It is called under the lock, so that no record can be added between its result
+        and EndTxn."""
         with self.lock:
             self._enqueue_new_partitions()
             while self._queue:
@@ -567,11 +557,8 @@ class TransactionalManager(TransactionManager):
         )
 
     def _retry_unknown_producer_id(self, outcome: ProduceOutcome, batch: ProducerBatch) -> bool:
-        """Whether to retry a batch after UNKNOWN_PRODUCER_ID.
-
-        If retention deleted the producer's records, the sequences restart at 0 and the batch is retried. If the broker
-        lost them otherwise, the batch fails.
-        """
+        """Whether to retry a batch after UNKNOWN_PRODUCER_ID. If retention deleted the producer's records, the
+        sequences restart at 0 and the batch is retried. If the broker lost them otherwise, the batch fails."""
         if outcome.log_start_offset == -1 or batch.sequence_has_been_reset:
             return True
         entry = self._entry(batch.topic_partition)

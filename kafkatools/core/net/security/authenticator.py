@@ -50,26 +50,13 @@ class Connections(Protocol):
     """The methods of NetworkClient that Authenticator uses."""
 
     @property
-    def connection_states(self) -> ConnectionStates:
-        """The state of the connection to each node."""
-
-    def known_node(self, node: int) -> Node | None:
-        """The node of an id, None for one that is not known any more."""
-
-    def name_of(self, node: int) -> str:
-        """A node in messages: its id and its address."""
-
-    def send_internal(self, request: ClientRequest, now_ms: int) -> None:
-        """Send a request of the client itself. Raises UnsupportedVersion."""
-
-    def authenticated(self, node: int, session_ends_ms: int | None = None) -> None:
-        """Use a connection for requests; its session ends at that time, None for never."""
-
-    def fail_connection(self, node: int, error: KafkaError) -> None:
-        """End a connection with an error that is final for it."""
-
-    def wakeup(self) -> None:
-        """End a poll that waits; any thread may call it."""
+    def connection_states(self) -> ConnectionStates: ...
+    def known_node(self, node: int) -> Node | None: ...
+    def name_of(self, node: int) -> str: ...
+    def send_internal(self, request: ClientRequest, now_ms: int) -> None: ...
+    def authenticated(self, node: int, session_ends_ms: int | None = None) -> None: ...
+    def fail_connection(self, node: int, error: KafkaError) -> None: ...
+    def wakeup(self) -> None: ...
 
 
 class Authenticator:
@@ -108,10 +95,7 @@ class Authenticator:
 
     def step(self, now_ms: int) -> None:
         """Send SaslHandshake on connections whose session has expired or that waited for credentials, once these are
-        ready.
-
-        If the credentials cannot be obtained, the waiting connections are closed with that error.
-        """
+        ready. If the credentials cannot be obtained, the waiting connections are closed with that error."""
         for node in self._client.connection_states.ended_sessions(now_ms):
             if self._client.known_node(node) is None:
                 continue  # a bootstrap server's that is not used any more

@@ -22,10 +22,8 @@ _CIPHERS = {
 
 
 def openssl_name(suite: str) -> str:
-    """OpenSSL's name of a TLS 1.2 cipher suite. A name without the prefix TLS_ or SSL_ is returned unchanged.
-
-    Raises ConfigError for an unknown suite.
-    """
+    """OpenSSL's name of a TLS 1.2 cipher suite. A name without the prefix TLS_ or SSL_ is returned unchanged. Raises
+    ConfigError for an unknown suite."""
     if not suite.startswith(("TLS_", "SSL_")):
         return suite
     match = _STANDARD.fullmatch(suite)

@@ -103,7 +103,6 @@ def _entry(module: _Token, tokens: Iterator[_Token]) -> LoginModule:
 
 
 def _tokens(text: str) -> Iterator[_Token]:
-    """The tokens of a text, then the end token forever."""
     for found in _TOKEN.finditer(text):
         if found["number"] is not None:
             yield _Token(None, "number")

@@ -77,10 +77,8 @@ class _Cursor:
 
 
 def read_java_key_store(data: bytes, password: str | None, source: str) -> JavaKeyStore:
-    """Read a JKS file. Without a password its integrity is not checked, as in Java.
-
-    Raises KeyStoreUnreadable for an invalid file, WrongPassword when the digest does not match.
-    """
+    """Read a JKS file. Without a password its integrity is not checked, as in Java. Raises KeyStoreUnreadable for an
+    invalid file, WrongPassword when the digest does not match."""
     cursor = _Cursor(data, source)
     if cursor.take(4) != MAGIC:
         raise KeyStoreUnreadable(f"{source}: not a Java key store")

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from kafkatools.core.config import Config, Password
+from kafkatools.core.config import Config
+from kafkatools.core.config.setting import clear_text
 from kafkatools.core.errors import ConfigError, KeyStoreUnreadable
 from kafkatools.core.net.security import pem
 
@@ -56,8 +57,8 @@ class _Store(NamedTuple):
 def trusted_certificates(config: Config) -> list[bytes] | None:
     """The trusted certificates as DER; None to trust those of the system. Raises ConfigError, KeyStoreUnreadable."""
     kind: str = config["ssl.truststore.type"].upper()
-    path, password = config["ssl.truststore.location"], _secret(config["ssl.truststore.password"])
-    inline = _secret(config["ssl.truststore.certificates"])
+    path, password = config["ssl.truststore.location"], clear_text(config["ssl.truststore.password"])
+    inline = clear_text(config["ssl.truststore.certificates"])
     if inline is not None:
         if kind != "PEM":
             raise ConfigError(f"SSL trust store certs can be specified only for PEM, but trust store type is {kind}.")
@@ -80,7 +81,7 @@ def trusted_certificates(config: Config) -> list[bytes] | None:
 
 def _trusted_of(store: _Store, data: bytes) -> list[bytes]:
     if store.type == "PEM":
-        return pem.certificates(_text(store, data), store.source)
+        return pem.certificates(_text(data), store.source)
     if data.startswith(_JKS_MAGIC):
         from kafkatools.core.net.security import java_key_store
 
@@ -97,9 +98,9 @@ def identity(config: Config) -> Identity | None:
     """The client's private key and certificate chain; None without a key store. Raises ConfigError,
     KeyStoreUnreadable."""
     kind: str = config["ssl.keystore.type"].upper()
-    path, password = config["ssl.keystore.location"], _secret(config["ssl.keystore.password"])
-    key, chain = _secret(config["ssl.keystore.key"]), _secret(config["ssl.keystore.certificate.chain"])
-    key_password = _secret(config["ssl.key.password"])
+    path, password = config["ssl.keystore.location"], clear_text(config["ssl.keystore.password"])
+    key, chain = clear_text(config["ssl.keystore.key"]), clear_text(config["ssl.keystore.certificate.chain"])
+    key_password = clear_text(config["ssl.key.password"])
     if key is not None and chain is not None:
         _check_inline(kind, path, password)
         return _pem_identity(key, chain, key_password, "ssl.keystore.key")
@@ -120,7 +121,7 @@ def identity(config: Config) -> Identity | None:
     store = _Store(path, kind, password, key_password, "ssl.keystore")
     data = _contents(store)
     if kind == "PEM":
-        text = _text(store, data)
+        text = _text(data)
         return _pem_identity(text, text, key_password, store.source)
     return _file_identity(store, data)
 
@@ -184,9 +185,5 @@ def _contents(store: _Store) -> bytes:
     return data
 
 
-def _text(store: _Store, data: bytes) -> str:
+def _text(data: bytes) -> str:
     return data.decode("utf-8", errors="replace")
-
-
-def _secret(value: Password | str | None) -> str | None:
-    return value.value if isinstance(value, Password) else value

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Protocol
 
 from kafkatools.core import config as tables
 from kafkatools.core.clock import Clock
-from kafkatools.core.config import Config, Password
+from kafkatools.core.config import Config
+from kafkatools.core.config.setting import clear_text
 from kafkatools.core.errors import AuthenticationFailed, ConfigError, KafkaError
 from kafkatools.core.net.security.jaas import LoginModule, parse_jaas_config
 from kafkatools.core.net.security.mechanisms import Mechanism, OAuthBearer, Plain
@@ -77,10 +78,8 @@ class TokenLogin:
     _is_fetching: bool = field(default=False, init=False)
 
     def is_ready(self) -> bool:
-        """Whether a token is available that needs no renewal yet; if not, start to fetch one.
-
-        Raises KafkaError when the last fetch failed and no unexpired token is left.
-        """
+        """Whether a token is available that needs no renewal yet; if not, start to fetch one. Raises KafkaError when
+        the last fetch failed and no unexpired token is left."""
         now_ms = self.clock.wall_ms()
         with self._lock:
             if self._token is not None and now_ms < self._renew_at_ms:
@@ -215,7 +214,7 @@ def _endpoint_source(config: Config, options: Mapping[str, str], url: str, clock
     if retriever.rpartition(".")[2] not in ("DefaultJwtRetriever", "ClientCredentialsJwtRetriever"):
         raise ConfigError(f"sasl.oauthbearer.jwt.retriever.class {retriever} is not built in")
     user = config["sasl.oauthbearer.client.credentials.client.id"] or options.get("clientId")
-    secret = _text(config["sasl.oauthbearer.client.credentials.client.secret"]) or options.get("clientSecret")
+    secret = clear_text(config["sasl.oauthbearer.client.credentials.client.secret"]) or options.get("clientSecret")
     if not user or not secret:
         lacking = "id" if not user else "secret"
         raise ConfigError(f"SASL OAUTHBEARER: sasl.oauthbearer.client.credentials.client.{lacking} is not set")
@@ -235,7 +234,3 @@ def _endpoint_source(config: Config, options: Mapping[str, str], url: str, clock
         config.sasl_login_retry_backoff_max_ms,
     )
     return endpoint_source(endpoint, tls, clock)
-
-
-def _text(value: Password | str | None) -> str | None:
-    return value.value if isinstance(value, Password) else value

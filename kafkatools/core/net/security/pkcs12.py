@@ -22,10 +22,8 @@ def trusted_of(data: bytes, password: str | None, source: str, wrong: KeyStoreUn
 
 
 def identity_of(data: bytes, password: str, source: str, wrong: KeyStoreUnreadable) -> tuple[bytes, list[bytes]]:
-    """The private key as PKCS #8 and its certificate chain as DER, the key's own certificate first.
-
-    Raises KeyStoreUnreadable without a private key, `wrong` for a wrong password or a damaged file.
-    """
+    """The private key as PKCS #8 and its certificate chain as DER, the key's own certificate first. Raises
+    KeyStoreUnreadable without a private key, `wrong` for a wrong password or a damaged file."""
     from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
     store = _load(data, password, wrong)

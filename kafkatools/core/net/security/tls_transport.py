@@ -68,10 +68,8 @@ class TlsTransport(PlaintextTransport):
         self._has_ended = False
 
     def handshake(self) -> int:
-        """Continue the TLS handshake; return the socket event to wait for, or 0 when it is complete.
-
-        Raises SslAuthenticationFailed for a final failure, HandshakeInterrupted where a new attempt may succeed.
-        """
+        """Continue the TLS handshake; return the socket event to wait for, or 0 when it is complete. Raises
+        SslAuthenticationFailed for a final failure, HandshakeInterrupted where a new attempt may succeed."""
         try:
             secured = self._secured or self._wrap()
             secured.do_handshake()
@@ -194,8 +192,4 @@ def tls_factory(config: Config) -> TransportFactory:
     """A factory of TLS connections with a client's settings. Raises ConfigError, KeyStoreUnreadable."""
     tls = client_tls(config)
     send_bytes, receive_bytes = config.send_buffer_bytes, config.receive_buffer_bytes
-
-    def make(address: Address, host: str) -> TlsTransport:
-        return TlsTransport(address, host, tls, send_bytes, receive_bytes)
-
-    return make
+    return lambda address, host: TlsTransport(address, host, tls, send_bytes, receive_bytes)

@@ -52,10 +52,8 @@ class _TryAgain(Exception):
 
 
 def endpoint_source(endpoint: Endpoint, tls: ssl.SSLContext | None, clock: Clock) -> TokenSource:
-    """A token source that asks a token endpoint. Raises ConfigError for an invalid URL.
-
-    The source raises AuthenticationFailed when the endpoint gives no token.
-    """
+    """A token source that asks a token endpoint. Raises ConfigError for an invalid URL. The source raises
+    AuthenticationFailed when the endpoint gives no token."""
     parts = urllib.parse.urlsplit(endpoint.url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise ConfigError(

@@ -40,10 +40,8 @@ TokenSource = Callable[[], Token]
 
 
 def token_of(value: object, now_ms: int, lifetime_s: object = None) -> Token:
-    """Make a Token from its text; the expiry is `lifetime_s` from now, else the token's own `exp` claim.
-
-    Raises AuthenticationFailed when the text is not a token.
-    """
+    """Make a Token from its text; the expiry is `lifetime_s` from now, else the token's own `exp` claim. Raises
+    AuthenticationFailed when the text is not a token."""
     if not isinstance(value, str) or not _TOKEN.fullmatch(value):
         raise AuthenticationFailed("what came is not a token")
     remember(value)
@@ -66,11 +64,9 @@ def _expiry_ms(token: str) -> int | None:
 
 
 def command_source(command: str, timeout_ms: int | None, clock: Clock) -> TokenSource:
-    """A token source that runs a command. Its stdout is the token or a JSON object with it.
-
-    Members of the object: access_token, token or id_token, and expires_in in seconds. The command runs without a shell.
-    Raises ConfigError for an invalid command; the source raises AuthenticationFailed.
-    """
+    """A token source that runs a command. Its stdout is the token or a JSON object with it. Members of the object:
+    access_token, token or id_token, and expires_in in seconds. The command runs without a shell. Raises ConfigError for
+    an invalid command; the source raises AuthenticationFailed."""
     try:
         arguments = shlex.split(command)
     except ValueError as problem:

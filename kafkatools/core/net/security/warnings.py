@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import logging
 
-LOGGER = "kafkatools.security"
-_log = logging.getLogger(LOGGER)
+_log = logging.getLogger("kafkatools.security")
 
 
 def warn(message: str) -> None:
