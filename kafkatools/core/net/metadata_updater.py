@@ -92,11 +92,9 @@ class MetadataUpdater:
         states = self._client.connection_states
         if states.can_connect(node, now_ms):
             self._client.ready(node, now_ms)
-        return (
-            max(1, self._client.poll_delay_ms(node, now_ms))
-            if states.is_blacked_out(node, now_ms)
-            else (self._reconnect_backoff_ms)
-        )
+        if states.is_blacked_out(node, now_ms):
+            return max(1, self._client.poll_delay_ms(node, now_ms))
+        return self._reconnect_backoff_ms
 
     def _send(self, node: int, now_ms: int) -> None:
         fields, request_version, is_partial = self._metadata.next_request(now_ms)

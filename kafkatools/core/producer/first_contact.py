@@ -29,14 +29,14 @@ class ConnectingProducer(Protocol):
 def reason_not_to_start(producer: ConnectingProducer) -> Exception | None:
     """Wait for the first metadata; return the connection error if no broker responds within 5 s, else None. Returns
     None at once when max.block.ms is at most 5 s: then the first record reports the error in time."""
-    metadata, client, clock = producer.sender.metadata, producer.sender.client, producer.clock
+    metadata, clock = producer.sender.metadata, producer.clock
     if producer.config.max_block_ms <= UNREACHABLE_MS:
         return None
     deadline_ms = clock.now_ms() + UNREACHABLE_MS
     while metadata.cluster.is_bootstrap:
         left_ms = deadline_ms - clock.now_ms()
-        errors = [client.connection_error(node) for node in metadata.cluster.nodes]
-        if all(errors) and (left_ms <= 0 or not any(error.retriable for error in errors if error is not None)):
+        errors = _final_errors(producer.sender, is_late=left_ms <= 0)
+        if errors:
             return errors[0]
         metadata.await_update(metadata.update_version, max(100, min(left_ms, 1000)))
     return None
@@ -52,13 +52,15 @@ def await_update(sender: Sender, version: int, timeout_ms: int) -> bool:
         if metadata.await_update(version, step_ms):
             return True
         waited_ms += step_ms
-        _raise_unreachable(sender, is_late=waited_ms >= UNREACHABLE_MS)
+        errors = _final_errors(sender, is_late=waited_ms >= UNREACHABLE_MS)
+        if errors:
+            raise type(errors[0])("; ".join(dict.fromkeys(map(str, errors))))
     return metadata.await_update(version, timeout_ms - waited_ms)
 
 
-def _raise_unreachable(sender: Sender, *, is_late: bool) -> None:
-    found = [sender.client.connection_error(node) for node in sender.metadata.cluster.nodes]
-    errors: list[KafkaError] = [error for error in found if error is not None]
-    if len(errors) < len(found) or not errors or not (is_late or not any(error.retriable for error in errors)):
-        return
-    raise type(errors[0])("; ".join(dict.fromkeys(map(str, errors))))
+def _final_errors(sender: Sender, *, is_late: bool) -> list[KafkaError]:
+    """The errors of all connections, if all have failed and waiting cannot help: it is late or none is retriable."""
+    nodes = sender.metadata.cluster.nodes
+    errors = [error for error in map(sender.client.connection_error, nodes) if error is not None]
+    is_final = len(errors) == len(nodes) and (is_late or not any(error.retriable for error in errors))
+    return errors if is_final else []

@@ -18,7 +18,7 @@ from collections.abc import Callable, Sequence
 from itertools import accumulate
 from typing import Protocol
 
-from kafkatools.core.errors import ConfigError
+from kafkatools.core.producer.serializers import class_not_found
 from kafkatools.core.records import kernel
 
 UNKNOWN_PARTITION = -1
@@ -142,8 +142,5 @@ def partitioner_for(partitioner: Partitioner | str | None) -> Partitioner | None
         return partitioner
     make = PARTITIONERS.get(partitioner.removeprefix(_PACKAGE))
     if make is None:
-        raise ConfigError(
-            f"Invalid value {partitioner} for configuration partitioner.class: Class {partitioner} could not be found. "
-            f"Known here: {', '.join(PARTITIONERS)}"
-        )
+        raise class_not_found("partitioner.class", partitioner, PARTITIONERS)
     return make()

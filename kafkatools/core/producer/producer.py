@@ -51,9 +51,9 @@ from kafkatools.core.producer.transactional import as_transactional
 from kafkatools.core.records.columns import RowColumns
 
 if TYPE_CHECKING:
+    from kafkatools.core.net.metadata import ClusterView
     from kafkatools.core.prepared_transaction import PreparedTransaction
     from kafkatools.core.producer.partitioners import Partitioner
-    from kafkatools.core.producer.producer_metadata import ClusterSnapshot
     from kafkatools.core.producer.transaction_requests import TransactionalResult
     from kafkatools.core.producer.transactions import TransactionalManager
 
@@ -217,7 +217,7 @@ class Producer:
 
         return acknowledged
 
-    def _choose_partition(self, topic: str, key: bytes | None, value: bytes | None, cluster: ClusterSnapshot) -> int:
+    def _choose_partition(self, topic: str, key: bytes | None, value: bytes | None, cluster: ClusterView) -> int:
         """The partition of a record; -1 lets the sticky partitioner choose one at the append."""
         if self._partitioner is not None:
             chosen = self._partitioner.partition(topic, key, value, cluster)
@@ -298,7 +298,7 @@ class Producer:
         return future
 
     def _spread(
-        self, topic: str, rows: RowColumns, partition: int | None, cluster: ClusterSnapshot
+        self, topic: str, rows: RowColumns, partition: int | None, cluster: ClusterView
     ) -> list[tuple[int, RowColumns, Sequence[int]]]:
         """Group rows by partition: (partition, rows, row numbers). Rows without keys go to partition -1, the sticky
         one."""
@@ -318,7 +318,7 @@ class Producer:
             partitions = array("i", [sticky if number < 0 else number for number in partitions])
         return list(group_rows(rows, partitions))
 
-    def _append_rows(self, target: TopicPartition, rows: RowColumns, sink: RowsSink, cluster: ClusterSnapshot) -> None:
+    def _append_rows(self, target: TopicPartition, rows: RowColumns, sink: RowsSink, cluster: ClusterView) -> None:
         start = 0
         stops = [*self._oversized_rows(rows), rows.count]
         while start < rows.count:
@@ -379,7 +379,7 @@ class Producer:
 
     # -- metadata --
 
-    def _wait_on_metadata(self, topic: str, partition: int | None, max_wait_ms: int) -> tuple[ClusterSnapshot, int]:
+    def _wait_on_metadata(self, topic: str, partition: int | None, max_wait_ms: int) -> tuple[ClusterView, int]:
         """Wait until the cluster metadata has the topic (and the partition); return it with the rest of the time in ms.
         Raises Timeout, TopicAuthorizationFailed, InvalidTopic, and the connection error of `await_update`."""
         cluster = self._metadata.cluster

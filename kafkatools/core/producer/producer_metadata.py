@@ -19,8 +19,6 @@ from kafkatools.core.net.metadata import ClusterView, Metadata
 if TYPE_CHECKING:
     from kafkatools.core.net.network_client import NetworkClient
 
-ClusterSnapshot = ClusterView
-
 
 class ProducerMetadata(Metadata):
     """The metadata of the topics that records were sent to. `_expiry_ms`: when to drop each; None before its first
@@ -127,7 +125,7 @@ def not_present(topic: str, partition: int | None, count: int | None, waited_ms:
     )
 
 
-def connection_problem(client: NetworkClient, cluster: ClusterSnapshot) -> KafkaError | None:
+def connection_problem(client: NetworkClient, cluster: ClusterView) -> KafkaError | None:
     """The connection error when the connections to all brokers have failed; else None."""
     problems = [client.connection_error(node) for node in cluster.nodes]
     return problems[0] if problems and all(problems) else None

@@ -10,8 +10,9 @@ AnyHeaders = Headers | Mapping[str, "bytes | None"]
 
 
 class ProducerRecord:
-    """A record to send. Partition None lets the partitioner choose, timestamp None is the time of the send, in ms since
-    1970. Raises ValueError for a negative partition or timestamp, TypeError for an argument of the wrong type."""
+    """A record to send. Partition None lets the partitioner choose. The timestamp is in ms since 1970; None is the time
+    of the send. Raises ValueError for a negative partition or timestamp, TypeError for an argument of the wrong
+    type."""
 
     __slots__ = ("topic", "partition", "timestamp", "key", "value", "headers")
 

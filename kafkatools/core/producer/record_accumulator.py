@@ -16,7 +16,7 @@ import logging
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple
 
 from kafkatools.core.clock import Clock
 from kafkatools.core.errors import IllegalState
@@ -33,18 +33,13 @@ from kafkatools.core.records.builder import BatchBuilder
 from kafkatools.core.records.columns import RowColumns
 from kafkatools.core.records.compression import CompressionType
 
+if TYPE_CHECKING:
+    from kafkatools.core.net.metadata import ClusterView
+
 _log = logging.getLogger(__name__)
 
 FOREVER_MS = 1 << 62
 MIN_LEARNT_BATCH_BYTES = 16384
-
-
-class ClusterLeaders(Cluster, Protocol):
-    """The cluster metadata that the accumulator needs: a partitioner's, and the leaders of partitions."""
-
-    def leader_id(self, topic: str, partition: int) -> int | None: ...
-
-    def leader_epoch(self, topic: str, partition: int) -> int | None: ...
 
 
 class AccumulatorSettings(NamedTuple):
@@ -246,7 +241,7 @@ class RecordAccumulator:
 
     # -- ready --
 
-    def ready(self, cluster: ClusterLeaders, now_ms: int) -> ReadyCheckResult:
+    def ready(self, cluster: ClusterView, now_ms: int) -> ReadyCheckResult:
         """Find the nodes with a sendable partition. A partition is sendable if it has a full batch, several batches, or
         one that waited linger.ms; in any case when memory is exhausted, the producer closes, a flush is in progress or
         a transaction is being completed. It must not be muted or in the back-off of a retry."""
@@ -261,7 +256,7 @@ class RecordAccumulator:
         return result._replace(next_ready_check_ms=next_check_ms)
 
     def _topic_ready_locked(
-        self, name: str, topic: TopicInfo, cluster: ClusterLeaders, now_ms: int, context: tuple[bool, ReadyCheckResult]
+        self, name: str, topic: TopicInfo, cluster: ClusterView, now_ms: int, context: tuple[bool, ReadyCheckResult]
     ) -> int:
         exhausted, result = context
         next_check_ms = FOREVER_MS
@@ -320,7 +315,7 @@ class RecordAccumulator:
     # -- drain --
 
     def drain(
-        self, cluster: ClusterLeaders, nodes: Iterable[int], max_request_bytes: int, now_ms: int
+        self, cluster: ClusterView, nodes: Iterable[int], max_request_bytes: int, now_ms: int
     ) -> dict[int, list[ProducerBatch]]:
         """Remove and close the batches to send now: {node id: batches}. At most one batch of each partition, and at
         most `max_request_bytes` (or one batch) for each node."""
@@ -342,7 +337,7 @@ class RecordAccumulator:
         batch.drained(now_ms)
 
     def _drain_node_locked(
-        self, cluster: ClusterLeaders, node_id: int, max_request_bytes: int, now_ms: int
+        self, cluster: ClusterView, node_id: int, max_request_bytes: int, now_ms: int
     ) -> list[ProducerBatch]:
         partitions = [
             (name, partition)

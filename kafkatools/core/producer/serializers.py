@@ -8,7 +8,7 @@ with `serialize(topic, value)`, which is never called with None.
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, Protocol
 
 from kafkatools.core.errors import ConfigError, SerializationError
@@ -92,11 +92,16 @@ def serializer_for(setting: str, serializer: str | AnySerializer | None) -> Seri
         return _uniform(serializer)
     found = SERIALIZERS.get(serializer.removeprefix(_PACKAGE))
     if found is None:
-        raise ConfigError(
-            f"Invalid value {serializer} for configuration {setting}: Class {serializer} could not be found. "
-            f"Known here: {', '.join(SERIALIZERS)}"
-        )
+        raise class_not_found(setting, serializer, SERIALIZERS)
     return found
+
+
+def class_not_found(setting: str, name: str, known: Iterable[str]) -> ConfigError:
+    """The ConfigError for a class name of a serializer or partitioner that is not one of the known names."""
+    return ConfigError(
+        f"Invalid value {name} for configuration {setting}: Class {name} could not be found. "
+        f"Known here: {', '.join(known)}"
+    )
 
 
 def _uniform(serializer: AnySerializer) -> Serializer:
