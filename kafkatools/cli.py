@@ -46,6 +46,8 @@ def main(arguments: Sequence[str], console: Console) -> ExitStatus:
         chosen, arguments = _global_options(arguments)
         name = arguments[0] if arguments else ""
         if name == "help" and len(arguments) > 1:
+            if len(arguments) == 2 and console.is_terminal and _shows_manual_page(arguments[1]):
+                return ExitStatus.OK
             name, arguments = arguments[1], [*arguments[1:], "--help"]
         if name in COMMANDS or name in ALIASES:
             status = run_command(load(name), arguments[1:], console, chosen)
@@ -62,6 +64,12 @@ def main(arguments: Sequence[str], console: Console) -> ExitStatus:
         console.abandon_stdout()
         console.error(f"kt: {describe(error)}")
         return ExitStatus.FAILED
+
+
+def _shows_manual_page(name: str) -> bool:
+    from kafkatools.manual import show
+
+    return name in (*COMMANDS, *ALIASES) and show(ALIASES.get(name, name))
 
 
 class Globals(NamedTuple):

@@ -1,0 +1,23 @@
+"""The manual pages of the commands, as `kt help COMMAND` shows them."""
+
+from __future__ import annotations
+
+import pathlib
+import shutil
+import subprocess
+import sys
+
+CHECKOUT = pathlib.Path(__file__).parents[1] / "docs" / "man"
+INSTALLED = pathlib.Path(sys.prefix, "share", "man", "man1")
+
+
+def find_page(command: str) -> pathlib.Path | None:
+    """The manual page of a command: of the checkout, else of the installation; None if there is none."""
+    pages = (directory / f"kt-{command}.1" for directory in (CHECKOUT, INSTALLED))
+    return next((page for page in pages if page.is_file()), None)
+
+
+def show(command: str) -> bool:
+    """Show the manual page of a command with man(1); False if the page or the program is missing, or the program fails."""
+    page, program = find_page(command), shutil.which("man")
+    return page is not None and program is not None and subprocess.run([program, page], check=False).returncode == 0
