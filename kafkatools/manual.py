@@ -18,6 +18,6 @@ def find_page(command: str) -> pathlib.Path | None:
 
 
 def show(command: str) -> bool:
-    """Show the manual page of a command with man(1); False if the page or the program is missing, or the program fails."""
+    """Show the manual page of a command with man(1); False without a page or the program, or if the program fails."""
     page, program = find_page(command), shutil.which("man")
     return page is not None and program is not None and subprocess.run([program, page], check=False).returncode == 0
