@@ -137,6 +137,8 @@ def _words(line: str) -> list[str]:
 def _complaint(line: str, *, whole: bool) -> str:
     """Why `kt` would not take a command line; empty when it would. Of a part of one only the names are checked."""
     words = _words(line)
+    if words[:1] == ["help"]:
+        words = words[1:]
     if not words or words[0] in ("--help", "...", "COMMAND", "version") or "--help" in words:
         return ""
     if words[0] not in COMMANDS:
