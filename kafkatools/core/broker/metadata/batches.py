@@ -1,4 +1,4 @@
-"""Batches of metadata records and of control records, and the feature levels this release knows."""
+"""Encodes batches of metadata and control records; the feature levels that this release supports."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SUPPORTED_FEATURES: Mapping[str, tuple[int, int]] = {
 
 
 def encode_batch(records: list[Entity], base_offset: int, leader_epoch: int, wall_ms: int) -> bytes:
-    """A batch of metadata records."""
+    """Encode metadata records as one record batch."""
     from kafkatools.core.protocol.schemas.metadata import encode_record
     from kafkatools.core.records.builder import BatchBuilder
 
@@ -31,7 +31,7 @@ def encode_batch(records: list[Entity], base_offset: int, leader_epoch: int, wal
 
 
 def encode_control_batch(record: Entity, base_offset: int, leader_epoch: int, wall_ms: int) -> bytes:
-    """A batch of one control record."""
+    """Encode a control record as a record batch."""
     from kafkatools.core.protocol.schemas.snapshot import encode_record
     from kafkatools.core.records.builder import BatchBuilder
 

@@ -1,7 +1,7 @@
-"""The broker's settings in their layers, which of them can change while it runs, and what is checked then.
+"""The layers of a broker's settings, and the rules for changing them at runtime.
 
-Source: DynamicBrokerConfig and DynamicThreadPool of Apache Kafka 4.3. `listeners` and the map of protocols are dynamic
-in Kafka, not here. A node that has an id has it as broker.id too.
+Source: DynamicBrokerConfig and DynamicThreadPool of Apache Kafka 4.3. Unlike in Kafka, `listeners` and
+`listener.security.protocol.map` are not dynamic. A node id also sets broker.id.
 """
 
 from __future__ import annotations
@@ -57,12 +57,12 @@ SYNONYM_GROUPS = (
 
 
 def broker_synonyms(name: str) -> Sequence[str]:
-    """The settings that can stand for one, itself among them, the strongest first (brokerConfigSynonyms)."""
+    """Return the synonyms of a setting in order of precedence, including the setting itself (brokerConfigSynonyms)."""
     return next((group for group in SYNONYM_GROUPS if name in group), (name,))
 
 
 class BrokerSettings:
-    """The broker's settings in their layers: of this broker, of all brokers, of its file, and the defaults."""
+    """A broker's settings in layers: dynamic of this broker, dynamic of all brokers, its properties file, defaults."""
 
     def __init__(self, static: Config, image: MetadataImage, node_id: int) -> None:
         self.static = static if static.is_given("broker.id") else static.replace({"broker.id": node_id})
@@ -72,19 +72,19 @@ class BrokerSettings:
         self._effective_of: dict[str, str] = {}
 
     def dynamic(self) -> dict[str, str]:
-        """What was set through the API for this broker."""
+        """Return the dynamic settings of this broker."""
         return self._image.configs.get((BROKER_RESOURCE, str(self.node_id)), {})
 
     def dynamic_default(self) -> dict[str, str]:
-        """What was set through the API for all brokers."""
+        """Return the dynamic settings of all brokers (the cluster-wide default)."""
         return self._image.configs.get((BROKER_RESOURCE, ""), {})
 
     def unknown(self) -> list[str]:
-        """Names that were set through the API and that no table has."""
+        """Return the names of dynamic settings that are no known broker settings."""
         return [name for name in {**self.dynamic_default(), **self.dynamic()} if name not in self.static.table]
 
     def effective(self) -> Config:
-        """All layers together."""
+        """Return the configuration that all layers give together."""
         values = {**self.dynamic_default(), **self.dynamic()}
         if self._effective is None or values != self._effective_of:
             known = {name: value for name, value in values.items() if name in self.static.table}
@@ -92,8 +92,8 @@ class BrokerSettings:
         return self._effective
 
     def layers(self, name: str) -> list[tuple[str, str | None, int]]:
-        """(name, value, source) of every layer that says something about a setting, the strongest first
-        (configSynonyms): another name counts only behind the setting's own."""
+        """Return (name, value, source) of each layer that sets a setting or a synonym, the one in effect first
+        (configSynonyms). Synonyms before the setting's own first entry are left out."""
         names = broker_synonyms(name)
         table = self.static.table
         found: list[tuple[str, str | None, int]] = []
@@ -117,7 +117,8 @@ class BrokerSettings:
 def check_broker_configs(
     wanted: Mapping[str, str | None], remaining: Mapping[str, str], settings: BrokerSettings, *, is_default: bool
 ) -> None:
-    """What may change while the broker runs, and to which values; raises a KafkaError."""
+    """Check that a change of dynamic broker settings is allowed; `remaining` has the values after it. Raises
+    InvalidRequest."""
     known = [name for name in wanted if name in settings.static.table]
     secret = [name for name in known if name in SECURITY]
     if secret:
@@ -157,7 +158,8 @@ def _check_threads(name: str, value: int, current: int) -> None:
 
 
 def check_min_isr(wanted: Mapping[str, str | None], resource: str, features: Mapping[str, int]) -> None:
-    """With eligible leader replicas there is one min.insync.replicas for all brokers, and always one (KIP-966)."""
+    """Check a change of min.insync.replicas under eligible leader replicas (KIP-966). Raises InvalidConfig. With them
+    the setting exists for the cluster only, and cannot be removed."""
     if MIN_ISR not in wanted or features.get(ELIGIBLE_LEADER_REPLICAS, 0) < 1:
         return
     if resource:

@@ -1,6 +1,6 @@
-"""What a node takes from its server.properties about its cluster: roles, voters, listeners.
+"""A node's roles, voters and listeners from its server.properties.
 
-Source of the rules and their words: KafkaConfig and QuorumConfig of Apache Kafka 4.3.
+Source of the rules and messages: KafkaConfig and QuorumConfig of Apache Kafka 4.3.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ Address = tuple[str, int]
 
 @dataclass(frozen=True, slots=True)
 class EndPoint:
-    """One listener: where it listens, and what the others are told."""
+    """A listener: its bind address and its advertised address."""
 
     name: str
     host: str
@@ -28,7 +28,7 @@ class EndPoint:
 
 @dataclass(frozen=True, slots=True)
 class ClusterSettings:
-    """A node's place among the others. A node alone has no voters but itself and no listener for controllers."""
+    """A node's roles, voters and listeners. A node alone has no `voters` and no controller listener."""
 
     node_id: int
     is_broker: bool
@@ -41,22 +41,22 @@ class ClusterSettings:
 
     @property
     def listeners(self) -> tuple[EndPoint, ...]:
-        """All of them, the brokers' first."""
+        """All listeners, the broker's first."""
         return (*self.broker_listeners, *self.controller_listeners)
 
     @property
     def is_alone(self) -> bool:
-        """Whether there are no other nodes."""
+        """Whether the cluster has only this node."""
         return not self.voters
 
     def is_controller_listener(self, name: str) -> bool:
-        """Whether the quorum and the controller are asked there."""
+        """Whether the listener with this name is for the controller."""
         return any(point.name == name for point in self.controller_listeners)
 
 
 def is_clustered(config: Config) -> bool:
-    """Whether a node has others to work with: voters besides itself, only one of the two roles, or brokers that are
-    told where its controller is (controller.quorum.bootstrap.servers)."""
+    """Whether the configuration has voters, and either several of them, only one role, or
+    controller.quorum.bootstrap.servers. Otherwise the node is alone."""
     voters = parse_voters(config.controller_quorum_voters)
     roles = set(config.process_roles) if config.is_given("process.roles") else {"broker", "controller"}
     is_alone = len(voters) == 1 and roles == {"broker", "controller"}
@@ -64,7 +64,7 @@ def is_clustered(config: Config) -> bool:
 
 
 def parse_voters(entries: tuple[str, ...] | list[str]) -> dict[int, Address]:
-    """`id@host:port` entries."""
+    """Parse the `id@host:port` entries of controller.quorum.voters. Raises ConfigError."""
     voters: dict[int, Address] = {}
     form = f"for the configuration {VOTERS}. Each entry should be in the form `{{id}}@{{host}}:{{port}}`."
     for entry in entries:
@@ -83,7 +83,7 @@ def parse_voters(entries: tuple[str, ...] | list[str]) -> dict[int, Address]:
 
 
 def settings_alone(node: NodeSettings) -> ClusterSettings:
-    """The place of a node alone: broker and controller, with one listener."""
+    """Return the settings of a node alone: broker and controller with one listener."""
     point = EndPoint(node.listener_name, node.host, node.port, node.advertised_host, node.advertised_port)
     return ClusterSettings(
         node.node_id,
@@ -98,7 +98,7 @@ def settings_alone(node: NodeSettings) -> ClusterSettings:
 
 
 def cluster_settings(config: Config, node_id: int) -> ClusterSettings:
-    """Read and check those of a node of several; ConfigError in Kafka's words."""
+    """Read and check the settings of a node in a cluster. Raises ConfigError with Kafka's messages."""
     voters = parse_voters(config.controller_quorum_voters)
     roles = set(config.process_roles)
     _check_voters(voters, node_id, roles)

@@ -1,4 +1,5 @@
-"""How settings are described: value, source, synonyms, whether they can change (ConfigHelper of Apache Kafka 4.3)."""
+"""Entries of DescribeConfigs: value, source, synonyms, read-only and sensitive flags (ConfigHelper of Apache Kafka
+4.3)."""
 
 from __future__ import annotations
 
@@ -43,14 +44,14 @@ Keys = Sequence[str] | None
 
 
 def describe_topic(image: MetadataImage, settings: BrokerSettings, name: str, keys: Keys) -> Entries:
-    """The entries of a topic; raises a KafkaError."""
+    """Return the entries of a topic. Raises UnknownTopicOrPartition."""
     if name not in image.topics:
         raise UnknownTopicOrPartition()
     return describe_values(image.topic_configs(name), settings, keys)
 
 
 def describe_values(overrides: Mapping[str, str], settings: BrokerSettings, keys: Keys) -> Entries:
-    """The entries of a topic with these settings of its own."""
+    """Return the entries of a topic that has the settings `overrides`."""
     effective = topic_config(settings.effective(), overrides)
     return [
         _topic_entry(setting, overrides, effective, settings)
@@ -69,7 +70,7 @@ def _topic_entry(setting: Setting, overrides: Mapping[str, str], effective: Conf
 
 
 def describe_broker(settings: BrokerSettings, name: str, keys: Keys) -> Entries:
-    """The entries of a broker; with an empty name only what was set for all brokers. Raises InvalidRequest."""
+    """Return the entries of this broker; with an empty name the cluster-wide dynamic ones. Raises InvalidRequest."""
     if name:
         check_broker_id(settings, name, " or empty string, but")
     is_default = not name
@@ -109,7 +110,7 @@ _LONG_TYPE = 5
 
 
 def check_broker_id(settings: BrokerSettings, name: str, words: str) -> None:
-    """A name that must be this broker's id."""
+    """Check that a resource name is this broker's id; `words` extends the message. Raises InvalidRequest."""
     if not is_integer(name):
         raise InvalidRequest(f"Broker id must be an integer, but it is: {name}")
     if int(name) != settings.node_id:
@@ -117,7 +118,8 @@ def check_broker_id(settings: BrokerSettings, name: str, words: str) -> None:
 
 
 def _unknown_entry(settings: BrokerSettings, name: str) -> Fields:
-    """A setting that no table has: its value may be a secret, except a throttle's (QuotaConfig.brokerQuotaConfigs)."""
+    """Return the entry of an unknown setting. Its value may be a secret, except a throttle's
+    (QuotaConfig.brokerQuotaConfigs)."""
     layers = settings.layers(name)
     is_throttle = name in _THROTTLES
     return {
@@ -133,7 +135,7 @@ def _unknown_entry(settings: BrokerSettings, name: str) -> Fields:
 
 
 def describe_group(image: MetadataImage, settings: BrokerSettings, name: str, keys: Keys) -> Entries:
-    """The entries of a group, whether there is one or not; raises InvalidRequest."""
+    """Return the entries of a group, which need not exist. Raises InvalidRequest for an empty name."""
     from kafkatools.core.config.resources import GROUP, GROUP_SYNONYMS, group_config
 
     if not name:
@@ -156,7 +158,8 @@ def describe_group(image: MetadataImage, settings: BrokerSettings, name: str, ke
 
 
 def describe_client_metrics(image: MetadataImage, name: str, keys: Keys) -> Entries:
-    """The entries of a client metrics subscription, whether there is one or not; raises InvalidRequest."""
+    """Return the entries of a client metrics subscription, which need not exist. Raises InvalidRequest for an empty
+    name."""
     from kafkatools.core.config.resources import CLIENT_METRICS
 
     if not name:
@@ -173,7 +176,7 @@ def describe_client_metrics(image: MetadataImage, name: str, keys: Keys) -> Entr
 
 
 def describe_loggers(levels: Mapping[str, str], keys: Keys) -> Entries:
-    """The entries of the broker's loggers."""
+    """Return the entries of the broker's loggers."""
     return [
         {
             "name": name,

@@ -1,5 +1,5 @@
-"""A controller tells the active one where it listens and what it supports (Kafka's ControllerRegistrationManager,
-KIP-919): until its registration is in the metadata, again and again."""
+"""Registers this controller's listeners and features with the active controller (Kafka's ControllerRegistrationManager,
+KIP-919). The request is repeated until the registration is in the metadata."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ RETRY_MS = 1000
 
 @dataclass(eq=False, repr=False)
 class ControllerRegistration:
-    """A worker of the node: it looks whenever it is ticked, and asks when the metadata does not know this life of the
+    """A worker of the node that sends ControllerRegistration while the metadata lacks this incarnation of the
     controller."""
 
     node_id: int
@@ -42,11 +42,11 @@ class ControllerRegistration:
 
     @property
     def next_deadline_ms(self) -> int | None:
-        """When to ask; None while there is no need."""
+        """Time in ms of the next request, None while the controller is registered or a request is under way."""
         return self._next_ms if self._is_wanted else None
 
     def tick(self, now_ms: int) -> None:
-        """Ask when it is time."""
+        """Send the registration when it is due."""
         if now_ms < self._next_ms or not self._is_wanted:
             return
         self._is_asking = True

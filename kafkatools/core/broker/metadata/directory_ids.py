@@ -1,6 +1,6 @@
-"""Ids of log directories that stand for something else than a directory, and where a replica is by default.
+"""Reserved log directory ids, and the default directory of a new replica.
 
-Source: DirectoryId, ClusterControlManager.defaultDir of Apache Kafka 4.3 (KIP-858). A zero uuid is None here.
+Source: DirectoryId and ClusterControlManager.defaultDir of Apache Kafka 4.3 (KIP-858). A zero UUID is None here.
 """
 
 from __future__ import annotations
@@ -17,20 +17,21 @@ _FIRST_FREE = 100
 
 
 def is_reserved(directory: uuid.UUID | None) -> bool:
-    """Whether no directory may have this id."""
+    """Whether an id is reserved, so that no log directory may have it."""
     return directory is None or directory.int < _FIRST_FREE
 
 
 def is_online(directory: uuid.UUID | None, log_dirs: Collection[uuid.UUID]) -> bool:
-    """Whether a replica there can be used, when a broker has these directories: also when nobody knows yet where it
-    is, or which directories the broker has."""
+    """Whether a replica in `directory` is online on a broker with these log directories. An unknown directory and
+    unknown log directories count as online."""
     if directory in (MIGRATING, UNASSIGNED):
         return True
     return directory != LOST and (not log_dirs or directory in log_dirs)
 
 
 def default_directory(image: MetadataImage, broker_id: int) -> uuid.UUID | None:
-    """Where a new replica of a broker is: in its only directory, or it will say where."""
+    """Return the directory id for a new replica: the broker's only directory, else UNASSIGNED, or MIGRATING if the
+    broker reports no directories."""
     broker = image.brokers.get(broker_id)
     if broker is None:
         return UNASSIGNED

@@ -1,7 +1,7 @@
-"""Releases of Apache Kafka, their metadata versions, and the feature levels that come with them.
+"""Apache Kafka releases, their metadata versions, and the default level of each feature.
 
-Sources: org.apache.kafka.server.common.MetadataVersion and Feature of Apache Kafka 4.3. A release such as `4.0` stands
-for the last metadata version that was made for it.
+Sources: org.apache.kafka.server.common.MetadataVersion and Feature of Apache Kafka 4.3. A release such as `4.0` means
+its last metadata version.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ METADATA_LEVELS = {name: _LOWEST_LEVEL + index for index, name in enumerate(_REL
 
 
 class Feature(NamedTuple):
-    """A feature other than the metadata version: its highest level and, per level, the first metadata version that has
-    it by default."""
+    """A feature other than metadata.version: its highest level, and the metadata version from which a level is the
+    default."""
 
     highest: int
     default_from: Mapping[int, str]
@@ -40,7 +40,7 @@ DEPENDENCIES = {("eligible.leader.replicas.version", 1): "4.0-IV1"}
 
 
 def metadata_level(release: str) -> int | None:
-    """The metadata version of a release, `4.0` or `4.0-IV3`; None when there is none."""
+    """Return the metadata version level of a release such as `4.0` or `4.0-IV3`, None for an unknown release."""
     if release in METADATA_LEVELS:
         return METADATA_LEVELS[release]
     made_for = [level for name, level in METADATA_LEVELS.items() if name.split("-")[0] == release]
@@ -48,25 +48,25 @@ def metadata_level(release: str) -> int | None:
 
 
 def release_of(level: int) -> str:
-    """`25` -> `4.0-IV3`; KeyError for a level that does not exist."""
+    """Return the release of a metadata version level: 25 gives `4.0-IV3`. Raises KeyError for an unknown level."""
     return {number: name for name, number in METADATA_LEVELS.items()}[level]
 
 
 def required_levels(name: str, level: int) -> dict[str, int]:
-    """The levels of other features that a level of a feature needs at least."""
+    """Return the minimum levels of other features that a feature level depends on."""
     release = DEPENDENCIES.get((name, level))
     return {} if release is None else {METADATA_VERSION: METADATA_LEVELS[release]}
 
 
 def dependency_lines(label: str, required: Mapping[str, int]) -> list[str]:
-    """What Kafka's tools say of a feature's level and the levels that it needs."""
+    """Return the lines in which Kafka's tools print the dependencies of a feature level."""
     if not required:
         return [f"{label} has no dependencies."]
     return [f"{label} requires:", *(f"    {name}={level} ({release_of(level)})" for name, level in required.items())]
 
 
 def default_levels(level: int) -> dict[str, int]:
-    """The level of every feature that comes by default with a metadata version, in Kafka's order."""
+    """Return the default level of every feature for a metadata version level, in Kafka's order."""
     return {
         name: max(
             (number for number, since in feature.default_from.items() if METADATA_LEVELS[since] <= level), default=0

@@ -1,8 +1,8 @@
-"""Formats log directories, as Apache Kafka's storage tool does: meta.properties, bootstrap.checkpoint, voters.
+"""Formats log directories as Apache Kafka's storage tool does: meta.properties, bootstrap.checkpoint and voters.
 
-Decide, then do: `plan` looks at the directories and refuses, `write_directory` writes one of them. A directory counts
-as formatted when it has a meta.properties. Source: org.apache.kafka.metadata.storage.Formatter, BootstrapDirectory,
-org.apache.kafka.metadata.properties.MetaPropertiesEnsemble (messages included).
+`plan` validates the directories without a change, `write_directory` writes one of them. A directory with a
+meta.properties counts as formatted. Source, including messages: org.apache.kafka.metadata.storage.Formatter,
+BootstrapDirectory, org.apache.kafka.metadata.properties.MetaPropertiesEnsemble.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ _MOVED = (
 
 
 class FormatterError(KafkaError):
-    """A directory cannot be formatted as asked."""
+    """A directory cannot be formatted as requested."""
 
 
 class Voter(NamedTuple):
-    """One controller of a dynamic quorum; `directory_id` is Kafka's text form."""
+    """A controller of a dynamic quorum (KIP-853); `directory_id` is in Kafka's text form."""
 
     node_id: int
     host: str
@@ -46,7 +46,8 @@ class Voter(NamedTuple):
 
 
 class FormatRequest(NamedTuple):
-    """What to format. `levels` holds the metadata version and every feature; `voters` is empty for a static quorum."""
+    """The directories to format and their content. `levels` has the metadata version and every feature; `voters` is
+    empty for a static quorum."""
 
     cluster_id: str
     node_id: int
@@ -60,7 +61,7 @@ class FormatRequest(NamedTuple):
 
 
 class PlannedDirectory(NamedTuple):
-    """A directory that is to be written, and what it is in Kafka's words (`metadata directory`)."""
+    """A directory to format, its kind in Kafka's words (`metadata directory`) and its new id."""
 
     path: str
     kind: str
@@ -68,12 +69,13 @@ class PlannedDirectory(NamedTuple):
 
 
 def random_uuid() -> str:
-    """A random id as Kafka makes and writes them."""
+    """Return a random id in Kafka's text form."""
     return uuid_text(uuids.random_uuid())
 
 
 def plan(files: FileSystem, request: FormatRequest) -> list[PlannedDirectory]:
-    """The directories still to be formatted, the metadata directory first; FormatterError when it must not be."""
+    """Return the directories to format, the metadata directory first. Raises FormatterError for a directory of another
+    cluster or node, or one that is already formatted."""
     empty = []
     for path in sorted({*request.directories, request.metadata_directory}):
         properties = posixpath.join(path, META_PROPERTIES)
@@ -91,7 +93,7 @@ def plan(files: FileSystem, request: FormatRequest) -> list[PlannedDirectory]:
 
 
 def _verify(found: Mapping[str, str], path: str, request: FormatRequest) -> None:
-    """A directory of another cluster or node is refused, also when formatted ones are to be left alone."""
+    """Refuse a directory of another cluster or node, even with --ignore-formatted."""
     where = posixpath.join(path, META_PROPERTIES)
     if found.get("cluster.id") != request.cluster_id:
         raise FormatterError(
@@ -116,7 +118,7 @@ def _planned(path: str, request: FormatRequest) -> PlannedDirectory:
 
 
 def bootstrap_records(request: FormatRequest) -> list[Entity]:
-    """The metadata records that a new cluster starts with: feature levels above 0, then SCRAM credentials."""
+    """Return the first metadata records of a new cluster: feature levels above 0, then SCRAM credentials."""
     from kafkatools.core.protocol.schemas.metadata import FeatureLevelRecord, UserScramCredentialRecord
 
     others = sorted(name for name in request.levels if name not in (METADATA_VERSION, "kraft.version"))
@@ -130,7 +132,7 @@ def bootstrap_records(request: FormatRequest) -> list[Entity]:
 
 
 def write_directory(files: FileSystem, request: FormatRequest, directory: PlannedDirectory, now_ms: int) -> None:
-    """Writes one planned directory; meta.properties comes last, since it is what says `formatted`."""
+    """Format one directory. meta.properties is written last, since it marks the directory as formatted."""
     from kafkatools.core.protocol.schemas import metadata
 
     files.make_directory(directory.path)
@@ -161,7 +163,7 @@ def _controls(last_contained_ms: int) -> list[_Pair]:
 
 
 def _voter_controls(request: FormatRequest, now_ms: int) -> list[_Pair]:
-    """Header, KRaft version and voters: the first snapshot of a dynamic quorum (KIP-853)."""
+    """Return the control records of a dynamic quorum's first snapshot: header, KRaft version, voters (KIP-853)."""
     from kafkatools.core.protocol.schemas.snapshot import KRaftVersionRecord, VotersRecord, encode_record
 
     voters = [

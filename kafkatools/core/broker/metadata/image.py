@@ -1,8 +1,8 @@
-"""The cluster's state as replayed from `__cluster_metadata` (Kafka's MetadataImage and its deltas).
+"""The cluster metadata replayed from `__cluster_metadata` (Kafka's MetadataImage and its deltas).
 
-Rules: the image changes only by `replay` of a record, in log order; what else wants to know gets a `MetadataDelta`
-with the topics, settings and brokers that changed. Records between BeginTransaction and EndTransaction take effect
-together at the end (KIP-868). Delegation tokens are kept as their records, so that a snapshot does not lose them.
+Rules: the image changes only through `replay` of records in log order. Other parts of the broker get a `MetadataDelta`
+with the changed topics, settings and brokers. Records between BeginTransaction and EndTransaction take effect together
+at the end (KIP-868). Delegation tokens are kept as their records, so that a snapshot does not lose them.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ INTERNAL_TOPICS = frozenset(("__consumer_offsets", "__transaction_state", "__sha
 
 @dataclass(slots=True)
 class PartitionState:
-    """One partition (Kafka's PartitionRegistration)."""
+    """The metadata of one partition (Kafka's PartitionRegistration)."""
 
     partition_id: int
     replicas: tuple[int, ...]
@@ -56,7 +56,7 @@ class PartitionState:
 
     @property
     def elr(self) -> tuple[int, ...]:
-        """Eligible leader replicas (KIP-966)."""
+        """The eligible leader replicas (KIP-966)."""
         return self.eligible_leader_replicas or ()
 
     @property
@@ -64,14 +64,14 @@ class PartitionState:
         return bool(self.adding_replicas or self.removing_replicas)
 
     def directory(self, broker_id: int) -> uuid.UUID | None:
-        """Where a broker has its replica; None when nobody knows (DirectoryId.MIGRATING)."""
+        """Return the log directory id of a broker's replica, None if it is unknown (DirectoryId.MIGRATING)."""
         index = self.replicas.index(broker_id)
         return self.directories[index] if index < len(self.directories) else None
 
 
 @dataclass(slots=True)
 class TopicState:
-    """One topic with its partitions by number."""
+    """The metadata of one topic, with its partitions by number."""
 
     name: str
     topic_id: uuid.UUID
@@ -84,7 +84,7 @@ class TopicState:
 
 @dataclass(slots=True)
 class BrokerState:
-    """One registered broker."""
+    """The registration of one broker; an endpoint is (listener name, host, port)."""
 
     broker_id: int
     epoch: int
@@ -98,13 +98,13 @@ class BrokerState:
 
     @property
     def is_active(self) -> bool:
-        """Whether it may lead and be in an ISR."""
+        """Whether the broker may lead partitions and be in an ISR: neither fenced nor in controlled shutdown."""
         return not (self.is_fenced or self.in_controlled_shutdown)
 
 
 @dataclass(slots=True)
 class MetadataDelta:
-    """What a stretch of records changed, for whoever applies it (become leader, drop a replica, new settings)."""
+    """The topics, settings and brokers that a range of metadata records changed."""
 
     changed_topics: dict[uuid.UUID, TopicState] = field(default_factory=dict)
     removed_topics: dict[uuid.UUID, TopicState] = field(default_factory=dict)
@@ -113,7 +113,7 @@ class MetadataDelta:
 
 
 class MetadataImage:
-    """Brokers, topics, settings, features and the next producer id."""
+    """The cluster's brokers, controllers, topics, settings, feature levels, ACLs, quotas and credentials."""
 
     def __init__(self) -> None:
         self.features: dict[str, int] = {}
@@ -159,11 +159,11 @@ class MetadataImage:
 
     @property
     def is_in_transaction(self) -> bool:
-        """Whether records wait for the end of their transaction."""
+        """Whether a BeginTransaction record was replayed and its end was not."""
         return self.open_transaction is not None
 
     def replay(self, record: Entity) -> None:
-        """Apply one record."""
+        """Apply one metadata record; inside of a transaction, hold it until the transaction ends."""
         self.version += 1
         name = type(record).__schema__.name
         if self.open_transaction is not None or name in TRANSACTION_RECORDS:
@@ -189,12 +189,12 @@ class MetadataImage:
             apply(record)
 
     def take_delta(self) -> MetadataDelta:
-        """The changes since the last call."""
+        """Return the changes since the last call."""
         delta, self.delta = self.delta, MetadataDelta()
         return delta
 
     def topic_configs(self, topic: str) -> dict[str, str]:
-        """The overrides of a topic."""
+        """Return the topic's own settings, without defaults."""
         return self.configs.get((TOPIC_RESOURCE, topic), {})
 
     def _register_broker(self, record: Entity) -> None:
@@ -273,8 +273,8 @@ class MetadataImage:
         self.delta.changed_topics[topic.topic_id] = topic
 
     def _change_partition(self, record: Entity) -> None:
-        """PartitionRegistration.merge: the leader epoch rises with a new leader, the partition epoch with every
-        change."""
+        """Merge a PartitionChangeRecord: a leader raises the leader epoch, every change the partition epoch
+        (PartitionRegistration.merge)."""
         topic = self.topics_by_id.get(record.topic_id)
         if topic is None or record.partition_id not in topic.partitions:
             return
@@ -292,8 +292,8 @@ class MetadataImage:
         self.delta.changed_topics[topic.topic_id] = topic
 
     def _clear_elr(self, record: Entity) -> None:
-        """min.insync.replicas changed: what was eligible under the old value no longer counts; of one topic, or of all
-        where the record names none."""
+        """Clear the eligible leader replicas of the record's topic, or of all topics if it names none. They depend on
+        min.insync.replicas, which has changed."""
         topics = [self.topics[record.topic_name]] if record.topic_name in self.topics else []
         for topic in topics if record.topic_name else self.topics.values():
             for partition in topic.partitions.values():

@@ -1,5 +1,7 @@
-"""The whole image as records: what a snapshot of `__cluster_metadata` holds, in the order of MetadataImage.write
-(features first, so that a reader knows the metadata version)."""
+"""The metadata image as records: the content of a `__cluster_metadata` snapshot, in the order of MetadataImage.write.
+
+Feature levels come first, so that a reader knows the metadata version.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,7 @@ PARTITION_FIELDS = tuple(field.name for field in fields(PartitionState))  # thos
 
 
 def image_records(image: MetadataImage) -> Iterator[Any]:
-    """Every record; replaying them into an empty image gives the same image."""
+    """Yield the records that restore the image when they are replayed into an empty one."""
     yield from features.records(image.features)
     yield from _cluster_records(image)
     for topic in image.topics.values():
@@ -28,7 +30,7 @@ def image_records(image: MetadataImage) -> Iterator[Any]:
 
 
 def copy_image(image: MetadataImage) -> MetadataImage:
-    """An image of its own with the same state; a transaction that is open is open there too."""
+    """Return an independent copy of the image, including an open transaction."""
     made = MetadataImage()
     for record in image_records(image):
         made.replay(record)
@@ -38,7 +40,7 @@ def copy_image(image: MetadataImage) -> MetadataImage:
 
 
 def _cluster_records(image: MetadataImage) -> Iterator[Any]:
-    """Brokers as they are registered now, then controllers."""
+    """Yield the brokers' registrations with their current state, then the controllers'."""
     for broker_id, registration in image.registrations.items():
         broker = image.brokers[broker_id]
         now = {

@@ -1,10 +1,11 @@
-"""How a broker gets into the cluster, stays in it and leaves (Kafka's BrokerLifecycleManager).
+"""A broker's registration, heartbeats and controlled shutdown (Kafka's BrokerLifecycleManager).
 
-STARTING: registered, and reading the metadata up to its own registration. RECOVERY: it takes up its partitions, listens
-and asks to be unfenced. RUNNING: unfenced. PENDING_CONTROLLED_SHUTDOWN: the controller moves its leaderships away.
-Rules: one request at a time. A registration that the controller does not know any more is made again with the same
-incarnation. What no time heals (another cluster, a directory of two nodes) ends the start at once, what a time-out of
-another's session heals when initial.broker.registration.timeout.ms is over; both say why.
+States: STARTING registers and replays the metadata up to the registration. RECOVERY opens the partitions and listeners
+and asks to be unfenced. RUNNING is unfenced. In PENDING_CONTROLLED_SHUTDOWN the controller moves the leaderships away.
+
+Rules: one request is under way at a time. A registration that the controller no longer knows is repeated with the same
+incarnation id. A permanent error, such as a wrong cluster id, ends the start at once. Other errors end it after
+initial.broker.registration.timeout.ms. In both cases the failure names the reason.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ FINAL_ERRORS = (InconsistentClusterId.code, InvalidRegistration.code, Unsupporte
 
 
 class State(Enum):
-    """Kafka's BrokerState."""
+    """The lifecycle states of a broker (Kafka's BrokerState)."""
 
     STARTING = "STARTING"
     RECOVERY = "RECOVERY"
@@ -52,7 +53,7 @@ class State(Enum):
 
 @dataclass(frozen=True)
 class Identity:
-    """Who registers."""
+    """The ids, listeners, features and log directories that a broker registers."""
 
     node_id: int
     cluster_id: str
@@ -64,8 +65,9 @@ class Identity:
 
 
 class BrokerLifecycle:
-    """See the module. `on_caught_up` is called once, when the metadata reaches this broker's registration; then the
-    broker has its partitions and listens. `on_failure` gets what ends the node."""
+    """The worker that registers a broker, sends its heartbeats and performs its controlled shutdown. `on_caught_up` is
+    called once, when the metadata reaches this broker's registration; the broker then opens its partitions and
+    listeners. `on_failure` gets the error that must end the node."""
 
     def __init__(  # noqa: PLR0913 - wired in one place
         self,
@@ -109,7 +111,7 @@ class BrokerLifecycle:
     # -- times -----------------------------------------------------------------------------------------------------
     @property
     def next_deadline_ms(self) -> int | None:
-        """When `tick` has something to do."""
+        """Time in ms at which `tick` must run next; None after the shutdown."""
         if self.state is State.SHUTTING_DOWN:
             return None
         deadlines = [] if self._is_asking else [self._next_ms]
@@ -120,7 +122,7 @@ class BrokerLifecycle:
         return min(deadlines, default=None)
 
     def tick(self, now_ms: int) -> None:
-        """Register, or say that this broker lives, when it is time."""
+        """Send a registration or heartbeat when it is due, and check the registration and shutdown time-outs."""
         if self.state is State.SHUTTING_DOWN:
             return
         if self._registration_ends_ms is not None and now_ms >= self._registration_ends_ms:
@@ -141,7 +143,7 @@ class BrokerLifecycle:
                 self._send_registration()
 
     def _why_no_hand_over(self, now_ms: int) -> str:
-        """Why a controlled shutdown will come to nothing; empty while it may."""
+        """Return why a controlled shutdown cannot complete, empty while it can."""
         silence_ms = now_ms - self._last_answer_ms
         if silence_ms >= HOPELESS_MS and self._is_hopeless():
             return "most of the controllers are gone"
@@ -150,13 +152,13 @@ class BrokerLifecycle:
         return "its time is over" if now_ms >= self._shutdown_ends_ms else ""
 
     def may_be_unfenced(self) -> None:
-        """The broker has its partitions and listens: clients may come."""
+        """Ask to be unfenced from now on: the broker's partitions and listeners are open."""
         self._wants_clients = True
         self.ask_now()
 
     def ask_now(self) -> None:
-        """Something changed that the controller should know at once: a directory failed, this broker is ready. A
-        heartbeat that is on its way says nothing of it: the next one follows its answer."""
+        """Send the next heartbeat at once, to report a failed directory or a ready broker. If a heartbeat is under way,
+        which lacks the news, the next one follows its response."""
         self._is_urgent = self._is_asking
         self._next_ms = self._clock.now_ms()
 
@@ -263,7 +265,7 @@ class BrokerLifecycle:
 
     # -- the end ---------------------------------------------------------------------------------------------------
     def begin_controlled_shutdown(self, timeout_ms: int) -> None:
-        """Ask the controller to move what this broker leads; a broker that does not run yet just goes."""
+        """Ask the controller to move this broker's leaderships. A broker that is not RUNNING shuts down at once."""
         if self.state is not State.RUNNING:
             self.state = State.SHUTTING_DOWN
             return
@@ -273,8 +275,8 @@ class BrokerLifecycle:
         self._shutdown_ends_ms = now_ms + timeout_ms
 
     def begin_farewell(self, timeout_ms: int) -> None:
-        """Ask the controller to fence this broker now, not only when its session expires: it serves no client any
-        more."""
+        """Ask the controller to fence this broker now instead of at the end of its session, since it no longer serves
+        clients."""
         self._wants_clients = False
         self.begin_controlled_shutdown(timeout_ms)
 

@@ -1,10 +1,9 @@
-"""What a node makes of the quorum's log: committed records become the image, the image's deltas are applied, and the
-node's controller begins and ends with its leadership (Kafka's MetadataLoader, BrokerMetadataPublisher and
-QuorumController's MetaLogListener).
+"""Replays the quorum's committed records into the node's image, applies the deltas, and activates the node's controller
+(Kafka's MetadataLoader, BrokerMetadataPublisher and QuorumController's MetaLogListener).
 
-Rules: records are replayed when they are committed; what they changed is applied between the node's turns, a slice at a
-time, so that a thousand new partitions keep nobody from voting, fetching and being heard. Partitions that are not
-there yet are answered as those of another leader.
+Rules: records are replayed when they are committed. Their changes are applied in slices between the node's turns. So a
+thousand new partitions do not keep the node from voting, fetching and sending heartbeats. Requests for partitions that
+are not applied yet get NOT_LEADER_OR_FOLLOWER.
 """
 
 from __future__ import annotations
@@ -29,26 +28,26 @@ PARTS = ("acls", "client_quotas", "scram")
 
 
 class Owner(HasId, HasClock, HasImage, HasController, HasLink, Protocol):
-    """The node that follows the metadata."""
+    """The node whose metadata is followed."""
 
     def apply_delta(self, delta: MetadataDelta) -> None:
-        """Let everybody here act on a change of the metadata."""
+        """Apply a metadata change to all parts of this node."""
 
     def maybe_serve_clients(self) -> None:
-        """Accept clients once this broker has applied the record that unfences it."""
+        """Open the client listeners once this broker has applied the record that unfences it."""
 
     def fail(self, error: KafkaError) -> None:
-        """End: the node cannot go on."""
+        """Stop the node because of this error."""
 
     def note_failure(self, error: Exception) -> None:
-        """Report a bug or what the disk did."""
+        """Report a bug or a disk error."""
 
     def report_refusal(self, line: str) -> None:
         """Report a request that another member refused."""
 
 
 class MetadataFollower:
-    """The `RaftListener` of a node."""
+    """The `RaftListener` of a node: keeps its image, controller and broker up to date with the metadata log."""
 
     def __init__(self, node: Owner) -> None:
         self._node = node
@@ -60,7 +59,7 @@ class MetadataFollower:
 
     # -- of raft ---------------------------------------------------------------------------------------------------
     def on_commit(self, first: int, end: int) -> None:
-        """Replay, apply, and let go the answers that waited for it."""
+        """Replay the committed records and complete the responses that wait for them."""
         node = self._node
         image = node.image
         for batch in node.raft.log.committed(first, end):
@@ -71,7 +70,7 @@ class MetadataFollower:
         node.pending.complete(lambda required_offset: 0 if required_offset <= end else None)
 
     def on_leader_change(self, leader_id: int | None, epoch: int) -> None:
-        """This node's controller begins when it has everything, and ends when another leads."""
+        """Activate this node's controller when it becomes the leader, deactivate it when another node does."""
         node = self._node
         now_ms = node.clock.now_ms()
         if leader_id == node.node_id and node.raft.is_leader:
@@ -90,7 +89,7 @@ class MetadataFollower:
         node.link.note_leader(now_ms)
 
     def on_snapshot_loaded(self, snapshot: Snapshot) -> None:
-        """Begin anew with what the snapshot holds; what is applied is the difference."""
+        """Replace the image by the snapshot's content; only the difference is applied."""
         replaced = MetadataImage()
         for record in snapshot.records:
             replaced.replay(record)
@@ -99,7 +98,7 @@ class MetadataFollower:
         self._has_news = True
 
     def on_fault(self, error: Exception) -> None:
-        """A member of another cluster, a disk that failed, or a bug."""
+        """Report an error of the quorum; a failed disk ends the node."""
         node = self._node
         if isinstance(error, InconsistentClusterId):
             return  # the node sees such answers itself
@@ -112,23 +111,23 @@ class MetadataFollower:
 
     # -- to the broker ---------------------------------------------------------------------------------------------
     def publish_first(self, done: Callable[[], None]) -> None:
-        """Everything that is known, to a broker that is to begin; `done` when it has it."""
+        """Start applying the metadata to the broker; `done` is called when all replayed records are applied."""
         self._is_publishing = True
         self._has_news = True
         self._published = done
 
     @property
     def has_applied_all(self) -> bool:
-        """Whether the broker acts on every record that was replayed."""
+        """Whether the broker has applied every replayed record."""
         return self._is_publishing and not self._has_news and self._slices is None
 
     @property
     def next_deadline_ms(self) -> int | None:
-        """At once while something is to be applied."""
+        """Return 0 while replayed changes are not applied yet, else None."""
         return 0 if self._is_publishing and not self.has_applied_all else None
 
     def tick(self, now_ms: int) -> None:
-        """Apply what changed, for a while."""
+        """Apply replayed changes for up to APPLY_MS."""
         if not self._is_publishing:
             return
         node = self._node
@@ -149,7 +148,7 @@ class MetadataFollower:
 
 
 class RaftWriter:
-    """The `RecordWriter` of the leader of a quorum of several."""
+    """The controller's `RecordWriter` in a quorum of several nodes."""
 
     commits_at_once = False
 
@@ -163,13 +162,13 @@ class RaftWriter:
         return self._raft.end_offset
 
     def append(self, records: list[Entity], wall_ms: int) -> int:
-        """Write records as one batch."""
+        """Append records as one batch and return the offset of the first. Raises NotController."""
         return self._raft.append(records, wall_ms)
 
 
 def become(image: MetadataImage, other: MetadataImage) -> None:
-    """Let an image hold what another one does; its delta gets what is different. Whoever holds it or its parts goes on
-    with it."""
+    """Copy the state of `other` into `image` in place and set the image's delta to the difference. Holders of the image
+    or of its parts see the new state."""
     delta = MetadataDelta()
     for topic_id, topic in image.topics_by_id.items():
         if topic_id not in other.topics_by_id:

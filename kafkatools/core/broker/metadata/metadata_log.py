@@ -1,9 +1,8 @@
-"""`__cluster_metadata-0`: the files of the metadata log and its snapshots, in Kafka's record format.
+"""The files of `__cluster_metadata-0`: the metadata log and its snapshots, in Kafka's record format.
 
-Rules: a start reads the newest sound snapshot and the log behind it. A snapshot is written when enough records came
-since the last one, or when it is old; what is larger or older than metadata.max.retention.* goes, snapshot by snapshot
-with the log below it, but never the last snapshot. Records between BeginTransaction and AbortTransaction count as never
-written.
+Rules: a start reads the newest valid snapshot and the log after it. A snapshot is written after enough records, or when
+the last one is old. Beyond metadata.max.retention.*, the oldest snapshots are deleted with the log below the next one;
+the last snapshot stays. Records between BeginTransaction and AbortTransaction are ignored.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ METADATA_LOG_CONFIG = LogConfig(retention_ms=-1, max_message_bytes=8 * 1024 * 10
 
 @dataclass(frozen=True)
 class SnapshotRules:
-    """When snapshots are written and old ones go; the defaults are those of the settings of the same names."""
+    """When snapshots are written and deleted; the defaults are those of the metadata.* settings."""
 
     max_record_bytes_between_snapshots: int = BROKER.default_number("metadata.log.max.record.bytes.between.snapshots")
     max_snapshot_interval_ms: int = BROKER.default_number("metadata.log.max.snapshot.interval.ms")
@@ -50,7 +49,7 @@ class SnapshotRules:
 
     @classmethod
     def of(cls, config: Config) -> SnapshotRules:
-        """From the broker's settings."""
+        """Read the rules from a broker's configuration."""
         segment_bytes = config["internal.metadata.log.segment.bytes"] or config.metadata_log_segment_bytes
         return cls(
             config["metadata.log.max.record.bytes.between.snapshots"],
@@ -67,7 +66,7 @@ class SnapshotRules:
 
 
 class CommittedBatch(NamedTuple):
-    """A batch of the log: where it lies, who wrote it, and the records that count from here on."""
+    """A batch of the metadata log: the offset after it, its leader epoch, and the records that take effect with it."""
 
     next_offset: int
     epoch: int
@@ -75,7 +74,7 @@ class CommittedBatch(NamedTuple):
 
 
 class Transactions:
-    """Records between BeginTransaction and EndTransaction count together, when the latter is there (KIP-868)."""
+    """Holds the records of a metadata transaction back until its EndTransaction record (KIP-868)."""
 
     def __init__(self) -> None:
         self._pending: list[Entity] | None = None
@@ -85,7 +84,7 @@ class Transactions:
         return self._pending is not None
 
     def feed(self, records: Iterable[Entity]) -> list[Entity]:
-        """The records that count now."""
+        """Take records in log order and return those that take effect now."""
         counting: list[Entity] = []
         for record in records:
             name = type(record).__schema__.name
@@ -104,7 +103,7 @@ class Transactions:
 
 
 class MetadataLog:
-    """The log, open, and its snapshots; `quorum/raft_log.py` writes it."""
+    """The open metadata log and its snapshots; `RaftLog` writes to it."""
 
     def __init__(
         self,
@@ -114,7 +113,7 @@ class MetadataLog:
         *,
         on_storage_error: Callable[[Exception], None] | None = None,
     ) -> None:
-        """`on_storage_error` is called with each error of the disk of one of several directories."""
+        """`on_storage_error` is called with each disk error on a node with several log directories."""
         self.directory = f"{root}/{DIRECTORY}"
         self.snapshots = SnapshotStore(files, self.directory)
         self._files = files
@@ -134,7 +133,7 @@ class MetadataLog:
         return self._log
 
     def open(self, now_ms: int, wall_ms: int, *, is_clean: bool) -> bool:
-        """Open or create the log; True when it was created."""
+        """Open or create the log. Returns whether it is empty."""
         if not self._files.exists(f"{self.directory}/{PARTITION_METADATA}"):
             self._files.make_directory(self.directory)
             write_partition_metadata(
@@ -155,8 +154,9 @@ class MetadataLog:
         return self._log.log_end_offset == 0
 
     def _delete_snapshots_below_start(self) -> None:
-        """A snapshot whose deletion a loss of power undid has no log behind it: with it as the earliest one, a follower
-        at the start of the log would be sent there again and again."""
+        """Delete snapshots below the log start offset, whose deletion a power loss may have undone. The log after such
+        a snapshot is gone. As the oldest snapshot it would send a follower at the log start back to it again and
+        again."""
         start, ids = self.log.log_start_offset, self.snapshots.ids()
         if ids and ids[-1].offset >= start:
             for snapshot_id in ids:
@@ -164,18 +164,18 @@ class MetadataLog:
                     self.snapshots.delete(snapshot_id)
 
     def sync_every_append(self) -> None:
-        """From now on every append is on the disk before it counts, as in Kafka."""
+        """Sync every append to disk from now on, as Kafka does."""
         self.log.update_config(replace(self._rules.log_config, flush_messages=1))
         self.log.flush()
 
     def note_applied(self, size_bytes: int, wall_ms: int) -> None:
-        """Count a batch for the next snapshot that was applied when it was written."""
+        """Count the bytes of a batch that was applied when it was written towards the next snapshot."""
         self._bytes_since_snapshot += size_bytes
         self._last_timestamp = wall_ms
 
     def load_snapshot(self) -> Snapshot | None:
-        """The newest sound snapshot, from which reading begins. Raises CorruptRecord when there is none and the log
-        does not reach back to the beginning."""
+        """Return the newest valid snapshot, None if the log starts at offset 0 without one. Raises CorruptRecord when
+        no valid snapshot reaches the log start offset."""
         snapshot = self._newest_snapshot()
         if snapshot is not None:
             self._last_snapshot_offset = snapshot.snapshot_id.offset
@@ -185,8 +185,8 @@ class MetadataLog:
         return snapshot
 
     def read_batches(self, offset: int, end: int) -> Iterator[CommittedBatch]:
-        """The batches between two offsets, in order; control batches have no records. What is read here counts for the
-        next snapshot."""
+        """Yield the batches between two offsets; control batches have no records. Their bytes count towards the next
+        snapshot."""
         while offset < end:
             data = self.log.read(offset, READ_BYTES, max_offset=end).read()
             for batch in read_batches(data):
@@ -203,13 +203,12 @@ class MetadataLog:
                 yield CommittedBatch(offset, batch.partition_leader_epoch, records)
 
     def _note_control_batch(self, batch: Any) -> None:
-        """The quorum's own records are carried on from snapshot to snapshot."""
+        """Keep the quorum's control records, which every later snapshot must contain."""
         for record in batch.records():
             if int.from_bytes((record.key or b"")[2:4], "big") in QUORUM_KINDS:
                 self._quorum_records[record.key] = record.value
 
     def _newest_snapshot(self) -> Snapshot | None:
-        """The newest one that is sound. Raises CorruptRecord when the log does not reach back to any that is."""
         failure: CorruptRecord | None = None
         for snapshot_id in reversed(self.snapshots.ids()):
             if snapshot_id.offset < self.log.log_start_offset:
@@ -227,8 +226,8 @@ class MetadataLog:
     def maybe_snapshot(
         self, records: Callable[[], Iterable[Entity]], now_ms: int, wall_ms: int, at: SnapshotId
     ) -> bool:
-        """Write a snapshot when it is time (SnapshotGenerator), remove what is too old (KafkaMetadataLog.maybeClean);
-        whether one was written. `records` gives the image as it is where `at` says."""
+        """Write a snapshot if it is due (SnapshotGenerator) and delete old ones (KafkaMetadataLog.maybeClean). Returns
+        whether one was written. `records` returns the image's records as of the offset `at`."""
         rules = self._rules
         interval_ms = rules.max_snapshot_interval_ms
         is_due = self._bytes_since_snapshot >= rules.max_record_bytes_between_snapshots
@@ -243,7 +242,7 @@ class MetadataLog:
         return is_written
 
     def take_snapshot(self, records: Iterable[Entity], now_ms: int, wall_ms: int, at: SnapshotId) -> SnapshotId:
-        """Write a snapshot of the log up to `at`; what is in it is on the disk before it has its name."""
+        """Write a snapshot of the log up to `at` and return its id. The log is synced first."""
         quorum: list[ControlRecord] = list(self._quorum_records.items())
         data = encode_snapshot(
             records,
@@ -260,8 +259,8 @@ class MetadataLog:
         return at
 
     def clean(self, wall_ms: int) -> int:
-        """Remove snapshots beyond metadata.max.retention.bytes or .ms, and the segments of the log that the next one
-        makes needless; how many snapshots."""
+        """Delete snapshots beyond metadata.max.retention.bytes or .ms, and the log below the next one. Returns the
+        number of deleted snapshots."""
         sizes = self.snapshots.sizes()
         ids = sorted(sizes)
         total = self.log.size_bytes + sum(sizes.values())
@@ -290,19 +289,19 @@ class MetadataLog:
         return wall_ms - timestamp > self._rules.max_retention_ms
 
     def _delete_before(self, snapshot_id: SnapshotId, wall_ms: int) -> None:
-        """The log begins at this snapshot; segments below it go."""
+        """Advance the log start offset to a snapshot and delete the segments below it."""
         self.log.increment_log_start_offset(snapshot_id.offset)
         self.log.delete_retention_segments(wall_ms)
 
     def close(self) -> None:
-        """Force the log to disk and close it."""
+        """Sync the log to disk and close it."""
         log, self._log = self._log, None
         if log is not None:
             log.flush_and_close()
 
 
 def data_records(data: bytes) -> Iterator[Entity]:
-    """The metadata records of a snapshot or log file, control batches left out."""
+    """Yield the metadata records of a snapshot or segment file, without control batches."""
     for batch in read_batches(data):
         if not batch.is_control:
             yield from _records_of(batch, 0)

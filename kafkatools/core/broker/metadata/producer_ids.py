@@ -1,7 +1,7 @@
-"""Producer ids, from blocks that the active controller hands out (Kafka's RPCProducerIdManager).
+"""Producer ids from blocks that the active controller allocates (Kafka's RPCProducerIdManager).
 
-Rules: a block is written to the metadata log before its first id is used, so that no id is given twice, whoever runs on
-the directory next. What is left of a block at a stop is lost.
+Rules: a block is written to the metadata log before its first id is used, so that no id is assigned twice, even after
+another node takes over the directory. The unused rest of a block is lost at a stop.
 """
 
 from __future__ import annotations
@@ -18,12 +18,9 @@ OnBlock = Callable[[range], None]
 
 
 class ProducerIds:
-    """Hands out the ids of its blocks one by one, and requests the next block when fewer than `request_below` ids are
-    left.
-
-    `request_block` calls its argument with a block, which may be empty: at once, or later on the node's thread. It may
-    raise a KafkaError.
-    """
+    """Assigns producer ids from its blocks, and requests the next block when fewer than `request_below` ids are left.
+    `request_block(on_block)` calls `on_block` with a block, which may be empty: at once, or later on the node's thread.
+    It may raise a KafkaError."""
 
     def __init__(self, request_block: Callable[[OnBlock], None], request_below: int = 1) -> None:
         self._request_block = request_block
@@ -32,8 +29,8 @@ class ProducerIds:
         self._is_requesting = False
 
     def next_id(self) -> int:
-        """An id that nobody else has. Raises CoordinatorLoadInProgress while there is none, and what `request_block`
-        raises."""
+        """Return an unused producer id. Raises CoordinatorLoadInProgress while there is none, and the errors of
+        `request_block`."""
         if sum(len(block) for block in self._blocks) < self._request_below:
             self.prefetch()
         if not self._blocks:
@@ -60,7 +57,8 @@ class ProducerIds:
 
 
 def request_from_controller(controller: ControllerChannel, fields: dict[str, int], on_block: OnBlock) -> None:
-    """Request a block from the active controller (AllocateProducerIds); an empty block stands for an error."""
+    """Request a block from the active controller (AllocateProducerIds); `on_block` gets an empty block after an
+    error."""
 
     def answered(answer: Entity | None) -> None:
         start = count = 0

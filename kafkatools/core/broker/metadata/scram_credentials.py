@@ -1,6 +1,6 @@
-"""SCRAM credentials as `storage format --add-scram` takes them.
+"""Parses the SCRAM credentials of `storage format --add-scram`.
 
-Sources: org.apache.kafka.metadata.storage.ScramParser (messages included) and RFC 5802.
+Sources: org.apache.kafka.metadata.storage.ScramParser (including the messages) and RFC 5802.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ _BASE36 = "0123456789abcdefghijklmnopqrstuvwxyz"
 
 
 class ScramSyntaxError(KafkaError):
-    """A SCRAM argument cannot be used."""
+    """An invalid --add-scram argument."""
 
 
 class ScramCredential(NamedTuple):
-    """What UserScramCredentialRecord holds."""
+    """The fields of a UserScramCredentialRecord."""
 
     name: str
     mechanism: int
@@ -37,7 +37,8 @@ class ScramCredential(NamedTuple):
 
 
 def parse_credential(text: str) -> ScramCredential:
-    """`SCRAM-SHA-256=[name=alice,password=secret,iterations=4096,salt="..."]`; ScramSyntaxError in Kafka's words."""
+    """Parse `SCRAM-SHA-256=[name=alice,password=secret,iterations=4096,salt="..."]`. Raises ScramSyntaxError with
+    Kafka's message."""
     label, equals, rest = text.partition("=")
     if not equals:
         raise ScramSyntaxError(f"Failed to find equals sign in SCRAM argument '{text}'")
@@ -83,7 +84,7 @@ def _iterations(values: dict[str, str], label: str) -> int:
 
 
 def _salted_password(values: dict[str, str], digest: str, iterations: int) -> tuple[bytes, bytes]:
-    """The salted password and its salt; a password goes before a salted one, as in Kafka."""
+    """Return the salted password and its salt; `password` takes precedence over `saltedpassword`, as in Kafka."""
     salt = _base64(values, "salt") if "salt" in values else _random_salt()
     if "password" in values:
         return hashlib.pbkdf2_hmac(digest, values["password"].encode(), salt, iterations), salt
@@ -102,7 +103,7 @@ def _base64(values: dict[str, str], key: str) -> bytes:
 
 
 def _random_salt() -> bytes:
-    """130 random bits written in base 36 (ScramFormatter.secureRandomString)."""
+    """Return 130 random bits in base 36 (ScramFormatter.secureRandomString)."""
     number = secrets.randbits(130)
     digits = ""
     while number:

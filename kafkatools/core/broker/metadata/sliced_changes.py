@@ -1,12 +1,11 @@
-"""Changes of the metadata that a broker applies a few partitions at a time, between the requests of others.
+"""Applies metadata changes on a broker a few partitions at a time, in between the requests of other clients.
 
 Rules:
-- Changes are applied in their order. While one is under way, later ones queue up behind it, whoever makes them.
-- On a node alone a change is applied at once, but for a thread that `collect`s. A request in the slow lane makes its
-  changes, maybe with pauses between them, and then works them off with pauses (`work_off`). When its client
-  disconnects, the node works off in its turns what was changed. Topics that a Metadata request creates are worked off
-  there too.
-- A partition that is not there yet is answered with a retriable error.
+- Changes are applied in order. While one is being applied, later ones queue up behind it, whichever thread makes them.
+- On a node alone a change is applied at once, except for a thread inside of `collect`. A slow-lane request collects its
+  changes and then applies them with pauses (`work_off`). If its client disconnects, `tick` applies the rest. `tick`
+  also applies the topics that a Metadata request creates.
+- A request for a partition that is not applied yet gets a retriable error.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ PARTITIONS_AT_ONCE = 4
 
 
 class SlicedChanges:
-    """The changes that a node has yet to apply."""
+    """The queue of metadata changes that a node has yet to apply."""
 
     def __init__(self, apply: Callable[[MetadataDelta], None], image: Callable[[], MetadataImage]) -> None:
         self._apply = apply
@@ -34,16 +33,16 @@ class SlicedChanges:
 
     @property
     def next_deadline_ms(self) -> int | None:
-        """At once while something is to be applied that no request works off."""
+        """Return 0 while `tick` has queued changes to apply, else None."""
         return 0 if self._parts and not self._workers else None
 
     def tick(self, now_ms: int) -> None:
-        """Apply a few partitions that no request works off."""
+        """Apply one slice of the queue, unless a request is applying it."""
         if self._parts and not self._workers:
             self._step()
 
     def take(self, delta: MetadataDelta) -> None:
-        """Apply a change, or queue it."""
+        """Apply a change at once, or queue it behind others."""
         if self._parts or threading.get_ident() in self._collectors:
             self._parts.append(slices(delta, PARTITIONS_AT_ONCE))
         else:
@@ -51,7 +50,7 @@ class SlicedChanges:
 
     @contextmanager
     def collect(self) -> Iterator[None]:
-        """Queue the changes that this thread makes in the block."""
+        """Queue the changes that this thread makes inside of the `with` block."""
         self._collectors.add(threading.get_ident())
         try:
             yield
@@ -59,7 +58,7 @@ class SlicedChanges:
             self._collectors.discard(threading.get_ident())
 
     def work_off(self, pause: Callable[[], None]) -> None:
-        """Apply all that is queued, with pauses."""
+        """Apply all queued changes and call `pause` after each slice."""
         self._workers += 1
         try:
             while self._parts:
@@ -77,7 +76,7 @@ class SlicedChanges:
 
 
 def slices(delta: MetadataDelta, partitions_at_once: int) -> Iterator[MetadataDelta]:
-    """A delta in parts of so many partitions, all that is no partition with the first."""
+    """Split a delta into parts of at most `partitions_at_once` partitions; the first has all other changes."""
     part = MetadataDelta({}, delta.removed_topics, delta.changed_configs, delta.changed_brokers)
     room = partitions_at_once
     for topic in delta.changed_topics.values():
@@ -95,7 +94,7 @@ def slices(delta: MetadataDelta, partitions_at_once: int) -> Iterator[MetadataDe
 
 
 def still_there(part: MetadataDelta, image: MetadataImage) -> MetadataDelta:
-    """Without topics that were removed since."""
+    """Remove the topics from a delta that have been deleted since, and return it."""
     gone = [topic_id for topic_id in part.changed_topics if topic_id not in image.topics_by_id]
     for topic_id in gone:
         del part.changed_topics[topic_id]

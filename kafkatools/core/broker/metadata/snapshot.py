@@ -1,9 +1,9 @@
-"""`<offset>-<epoch>.checkpoint`: the metadata image at an offset, as records (KIP-630, Kafka's RecordsSnapshotWriter).
+"""Metadata snapshots `<offset>-<epoch>.checkpoint` (KIP-630, Kafka's RecordsSnapshotWriter).
 
-A control batch with a SnapshotHeader (and the voters, where the quorum keeps them in its log), batches of records, a
-control batch with a SnapshotFooter. Offset and epoch in the name are those of the end of what the snapshot holds: the
-first offset that it does not hold, the leader epoch of the record before. It is written beside as `.part`, synced and
-renamed, so a snapshot that has its name is whole; reading believes only what has right checksums, header and footer.
+A snapshot is a control batch with a SnapshotHeader (and the voters of a dynamic quorum), batches of records, and a
+control batch with a SnapshotFooter. The name has the first offset that the snapshot does not contain and the leader
+epoch of the record before it. The file is written as `.part`, synced and renamed, so a named snapshot is complete.
+Reading checks checksums, header and footer.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ ControlRecord = tuple[bytes, bytes]
 
 
 class SnapshotId(NamedTuple):
-    """Where a snapshot ends (Kafka's OffsetAndEpoch)."""
+    """The end offset and the last leader epoch of a snapshot (Kafka's OffsetAndEpoch)."""
 
     offset: int
     epoch: int
 
     @property
     def file_name(self) -> str:
-        """The name of its file (Snapshots.filenameFromSnapshotId)."""
+        """The file name of the snapshot (Snapshots.filenameFromSnapshotId)."""
         return f"{self.offset:0{OFFSET_DIGITS}d}-{self.epoch:0{EPOCH_DIGITS}d}{SUFFIX}"
 
 
 class Snapshot(NamedTuple):
-    """What a snapshot holds."""
+    """The content of a snapshot; `records` decodes the metadata records on demand."""
 
     snapshot_id: SnapshotId
     last_contained_timestamp: int
@@ -48,7 +48,7 @@ class Snapshot(NamedTuple):
 
 
 def parse_name(name: str) -> SnapshotId | None:
-    """The id in a complete snapshot's name; None for any other name."""
+    """Return the id in a complete snapshot's file name, None for any other name."""
     offset, dash, rest = name.partition("-")
     epoch = rest.removesuffix(SUFFIX)
     is_snapshot = dash and rest.endswith(SUFFIX) and len(offset) == OFFSET_DIGITS and len(epoch) == EPOCH_DIGITS
@@ -58,7 +58,7 @@ def parse_name(name: str) -> SnapshotId | None:
 
 
 def is_leftover(name: str) -> bool:
-    """Whether a file is the rest of a snapshot that was being written or removed."""
+    """Whether a file is a snapshot whose writing or deletion did not finish."""
     return SUFFIX in name and name.endswith((PART_SUFFIX, DELETED_SUFFIX))
 
 
@@ -70,7 +70,7 @@ def encode_snapshot(
     wall_ms: int,
     quorum_records: Sequence[ControlRecord] = (),
 ) -> bytes:
-    """The bytes of a snapshot."""
+    """Encode a snapshot file; `epoch` is the leader epoch of its batches."""
     from kafkatools.core.broker.metadata.batches import encode_batch
     from kafkatools.core.protocol.schemas.snapshot import SnapshotFooterRecord, SnapshotHeaderRecord, encode_record
 
@@ -102,7 +102,8 @@ def _control_batch(records: Sequence[ControlRecord], base_offset: int, epoch: in
 
 
 def decode_snapshot(snapshot_id: SnapshotId, data: bytes) -> Snapshot:
-    """Read a snapshot; raises CorruptRecord unless all of it is there and sound. Records are decoded when asked for."""
+    """Decode a snapshot file; its records are decoded on demand. Raises CorruptRecord unless it is complete and
+    valid."""
     from kafkatools.core.protocol.schemas.snapshot import decode_record
     from kafkatools.core.records.control import ControlRecordType, parse_control_type
 
@@ -142,7 +143,7 @@ def _decoded(batches: Iterable[RecordBatch]) -> Iterator[Entity]:
 
 
 class SnapshotDownload:
-    """A snapshot that comes in parts; it has its name when all of it is there, sound and on the disk."""
+    """A snapshot that a follower downloads in parts. It gets its name when it is complete, valid and synced."""
 
     def __init__(self, files: FileSystem, path: str, snapshot_id: SnapshotId, note_change: Callable[[], None]) -> None:
         self._files = files
@@ -153,15 +154,15 @@ class SnapshotDownload:
 
     @property
     def size_bytes(self) -> int:
-        """What is there."""
+        """The number of bytes downloaded so far."""
         return self._file.size_bytes
 
     def append(self, data: Buffer) -> None:
-        """The next part."""
+        """Append the next part."""
         self._file.append(data)
 
     def finish(self) -> None:
-        """All is there; raises CorruptRecord, and nothing is left, when it is not sound."""
+        """Validate the downloaded file and give it its name. Raises CorruptRecord after deleting an invalid one."""
         try:
             decode_snapshot(self.snapshot_id, self._file.read_at(0, self._file.size_bytes))
         except CorruptRecord:
@@ -174,13 +175,13 @@ class SnapshotDownload:
         self._note_change()
 
     def abandon(self) -> None:
-        """Leave nothing behind."""
+        """Delete the downloaded parts."""
         self._file.close()
         self._files.remove(self._path + PART_SUFFIX)
 
 
 class SnapshotStore:
-    """The snapshots of one metadata log's directory, which nobody else changes."""
+    """The snapshot files in a metadata log's directory; no other process changes them."""
 
     def __init__(self, files: FileSystem, directory: str) -> None:
         self._files = files
@@ -191,14 +192,14 @@ class SnapshotStore:
         self._ids = None
 
     def ids(self) -> list[SnapshotId]:
-        """The snapshots there are, oldest first."""
+        """Return the ids of the complete snapshots, oldest first."""
         if self._ids is None:
             names = [entry.name for entry in self._files.list_directory(self._directory) if not entry.is_directory]
             self._ids = sorted(found for found in map(parse_name, names) if found is not None)
         return self._ids
 
     def sizes(self) -> dict[SnapshotId, int]:
-        """How large each is."""
+        """Return the size in bytes of each complete snapshot."""
         entries = [(parse_name(entry.name), entry.size_bytes) for entry in self._files.list_directory(self._directory)]
         return {found: size for found, size in entries if found is not None}
 
@@ -206,11 +207,11 @@ class SnapshotStore:
         return os.path.join(self._directory, snapshot_id.file_name)
 
     def read(self, snapshot_id: SnapshotId) -> Snapshot:
-        """One snapshot; raises CorruptRecord, OSError."""
+        """Read and decode a snapshot. Raises CorruptRecord, OSError."""
         return decode_snapshot(snapshot_id, self._files.read_bytes(self._path(snapshot_id)))
 
     def write(self, snapshot_id: SnapshotId, data: bytes) -> None:
-        """Add a snapshot; it is there whole or not at all."""
+        """Write a snapshot file atomically."""
         path = self._path(snapshot_id)
         self._files.write_bytes(path + PART_SUFFIX, data, sync=True)
         self._files.rename(path + PART_SUFFIX, path)
@@ -218,7 +219,7 @@ class SnapshotStore:
         self._forget()
 
     def read_part(self, snapshot_id: SnapshotId, position: int, max_bytes: int) -> bytes:
-        """Bytes of one from a position on; raises FileNotFoundError."""
+        """Return bytes of a snapshot file from `position` on. Raises FileNotFoundError."""
         file = self._files.open(self._path(snapshot_id))
         try:
             return file.read_at(position, min(max_bytes, max(0, file.size_bytes - position)))
@@ -226,18 +227,18 @@ class SnapshotStore:
             file.close()
 
     def begin_download(self, snapshot_id: SnapshotId) -> SnapshotDownload:
-        """Where the parts of another node's snapshot are put."""
+        """Start downloading a snapshot from another node; an unfinished download of it is deleted."""
         path = self._path(snapshot_id)
         self._files.remove(path + PART_SUFFIX)
         return SnapshotDownload(self._files, path, snapshot_id, self._forget)
 
     def delete(self, snapshot_id: SnapshotId) -> None:
-        """Remove one."""
+        """Delete a snapshot."""
         self._forget()
         self._files.remove(self._path(snapshot_id))
 
     def remove_leftovers(self) -> None:
-        """Remove what a stop in the middle of writing or removing left."""
+        """Delete the files of unfinished writes and deletions."""
         self._forget()
         for entry in self._files.list_directory(self._directory):
             if is_leftover(entry.name):

@@ -1,6 +1,8 @@
-"""Topics that a broker needs itself or for a client that only asked for them, made by the controller (Kafka's
-AutoTopicCreationManager). Rules: one request for a topic at a time; why one was not made is told to the next who asks,
-once."""
+"""Automatic topic creation through the controller, for internal topics and client requests (Kafka's
+AutoTopicCreationManager).
+
+Rules: one CreateTopics request for a topic at a time; its error is returned once, to the next caller.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,7 @@ LOOPBACK = b"\x7f\0\0\1"
 
 @dataclass(eq=False, repr=False)
 class TopicCreation:
-    """See the module."""
+    """Creates missing topics of this broker by sending CreateTopics in an Envelope to the controller."""
 
     node_id: int
     image: MetadataImage
@@ -31,7 +33,7 @@ class TopicCreation:
     _refused: dict[str, KafkaError] = field(default_factory=dict, init=False)
 
     def create(self, topic: NewTopic) -> TopicState | KafkaError | None:
-        """The topic, why it was not made, or None while the controller is asked."""
+        """Return the topic, the error of its last creation, or None while the controller is asked."""
         found = self.image.topics.get(topic.name)
         if found is not None:
             self._refused.pop(topic.name, None)

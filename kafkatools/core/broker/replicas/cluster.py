@@ -1,4 +1,4 @@
-"""What replication uses of its node and of the other brokers, and its settings."""
+"""What replication needs from its node and from other brokers, and the replica.* settings."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from kafkatools.core.config import BROKER, Config
 
 
 class ReplicationSettings(NamedTuple):
-    """Settings by Kafka's names (replica.*)."""
+    """Broker settings of replication, in Kafka's units and names without `replica.`. `quota_windows` is (window in ms,
+    count)."""
 
     max_lag_ms: int = BROKER.default_number("replica.lag.time.max.ms")
     fetch_max_bytes: int = BROKER.default_number("replica.fetch.max.bytes")
@@ -27,7 +28,7 @@ class ReplicationSettings(NamedTuple):
 
     @classmethod
     def of(cls, config: Config) -> ReplicationSettings:
-        """Those of a broker."""
+        """Read the settings from a broker's configuration."""
         return cls(
             max_lag_ms=config.replica_lag_time_max_ms,
             fetch_max_bytes=config.replica_fetch_max_bytes,
@@ -42,7 +43,8 @@ class ReplicationSettings(NamedTuple):
 
 
 class Cluster(NamedTuple):
-    """What replication is given of the node and the others."""
+    """The node's services that replication uses: image, clock, channels to other brokers and to the controller,
+    timer."""
 
     node_id: int
     image: MetadataImage

@@ -1,4 +1,5 @@
-"""A DeleteRecords that waits until every replica has deleted (Kafka's DelayedDeleteRecords)."""
+"""A DeleteRecords request in purgatory until every live replica has deleted the records (Kafka's
+DelayedDeleteRecords)."""
 
 from __future__ import annotations
 
@@ -14,7 +15,8 @@ NONE = 0
 
 @dataclass(slots=True)
 class DeleteRecordsStatus:
-    """One partition of the request: where its replicas have to begin, and how it stands."""
+    """One partition of a DeleteRecords request: the offset its replicas must start at, its error code and low
+    watermark."""
 
     partition: Partition
     required_offset: int
@@ -22,7 +24,8 @@ class DeleteRecordsStatus:
     low_watermark: int = -1
 
     def look(self) -> bool:
-        """Whether it is decided by now."""
+        """Update the error code and low watermark. Returns whether the partition is done; until then REQUEST_TIMED_OUT
+        stays."""
         if self.error_code != RequestTimedOut.code:
             return True
         partition = self.partition
@@ -38,7 +41,7 @@ class DeleteRecordsStatus:
 
 
 class DelayedDeleteRecords(DelayedOperation):
-    """Complete when the low watermark of every partition has reached its offset, or the partition lost its leader."""
+    """Completes when every partition's low watermark has reached its required offset or the partition failed."""
 
     __slots__ = ("_on_complete", "statuses")
 

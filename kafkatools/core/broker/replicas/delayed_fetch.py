@@ -1,12 +1,12 @@
-"""A fetch that waits for records (Kafka's DelayedFetch).
+"""A consumer fetch in purgatory that waits for records (Kafka's DelayedFetch).
 
 Rules:
-- It is complete when `min_bytes` are there over all partitions, or when any partition has an error, another leader or
-  leader epoch, a diverging epoch, or an end below the fetch offset (truncated); else at the time-out.
-- It keeps what was read. An event on a partition checks that partition alone, and the response reads again only what
-  changed: a record for one of ten thousand partitions costs what it costs for one.
-- Every change that matters is an event: records, a high watermark or last stable offset that moves, a leader, a
-  replica that is lost. A moved log start is not one; the client hears of it in its next fetch.
+- The fetch completes when all its partitions together have `min_bytes`, or at its time-out. A partition also completes
+  the fetch at once with an error, a new leader or leader epoch, a diverging epoch, or a log end below the fetch offset.
+- The results of the first read are kept. An event on a partition checks that partition alone, and the response reads
+  only the changed partitions again: a record for one of ten thousand partitions costs as much as for one of one.
+- Every change that matters is an event: an append, a moved high watermark or last stable offset, a change of leader, a
+  lost replica. A moved log start offset is no event; the client learns it from its next fetch.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
 
 class DelayedFetch(DelayedOperation):
-    """A fetch whose partitions were read and that has nothing to say yet. `on_complete` gets the partitions that have
-    to be read again."""
+    """A fetch that was read once and cannot be answered yet. On completion `on_complete` gets the indexes of the
+    partitions that must be read again."""
 
     __slots__ = ("_available", "_changed", "_min_bytes", "_numbers", "_on_complete", "_reads", "_replicas", "_total")
 
@@ -48,10 +48,9 @@ class DelayedFetch(DelayedOperation):
         self._total = 0
 
     def watch(self, purgatory: Purgatory) -> None:
-        """Wait for events on every partition; the operation may be complete by then.
-
-        In slices, partitions may change between their read and their watch: each is checked after it is watched.
-        """
+        """Register the fetch in the purgatory under the key of every partition it reads. A fetch whose condition
+        already holds completes in this call. In the slow lane a partition may change between its read and its
+        registration, so each one is checked after it is registered."""
         is_sliced = current_pause() is not None
         for number, (wanted, result) in enumerate(paced(zip(self._reads.wanted, self._reads.results, strict=True))):
             if self.is_completed:
@@ -80,7 +79,7 @@ class DelayedFetch(DelayedOperation):
         del self._reads, self._numbers, self._changed, self._available  # it may stay under keys without events
 
     def _is_reached(self, number: int) -> bool:
-        """Count what a partition has now; whether the fetch has to be answered."""
+        """Recount the readable bytes of a partition and return whether the fetch must complete now."""
         try:
             available = self._available_bytes(number)
         except KafkaError:
@@ -94,7 +93,8 @@ class DelayedFetch(DelayedOperation):
         return self._total >= self._min_bytes
 
     def _available_bytes(self, number: int) -> int | None:
-        """What a partition has to read; None when it has to be told what it is. Raises KafkaError."""
+        """Return the bytes a partition can serve, or None if the partition alone completes the fetch. Raises
+        KafkaError."""
         reader, wanted = self._reads.reader, self._reads.wanted[number]
         partition = self._replicas.find(wanted)
         if partition is None:

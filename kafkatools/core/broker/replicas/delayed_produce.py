@@ -1,4 +1,4 @@
-"""A produce with acks=all that waits for its replicas (Kafka's DelayedProduce)."""
+"""A produce request with acks=all in purgatory until its records are replicated (Kafka's DelayedProduce)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kafkatools.core.errors import RequestTimedOut
 
 @dataclass(slots=True)
 class ProduceStatus:
-    """One partition of the request: what must be replicated, and how it stands."""
+    """One partition of a produce request: the offset the high watermark must reach, and the error code."""
 
     partition: Partition
     required_offset: int
@@ -21,8 +21,8 @@ class ProduceStatus:
 
 
 class DelayedProduce(DelayedOperation):
-    """Complete when every partition is replicated up to its required offset or lost its leader; what is still pending
-    at the time-out answers REQUEST_TIMED_OUT."""
+    """Completes when every partition is replicated up to its required offset or has failed. Partitions that are still
+    pending at the time-out answer REQUEST_TIMED_OUT."""
 
     __slots__ = ("_on_complete", "statuses")
 

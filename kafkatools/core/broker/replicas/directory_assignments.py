@@ -1,7 +1,7 @@
-"""Tells the controller in which directories this broker's replicas are (Kafka's AssignmentsManager, KIP-858).
+"""Reports the directories of this broker's replicas to the controller (Kafka's AssignmentsManager, KIP-858).
 
-Rules: only what the metadata does not know yet is told, the newest directory of each replica, many in one request, one
-request at a time; what fails is told again a second later. A replica of a topic that is gone is forgotten.
+Rules: only replicas whose directory in the metadata is wrong are reported, each with its newest directory. One request
+at a time reports many replicas; a failed report is retried after a second. Replicas of deleted topics are dropped.
 """
 
 from __future__ import annotations
@@ -23,10 +23,11 @@ Send = Callable[[Mapping[str, Any], Callable[[Any | None], None]], None]
 
 
 class DirectoryAssignments:
-    """What is still to be told."""
+    """The queue of replica directories to report to the controller."""
 
     def __init__(self, broker_id: int, broker_epoch: Callable[[], int], send: Send, now_ms: Callable[[], int]) -> None:
-        """`send` takes the fields of AssignReplicasToDirs, and calls back with the answer or None."""
+        """`send` takes the fields of AssignReplicasToDirs and a callback for the response, which is None when none
+        came."""
         self._broker_id = broker_id
         self._broker_epoch = broker_epoch
         self._send = send
@@ -39,16 +40,16 @@ class DirectoryAssignments:
         return len(self._wanted)
 
     def submit(self, topic_id: uuid.UUID, index: int, directory_id: uuid.UUID) -> None:
-        """This replica is there."""
+        """Queue a replica's directory for the next request."""
         self._wanted[topic_id, index] = directory_id
 
     @property
     def next_deadline_ms(self) -> int | None:
-        """When `tick` has something to send."""
+        """Time in ms of the next request; None without queued replicas or while a request is under way."""
         return self._next_ms if self._wanted and not self._asked else None
 
     def tick(self, now_ms: int) -> None:
-        """Ask the controller, if it is known who asks."""
+        """Send the queued directories, unless a request is under way or this broker has no epoch yet."""
         if not self._wanted or self._asked or now_ms < self._next_ms:
             return
         epoch = self._broker_epoch()

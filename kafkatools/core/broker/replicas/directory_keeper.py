@@ -1,9 +1,10 @@
-"""What becomes of a node's log directories while it runs: one that fails is taken offline, replicas move between them,
-the controller is told where replicas are.
+"""A running node's log directories: failed ones go offline, replicas move between them, the controller learns where
+replicas are.
 
-Rules: a failure is noted by whatever meets it and handled here, between two turns of the listener (Kafka's
-LogDirFailureHandler): the replicas in it answer KAFKA_STORAGE_ERROR, the others go on. Without the metadata log's
-directory, or without any, the node ends. A node with one directory has no keeper unless it is one of a cluster.
+Rules: the code that meets an I/O error notes it; this module takes the directory offline between two turns of the
+listener (Kafka's LogDirFailureHandler). Its replicas answer KAFKA_STORAGE_ERROR; other replicas keep working. Without
+the metadata log's directory, or without any directory, the node ends. A node with one directory has no keeper unless it
+belongs to a cluster.
 """
 
 from __future__ import annotations
@@ -25,21 +26,21 @@ ALL_DIRECTORIES = "*"
 
 
 class Owner(Protocol):
-    """The node of the directories."""
+    """The node that owns the log directories."""
 
     @property
     def log_directory(self) -> str:
-        """The directory of the metadata log."""
+        """The path of the metadata log's directory."""
 
     def release_directory(self, path: str) -> None:
-        """Let another process have a log directory that failed."""
+        """Release the lock of a failed log directory."""
 
     def note_failure(self, error: Exception) -> None:
-        """Report what the disk did."""
+        """Report a disk error."""
 
 
 class ToldOfDirectories(Protocol):
-    """The node's membership, through which the controller hears of directories."""
+    """The node's cluster membership, which reports log directories to the controller."""
 
     @property
     def broker_epoch(self) -> int:
@@ -47,23 +48,23 @@ class ToldOfDirectories(Protocol):
 
     @property
     def is_ready(self) -> bool:
-        """Whether the metadata is known."""
+        """Whether the metadata image has been loaded."""
 
     def assign_directories(self, fields: Mapping[str, Any], on_answer: Callable[[Any | None], None]) -> None:
-        """Tell the controller where replicas are."""
+        """Send AssignReplicasToDirs; `on_answer` gets the response, None without one."""
 
     def directory_failed(self, directory: LogDirectory) -> None:
-        """Tell the controller that a log directory is offline. Raises KafkaStorageError."""
+        """Report an offline log directory to the controller. Raises KafkaStorageError."""
 
     def directories_cordoned(self, directory_ids: list[uuid.UUID]) -> None:
-        """Tell the controller which directories get no new replicas."""
+        """Report the cordoned log directories to the controller (KIP-1066)."""
 
     def fail(self, error: KafkaError) -> None:
-        """End: the node cannot go on."""
+        """Stop the node because of this error."""
 
 
 class DirectoryKeeper:
-    """A worker of the node."""
+    """The worker that handles log directory failures, replica moves and directory assignments of a node."""
 
     def __init__(
         self, replicas: ReplicaManager, settings: BrokerSettings, owner: Owner, member: ToldOfDirectories
@@ -80,14 +81,14 @@ class DirectoryKeeper:
 
     @property
     def next_deadline_ms(self) -> int | None:
-        """When `tick` has something to do."""
+        """Time in ms at which `tick` must run next: 0 for a failed directory, None without work."""
         if self._logs.failing:
             return 0
         found = [each.next_deadline_ms for each in (self.moves, self.assignments)]
         return min((each for each in found if each is not None), default=None)
 
     def tick(self, now_ms: int) -> None:
-        """Failures first."""
+        """Take failed directories offline, then continue moves and send assignments."""
         logs = self._logs
         while logs.failing:
             self._give_up(next(iter(logs.failing)))
@@ -95,13 +96,13 @@ class DirectoryKeeper:
         self.assignments.tick(now_ms)
 
     def look(self) -> None:
-        """Once in a while: moves that wait for their partition, and the settings."""
+        """Resume interrupted moves and reread the throttle and cordoned.log.dirs; called periodically."""
         self.moves.resume()
         self.moves.read_rate()
         self._cordon()
 
     def _cordon(self) -> None:
-        """cordoned.log.dirs: new partitions go elsewhere (KIP-1066)."""
+        """Apply cordoned.log.dirs and report it: cordoned directories get no new partitions (KIP-1066)."""
         named = tuple(self._settings.effective()["cordoned.log.dirs"])
         logs = self._logs
         cordoned = [logs.find_directory(path) for path in named if path != ALL_DIRECTORIES]
@@ -112,7 +113,7 @@ class DirectoryKeeper:
 
     # -- where replicas are ----------------------------------------------------------------------------------------
     def directory_of(self, partition: Partition) -> uuid.UUID | None:
-        """The id of the directory that a replica lies in."""
+        """Return the id of the directory that holds the replica, None if the directory has no id."""
         return self._logs.directory_of(partition.log).directory_id
 
     def offline_directories(self) -> list[uuid.UUID]:
@@ -120,7 +121,7 @@ class DirectoryKeeper:
         return [each.directory_id for each in self._logs.offline if each.directory_id is not None]
 
     def note_directory(self, partition: Partition, state: PartitionState) -> None:
-        """A replica was opened; the controller is told when the metadata has it elsewhere."""
+        """Assign an opened replica to its directory if the metadata names another one."""
         directory_id = self.directory_of(partition)
         if directory_id is not None and state.directory(self._replicas.node_id) != directory_id:
             self.assignments.submit(partition.topic_id, partition.index, directory_id)

@@ -1,11 +1,11 @@
-"""Fetch between brokers, framed by hand: requests of versions 13 to 18 read, requests and responses of version 18 made
-and read as followers use them.
+"""A hand-written codec for Fetch between brokers: reads requests of versions 13 to 18, writes requests and reads
+responses of version 18, as followers use them.
 
-By hand a request for 1,000 partitions is made in 0.24 ms and read in 0.47, by the codec in 1.1 and 0.69.
+A request for 1,000 partitions is written in 0.24 ms and read in 0.47 ms; the generated codec needs 1.1 and 0.69 ms.
 
-Rules: nothing is copied but topic ids; the records of a response are a slice of the receive buffer. Every length is
-checked against the bytes that are left. The layout is Kafka's FetchRequest.json and FetchResponse.json; a test holds
-it against a generated codec.
+Rules: only topic ids are copied; the records of a response are a slice of the receive buffer. Every length is checked
+against the remaining bytes. The layout is Kafka's FetchRequest.json and FetchResponse.json; a test compares it with the
+generated codec.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ Key = tuple[uuid.UUID, int]
 
 
 class FetchRequest(NamedTuple):
-    """A request; `replica_id` is -1 of a consumer."""
+    """A decoded Fetch request; `replica_id` is -1 for a consumer."""
 
     max_wait_ms: int
     min_bytes: int
@@ -54,7 +54,7 @@ class FetchRequest(NamedTuple):
 
 
 class FetchedData(NamedTuple):
-    """What a leader says of one partition; `diverging` and `current_leader` are (epoch, end offset) and (leader, leader
+    """One partition of a Fetch response; `diverging` is (epoch, end offset), `current_leader` (leader id, leader
     epoch)."""
 
     topic_id: uuid.UUID
@@ -68,7 +68,7 @@ class FetchedData(NamedTuple):
 
 
 class FetchResponse(NamedTuple):
-    """A response."""
+    """A decoded Fetch response."""
 
     throttle_ms: int
     error_code: int
@@ -78,12 +78,12 @@ class FetchResponse(NamedTuple):
 
 @lru_cache(maxsize=16384)
 def topic_id_of(data: bytes) -> uuid.UUID:
-    """A topic id from its bytes."""
+    """Return the topic id for its 16 bytes, from a cache."""
     return uuid.UUID(bytes=data)
 
 
 def parse_request(frame: memoryview, position: int, version: int) -> FetchRequest:
-    """A request of version 13 to 18. Raises DecodeError."""
+    """Decode the body of a Fetch request of version 13 to 18. Raises DecodeError."""
     try:
         return _parse_request(frame, position, version)
     except (StructError, IndexError, ValueError) as error:
@@ -151,7 +151,7 @@ def _parse_topic(frame: memoryview, position: int, wanted: list[FetchPartition])
 
 
 def _replica_state(frame: memoryview, position: int) -> tuple[int, int] | None:
-    """ReplicaState, tag 1 of a request."""
+    """Decode ReplicaState (replica id, broker epoch), tag 1 of a Fetch request; None without it."""
     count, position = read_unsigned_varint(frame, position)
     found = None
     for _ in range(count):
@@ -170,7 +170,8 @@ def encode_request(
     forgotten: Iterable[Key],
     replica: tuple[int, int],
 ) -> bytes:
-    """A follower's request: (max wait, min bytes, max bytes), (session id, epoch), (replica id, broker epoch)."""
+    """Encode a follower's Fetch request of version 18: `limits` is (max wait ms, min bytes, max bytes), `session`
+    (session id, epoch), `replica` (replica id, broker epoch)."""
     out = bytearray(_HEAD.pack(*limits, 0, *session))
     by_topic = [(topic_id, list(group)) for topic_id, group in groupby(wanted, key=lambda each: each.topic_id)]
     out += unsigned_varint(len(by_topic) + 1)
@@ -200,7 +201,7 @@ def encode_request(
 
 
 def decode_response(body: memoryview) -> FetchResponse:
-    """A response of version 18 without its header. Raises DecodeError."""
+    """Decode a Fetch response of version 18 without its header. Raises DecodeError."""
     try:
         return _decode_response(body)
     except (StructError, IndexError, ValueError) as error:

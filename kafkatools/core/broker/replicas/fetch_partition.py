@@ -1,4 +1,4 @@
-"""What a fetch asks of a partition, and what it gets."""
+"""A partition of a fetch: the requested position and the result."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ INLINE_BYTES = 4096
 
 @dataclass(slots=True)
 class FetchPartition:
-    """What a fetch wants of one partition, by name or by id."""
+    """The requested position of one partition, which is named by topic name or topic id."""
 
     topic: str | None
     topic_id: uuid.UUID | None
@@ -39,13 +39,13 @@ class CopiedRecords:
         self.size_bytes = len(data)
 
     def read(self) -> bytes:
-        """The bytes."""
+        """Return the bytes of the record batches."""
         return self._data
 
 
 @dataclass(slots=True)
 class FetchedPartition:
-    """What there is of it."""
+    """The result of reading one partition. Offsets are -1 when unknown; `aborted` has (producer id, first offset)."""
 
     error_code: int = NONE
     high_watermark: int = -1
@@ -63,7 +63,7 @@ class FetchedPartition:
 
 
 class Reader(NamedTuple):
-    """Who reads: a consumer; since it can tell its rack it may read from followers too (KIP-392)."""
+    """The client of a consumer fetch. A client that sends its rack may also read from followers (KIP-392)."""
 
     isolation_level: int
     rack_id: str = ""

@@ -1,14 +1,13 @@
-"""The reads of one consumer fetch (the partition loop of ReplicaManager.readFromLog).
+"""The log reads of one consumer fetch (the partition loop of ReplicaManager.readFromLog).
 
 Rules:
-- Partitions are read in the order of the request. The first one with records gives one batch whatever the limits are;
-  the others give what is left of the limits.
-- In the slow lane there are pauses between two partitions, in which the broker goes on: a log may be truncated, a
-  segment deleted or compacted away, a replica lost. Small records are therefore copied when they are read. Larger
-  ones stay where they are, as a region of a segment's file, and `stale` names the regions that are not what they were.
-  It is asked last, with no pause between the answer "none" and the response.
-- A partition that is read a second time because its region was stale is copied, whatever its size. So the regions get
-  fewer each time, and the reads come to an end.
+- Partitions are read in the order of the request. The first one with records returns at least one batch, whatever the
+  limits; later partitions share what is left of the limits.
+- The slow lane pauses between two partitions. In a pause a log may be truncated, a segment deleted or compacted, a
+  replica lost. So small records are copied when they are read. Larger ones stay in the file as a region of a segment,
+  and `stale` names the regions that have changed. `stale` is called last, with no pause before the response.
+- A partition that is read again because its region was stale is copied, whatever its size. So each pass leaves fewer
+  regions, and the reads come to an end.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ from kafkatools.core.protocol.slices import current_pause, paced
 
 
 class _Region(NamedTuple):
-    """Records that lie in a segment's file, and the log at the time of the read."""
+    """Records in a segment's file, and the state of the log when they were read."""
 
     records: LogSlice
     log: PartitionLog
@@ -39,7 +38,7 @@ class _Region(NamedTuple):
 
 
 class FetchReads:
-    """The partitions of a fetch and what was read of each: `results[n]` belongs to `wanted[n]`."""
+    """The partitions of a fetch and their results: `results[n]` belongs to `wanted[n]`."""
 
     __slots__ = ("_max_bytes", "_may_read", "_regions", "_replicas", "has_verdict", "reader", "results", "wanted")
 
@@ -51,7 +50,7 @@ class FetchReads:
         reader: Reader,
         may_read: Callable[[str], bool] | None = None,
     ) -> None:
-        """`may_read` says whether the client may read a topic; None: it may read all."""
+        """`may_read(topic)` says whether the client is authorized to read; None allows every topic."""
         self._replicas = replicas
         self._max_bytes = max_bytes
         self._may_read = may_read
@@ -62,7 +61,7 @@ class FetchReads:
         self.has_verdict = False  # a partition has an error, a diverging epoch or a preferred replica: answer now
 
     def read(self) -> int:
-        """Read every partition; gives the size of all records in bytes."""
+        """Read every partition. Returns the total size of the records in bytes."""
         total, is_sliced, results = 0, current_pause() is not None, self.results
         read_one = self._read_one()
         for number, each in enumerate(paced(self.wanted)):
@@ -78,7 +77,8 @@ class FetchReads:
         return total
 
     def read_again(self, numbers: Iterable[int], *, copies: bool = False) -> None:
-        """Read some partitions again, within the limits that the others leave; `copies`: copy their records."""
+        """Read the partitions with these indexes again, within the byte limit that the other partitions leave. With
+        `copies`, copy their records into memory."""
         is_sliced = current_pause() is not None
         total = sum(result.size_bytes for result in paced(self.results))
         read_one = self._read_one()
@@ -92,7 +92,8 @@ class FetchReads:
             self.results[number] = result
 
     def _read_one(self) -> Callable[[FetchPartition, int], FetchedPartition]:
-        """The read of a partition beside so many bytes of others. The client's rights are asked once for each topic."""
+        """Return the function that reads a partition, given the bytes read from other partitions. The authorizer is
+        called once for each topic."""
         read_one, reader, max_bytes = self._replicas.read_one, self.reader, self._max_bytes
 
         def read(wanted: FetchPartition, others: int) -> FetchedPartition:
@@ -108,11 +109,11 @@ class FetchReads:
         return read_if_allowed
 
     def stale(self) -> list[int]:
-        """The partitions whose region is not what it was when it was read."""
+        """Return the indexes of partitions whose file region has changed since it was read."""
         return [number for number, region in self._regions.items() if not self._holds(number, region)]
 
     def _protected(self, number: int, result: FetchedPartition, *, copies: bool = False) -> FetchedPartition:
-        """The result, with small records copied and a larger region noted."""
+        """Copy small records into the result, or note the file region of larger ones."""
         records = result.records
         partition = self._replicas.find(self.wanted[number])
         assert records is not None
@@ -144,13 +145,12 @@ class FetchReads:
         )
 
     def _is_readable(self, wanted: FetchPartition, may_read: Callable[[str], bool]) -> bool:
-        """Whether the client may read the topic; one whose id is unknown stays unknown."""
+        """Whether the client may read the topic; a topic id without a topic is allowed and fails later as unknown."""
         name = wanted.topic if wanted.topic is not None else self._replicas.topic_name(wanted.topic_id)
         return name is None or may_read(name)
 
 
 def _remembered(may_read: Callable[[str], bool]) -> Callable[[str], bool]:
-    """Ask once for each topic."""
     known: dict[str, bool] = {}
 
     def may(name: str) -> bool:

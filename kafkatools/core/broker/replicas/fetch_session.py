@@ -1,8 +1,8 @@
-"""Incremental fetch sessions of the broker (KIP-227; Kafka's FetchSession, FetchContext and FetchSessionCache).
+"""Incremental fetch sessions of consumers (KIP-227; Kafka's FetchSession, FetchContext and FetchSessionCache).
 
-A session remembers the partitions a client wants and what it was last told of each, so that a request names only
-changes and a response only news. Epoch 0 asks for a new session, -1 for none, others must follow one another. When
-the cache is full a session is made only if one that was idle for two minutes can go.
+A session remembers the partitions of a client and the offsets last sent for each. So a request names only changed
+partitions, and a response only partitions with news. Epoch 0 opens a session, -1 asks for none; later epochs count up
+by one. When the cache is full, a new session evicts only one that was idle for two minutes.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ SessionKey = tuple[uuid.UUID | str | None, int]
 
 
 def session_id_of(body: memoryview, version: int) -> int:
-    """The session id of a Fetch request that is not decoded; 0 when it has none or is malformed."""
+    """Read the session id from an undecoded Fetch request; 0 for a version without sessions or a malformed request."""
     position = _SESSION_ID_POSITION if version >= FIRST_WITHOUT_REPLICA_ID else _SESSION_ID_POSITION + 4
     if version < FIRST_WITH_SESSIONS or len(body) < position + 4:
         return INVALID_SESSION_ID
@@ -40,20 +40,21 @@ def session_id_of(body: memoryview, version: int) -> int:
 
 
 def key_of(wanted: FetchPartition) -> SessionKey:
-    """What identifies a partition within a session."""
+    """Return the key of a partition in a session: (topic id or else name, index)."""
     return (wanted.topic_id if wanted.topic_id is not None else wanted.topic, wanted.index)
 
 
 @dataclass(slots=True)
 class CachedPartition:
-    """A partition of a session and what the client was last told."""
+    """A partition of a session and the offsets last sent to the client."""
 
     wanted: FetchPartition
     high_watermark: int = -1
     log_start_offset: int = -1
 
     def has_news(self, result: FetchedPartition) -> bool:
-        """Whether the response must name it (maybeUpdateResponseData); remembers what it will say."""
+        """Whether the response must include the partition; stores the offsets that it sends
+        (maybeUpdateResponseData)."""
         has_news = result.size_bytes > 0 or result.error_code != NONE or result.diverging is not None
         if result.high_watermark != self.high_watermark:
             self.high_watermark, has_news = result.high_watermark, True
@@ -66,7 +67,7 @@ class CachedPartition:
 
 @dataclass(slots=True)
 class FetchSession:
-    """One client's session; partitions in the order they are to be read."""
+    """A client's fetch session; its partitions are in the order in which they are read."""
 
     session_id: int
     uses_topic_ids: bool
@@ -76,7 +77,7 @@ class FetchSession:
     partitions: dict[SessionKey, CachedPartition] = field(default_factory=dict)
 
     def update(self, wanted: Sequence[FetchPartition], forgotten: Sequence[SessionKey]) -> None:
-        """Take the changes of a request."""
+        """Add and change the requested partitions, and remove the forgotten ones."""
         for each in paced(wanted):
             key = key_of(each)
             cached = self.partitions.get(key)
@@ -90,7 +91,7 @@ class FetchSession:
 
 @dataclass(slots=True)
 class FetchContext:
-    """How one request is to be answered."""
+    """The partitions to read for one Fetch request, and its session or session error."""
 
     wanted: list[FetchPartition]
     session: FetchSession | None = None
@@ -102,8 +103,8 @@ class FetchContext:
         return INVALID_SESSION_ID if self.session is None else self.session.session_id
 
     def select(self, results: Sequence[FetchedPartition]) -> Sequence[int]:
-        """The partitions that the response names, by their places in the request; those with records go to the end of
-        the session's order, so that all get their turn."""
+        """Return the indexes of the partitions that the response includes. Those with records move to the end of the
+        session's order, so that every partition gets its turn."""
         if self.session is None:
             return range(len(results))
         chosen = []
@@ -120,14 +121,14 @@ class FetchContext:
         return chosen
 
     def note_sent(self, number: int, result: FetchedPartition) -> None:
-        """Remember that the response says something else of a partition than what it was chosen for."""
+        """Store the offsets of a partition that was read again after it was selected."""
         cached = None if self.session is None else self.session.partitions.get(key_of(self.wanted[number]))
         if cached is not None:
             cached.has_news(result)
 
 
 class FetchSessionCache:
-    """All sessions of this broker."""
+    """All consumer fetch sessions of this broker."""
 
     def __init__(self, max_sessions: int = MAX_SESSIONS) -> None:
         self.max_sessions = max_sessions
@@ -143,7 +144,7 @@ class FetchSessionCache:
         *,
         uses_topic_ids: bool,
     ) -> FetchContext:
-        """The context of a request (FetchManager.newContext)."""
+        """Return the context of a request and open, advance or close its session (FetchManager.newContext)."""
         if epoch in (INITIAL_EPOCH, FINAL_EPOCH):
             if session_id != INVALID_SESSION_ID:
                 self.sessions.pop(session_id, None)
@@ -168,7 +169,7 @@ class FetchSessionCache:
         return FetchContext([each.wanted for each in cached], session, is_incremental=True)
 
     def has_many_partitions(self, session_id: int) -> bool:
-        """Whether there is such a session, and with more partitions than are read at once."""
+        """Whether the session exists and has more than MANY_PARTITIONS partitions."""
         session = self.sessions.get(session_id)
         return session is not None and len(session.partitions) > MANY_PARTITIONS
 

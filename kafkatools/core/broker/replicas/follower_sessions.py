@@ -1,18 +1,18 @@
-"""What followers fetch from this broker: sessions, their positions, and the fetches that wait (the leader's side of
+"""The leader's side of replication: fetch sessions of followers, their positions and their waiting fetches (Kafka's
 ReplicaManager.fetchMessages, FetchSession and DelayedFetch).
 
 Rules:
-- A follower's session costs by what changes: an append marks the partition as ready in the sessions that follow it, a
-  request names the partitions whose position moved, a response the ones that are ready. All partitions of a session
-  are looked at every `FULL_PASS_MS`: when each was last caught up, and what was missed.
-- A request tells how far the follower is: that moves the high watermark and may bring it into the ISR, before anything
-  is read for it. A wrong epoch, a diverging log, an offset outside of the log are answers, not positions.
-- A fetch with nothing to send waits; it is answered after the requests at hand, once for all that they appended.
-- A follower has one session for each of its connections; beyond `MAX_SESSIONS` the oldest is forgotten.
-- A response has records of at most `MOST_READ` partitions, and news of at most `MOST_NEWS` others; the rest comes with
-  the next one. Only the first response of a session names all of its partitions.
-- In the slow lane there are pauses while positions are taken, while all partitions are looked at, and in the first
-  response, which has no records then. Another request may end the session in a pause: the response is an error then.
+- A session costs as much as what changes: an append marks the partition as ready in its followers' sessions, a request
+  names the partitions whose position moved, a response names the ready ones. Every `FULL_PASS_MS` all partitions of a
+  session are checked, to refresh last-caught-up times and to find missed changes.
+- A request carries the follower's log end offset, which may advance the high watermark and expand the ISR before any
+  records are read. A wrong epoch, a diverging log or an offset outside of the log is answered and is no position.
+- A fetch with nothing to send waits. It is answered once, after the requests at hand, with all that they appended.
+- A follower has one session for each of its connections. Beyond `MAX_SESSIONS` the oldest one is closed.
+- A response has records of at most `MOST_READ` partitions and new high watermarks of at most `MOST_NEWS` others; the
+  rest follows in the next one. Only the first response of a session names all of its partitions.
+- The slow lane pauses while positions are noted, while all partitions are checked, and in the first response, which
+  then has no records. Another request may close the session in a pause; the response is then an error.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ _NO_ABORTED_NO_REPLICA = b"\0\xff\xff\xff\xff"
 
 
 class SessionPartition:
-    """A partition of a session: where the follower is, and what it was last told."""
+    """A partition in a follower's fetch session: the follower's position and the offsets last sent to it."""
 
     __slots__ = (
         "diverging",
@@ -87,26 +87,27 @@ class SessionPartition:
         self.told = NOTHING_TOLD
 
     def take(self, wanted: FetchPartition) -> None:
-        """Where the follower is now."""
+        """Store the follower's position from its fetch request."""
         self.fetch_offset, self.start_offset = wanted.fetch_offset, wanted.log_start_offset
         self.leader_epoch, self.last_fetched_epoch = wanted.current_leader_epoch, wanted.last_fetched_epoch
         self.max_bytes = wanted.max_bytes
 
     def note(self) -> None:
-        """Something of this partition has to be said, records or that it is not what it was."""
+        """Mark the partition for the next response, because of new records or a changed role, and wake a waiting
+        fetch."""
         session = self.session
         session.ready[self] = None
         if session.waiting is not None:
             session.woken[session] = None
 
     def note_news(self) -> None:
-        """The high watermark moved: the next answers tell it, nobody is woken for it."""
+        """Include the partition's high watermark in the next response, without waking a waiting fetch."""
         self.session.news[self] = None
 
 
 class FollowerSession:
-    """What one follower fetches over one connection. `woken` holds the sessions whose waiting fetch has to be looked
-    at."""
+    """The fetch session of one follower on one connection. `woken` is shared by all sessions of the broker and collects
+    those whose waiting fetch must be checked."""
 
     __slots__ = (
         "broker_epoch",
@@ -139,7 +140,7 @@ class FollowerSession:
 
 
 class WaitingFetch:
-    """A fetch that waits for records."""
+    """A follower's fetch request that waits for records, with the timer of its max wait."""
 
     __slots__ = ("data", "request", "task")
 
@@ -150,7 +151,7 @@ class WaitingFetch:
 
 
 class _Found:
-    """What a response says of one partition."""
+    """One partition of a fetch response: an error code, or records (None: only offsets)."""
 
     __slots__ = ("each", "error", "records", "size_bytes")
 
@@ -167,7 +168,7 @@ NotLeaderOrFollower for an earlier life of the follower's broker."""
 
 
 class FollowerSessions:
-    """The sessions of all followers of this broker."""
+    """The fetch sessions of all followers of this broker."""
 
     def __init__(
         self, replicas: ReplicaManager, cluster: Cluster, throttles: ReplicationThrottles, note_fetch: NoteFetch
@@ -183,12 +184,12 @@ class FollowerSessions:
     # -- events ----------------------------------------------------------------------------------------------------
     @property
     def has_woken(self) -> bool:
-        """Whether a fetch that waits has to be looked at."""
+        """Whether a waiting fetch must be checked by `complete`."""
         return bool(self._woken)
 
     # -- requests --------------------------------------------------------------------------------------------------
     def looks_at_many(self, session_id: int) -> bool:
-        """Whether the next request of this session looks at all of its partitions, and there are many."""
+        """Whether the session's next request will check all of its partitions and has more than `MANY_PARTITIONS`."""
         session = self._sessions.get(session_id)
         return (
             session is not None
@@ -197,7 +198,7 @@ class FollowerSessions:
         )
 
     def fetch(self, request: Request, data: FetchRequest) -> Response:
-        """Answer a follower now, or when there is something."""
+        """Answer a follower's fetch. Returns the response, or DELAYED if the fetch waits for records."""
         now_ms = self._clock.now_ms()
         session, error_code, is_new = self._session(data)
         if session is None:
@@ -213,7 +214,7 @@ class FollowerSessions:
             return self._answer_or_wait(request, session, data, is_new=is_new)
 
     def _take_positions(self, session: FollowerSession, data: FetchRequest, now_ms: int) -> None:
-        """Forget the partitions that the follower names as forgotten, and note where it is in the others."""
+        """Remove the partitions that the request forgets and store the follower's position in those that it names."""
         for key in paced(data.forgotten):
             self._forget(session, key)
         for wanted in paced(data.wanted):
@@ -233,7 +234,8 @@ class FollowerSessions:
         return DELAYED
 
     def _session(self, data: FetchRequest) -> tuple[FollowerSession | None, int, bool]:
-        """The session of a request, an error, and whether it begins (FetchManager.newContext)."""
+        """Return the request's session, an error code, and whether the session is new (FetchManager.newContext). The
+        session is None when there is an error."""
         if data.session_epoch in (INITIAL_EPOCH, FINAL_EPOCH):
             old = self._sessions.get(data.session_id)
             if old is not None:
@@ -289,7 +291,8 @@ class FollowerSessions:
         self._place(each, now_ms)
 
     def _place(self, each: SessionPartition, now_ms: int) -> None:
-        """Check where the follower says it is, and note it; what has to be said is ready afterwards."""
+        """Validate the follower's position and apply it to the partition. The partition becomes ready unless the
+        follower is at the log end."""
         each.error, each.diverging = NONE, None
         session = each.session
         try:
@@ -348,7 +351,8 @@ class FollowerSessions:
 
     @staticmethod
     def _is_still_there(each: SessionPartition, now_ms: int) -> bool:
-        """Whether a follower in sync has the end of the log, as when it last said so: it is caught up now."""
+        """Whether an in-sync follower still is at the log end, as in its last request. If so, it counts as caught up
+        now."""
         partition, session = each.partition, each.session
         if partition is None or not partition.is_leader or partition.leader_epoch != each.leader_epoch:
             return False
@@ -368,8 +372,8 @@ class FollowerSessions:
 
     # -- reading ---------------------------------------------------------------------------------------------------
     def _read(self, session: FollowerSession, data: FetchRequest) -> list[_Found]:
-        """What is ready of at most MOST_READ partitions, up to the request's limits; the first one with records gives
-        one batch at least."""
+        """Read at most MOST_READ ready partitions, up to the request's byte limits. The first one with records returns
+        at least one batch."""
         found = []
         limit, has_records = data.max_bytes, False
         for each in list(session.ready):
@@ -424,7 +428,7 @@ class FollowerSessions:
             waiting.task.cancel()
 
     def complete(self) -> None:
-        """Answer the fetches that were woken."""
+        """Answer the woken fetches that have `min_bytes` of records or an error to send."""
         woken = list(self._woken)
         self._woken.clear()
         for session in woken:
@@ -445,7 +449,7 @@ class FollowerSessions:
 
     # -- answers ---------------------------------------------------------------------------------------------------
     def _answer(self, request: Request, session: FollowerSession, found: list[_Found]) -> list[Part]:
-        """The response: what was found, and the news of the others."""
+        """Build the response from the read partitions and from those with a new high watermark or log start offset."""
         named = {each.each for each in found}
         for each in found:
             if each.size_bytes and each.each.partition is not None:
@@ -492,7 +496,8 @@ class FollowerSessions:
 
 
 def _take_news(session: FollowerSession) -> list[SessionPartition]:
-    """The partitions of which the next response tells the high watermark: in the first one of a session all."""
+    """Remove and return the partitions whose high watermark the next response carries: all in a session's first
+    response, else at most MOST_NEWS."""
     news = session.news
     if session.epoch == INITIAL_EPOCH + 1 or len(news) <= MOST_NEWS:
         session.news = {}
@@ -504,7 +509,7 @@ def _take_news(session: FollowerSession) -> list[SessionPartition]:
 
 
 class _Writer:
-    """Frames a response of version 13 to 18; records that are not small go from the file to the socket."""
+    """Writes a Fetch response of version 13 to 18. Records above INLINE_BYTES are sent from the file to the socket."""
 
     __slots__ = ("_file_bytes", "_parts", "out")
 
@@ -514,7 +519,7 @@ class _Writer:
         self._file_bytes = 0
 
     def records(self, found: LogSlice | None) -> None:
-        """The records of a partition, maybe none."""
+        """Write the records field of a partition; None becomes null."""
         if found is None:
             self.out.append(1)
             return
@@ -527,7 +532,7 @@ class _Writer:
         self.out = bytearray()
 
     def finish(self, request: Request) -> list[Part]:
-        """All parts, with the frame's header in front."""
+        """Return all parts of the response, the first one with the frame's header in front."""
         parts = [*self._parts, self.out]
         first = parts[0]
         assert isinstance(first, bytearray)

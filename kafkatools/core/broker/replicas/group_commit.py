@@ -1,14 +1,14 @@
-"""log.durability=fsync: produce is answered, and readers see records, only after they are on the disk.
+"""Group commit for log.durability=fsync: produce responses wait, and readers see no record, until the record is on
+disk.
 
-Apache Kafka has no such mode: it answers when the page cache has the records, and trusts in replicas.
+Apache Kafka has no such mode: it responds when the page cache has the records, and relies on replicas.
 
 Rules:
-- What one turn of the listener appended to a partition is synced at once, on another thread. Requests that arrive
-  meanwhile are handled, and what they append shares the partition's next sync: the slower the disk, the larger the
-  group. Partitions do not wait for each other.
-- The high watermark stays where the disk is. So delayed produce requests and fetches wait as they do for followers.
-- A segment that began since the last sync is synced by the listener's thread, with its directory and its predecessor.
-- After a sync that failed nobody knows what the disk has: the log goes offline until the next start recovers it.
+- A partition's appends of one turn of the listener are synced at once, on another thread. Appends that arrive during a
+  sync share the partition's next one: the slower the disk, the larger the group. Partitions do not wait for each other.
+- The high watermark stays at the synced offset, so delayed produce requests and fetches wait as they do for followers.
+- A segment created since the last sync is synced by the listener's thread, with its directory and its predecessor.
+- After a failed sync the content of the disk is unknown: the log is taken offline until the next start recovers it.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ MAX_THREADS = 4
 
 
 class _Sync(NamedTuple):
-    """One file to sync, and what is durable afterwards."""
+    """A file to sync, and the partition offset that is durable afterwards."""
 
     partition: Partition
     offset: int
@@ -45,11 +45,9 @@ class _Outcome(NamedTuple):
 
 @dataclass(eq=False, repr=False)
 class GroupCommit:
-    """The partitions that were appended to and not synced yet, and the threads that sync them.
-
-    `wakeup` is called on another thread when a sync is done, all other callbacks on the caller's. With `max_threads` 0
-    only `run_pending` syncs.
-    """
+    """The partitions with unsynced appends, and the threads that sync their files. `wakeup` is called on a sync thread
+    when a sync is done; `committed` and `failed` are called on the caller's thread. With `max_threads` 0 only
+    `run_pending` syncs."""
 
     clock: Clock
     wakeup: Callable[[], None]
@@ -63,16 +61,16 @@ class GroupCommit:
     _threads: list[threading.Thread] = field(default_factory=list, init=False)
 
     def note(self, partition: Partition) -> None:
-        """This partition was appended to."""
+        """Note that records were appended to a partition."""
         self._dirty[partition.key] = partition
 
     @property
     def has_new(self) -> bool:
-        """Whether `turn` has something to do now: an outcome, or a partition that no sync is under way for."""
+        """Whether `turn` has work: a finished sync, or an appended partition without a running sync."""
         return bool(self._done) or any(key not in self._in_flight for key in self._dirty)
 
     def turn(self) -> None:
-        """Answer for what is on the disk by now, begin the next syncs; between two turns of the listener."""
+        """Apply the finished syncs and start the next ones; called between two turns of the listener."""
         while self._done:
             outcome = self._done.popleft()
             self._in_flight.discard(outcome.partition.key)
@@ -106,7 +104,7 @@ class GroupCommit:
             self.wakeup()
 
     def run_pending(self) -> None:
-        """Run the syncs that no thread has taken yet on the caller's thread."""
+        """Run the queued syncs on the caller's thread."""
         with contextlib.suppress(queue.Empty):
             while (sync := self._work.get_nowait()) is not None:
                 self._done.append(self._sync(sync))
@@ -136,7 +134,8 @@ class GroupCommit:
         self.committed(partition)
 
     def close(self) -> None:
-        """End the threads; nobody is answered any more. What is not synced is the clean stop's to flush."""
+        """Stop the sync threads without completing waiting requests. A clean shutdown flushes the unsynced records
+        itself."""
         for _ in self._threads:
             self._work.put(None)
         for thread in self._threads:

@@ -1,10 +1,8 @@
-"""Asking the controller for changes of in-sync replicas (Kafka's AlterPartitionManager and what Partition does with the
-answer).
+"""ISR changes that this broker requests as a leader (Kafka's AlterPartitionManager and Partition's response handling).
 
-Rules: one request is on its way at a time, with the changes that are wanted when it goes, at most `MOST_CHANGES`. A
-partition wants one change at a time. A partition whose role or ISR changed meanwhile (the metadata was faster) ignores
-the answer. What the controller refuses for good leaves the change pending, so that the larger ISR counts, until newer
-metadata comes.
+Rules: one AlterPartition request is under way at a time, with at most `MOST_CHANGES` pending changes. A partition has
+one pending change at a time. If newer metadata changed its role or ISR meanwhile, the response is ignored. A change
+that the controller rejects as outdated stays pending, so that the larger ISR counts, until newer metadata arrives.
 """
 
 from __future__ import annotations
@@ -33,7 +31,7 @@ UNKNOWN_TOPIC_ID, NEW_LEADER_ELECTED: this broker does not know what is; asking 
 
 @dataclass(eq=False, repr=False)
 class IsrChanges:
-    """What this broker, as a leader, asks for."""
+    """The queue of a leader's ISR changes for the controller."""
 
     node_id: int
     broker_epoch: Callable[[], int]
@@ -44,16 +42,16 @@ class IsrChanges:
     _not_before_ms: int = field(default=0, init=False)
 
     def submit(self, partition: Partition, pending: PendingIsr) -> None:
-        """This change is wanted; it goes with the next `tick`."""
+        """Queue an ISR change for the next `tick`."""
         self._wanted[partition.key] = (partition, pending)
 
     @property
     def next_deadline_ms(self) -> int | None:
-        """When `tick` has something to send."""
+        """Time in ms of the next request; None without changes or while a request is under way."""
         return self._not_before_ms if self._wanted and not self._is_sent else None
 
     def tick(self, now_ms: int) -> None:
-        """Send what is wanted, unless an answer is awaited."""
+        """Send the queued changes, unless a request is under way."""
         if self._is_sent or not self._wanted or now_ms < self._not_before_ms:
             return
         for key in [key for key, (partition, pending) in self._wanted.items() if partition.pending is not pending]:
@@ -88,7 +86,7 @@ class IsrChanges:
         }
 
     def _answered(self, sent: dict[Any, tuple[Partition, PendingIsr]], entity: Any | None) -> None:
-        """Take the answer; without one, or with an error of the whole request, everything is asked for again."""
+        """Apply the response. Without one, or with a top-level error, all changes are sent again."""
         self._is_sent = False
         if entity is None or int(entity.error_code) != NONE:
             return
@@ -104,7 +102,7 @@ class IsrChanges:
                 self._take(partition, pending, answer)
 
     def _take(self, partition: Partition, pending: PendingIsr, answer: Entity) -> None:
-        """Partition.handleAlterPartitionUpdate and handleAlterPartitionError."""
+        """Apply one partition's result (Partition.handleAlterPartitionUpdate and handleAlterPartitionError)."""
         code = int(answer.error_code)
         if code in (OPERATION_NOT_ATTEMPTED, INELIGIBLE_REPLICA):
             partition.revert_isr()

@@ -1,14 +1,14 @@
-"""Compaction in a running broker: the thread of the cleaner and its owner's side (Kafka's LogCleaner).
+"""Log compaction in a running broker: the cleaner thread and its coordination with the listener's thread (Kafka's
+LogCleaner).
 
 Rules:
-- Logs belong to the listener's thread. It chooses the log and makes the plan; the cleaner's thread reads closed
-  segments and writes new ones through a file system of its own; swapping them in is the listener's again, between two
-  turns. So no log needs a lock. What passes between the two: jobs through a queue, swaps and outcomes through a deque
-  and `wakeup`, answers to swaps through a queue.
-- Nobody waits for the cleaner: a log that is cut or deleted voids its plan, and the cleaner finds out.
-- The cleaner works a millisecond and rests one, so that a request finds the interpreter's lock free; the loops over
-  records and keys run without it. Files are synced, and the checkpoint is written, on its thread.
-- One thread, whatever log.cleaner.threads says above zero: a second one would wait for the same lock.
+- Logs belong to the listener's thread, which chooses a log and plans the cleaning. The cleaner thread reads closed
+  segments and writes new ones through its own file system. The listener's thread swaps them in between two turns. So no
+  log needs a lock. Jobs and swap results pass through queues, swaps and outcomes through a deque and `wakeup`.
+- No request waits for the cleaner: truncating or deleting a log aborts its cleaning.
+- The cleaner works for a millisecond and sleeps for one, so that a request finds the interpreter lock free; the loops
+  over records and keys run without the lock. The cleaner thread also syncs files and writes the checkpoint.
+- There is one thread for every log.cleaner.threads above zero: a second one would wait for the same lock.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class _Outcome(NamedTuple):
 
 
 class LogCleaner:
-    """The cleaner of one broker. All public methods are for the listener's thread."""
+    """The log cleaner of one broker. Its public methods are called on the listener's thread."""
 
     def __init__(
         self,
@@ -60,7 +60,7 @@ class LogCleaner:
         wakeup: Callable[[], None],
         failed: Callable[[Exception], None],
     ) -> None:
-        """`wakeup` is called on the cleaner's thread when it needs the listener's."""
+        """`wakeup` is called on the cleaner thread when the listener's thread must call `turn`."""
         self.manager = LogCleanerManager()
         self._logs = logs
         self._clock = clock
@@ -87,8 +87,8 @@ class LogCleaner:
         return self._wanted is not None
 
     def check(self) -> None:
-        """Every log.cleaner.backoff.ms: begin with the dirtiest log, unless one is being cleaned; retention of
-        compacted logs, which LogManager leaves to the cleaner."""
+        """Apply retention to compacted logs, and start cleaning the dirtiest log unless one is being cleaned. Called
+        every log.cleaner.backoff.ms; LogManager leaves the retention of compacted logs to the cleaner."""
         for name in [name for name in self.manager.uncleanable if name not in self._logs.logs]:
             self.manager.forget(name)
         for log in self._logs.logs.values():
@@ -115,7 +115,7 @@ class LogCleaner:
         self._jobs.put(lambda: self._clean(log, wanted))
 
     def turn(self) -> None:
-        """Swap in what the cleaner has ready, take its outcomes; between two turns of the listener."""
+        """Swap in cleaned segments and handle finished cleanings; called between two turns of the listener."""
         while self._posted:
             posted = self._posted.popleft()
             if isinstance(posted, _Swap):
@@ -154,7 +154,7 @@ class LogCleaner:
                 self._failed(KafkaStorageError(f"The log of {name} cannot be compacted: {reason}"))
 
     def close(self) -> None:
-        """Stop the thread; what it had begun is void."""
+        """Stop the thread and abort the current cleaning."""
         self._is_stopping = True
         if self._wanted is not None:
             self._wanted.abort()
@@ -211,7 +211,7 @@ class LogCleaner:
 
 
 class Throttle:
-    """log.cleaner.io.max.bytes.per.second: what is read and written counts (Kafka's Throttler)."""
+    """Limits the bytes read and written to log.cleaner.io.max.bytes.per.second (Kafka's Throttler)."""
 
     def __init__(self, max_bytes_per_second: float, clock: Clock) -> None:
         self._max_bytes_per_second = max_bytes_per_second
@@ -220,7 +220,7 @@ class Throttle:
         self._size_bytes = 0
 
     def note(self, size_bytes: int) -> None:
-        """Count bytes; waits when they came too fast."""
+        """Count bytes, and sleep when they came faster than the limit."""
         self._size_bytes += size_bytes
         elapsed_ms = self._clock.now_ms() - self._since_ms
         if elapsed_ms < THROTTLE_CHECK_MS:

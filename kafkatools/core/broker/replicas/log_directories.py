@@ -1,9 +1,10 @@
-"""The log directories of a node at start: made, formatted when asked for, checked against each other, locked.
+"""The log directories of a node at start: created, formatted if requested, validated against each other, locked.
 
-Rules: all directories belong to one cluster and one node, each has an id of its own (KIP-858); the metadata log lies in
-one of them only. Of several directories one that cannot be read is offline from the start, with its reason in `failed`;
-without the metadata log's directory there is no start. One that is locked by another process is never taken for
-broken. Source: MetaPropertiesEnsemble and KafkaRaftServer.initializeLogDirs of Apache Kafka 4.3, words included.
+Rules: all directories belong to one cluster and one node, and each has an id (KIP-858). The metadata log lies in one of
+them only. If one of several directories cannot be read, it is offline from the start, with the reason in `failed`.
+Without the metadata log's directory the node does not start. A directory locked by another process is an error, not an
+offline directory. Source: MetaPropertiesEnsemble and KafkaRaftServer.initializeLogDirs of Apache Kafka 4.3, including
+the messages.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ _Result = TypeVar("_Result")
 
 
 class NodeDirectories:
-    """Holds the locks until `release`."""
+    """The node's log directories, their ids and locks; `release` frees the locks."""
 
     def __init__(self, files: FileSystem, settings: NodeSettings) -> None:
         self.cluster_id = ""
@@ -52,7 +53,8 @@ class NodeDirectories:
         return self.ids[self.metadata_path]
 
     def open(self, wall_ms: int, *, format_if_needed: bool) -> None:
-        """Raises ConfigError, KafkaStorageError, and OSError when the only directory cannot be used."""
+        """Lock, format if requested, and validate all directories. Raises ConfigError, KafkaStorageError, and OSError
+        when the only directory cannot be used."""
         try:
             self._open(wall_ms, format_if_needed)
         except BaseException:
@@ -81,7 +83,8 @@ class NodeDirectories:
         self._verify_ids()
 
     def _attempt(self, path: str, work: Callable[[], _Result]) -> _Result | None:
-        """Do something with a directory. Of several one may fail, and is offline then."""
+        """Run `work` on a directory and return its result. If one of several directories fails, it goes offline, and
+        the result is None."""
         if path in self.failed:
             return None
         try:
@@ -103,7 +106,7 @@ class NodeDirectories:
     # meta.properties
 
     def _read(self) -> dict[str, dict[str, str] | None]:
-        """What each says of itself, None of one that was never formatted."""
+        """Read meta.properties of every online directory; None for an unformatted one."""
         found = {path: self._attempt(path, partial(self._properties, path)) for path in self._usable()}
         return {path: each for path, each in found.items() if path not in self.failed}
 
@@ -122,7 +125,8 @@ class NodeDirectories:
             raise OSError(str(error)) from error
 
     def _format(self, properties: dict[str, dict[str, str] | None], wall_ms: int) -> None:
-        """Format what is not; a directory that is added to others is of their cluster."""
+        """Format the unformatted directories. They join the cluster of the formatted ones; without one the cluster is
+        new."""
         from kafkatools.core.broker.metadata.feature_levels import (
             LATEST_RELEASE,
             METADATA_LEVELS,
@@ -145,7 +149,7 @@ class NodeDirectories:
                 self._attempt(planned.path, partial(write_directory, self._files, request, planned, wall_ms))
 
     def _verify(self, found: dict[str, dict[str, str]]) -> None:
-        """One cluster, one node, one metadata log."""
+        """Check that all directories have this node's id, one cluster id, and no second metadata log."""
         for path, properties in found.items():
             where = os.path.join(path, META_PROPERTIES)
             stored = properties.get("node.id", properties.get("broker.id", ""))
@@ -169,7 +173,7 @@ class NodeDirectories:
                 )
 
     def _take_id(self, path: str, properties: dict[str, str], wall_ms: int) -> None:
-        """The directory's id; one from before there were ids gets one."""
+        """Read the directory's id. A directory formatted before directory ids existed gets a new one."""
         stored = properties.get("directory.id")
         if stored is None:
             self.ids[path] = uuids.random_uuid()
@@ -193,7 +197,7 @@ class NodeDirectories:
     # afterwards
 
     def tell(self, logs: LogManager) -> None:
-        """Let the logs know the ids, and which directories are offline."""
+        """Give the log manager the ids of its directories and the reasons of those that are offline."""
         for directory in logs.directories:
             directory.directory_id = self.ids.get(directory.path)
             if directory.path in self.failed:
@@ -205,13 +209,13 @@ class NodeDirectories:
             lock.release()
 
     def release(self, path: str | None = None) -> None:
-        """Let another process have a directory that failed, or all."""
+        """Release the lock of one failed directory, or of all."""
         for each in [path] if path is not None else list(self._locks):
             self._unlock(each)
 
 
 def not_formatted(path: str) -> ConfigError:
-    """What to say of a directory without meta.properties."""
+    """Return the error for a directory without meta.properties."""
     return ConfigError(
         f"No `meta.properties` found in {path} (have you run `kafka-storage.sh` to format the directory?)",
         "Format it: kt storage format --config FILE --cluster-id $(kt storage random-uuid)",

@@ -1,15 +1,15 @@
-"""A partition of which this broker has a replica (Kafka's Partition): its log, who leads it, who follows, who is in
-sync, and the rules for writing and reading.
+"""A replica of a partition on this broker (Kafka's Partition): its log, role, followers and ISR, and the rules for
+writing and reading.
 
 Rules:
-- AR: `replicas`; ISR: `isr` is what the controller has committed. While a change is asked for (`pending`) the larger
-  of both sets holds (`maximal_isr`): whatever the controller says, no record counts as committed that could get lost.
-- The high watermark is the least log end of the maximal ISR and of those who are about to join it, and stays where it
-  is while the ISR is smaller than min.insync.replicas.
-- A leader's log begins each leader epoch at its end; a follower's log end is worth what its fetch in this leader epoch
-  says, not what an earlier leader knew.
-- A broker without others around it (`replication` is None) leads alone: its high watermark is the log end, after every
-  append; with `waits_for_disk` the group commit moves it on.
+- `replicas` is the assigned set (AR), `isr` the ISR that the controller has committed. While an ISR change is pending,
+  the union of both ISRs counts (`maximal_isr`): no record counts as committed that the controller's decision could lose.
+- The high watermark is the least log end offset of the maximal ISR and of followers about to join it. It does not move
+  while the ISR is smaller than min.insync.replicas.
+- A leader epoch starts at the leader's log end offset. A follower's log end offset counts only as its fetches in this
+  leader epoch report it, not as an earlier leader knew it.
+- On a broker without a cluster (`replication` is None) the high watermark is the log end offset after every append.
+  With `waits_for_disk` the group commit advances it.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ ALL = -1
 
 
 class OffsetAndTimestamp(NamedTuple):
-    """An answer of ListOffsets; -1 where there is none."""
+    """The ListOffsets result of a partition; a field is -1 when unknown. The timestamp is in ms."""
 
     timestamp: int
     offset: int
@@ -56,60 +56,60 @@ class OffsetAndTimestamp(NamedTuple):
 
 
 class EpochEnd(NamedTuple):
-    """The end offset of a leader epoch, or of the largest one below it."""
+    """A leader epoch, or the largest one below the requested epoch, and its end offset."""
 
     leader_epoch: int
     end_offset: int
 
 
 class PendingIsr(NamedTuple):
-    """An ISR that the controller is asked for."""
+    """An ISR that AlterPartition requests from the controller."""
 
     isr: tuple[int, ...]
     leader_epoch: int
 
 
 class SessionPlace(Protocol):
-    """The partition in the fetch session of a follower (`SessionPartition`)."""
+    """A partition in a follower's fetch session (`SessionPartition`)."""
 
     def note(self) -> None:
-        """Something of the partition has to be told: records, or that it is not what it was."""
+        """Mark the partition for the next fetch response and wake a waiting fetch."""
 
     def note_news(self) -> None:
-        """The high watermark moved: the next answer tells it, nobody is woken for it."""
+        """Include the partition's high watermark in the next response, without waking a waiting fetch."""
 
 
 class IsrRequests(Protocol):
-    """Changes of ISRs on their way to the controller (`IsrChanges`)."""
+    """The queue of ISR changes for the controller (`IsrChanges`)."""
 
     def submit(self, partition: Partition, pending: PendingIsr) -> None:
-        """Ask for the ISR of a partition."""
+        """Queue an ISR change for the next AlterPartition request."""
 
 
 class Followers(Protocol):
-    """What the leader of a partition knows of its followers' brokers (`Replication`)."""
+    """The parts of `Replication` that a leader's partition uses."""
 
     @property
     def max_lag_ms(self) -> int:
-        """replica.lag.time.max.ms."""
+        """The setting replica.lag.time.max.ms."""
 
     @property
     def isr_changes(self) -> IsrRequests:
-        """The way to the controller."""
+        """The queue of ISR changes for the controller."""
 
     def is_alive(self, broker_id: int) -> bool:
         """Whether a broker is registered and not fenced."""
 
     def is_eligible(self, replica: Replica) -> bool:
-        """Whether a follower's broker may be in an ISR."""
+        """Whether the follower's broker may be in an ISR (KIP-903)."""
 
     def is_joining(self, partition: Partition, replica: Replica) -> bool:
         """Whether a follower outside of the ISR is caught up and may join it."""
 
 
 class Partition:
-    """One replica. Made as the leader of a partition without other replicas; `make_leader` and `make_follower` say what
-    it really is."""
+    """One replica on this broker and its role. A new object leads a partition without other replicas, until
+    `make_leader` or `make_follower` applies the metadata."""
 
     __slots__ = (
         "durable_end",
@@ -176,8 +176,9 @@ class Partition:
 
     # -- roles -----------------------------------------------------------------------------------------------------
     def make_leader(self, state: PartitionState, node_id: int, now_ms: int) -> bool:
-        """Lead as the controller says; whether a leader epoch begins. A state that is older than what is known
-        (AlterPartition answered before the metadata came) changes nothing."""
+        """Become or stay the leader as the metadata says. Returns whether a new leader epoch begins. Metadata older
+        than the partition's own epochs changes nothing: an AlterPartition response may arrive before it. Raises
+        KafkaStorageError when the start of the epoch cannot be written."""
         if state.partition_epoch < self.partition_epoch or state.leader_epoch < self.leader_epoch:
             return False
         is_new_epoch = state.leader_epoch > self.leader_epoch or self.epoch_start is None
@@ -212,7 +213,7 @@ class Partition:
         self.tell_sessions()
 
     def make_follower(self, state: PartitionState, node_id: int) -> bool:
-        """Follow as the controller says; whether there is another leader, or another epoch of it, to follow."""
+        """Become or stay a follower as the metadata says. Returns whether the leader or its epoch changed."""
         if state.partition_epoch < self.partition_epoch or state.leader_epoch < self.leader_epoch:
             return False
         is_new = self.is_leader or state.leader_epoch > self.leader_epoch or state.leader != self.leader_id
@@ -227,19 +228,20 @@ class Partition:
         return is_new
 
     def mark_deleted(self) -> None:
-        """The replica is taken away."""
+        """Mark the replica as removed from this broker and wake the followers that fetch it."""
         self.is_deleted = True
         self.is_leader = False
         self.settle()
         self.tell_sessions()
 
     def tell_sessions(self) -> None:
-        """Followers that wait for this partition have to be told that it is not what it was."""
+        """Mark the partition in all follower sessions, so that waiting fetches learn of its new role or epoch."""
         for each in self.sessions:
             each.note()
 
     def settle(self) -> None:
-        """Work out what every append asks: after a change of the replicas, the ISR or the settings."""
+        """Recompute the fields that every append reads, after a change of the replicas, the ISR or the topic's
+        settings."""
         wanted = self.log.config.min_insync_replicas
         self.min_isr = min(wanted, len(self.followers) + 1)
         pending = self.pending
@@ -260,8 +262,9 @@ class Partition:
         is_verified: bool = True,
         required_acks: int = ALL,
     ) -> LogAppendInfo:
-        """Append as the leader; a full disk or a broken file is KafkaStorageError from the log. Raises
-        NotLeaderOrFollower, NotEnoughReplicas."""
+        """Append record batches as the leader and return their offsets. Raises NotLeaderOrFollower, NotEnoughReplicas
+        when acks=all and the ISR is below min.insync.replicas, and the log's errors, such as KafkaStorageError for a
+        full disk."""
         if not self.is_leader:
             raise NotLeaderOrFollower()
         if self.is_under_min_isr and required_acks == ALL:
@@ -284,7 +287,8 @@ class Partition:
         return info
 
     def append_plain(self, records: memoryview, now_ms: int) -> LogAppendInfo | None:
-        """Append a client's ordinary batch; None, and nothing has happened, when `append` has to look at it."""
+        """Append an ordinary client batch on the fast path. Returns None, with nothing appended, when `append` must
+        validate it."""
         log = self.log
         info = append_plain(log, records, self.leader_epoch, now_ms) if self.takes_plain else None
         if info is not None:
@@ -295,26 +299,29 @@ class Partition:
         return info
 
     def _note_end(self) -> None:
-        """The log has a new end. With a follower in sync the high watermark waits for its fetch."""
+        """Advance the high watermark after an append where no follower is in sync. With in-sync followers it waits for
+        their fetches."""
         if self.high_watermark_is_end:
             self.log.update_high_watermark(self.log.log_end_offset)
         elif self.is_alone_in_isr and not self.waits_for_disk:
             self.maybe_increment_high_watermark()
 
     def append_replicated(self, records: memoryview, now_ms: int) -> LogAppendInfo:
-        """Append what the leader sent."""
+        """Append record batches fetched from the leader."""
         return self.log.append_as_follower(records, now_ms)
 
     def note_durable(self, offset: int) -> bool:
-        """The log is on the disk up to an offset (log.durability=fsync); whether the high watermark moved."""
+        """Note that the log is synced up to `offset` (log.durability=fsync). Returns whether the high watermark
+        moved."""
         self.durable_end = offset
         if not self.followers and self.is_leader:
             return self.log.maybe_increment_high_watermark(offset)
         return self.maybe_increment_high_watermark()
 
     def needs_verification(self, producer: tuple[int, int], sequence: int, *, bumps_epoch: bool) -> bool:
-        """Whether a batch of a transaction begins it here, so that the coordinator must know of it; the log refuses one
-        of an epoch that is over (maybeStartTransactionVerification)."""
+        """Whether a transactional batch starts its transaction in this partition, so that the coordinator must confirm
+        it. An ongoing transaction needs no confirmation; the log itself rejects an older epoch
+        (UnifiedLog.maybeStartTransactionVerification)."""
         entry = self.log.producer_state.producers.get(producer[0])
         if entry is not None:
             is_ongoing = entry.current_txn_first_offset >= 0 and entry.producer_epoch == producer[1]
@@ -325,8 +332,9 @@ class Partition:
 
     # -- replication -----------------------------------------------------------------------------------------------
     def maybe_increment_high_watermark(self) -> bool:
-        """Move the high watermark to the least end of those who count; whether it moved (maybeIncrementLeaderHW). Who
-        is caught up and may join the ISR counts too: it would never reach a high watermark that runs ahead of it."""
+        """Advance the high watermark to the least log end offset of the maximal ISR. Returns whether it moved
+        (maybeIncrementLeaderHW). A caught-up follower that may join the ISR counts too; otherwise the high watermark
+        would keep running ahead of it."""
         if not self.is_leader or self.is_under_min_isr:
             return False
         log = self.log
@@ -344,7 +352,8 @@ class Partition:
         return True
 
     def follower(self, broker_id: int, current_leader_epoch: int) -> Replica:
-        """What is known of a follower; raises the error that makes it try again (followerReplicaOrThrow)."""
+        """Return the leader's state of a follower (followerReplicaOrThrow). Raises NotLeaderOrFollower or
+        UnknownLeaderEpoch for a broker that is no replica, so that it retries."""
         replica = self.followers.get(broker_id)
         if replica is None:
             raise NotLeaderOrFollower() if current_leader_epoch == UNDEFINED else UnknownLeaderEpoch()
@@ -353,8 +362,9 @@ class Partition:
     def update_follower(
         self, replica: Replica, offsets: tuple[int, int], leader_end: int, broker_epoch: int, now_ms: int
     ) -> bool:
-        """A follower fetched: (fetch offset, log start offset). Its ISR and the high watermark may change; whether the
-        high watermark did. Raises NotLeaderOrFollower for an earlier life of that broker (KIP-903)."""
+        """Record a follower's fetch; `offsets` is (fetch offset, log start offset). Returns whether the high watermark
+        moved. May request a larger ISR. Raises NotLeaderOrFollower when an earlier incarnation of the broker fetches
+        (KIP-903)."""
         if replica.broker_epoch > broker_epoch >= 0:
             raise NotLeaderOrFollower(
                 f"Received stale fetch state update. broker epoch={broker_epoch} vs expected={replica.broker_epoch}"
@@ -367,8 +377,8 @@ class Partition:
         return before != replica.log_end_offset and self.maybe_increment_high_watermark()
 
     def maybe_expand_isr(self, replica: Replica) -> bool:
-        """Ask for a follower to be in the ISR when it has everything that is committed and has caught up with this
-        leader's epoch, and its broker is alive and the one that fetched."""
+        """Request an ISR with this follower and return whether it was requested. The follower must have reached the
+        high watermark and the start of this leader epoch, and be eligible."""
         replication = self.replication
         if replication is None or self.pending is not None or replica.broker_id in self.isr:
             return False
@@ -381,7 +391,7 @@ class Partition:
         return True
 
     def out_of_sync(self, now_ms: int, max_lag_ms: int) -> set[int]:
-        """The members of the ISR that did not catch up for too long (getOutOfSyncReplicas)."""
+        """Return the ISR members that have not been caught up for `max_lag_ms` (getOutOfSyncReplicas)."""
         end = self.log.log_end_offset
         return {
             broker_id
@@ -391,7 +401,7 @@ class Partition:
         }
 
     def maybe_shrink_isr(self, now_ms: int) -> bool:
-        """Ask for an ISR without those who fell behind; whether there are any."""
+        """Request an ISR without the followers that fell behind. Returns whether a change was requested."""
         replication = self.replication
         if replication is None or not self.is_leader or self.pending is not None or len(self.isr) <= 1:
             return False
@@ -408,18 +418,18 @@ class Partition:
         self.replication.isr_changes.submit(self, self.pending)
 
     def commit_isr(self, isr: tuple[int, ...], partition_epoch: int) -> bool:
-        """The controller has agreed to a change of the ISR; whether the high watermark moved."""
+        """Apply an ISR that the controller committed. Returns whether the high watermark moved."""
         self.isr, self.pending, self.partition_epoch = isr, None, partition_epoch
         self.settle()
         return self.maybe_increment_high_watermark()
 
     def revert_isr(self) -> None:
-        """The controller has refused a change of the ISR."""
+        """Drop the pending ISR change that the controller rejected."""
         self.pending = None
         self.settle()
 
     def isr_with_epochs(self, isr: tuple[int, ...], own_epoch: int) -> list[tuple[int, int]]:
-        """(broker, its epoch) of each member; -1 of one whose epoch is not known (KIP-903)."""
+        """Return (broker id, broker epoch) of each ISR member, with -1 for an unknown epoch (KIP-903)."""
         found = []
         for broker_id in isr:
             replica = self.followers.get(broker_id)
@@ -430,7 +440,7 @@ class Partition:
         return found
 
     def replication_outcome(self, required_offset: int) -> int | None:
-        """How a write with acks=all stands: None when it waits, else its error code
+        """Return the error code of a write with acks=all, or None while it waits for replication
         (checkEnoughReplicasReachOffset)."""
         if not self.is_leader:
             return NotLeaderOrFollower.code
@@ -441,17 +451,17 @@ class Partition:
         return NONE if self.min_isr <= len(self.maximal_isr) else NotEnoughReplicasAfterAppend.code
 
     def answer_waiting(self, now_ms: int | None = None) -> None:
-        """Answer the writes that are replicated by now, or never will be; with a time, also those that waited too
-        long."""
+        """Answer the acks=all writes that are replicated or have failed; with `now_ms`, also those whose time-out has
+        passed."""
         self.waiting.complete(self.replication_outcome, now_ms)
 
     def is_replicated_to(self, required_offset: int) -> bool:
-        """Whether the high watermark reached an offset."""
+        """Whether the high watermark has reached an offset."""
         return self.log.high_watermark >= required_offset
 
     @property
     def low_watermark(self) -> int:
-        """The least log start of the replicas that are alive (lowWatermarkIfLeader)."""
+        """The least log start offset of the live replicas (lowWatermarkIfLeader)."""
         least = self.log.log_start_offset
         for replica in self.followers.values():
             if replica.log_start_offset < least and (
@@ -462,7 +472,8 @@ class Partition:
 
     # -- reading ---------------------------------------------------------------------------------------------------
     def check_leader_epoch(self, current_leader_epoch: int) -> None:
-        """What the client believes against what is (checkCurrentLeaderEpoch); -1 is not checked."""
+        """Compare a client's leader epoch with the partition's; -1 is not checked (checkCurrentLeaderEpoch). Raises
+        FencedLeaderEpoch for an older epoch, UnknownLeaderEpoch for a newer one."""
         if current_leader_epoch == UNDEFINED or current_leader_epoch == self.leader_epoch:
             return
         if current_leader_epoch < self.leader_epoch:
@@ -470,18 +481,20 @@ class Partition:
         raise UnknownLeaderEpoch()
 
     def ensure_leader(self) -> None:
-        """Raises NotLeaderOrFollower."""
+        """Raise NotLeaderOrFollower unless this broker leads the partition."""
         if not self.is_leader:
             raise NotLeaderOrFollower()
 
     def fetch_end_offset(self, isolation_level: int) -> int:
-        """How far a reader may read."""
+        """Return the offset below which a reader may read: the high watermark, the last stable offset or the log end
+        offset."""
         if isolation_level == READ_UNCOMMITTED:
             return self.log.high_watermark
         return self.log.last_stable_offset if isolation_level == READ_COMMITTED else self.log.log_end_offset
 
     def read(self, offset: int, max_bytes: int, isolation_level: int, *, min_one_message: bool) -> LogSlice:
-        """Records from `offset` on; OffsetOutOfRange outside of the log."""
+        """Read records from `offset` up to the isolation level's end. Raises OffsetOutOfRange outside of the log. With
+        `min_one_message` the first batch is returned even if it is larger than `max_bytes`."""
         log = self.log
         if not log.log_start_offset <= offset <= log.log_end_offset:
             raise OffsetOutOfRange(
@@ -492,7 +505,8 @@ class Partition:
         return log.read(offset, max_bytes, min_one_message=min_one_message, max_offset=end)
 
     def diverging_epoch(self, last_fetched_epoch: int, fetch_offset: int) -> EpochEnd | None:
-        """KIP-595: where the reader's log parts from this one; None when it does not."""
+        """Return the epoch end at which the reader's log diverges from this one, None if it does not diverge (KIP-595).
+        Raises OffsetOutOfRange when the end offset of the reader's epoch is unknown."""
         if last_fetched_epoch == UNDEFINED:
             return None
         end = self.epoch_end(last_fetched_epoch)
@@ -505,14 +519,15 @@ class Partition:
         return None
 
     def epoch_end(self, leader_epoch: int) -> EpochEnd:
-        """lastOffsetForLeaderEpoch: the end of that epoch or of the largest below."""
+        """Return the end offset of a leader epoch, or of the largest epoch below it (lastOffsetForLeaderEpoch)."""
         if leader_epoch == self.leader_epoch:
             return EpochEnd(leader_epoch, self.log.log_end_offset)
         epoch, end = self.log.end_offset_for_epoch(leader_epoch)
         return EpochEnd(epoch, end)
 
     def offset_for_timestamp(self, timestamp: int, isolation_level: int) -> OffsetAndTimestamp:
-        """ListOffsets over this partition; raises a KafkaError."""
+        """Look up an offset by timestamp in ms or by one of ListOffsets' negative special timestamps. Fields of the
+        result are -1 when no record matches. Raises OffsetNotAvailable, KafkaStorageError."""
         log = self.log
         if timestamp == LATEST_TIMESTAMP:
             if isolation_level != READ_ALL:
@@ -530,8 +545,8 @@ class Partition:
         return OffsetAndTimestamp(found.timestamp, found.offset, self._epoch_at(found.offset))
 
     def _ensure_epoch_is_committed(self) -> None:
-        """Until the high watermark of a new leader has reached the start of its epoch, it may be behind what the last
-        one told: nothing is said about the end (KIP-207)."""
+        """Raise OffsetNotAvailable while a new leader's high watermark is below the start of its epoch (KIP-207). Until
+        then the high watermark may be lower than the previous leader's."""
         if self.epoch_start is not None and self.epoch_start > self.log.high_watermark:
             raise OffsetNotAvailable(
                 f"Failed to fetch offsets for partition {self} with leader epoch {self.leader_epoch} as this "
@@ -544,7 +559,8 @@ class Partition:
         return UNDEFINED if epoch is None else epoch
 
     def delete_records(self, before_offset: int) -> int:
-        """Advance the log start offset (DeleteRecords); -1 means the high watermark. Gives the new start."""
+        """Advance the log start offset to `before_offset` (-1: the high watermark) and return the new one. Raises
+        PolicyViolation for a compacted topic, OffsetOutOfRange above the high watermark."""
         if not self.log.config.is_deleted and self.log.config.is_compacted:
             raise PolicyViolation(
                 f"Records of partition {self} can not be deleted due to the configured cleanup.policy"

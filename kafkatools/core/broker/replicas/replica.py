@@ -1,4 +1,4 @@
-"""What a leader knows of one follower (Kafka's Replica and ReplicaState)."""
+"""A leader's view of one follower (Kafka's Replica and ReplicaState)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ NO_BROKER_EPOCH = -2
 
 @dataclass(slots=True, eq=False, repr=False)
 class Replica:
-    """A follower, as its fetches tell of it. `broker_epoch` is -1 when the follower did not say which."""
+    """A follower's state as its fetches report it; `broker_epoch` is -1 when the fetch had none."""
 
     broker_id: int
     log_end_offset: int = field(default=UNKNOWN_OFFSET, init=False)
@@ -21,8 +21,8 @@ class Replica:
     broker_epoch: int = field(default=NO_BROKER_EPOCH, init=False)
 
     def reset(self, now_ms: int, leader_end: int, *, is_new_leader: bool, is_in_sync: bool) -> None:
-        """A leader epoch begins. Who was in sync gets the time of replica.lag.time.max.ms to show it; a leader that
-        stays one keeps what it knows (Replica.resetReplicaState)."""
+        """Reset the state for a new leader epoch (Replica.resetReplicaState). An in-sync follower counts as caught up
+        now, so it has replica.lag.time.max.ms to fetch. A leader that stays the leader keeps the follower's offsets."""
         if is_new_leader:
             self.log_end_offset = self.log_start_offset = self.last_fetch_leader_end = UNKNOWN_OFFSET
             self.last_fetch_ms = 0
@@ -36,8 +36,9 @@ class Replica:
             self.last_caught_up_ms = self.last_fetch_ms = 0
 
     def note_fetch(self, fetch_offset: int, start_offset: int, leader_end: int, now_ms: int) -> None:
-        """A fetch came: it has everything below `fetch_offset`. It was caught up at this fetch if it asks for the end,
-        or at its last one if it has what was the end then (Replica.updateFetchState)."""
+        """Record a fetch: the follower has everything below `fetch_offset` (Replica.updateFetchState). It is caught up
+        now if it fetches at the log end. It was caught up at its last fetch if it has now reached the log end of that
+        time."""
         if fetch_offset >= leader_end:
             self.last_caught_up_ms = max(self.last_caught_up_ms, now_ms)
         elif fetch_offset >= self.last_fetch_leader_end:
@@ -48,5 +49,5 @@ class Replica:
         self.last_fetch_ms = now_ms
 
     def is_caught_up(self, leader_end: int, now_ms: int, max_lag_ms: int) -> bool:
-        """Whether it has everything, or had not long ago."""
+        """Whether the follower is at the leader's log end, or was within the last `max_lag_ms`."""
         return self.log_end_offset == leader_end or now_ms - self.last_caught_up_ms <= max_lag_ms

@@ -1,15 +1,15 @@
-"""Following one leader: the fetches for all partitions that it leads and this broker follows (Kafka's
-ReplicaFetcherThread, AbstractFetcherThread and FetchSessionHandler). Sans I/O: requests go over a `PeerChannel`.
+"""The follower's side of replication: fetches all partitions that this broker follows from one leader (Kafka's
+ReplicaFetcherThread, AbstractFetcherThread and FetchSessionHandler). No I/O here: requests go through a `PeerChannel`.
 
 Rules:
-- One fetch is on its way at a time. It names the partitions whose position moved since the last one, at most
-  `MOST_NAMED`: the others come with the next one, and the leader answers at once while there are any. What it answers
-  about a partition that was given up or begun anew meanwhile is not taken.
-- A log is cut only where the leader's epochs say that it diverges (KIP-101, KIP-279, in fetches KIP-595), or where the
-  leader has nothing of it (out of range): never at the high watermark, which says nothing about what is committed.
-- An answer's high watermark and log start count only up to what this log has. Records are appended from the receive
-  buffer: nothing is copied.
-- A partition that fails is asked for again after a while; the others go on.
+- One fetch is under way at a time. It names at most `MOST_NAMED` partitions whose position moved since the last one. If
+  more are left, the fetch asks the leader to answer at once. Results of partitions that were removed or added again
+  meanwhile are ignored.
+- A log is truncated only where the leader's epochs say that it diverges (KIP-101, KIP-279, KIP-595), or where the
+  leader has none of its offsets (out of range). It is not truncated to the high watermark, which may lag behind commits.
+- A response's high watermark and log start offset count only up to this log's end. Records are appended from the
+  receive buffer without a copy.
+- A failed partition is fetched again after a back-off; other partitions are not affected.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ THROTTLED_MS = 50
 
 
 class Followed:
-    """A partition that is followed in one leader epoch."""
+    """A followed partition in one leader epoch: its fetch position and its back-off."""
 
     __slots__ = ("fetch_offset", "last_epoch", "leader_epoch", "not_before_ms", "partition", "retry_ms", "topic_id")
 
@@ -62,13 +62,13 @@ class Followed:
         self.settle()
 
     def settle(self) -> None:
-        """The position is the end of the log."""
+        """Set the fetch position to the end of the log."""
         log = self.partition.log
         self.fetch_offset = log.log_end_offset
         self.last_epoch = -1 if log.latest_epoch is None else log.latest_epoch
 
     def wanted(self, max_bytes: int) -> FetchPartition:
-        """The position as a fetch has it."""
+        """Return the fetch position as a partition of a Fetch request."""
         partition = self.partition
         return FetchPartition(
             None,
@@ -83,7 +83,7 @@ class Followed:
 
 
 class ReplicaFetcher:
-    """Follows one leader."""
+    """Fetches from one leader the partitions that this broker follows."""
 
     def __init__(
         self,
@@ -93,7 +93,7 @@ class ReplicaFetcher:
         throttles: ReplicationThrottles,
         advanced: Callable[[Partition], None],
     ) -> None:
-        """`advanced` hears of partitions whose high watermark moved."""
+        """`advanced(partition)` is called when a follower's high watermark moved."""
         self.leader_id = leader_id
         self.partitions: dict[Key, Followed] = {}
         self._cluster = cluster
@@ -110,7 +110,7 @@ class ReplicaFetcher:
 
     # -- who is followed -------------------------------------------------------------------------------------------
     def add(self, partition: Partition) -> None:
-        """Follow a partition in its leader epoch, from the end of its log on (initialFetchOffset)."""
+        """Follow a partition in its current leader epoch, from the end of its log (initialFetchOffset)."""
         followed = Followed(partition)
         self.partitions[partition.key] = followed
         self._delayed.pop(partition.key, None)
@@ -120,21 +120,21 @@ class ReplicaFetcher:
             self._guarded(followed, lambda: self._cut(followed, log.high_watermark), self._cluster.clock.now_ms())
 
     def remove(self, key: Key) -> None:
-        """Follow it no longer."""
+        """Stop following a partition."""
         self.partitions.pop(key, None)
         self._changed.pop(key, None)
         self._delayed.pop(key, None)
         self._dropped[key] = None
 
     def _delay(self, followed: Followed, now_ms: int, delay_ms: int | None = None) -> None:
-        """Leave a partition out for a while: longer each time, up to replica.fetch.backoff.ms."""
+        """Skip a partition for `delay_ms`, or for a back-off that doubles up to replica.fetch.backoff.ms."""
         if delay_ms is None:
             delay_ms = followed.retry_ms
             followed.retry_ms = min(followed.retry_ms * 2, max(FIRST_RETRY_MS, self._settings.fetch_backoff_ms))
         self._hold(followed, now_ms + delay_ms)
 
     def _hold(self, followed: Followed, until_ms: int | None) -> None:
-        """Leave a partition out until a time, or (None) until somebody releases it."""
+        """Skip a partition until a time in ms; with None until it is released or added again."""
         key = followed.partition.key
         if self.partitions.get(key) is followed:
             followed.not_before_ms = until_ms
@@ -151,7 +151,7 @@ class ReplicaFetcher:
     # -- turns -----------------------------------------------------------------------------------------------------
     @property
     def next_deadline_ms(self) -> int | None:
-        """When `tick` has something to do; None while an answer is awaited or nothing is followed."""
+        """Time in ms at which `tick` must run; None while a fetch is under way or no partition can be fetched."""
         if self._is_waiting or not self.partitions:
             return None
         if len(self._delayed) < len(self.partitions):
@@ -160,7 +160,7 @@ class ReplicaFetcher:
         return max(self._not_before_ms, min(due)) if due else None
 
     def tick(self, now_ms: int) -> None:
-        """Fetch, unless a fetch is on its way."""
+        """Send a fetch, unless one is under way or no partition is due."""
         if self._is_waiting or now_ms < self._not_before_ms or not self.partitions:
             return
         if self._delayed:
@@ -225,7 +225,8 @@ class ReplicaFetcher:
         self.tick(now_ms)
 
     def _begin_anew(self, response: FetchResponse | None, now_ms: int) -> None:
-        """The session is over: at once after an error of the session, else after a while."""
+        """Open a new session after an error: soon after a session error or a lost response, else after
+        replica.fetch.backoff.ms."""
         session_id = self._session[0]
         is_session_error = response is not None and response.error_code in SESSION_ERRORS
         self._session = (session_id if response is None else 0, 0)
@@ -256,14 +257,14 @@ class ReplicaFetcher:
             self._guarded(followed, lambda: self._append(followed, data), now_ms)
 
     def _guarded(self, followed: Followed, work: Callable[[], None], now_ms: int) -> None:
-        """Change a log; what fails is tried again later."""
+        """Run a change of a log; on an error the partition is retried later."""
         try:
             work()
         except (KafkaError, OSError) as error:
             self._storage_failed(followed, error, now_ms)
 
     def _cut(self, followed: Followed, offset: int) -> None:
-        """Cut off what lies at and above an offset, and go on there."""
+        """Truncate the log to an offset and fetch from there."""
         followed.partition.log.truncate_to(offset, self._cluster.clock.wall_ms())
         followed.settle()
         self._changed[followed.partition.key] = followed
@@ -300,7 +301,8 @@ class ReplicaFetcher:
         followed.retry_ms = FIRST_RETRY_MS
 
     def _append_in_pieces(self, followed: Followed, records: memoryview) -> None:
-        """Append; what is larger than a segment may be (it was made smaller) in pieces that are not."""
+        """Append records in pieces that fit into a segment, since segment.bytes may have become smaller than a
+        response."""
         limit = followed.partition.log.config.segment_bytes
         while len(records) > limit:
             size = whole_batches_bytes(records[:limit]) or whole_batches_bytes(records)
@@ -310,7 +312,8 @@ class ReplicaFetcher:
             self._append_records(followed, records)
 
     def _append_records(self, followed: Followed, records: memoryview) -> None:
-        """Append; when the leader's log begins within a batch, so does this one (appendRecordsToFollower)."""
+        """Append records. If an empty log starts within the first batch, the log restarts at that batch's base offset
+        (appendRecordsToFollower)."""
         partition, wall_ms = followed.partition, self._cluster.clock.wall_ms()
         log = partition.log
         try:
@@ -328,8 +331,9 @@ class ReplicaFetcher:
 
     # -- truncation ------------------------------------------------------------------------------------------------
     def _truncate(self, followed: Followed, leader_end: tuple[int, int]) -> None:
-        """Cut the log where it parts from the leader's (getOffsetTruncationState): at the end of the leader's epoch if
-        this log knows that epoch, else at the end of the largest one below it, and the next fetch asks further."""
+        """Truncate the log where it diverges from the leader's (getOffsetTruncationState). The target is the end of the
+        leader's epoch if this log has that epoch, else the end of the largest epoch below it; the next fetch then
+        compares further."""
         log = followed.partition.log
         epoch, end_offset = leader_end
         own_epoch, own_end = log.end_offset_for_epoch(epoch)
@@ -350,7 +354,7 @@ class ReplicaFetcher:
             self._delay(followed, now_ms)
 
     def _ask_for_range(self, followed: Followed, timestamp: int) -> None:
-        """What the leader has, for a log that does not meet it (fetchOffsetAndTruncate)."""
+        """Ask the leader for its log end or log start offset, after an out-of-range fetch (fetchOffsetAndTruncate)."""
         self._hold(followed, None)
         partition = followed.partition
         fields: Fields = {

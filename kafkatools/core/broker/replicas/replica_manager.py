@@ -1,10 +1,10 @@
-"""The partitions of this broker and what produce and fetch do with them (Kafka's ReplicaManager).
+"""The replicas of this broker, and how produce and fetch requests use them (Kafka's ReplicaManager).
 
-Rules: a metadata delta is applied by opening, leading, following or dropping replicas; `partitions` holds every replica
-of this broker, `get` and `leader` give those that it leads. An append or a follower's fetch changes a high watermark;
-whoever waits for that partition is looked at after the requests at hand were handled (`complete_delayed`), not in the
-middle of them. A partition whose directory cannot be made, on a full disk, is offline until `open_missing` can make it:
-the topic exists, as it does in Kafka, where a broker learns of it after the answer.
+Rules: a metadata delta opens, deletes and changes the roles of replicas. `partitions` has every replica of this broker;
+`get` returns only those that it leads. An append or a follower's fetch may move a high watermark. Requests that wait
+for that partition are checked after the requests at hand (`complete_delayed`), not in the middle of them. A partition
+whose directory cannot be created, on a full disk, stays offline until `open_missing` succeeds. Its topic exists
+meanwhile, as in Kafka, where a broker learns of a topic after the CreateTopics response.
 """
 
 from __future__ import annotations
@@ -58,51 +58,51 @@ LEADER_ERRORS = (6, 74)
 
 
 class Fetchers(Protocol):
-    """Who fetches from the leaders (`ReplicaFetchers`)."""
+    """The fetchers of this broker, one for each leader (`ReplicaFetchers`)."""
 
     def follow(self, partition: Partition) -> None:
-        """Fetch from the partition's leader from now on."""
+        """Start fetching a partition from its leader."""
 
     def unfollow(self, partition: Partition) -> None:
-        """Fetch a partition no longer."""
+        """Stop fetching a partition."""
 
 
 class Sessions(Protocol):
-    """What followers fetch from this broker (`FollowerSessions`)."""
+    """The fetch sessions of this broker's followers (`FollowerSessions`)."""
 
     @property
     def has_woken(self) -> bool:
-        """Whether a fetch that waits has to be looked at."""
+        """Whether a waiting fetch must be checked by `complete`."""
 
     def complete(self) -> None:
-        """Answer the fetches that have something to say."""
+        """Answer the woken fetches that have something to send."""
 
     def fetch(self, request: Request, data: FetchRequest) -> Response:
-        """Answer a follower now, or when there is something."""
+        """Answer a follower's fetch. Returns the response, or DELAYED if the fetch waits for records."""
 
     def looks_at_many(self, session_id: int) -> bool:
-        """Whether the next request of this session looks at all of its partitions, and there are many."""
+        """Whether the session's next request will check all of its partitions, and they are many."""
 
 
 class OtherBrokers(Followers, Protocol):
-    """What ties the replicas to those of other brokers (`Replication`)."""
+    """The replication with other brokers (`Replication`)."""
 
     @property
     def fetchers(self) -> Fetchers:
-        """The fetches of this broker."""
+        """The fetchers of the partitions that this broker follows."""
 
     @property
     def sessions(self) -> Sessions:
-        """The fetches of the others."""
+        """The fetch sessions of this broker's followers."""
 
     def preferred_replica(self, partition: Partition, fetch_offset: int, rack: str) -> int | None:
-        """The follower that a consumer in a rack should read from; None: the leader."""
+        """Return the follower that a consumer in `rack` should fetch from, None for the leader (KIP-392)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """What the replicas use of their broker. `broker_config` gives its settings as they are now; `commits` is there
-    when appends are synced to the disk before they are told of; `deletes` waits for followers."""
+    """The broker's services that the replica manager uses. `broker_config` returns the current settings. `commits` is
+    set with log.durability=fsync, `deletes` in a cluster."""
 
     fetches: Purgatory
     produces: Purgatory
@@ -116,7 +116,8 @@ class Surroundings:
 
 
 class ReplicaManager:
-    """Partitions by name and by id. `join` makes what ties them to other brokers, None on a node alone."""
+    """All replicas of this broker, by topic name and by topic id. `join` creates the replication with other brokers and
+    returns None on a node alone."""
 
     def __init__(
         self,
@@ -144,12 +145,13 @@ class ReplicaManager:
         self.replication = join(self)
 
     def end_start(self) -> None:
-        """From now on what cannot be opened is reported; until now it ends the start."""
+        """End the start phase: partitions that cannot be opened are reported from now on, instead of failing the
+        start."""
         self._is_starting = False
 
     # -- metadata --------------------------------------------------------------------------------------------------
     def apply_delta(self, delta: MetadataDelta) -> None:
-        """Make the partitions what the image says."""
+        """Open, delete, configure and change roles of replicas as a metadata delta says."""
         for topic in delta.removed_topics.values():
             self._drop_topic(topic)
         for topic in delta.changed_topics.values():
@@ -163,7 +165,7 @@ class ReplicaManager:
                     self._configure(topic_name)
 
     def log_config(self, topic: str) -> LogConfig:
-        """The settings of a topic's logs."""
+        """Return the effective log configuration of a topic."""
         from kafkatools.core.config.topic import topic_config
 
         broker = self._around.broker_config()
@@ -227,8 +229,8 @@ class ReplicaManager:
         return partition
 
     def _take_role(self, partition: Partition, state: PartitionState, *, is_new: bool) -> None:
-        """Lead or follow (applyLocalLeadersDelta, applyLocalFollowersDelta). A disk that fails here is told of, and
-        when it is the only one it is tried again."""
+        """Make the replica leader or follower (applyLocalLeadersDelta, applyLocalFollowersDelta). A disk error is
+        reported. With a single log directory the partition counts as missing and is retried."""
         try:
             self._lead_or_follow(partition, state, is_new=is_new)
         except KafkaStorageError as error:
@@ -255,14 +257,14 @@ class ReplicaManager:
             self.replication.fetchers.follow(partition)
 
     def _complete_all(self, partition: Partition) -> None:
-        """This broker does not lead the partition any more: whoever waits is told now."""
+        """Complete every request that waits for a partition that this broker no longer leads."""
         self.fetches.check_and_complete(partition.key)
         partition.answer_waiting()
         self._around.produces.check_and_complete(partition.key)
         self.note_low_watermark(partition)
 
     def _drop(self, partition: Partition) -> None:
-        """A replica goes away, with its files."""
+        """Delete a replica and its files."""
         was_leader = partition.is_leader
         partition.mark_deleted()
         if self.replication is not None:
@@ -276,10 +278,8 @@ class ReplicaManager:
             self._around.on_resigned(partition)
 
     def _note_missing(self, topic: str, index: int, error: Exception) -> None:
-        """Count a partition that cannot be opened as missing. While the broker starts that ends it.
-
-        Every try finds the same partition first for the same reason: it is reported once, and when one of them changes.
-        """
+        """Note a partition that cannot be opened. During the start the error is raised instead. Each retry meets the
+        same partition first with the same error, so an error is reported once for a topic."""
         if self._is_starting and not self.logs.has_several:
             raise error
         missing = self._missing.setdefault(topic, set())
@@ -290,12 +290,12 @@ class ReplicaManager:
         missing.add(index)
 
     def tell(self, error: Exception) -> None:
-        """Report what the disk did."""
+        """Report a disk error, except during the start."""
         if not self._is_starting:
             self._around.note_failure(error)
 
     def lose(self, names: Sequence[TopicPartition]) -> None:
-        """The log directory of these replicas is offline: they answer KAFKA_STORAGE_ERROR from now on
+        """Drop the replicas of a failed log directory: they answer KAFKA_STORAGE_ERROR from now on
         (handleLogDirFailure)."""
         for name in names:
             partition = self.partitions.get(name.topic, {}).pop(name.partition, None)
@@ -319,7 +319,7 @@ class ReplicaManager:
             self._around.note_failure(error)
 
     def open_missing(self) -> None:
-        """Try again to make what could not be made."""
+        """Retry opening the missing partitions."""
         if not self._missing:
             return
         missing, self._missing = self._missing, {}
@@ -339,8 +339,8 @@ class ReplicaManager:
 
     # -- lookup ----------------------------------------------------------------------------------------------------
     def get(self, topic: str, index: int) -> Partition:
-        """A partition that this broker leads; UnknownTopicOrPartition when there is none, NotLeaderOrFollower when
-        another broker leads it, KafkaStorageError when it could not be made."""
+        """Return a partition that this broker leads. Raises UnknownTopicOrPartition without such a partition,
+        NotLeaderOrFollower when another broker leads it and KafkaStorageError when it could not be opened."""
         partition = self.partitions.get(topic, {}).get(index)
         if partition is None:
             raise self.absence(topic, index)
@@ -349,7 +349,8 @@ class ReplicaManager:
         return partition
 
     def absence(self, topic: str, index: int) -> KafkaError:
-        """What to say of a partition that is not here: it could not be made, others have it, or nobody knows it."""
+        """Return the error for a partition that this broker does not have: KafkaStorageError if it is offline here,
+        NotLeaderOrFollower if other brokers have it, else UnknownTopicOrPartition."""
         if index in self._missing.get(topic, ()):
             return KafkaStorageError(f"Partition {topic}-{index} is in an offline log directory")
         known = self.image.topics.get(topic)
@@ -358,7 +359,7 @@ class ReplicaManager:
         return UnknownTopicOrPartition()
 
     def current_leader(self, topic: str | None, topic_id: uuid.UUID | None, index: int) -> tuple[int, int]:
-        """(leader, leader epoch) of a partition as this broker knows them, -1 when it does not (KIP-951)."""
+        """Return (leader id, leader epoch) of a partition from the metadata image, (-1, -1) if unknown (KIP-951)."""
         state = self.image.topics_by_id.get(topic_id) if topic_id is not None else self.image.topics.get(topic or "")
         if state is None or index not in state.partitions:
             return -1, -1
@@ -366,7 +367,8 @@ class ReplicaManager:
         return found.leader, found.leader_epoch
 
     def endpoint(self, broker_id: int, listener_name: str) -> tuple[str, int, str | None] | None:
-        """(host, port, rack) of a broker that is alive, None of another one."""
+        """Return (host, port, rack) of a live broker on a listener, or on its first one. None for a fenced or unknown
+        broker."""
         broker = self.image.brokers.get(broker_id)
         if broker is None or broker.is_fenced:
             return None
@@ -374,73 +376,76 @@ class ReplicaManager:
         return (found[0][1], found[0][2], broker.rack) if found else None
 
     def find(self, wanted: FetchPartition) -> Partition | None:
-        """The partition by id or by name, None when there is none."""
+        """Return the partition by topic id or name, None if this broker does not have it."""
         if wanted.topic_id is not None:
             return self.partitions_by_id.get(wanted.topic_id, {}).get(wanted.index)
         return self.partitions.get(wanted.topic or "", {}).get(wanted.index)
 
     def topic_name(self, topic_id: uuid.UUID | None) -> str | None:
-        """Name of an id."""
+        """Return the name of a topic id, None if unknown."""
         topic = None if topic_id is None else self.image.topics_by_id.get(topic_id)
         return None if topic is None else topic.name
 
     # -- appends ---------------------------------------------------------------------------------------------------
     def note_append(self, partition: Partition) -> None:
-        """Its watchers are looked at when the requests at hand are done, and when it is on the disk if it has to be."""
+        """Note an append, so that waiting readers are checked after the requests at hand, and the partition is synced
+        if needed."""
         if self.commits is not None:
             self.commits.note(partition)
         self.wake_readers(partition)
 
     def wake_readers(self, partition: Partition) -> None:
-        """There is something new to read, for followers or for all: at the next `complete_delayed`."""
+        """Let the next `complete_delayed` check the fetches that wait for new records: followers', and consumers' if
+        the leader is alone in the ISR."""
         for session in partition.sessions:
             session.note()
         if partition.is_alone_in_isr:
             self.wake(partition.key)
 
     def note_high_watermark(self, partition: Partition) -> None:
-        """The high watermark moved: consumers, and producers with acks=all, are looked at in the next
-        `complete_delayed`."""
+        """Note a moved high watermark: the next `complete_delayed` checks waiting consumer fetches and acks=all
+        writes."""
         self._advanced[partition.key] = partition
         for session in partition.sessions:
             session.note_news()
 
     def wake(self, key: Hashable) -> None:
-        """Fetches that wait for this key are looked at in the next `complete_delayed`."""
+        """Let the next `complete_delayed` check the fetches that wait for this key."""
         if self.fetches.has_watchers(key):
             self._appended[key] = None
 
     def wait_for_followers(self, partition: Partition, write: Waiting) -> None:
-        """Answer a write when the high watermark is behind it; writes of a partition are answered in their order."""
+        """Answer a write once the high watermark reaches its required offset; a partition's writes are answered in
+        order."""
         partition.waiting.append(write)
         self._waited[partition.key] = partition
         if partition.log.high_watermark >= write.required_offset:
             self.note_high_watermark(partition)
 
     def expire_waiting(self, now_ms: int) -> None:
-        """Answer the writes that have waited too long."""
+        """Answer the waiting writes whose time-out has passed."""
         for key, partition in list(self._waited.items()):
             partition.answer_waiting(now_ms)
             if not partition.waiting:
                 del self._waited[key]
 
     def note_low_watermark(self, partition: Partition) -> None:
-        """A follower's log begins later: DeleteRecords may be waiting for that."""
+        """Check the DeleteRecords requests that wait for this partition's low watermark."""
         if self.deletes is not None:
             self.deletes.check_and_complete(partition.key)
 
     @property
     def has_delayed(self) -> bool:
-        """Whether `complete_delayed` has something to look at."""
+        """Whether `complete_delayed` has partitions to check."""
         return bool(self._appended or self._advanced)
 
     @property
     def has_news(self) -> bool:
-        """Whether something was appended or replicated that nobody has looked at yet."""
+        """Whether appends, replication or finished syncs have not been handled yet."""
         return self.has_delayed or (self.commits is not None and self.commits.has_new)
 
     def complete_delayed(self) -> None:
-        """Look at the requests that wait for what was appended or replicated."""
+        """Check and complete the requests that wait for partitions with new records or a moved high watermark."""
         replication = self.replication
         while self._appended or self._advanced or (replication is not None and replication.sessions.has_woken):
             advanced, self._advanced = self._advanced, {}
@@ -457,7 +462,8 @@ class ReplicaManager:
 
     # -- fetches ---------------------------------------------------------------------------------------------------
     def read_one(self, wanted: FetchPartition, limit: int, reader: Reader, min_one: bool) -> FetchedPartition:
-        """Read one partition, at most `limit` bytes; with `min_one` one batch at least, whatever its size."""
+        """Read at most `limit` bytes of one partition; with `min_one` at least one batch, whatever its size. Errors are
+        returned in the result."""
         partition = self.find(wanted)
         if partition is None:
             return self._failed(wanted, self._why_absent(wanted), ())
@@ -518,8 +524,8 @@ class ReplicaManager:
 
 
 def aborted_transactions(partition: Partition, start: int, found: LogSlice) -> list[tuple[int, int]]:
-    """(producer id, first offset) of aborted transactions in what was read. Up to where that reaches is known as well
-    as the offset index knows it: an entry behind it, the next segment, or the end (LocalLog.addAbortedTransactions)."""
+    """Return (producer id, first offset) of the aborted transactions in the records of a read. The upper bound comes
+    from the offset index: the next entry, the next segment or the log end (LocalLog.addAbortedTransactions)."""
     log, segment = partition.log, found.segment
     end = segment.fetch_upper_bound_offset(found.position + found.size_bytes)
     if end is None:
@@ -529,7 +535,8 @@ def aborted_transactions(partition: Partition, start: int, found: LogSlice) -> l
 
 
 def error_code_of(error: Exception) -> int:
-    """The wire code of whatever a handler caught."""
+    """Return the wire error code of an exception: KAFKA_STORAGE_ERROR for an OSError, UNKNOWN_SERVER_ERROR for foreign
+    ones."""
     if isinstance(error, KafkaError):
         return error.code
     return KafkaStorageError.code if isinstance(error, OSError) else UnknownServerError.code

@@ -1,8 +1,8 @@
-"""Replicas that move between the log directories of this broker (Kafka's ReplicaAlterLogDirsManager).
+"""Moves replicas between the log directories of this broker (Kafka's ReplicaAlterLogDirsManager).
 
-Rules: everything is done on the node's one thread, a few milliseconds in a turn, so that requests are served in
-between; the replicas take turns, a slice each. A replica that is caught up takes its place in the same turn. A move
-that a stop interrupted goes on after the start. replica.alter.log.dirs.io.max.bytes.per.second holds for all together.
+Rules: all moves run on the node's one thread, a few milliseconds per turn, so that requests are served in between. The
+replicas take turns, a slice each. A future replica that has caught up replaces the current one in the same turn. A move
+interrupted by a stop resumes after the start. replica.alter.log.dirs.io.max.bytes.per.second limits all moves together.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ _UUID_HEX = "0" * 32
 
 @dataclass(eq=False, repr=False)
 class ReplicaMoves:
-    """The moves under way; `moved(partition)` is called when one is done. `is_ready` says whether the metadata is
-    known, so that partitions that it does not have are gone."""
+    """The replica moves under way on this broker. `moved(partition)` is called when a move is complete. `is_ready` says
+    whether the metadata image is loaded, so that a partition missing from it is deleted."""
 
     replicas: ReplicaManager
     settings: BrokerSettings
@@ -49,14 +49,14 @@ class ReplicaMoves:
 
     @property
     def next_deadline_ms(self) -> int | None:
-        """When the next slice is due."""
+        """Time in ms at which the next slice is due, None without moves."""
         return self._next_ms if self._moves else None
 
     # what is asked for
 
     def alter(self, name: TopicPartition, path: str) -> None:
-        """Move a replica (ReplicaManager.alterReplicaLogDirs). Raises InvalidTopic, LogDirNotFound, KafkaStorageError,
-        ReplicaNotAvailable, UnknownTopicOrPartition."""
+        """Start moving a replica to the log directory `path` (ReplicaManager.alterReplicaLogDirs). Raises InvalidTopic,
+        LogDirNotFound, KafkaStorageError, ReplicaNotAvailable, UnknownTopicOrPartition."""
         logs, replicas = self.replicas.logs, self.replicas
         if len(future_directory_name(name.topic, name.partition, _UUID_HEX)) > MAX_NAME_LENGTH:
             raise InvalidTopic("The topic name is too long.")
@@ -91,7 +91,8 @@ class ReplicaMoves:
         self.read_rate()
 
     def resume(self) -> None:
-        """Go on with what a stop interrupted; what is of partitions that are gone meanwhile goes too."""
+        """Resume the moves that a stop interrupted, and delete future replicas of partitions that this broker no longer
+        has."""
         if self.is_ready():
             self._forget_strangers()
         for name, directory in self.replicas.logs.interrupted_futures():
@@ -110,7 +111,7 @@ class ReplicaMoves:
                     directory.run(partial(directory.forget_future, name))
 
     def read_rate(self) -> None:
-        """Take the throttle that holds now."""
+        """Read the throttle in bytes per second from the dynamic settings."""
         if self._moves:
             settings = self.settings
             text = settings.dynamic().get(RATE, settings.dynamic_default().get(RATE))
@@ -121,7 +122,7 @@ class ReplicaMoves:
     # the work
 
     def tick(self, now_ms: int) -> None:
-        """Copy for a few milliseconds."""
+        """Copy slices for up to TURN_MS, within the throttle."""
         clock = self.replicas.clock
         while self._moves and now_ms >= self._next_ms:
             name, move = next(iter(self._moves.items()))
@@ -137,7 +138,7 @@ class ReplicaMoves:
             self._next_ms = max(self._next_ms, now_ms) + round(copied * 1000 / self._rate)
 
     def _give_up(self, name: TopicPartition, error: Exception) -> None:
-        """The replica stays where it is. A disk that failed is the keeper's affair; damage in a log is nobody's."""
+        """Cancel a failed move; the replica stays in its directory. A failed disk is left to `DirectoryKeeper`."""
         del self._moves[name]
         self.note_failure(KafkaStorageError(f"The replica {name} cannot be moved: {error}"))
         if not self.replicas.logs.failing:
@@ -147,7 +148,7 @@ class ReplicaMoves:
                 self.note_failure(another)
 
     def _step(self, name: TopicPartition, move: ReplicaMove) -> int | None:
-        """A slice of one replica: its size, None when this one is over."""
+        """Copy one slice and return its size in bytes. Returns None when the move is complete or cancelled."""
         logs = self.replicas.logs
         partition = self.replicas.partitions.get(name.topic, {}).get(name.partition)
         if partition is None or logs.future_logs.get(name) is not move.future:

@@ -1,8 +1,7 @@
-"""A broker's part in replication, as a leader and as a follower: what ties partitions to the other brokers.
+"""A broker's part in replication as leader and follower: it connects partitions with the other brokers.
 
-`ReplicaManager` has it made for a broker of a cluster. `tick` goes with every turn of the crank, after requests and
-answers: it sends fetches and ISR changes that are due, and looks at the ISR of every partition twice in
-replica.lag.time.max.ms.
+`ReplicaManager` creates one on a broker of a cluster. `tick` runs in every turn of the node, after requests and
+responses. It sends due fetches and ISR changes and checks every ISR twice in replica.lag.time.max.ms.
 """
 
 from __future__ import annotations
@@ -30,15 +29,15 @@ NO_LEADER = -1
 
 @dataclass(eq=False, repr=False)
 class ReplicaFetchers:
-    """Who follows whom: one `ReplicaFetcher` for each leader (Kafka's ReplicaFetcherManager). `open_fetcher` makes the
-    one for a leader."""
+    """One `ReplicaFetcher` for each leader that this broker follows (Kafka's ReplicaFetcherManager).
+    `open_fetcher(leader_id)` creates a fetcher."""
 
     open_fetcher: Callable[[int], ReplicaFetcher]
     _fetchers: dict[int, ReplicaFetcher] = field(default_factory=dict, init=False)
     _leaders: dict[object, int] = field(default_factory=dict, init=False)
 
     def follow(self, partition: Partition) -> None:
-        """Fetch from the partition's leader from now on; nobody has none."""
+        """Start fetching a partition from its leader. Does nothing without a leader or with an offline log."""
         self.unfollow(partition)
         leader_id = partition.leader_id
         if leader_id == NO_LEADER or partition.log.failure is not None:
@@ -50,18 +49,18 @@ class ReplicaFetchers:
         fetcher.add(partition)
 
     def unfollow(self, partition: Partition) -> None:
-        """Fetch a partition no longer."""
+        """Stop fetching a partition."""
         leader_id = self._leaders.pop(partition.key, None)
         if leader_id is not None:
             self._fetchers[leader_id].remove(partition.key)
 
     def leader_of(self, partition: Partition) -> int | None:
-        """Whom a partition is fetched from, None when from nobody."""
+        """Return the broker that a partition is fetched from, None if it is not fetched."""
         return self._leaders.get(partition.key)
 
     @property
     def next_deadline_ms(self) -> int | None:
-        """When `tick` has something to do."""
+        """Time in ms at which `tick` has a fetch to send, None if there is none."""
         due = [fetcher.next_deadline_ms for fetcher in self._fetchers.values()]
         return min((each for each in due if each is not None), default=None)
 
@@ -72,7 +71,7 @@ class ReplicaFetchers:
 
 
 class Replication:
-    """See the module."""
+    """Leader and follower side of replication on one broker: fetchers, follower sessions, ISR changes and throttles."""
 
     def __init__(self, replicas: ReplicaManager, cluster: Cluster, settings: ReplicationSettings) -> None:
         self._replicas = replicas
@@ -94,7 +93,7 @@ class Replication:
 
     # -- turns -----------------------------------------------------------------------------------------------------
     def tick(self, now_ms: int) -> None:
-        """Do what is due."""
+        """Shrink ISRs, expire waiting writes and send fetches and ISR changes, each when it is due."""
         if now_ms >= self._next_shrink_ms:
             self._next_shrink_ms = now_ms + max(1, self.max_lag_ms // 2)
             self.shrink_isrs(now_ms)
@@ -106,7 +105,7 @@ class Replication:
 
     @property
     def next_deadline_ms(self) -> int:
-        """When `tick` is needed at the latest; at once when somebody was not answered yet."""
+        """Time in ms at which `tick` must run next; 0 while the replica manager has requests to complete."""
         if self._replicas.has_delayed:
             return 0
         due = [
@@ -118,7 +117,7 @@ class Replication:
         return min(each for each in due if each is not None)
 
     def shrink_isrs(self, now_ms: int) -> None:
-        """Ask for smaller ISRs where somebody fell behind (maybeShrinkIsr)."""
+        """Request smaller ISRs for the partitions whose followers fell behind (maybeShrinkIsr)."""
         for partitions in self._replicas.partitions.values():
             for partition in partitions.values():
                 partition.maybe_shrink_isr(now_ms)
@@ -130,21 +129,23 @@ class Replication:
         return broker is not None and not broker.is_fenced
 
     def is_eligible(self, replica: Replica) -> bool:
-        """Whether a follower's broker may be in an ISR: alive, staying, and the one that fetched (KIP-903)."""
+        """Whether a follower may be in an ISR: its broker is active and its last fetch came from the current broker
+        epoch (KIP-903)."""
         broker = self._image.brokers.get(replica.broker_id)
         if broker is None or not broker.is_active or replica.broker_epoch == NO_BROKER_EPOCH:
             return False
         return replica.broker_epoch in (-1, broker.epoch)
 
     def is_joining(self, partition: Partition, replica: Replica) -> bool:
-        """Whether a follower outside of the ISR is caught up and may join it: the high watermark waits for it."""
+        """Whether a follower outside of the ISR is caught up and may join it. The high watermark then waits for this
+        follower."""
         end = partition.log.log_end_offset
         is_caught_up = replica.is_caught_up(end, self.clock.now_ms(), self.max_lag_ms)
         return is_caught_up and self.is_eligible(replica) and self._has_directory(partition, replica.broker_id)
 
     def _has_directory(self, partition: Partition, broker_id: int) -> bool:
-        """Whether the log directory of a follower is online. One that has failed fetches nothing more, and the high
-        watermark would wait for it until replica.lag.time.max.ms is over (as Kafka's does)."""
+        """Whether the follower's log directory is online. A replica in a failed directory fetches nothing more. If it
+        counted, the high watermark would wait for it for replica.lag.time.max.ms, as in Apache Kafka."""
         topic, broker = self._image.topics_by_id.get(partition.topic_id), self._image.brokers.get(broker_id)
         state = None if topic is None else topic.partitions.get(partition.index)
         if state is None or broker is None or broker_id not in state.replicas:
@@ -152,7 +153,7 @@ class Replication:
         return is_online(state.directory(broker_id), broker.log_dirs)
 
     def preferred_replica(self, partition: Partition, fetch_offset: int, rack: str) -> int | None:
-        """The follower a consumer in a rack should read from, None when the leader (KIP-392)."""
+        """Return the follower that a consumer in `rack` should fetch from, None for the leader (KIP-392)."""
         if not self.settings.selects_by_rack or not partition.is_leader:
             return None
         return replica_in_rack(self._image, partition, fetch_offset, rack)
@@ -166,7 +167,9 @@ class Replication:
         broker_epoch: int,
         now_ms: int,
     ) -> None:
-        """A follower's fetch tells how far it is; raises NotLeaderOrFollower for an earlier life of its broker."""
+        """Apply a follower's fetch: `offsets` is (fetch offset, log start offset), `leader_end` the leader's log end
+        offset. Completes requests that wait for the high or low watermark. Raises NotLeaderOrFollower for an earlier
+        incarnation of the follower's broker."""
         is_new_start = offsets[1] != replica.log_start_offset
         if partition.update_follower(replica, offsets, leader_end, broker_epoch, now_ms):
             self._replicas.note_high_watermark(partition)
@@ -175,9 +178,8 @@ class Replication:
 
 
 def replica_in_rack(image: MetadataImage, partition: Partition, fetch_offset: int, rack: str) -> int | None:
-    """Which replica a consumer reads from (KIP-392, RackAwareReplicaSelector): a follower in the client's rack that is
-    in sync and has the offset, the one that is furthest; None: the leader serves, because it is in that rack itself or
-    nobody is."""
+    """Return the in-sync follower in the client's rack that has the fetch offset and the largest log end offset. None
+    means the leader: it is in that rack itself, or no follower qualifies (KIP-392, RackAwareReplicaSelector)."""
     if _rack(image, partition.node_id) == rack:
         return None
     able = [

@@ -1,9 +1,11 @@
-"""Replication throttles: leader.replication.throttled.rate and follower.replication.throttled.rate, for the replicas
-that a topic's *.replication.throttled.replicas names (Kafka's ReplicationQuotaManager).
+"""Replication throttles (Kafka's ReplicationQuotaManager).
 
-Rules: the rate is that of all throttled replicas of this broker together. A leader above it sends nothing to throttled
-followers that are not in sync; a follower above it asks for nothing of its throttled partitions. Who is not throttled
-is not counted. A rate that was never set is no limit.
+leader.replication.throttled.rate and follower.replication.throttled.rate limit the replicas that a topic's
+*.replication.throttled.replicas names.
+
+Rules: the rate covers all throttled replicas of this broker together. A leader above its rate sends no records to
+throttled followers outside of the ISR. A follower above its rate does not fetch its throttled partitions. Replicas that
+are not throttled are not counted. A rate that was never set is no limit.
 """
 
 from __future__ import annotations
@@ -20,12 +22,13 @@ NO_LIMIT = 2**63 - 1
 
 
 class ReplicationThrottles:
-    """The two quotas of one broker. `limit_of` gives the setting as it is now, None when it was not set."""
+    """The leader's and the follower's replication quota of one broker. `limit_of(setting)` returns the current rate in
+    bytes per second, None when it was never set."""
 
     def __init__(
         self, node_id: int, clock: Clock, limit_of: Callable[[str], int | None], windows: tuple[int, int] = (1000, 11)
     ) -> None:
-        """`windows`: replication.quota.window.size.seconds in ms, and replication.quota.window.num."""
+        """`windows` is replication.quota.window.size.seconds in ms and replication.quota.window.num."""
         self._node_id = node_id
         self._clock = clock
         self._limit_of = limit_of
@@ -33,27 +36,28 @@ class ReplicationThrottles:
         self._received = Rate(*windows)
 
     def is_sending_throttled(self, partition: Partition, follower_id: int) -> bool:
-        """Whether a follower gets no records now (shouldLeaderThrottle)."""
+        """Whether the leader must send no records to this follower now (shouldLeaderThrottle)."""
         names = partition.log.config.leader_replication_throttled_replicas
         if follower_id in partition.isr or not self._is_named(partition, names):
             return False
         return self._is_above(self._sent, LEADER_RATE)
 
     def note_sent(self, partition: Partition, size_bytes: int) -> None:
-        """Records went to a follower."""
+        """Count bytes sent to a follower if the replica is throttled."""
         names = partition.log.config.leader_replication_throttled_replicas
         if self._is_named(partition, names):
             self._sent.record(size_bytes, self._clock.now_ms())
 
     def is_receiving_throttled(self, partition: Partition) -> bool:
-        """Whether nothing is asked for now (shouldFollowerThrottle): not in sync, and above the rate."""
+        """Whether this follower must not fetch the partition now: out of the ISR and above its rate
+        (shouldFollowerThrottle)."""
         names = partition.log.config.follower_replication_throttled_replicas
         if self._node_id in partition.isr or not self._is_named(partition, names):
             return False
         return self._is_above(self._received, FOLLOWER_RATE)
 
     def note_received(self, partition: Partition, size_bytes: int) -> None:
-        """Records came from a leader."""
+        """Count bytes fetched from a leader if the replica is throttled."""
         names = partition.log.config.follower_replication_throttled_replicas
         if self._is_named(partition, names):
             self._received.record(size_bytes, self._clock.now_ms())

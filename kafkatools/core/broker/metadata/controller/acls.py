@@ -1,7 +1,7 @@
-"""ACLs as the metadata log holds them: who may do what on which resources, how they are made, found and removed.
+"""ACLs in the metadata log: their index, creation, search and deletion.
 
-Source: AclControlManager, AclsImage, AclBindingFilter and ResourcePatternFilter of Apache Kafka 4.3. Functions here are
-pure: they take the image and give records. What an ACL means is the authorizer's business.
+Source: AclControlManager, AclsImage, AclBindingFilter and ResourcePatternFilter of Apache Kafka 4.3. Functions are
+pure: they take the ACLs and return records. The authorizer decides what an ACL allows.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ CLUSTER_NAME = "kafka-cluster"
 
 
 class Acl(NamedTuple):
-    """One entry (StandardAcl); the numbers are those of the wire."""
+    """An ACL (StandardAcl); the numbers are those of the wire format."""
 
     resource_type: int
     resource_name: str
@@ -36,7 +36,7 @@ class Acl(NamedTuple):
 
 
 class AclFilter(NamedTuple):
-    """What a request looks for; None and ANY fit everything, MATCH fits every pattern that covers the name."""
+    """An ACL filter: None and ANY match everything, MATCH matches every pattern that covers the resource name."""
 
     resource_type: int = ANY
     resource_name: str | None = None
@@ -48,11 +48,11 @@ class AclFilter(NamedTuple):
 
     @property
     def has_unknown(self) -> bool:
-        """Whether a number says UNKNOWN: the request cannot be read."""
+        """Whether a field is UNKNOWN, so that the request is invalid."""
         return UNKNOWN in (self.resource_type, self.pattern_type, self.operation, self.permission_type)
 
     def fits(self, acl: Acl) -> bool:
-        """AclBindingFilter.matches."""
+        """Whether the filter matches an ACL (AclBindingFilter.matches)."""
         return (
             self.resource_type in (ANY, acl.resource_type)
             and self._fits_pattern(acl)
@@ -76,7 +76,7 @@ class AclFilter(NamedTuple):
 
 
 class Acls:
-    """All ACLs: by id, and by resource for the authorizer."""
+    """All ACLs by id, and by resource for the authorizer."""
 
     def __init__(self) -> None:
         self.by_id: dict[uuid.UUID, Acl] = {}
@@ -113,7 +113,7 @@ class Acls:
                 del lengths[len(acl.resource_name)]
 
     def covering(self, resource_type: int, name: str) -> Iterator[list[Acl]]:
-        """The ACLs of every pattern that covers a resource: its name, `*`, and prefixes of its name."""
+        """Yield the ACLs of every pattern that covers a resource name: literal, `*` and prefixed."""
         for literal in (name, WILDCARD):
             found = self.by_resource.get((resource_type, LITERAL, literal))
             if found is not None:
@@ -125,30 +125,31 @@ class Acls:
                     yield found
 
     def matching(self, wanted: AclFilter) -> list[Acl]:
-        """The ACLs that a filter fits."""
+        """Return the ACLs that match a filter."""
         return [acl for acl in self.ids if wanted.fits(acl)]
 
     def records(self) -> Iterator[Any]:
-        """What a snapshot holds of them."""
+        """Yield the records of all ACLs for a snapshot."""
         for acl, acl_id in self.ids.items():
             yield record_of(acl_id, acl)
 
 
 def record_of(acl_id: uuid.UUID, acl: Acl) -> Any:
-    """The record that makes an ACL."""
+    """Return the AccessControlEntryRecord of an ACL."""
     from kafkatools.core.protocol.schemas.metadata import AccessControlEntryRecord
 
     return AccessControlEntryRecord(id=acl_id, **acl._asdict())
 
 
 def ensure_enabled(has_authorizer: bool, message: str) -> None:
-    """Without an authorizer the ACL APIs are refused (AclApis)."""
+    """Raise SecurityDisabled with `message` on a broker without an authorizer (AclApis)."""
     if not has_authorizer:
         raise SecurityDisabled(message)
 
 
 def check_new_acl(acl: Acl) -> None:
-    """AclApis and AclControlManager.validateNewAcl; raises a KafkaError."""
+    """Check that an ACL can be created (AclApis, AclControlManager.validateNewAcl). Raises InvalidRequest,
+    UnknownServerError."""
     if acl.resource_type == CLUSTER and acl.resource_name != CLUSTER_NAME:
         raise InvalidRequest(f"The only valid name for the CLUSTER resource is {CLUSTER_NAME}")
     if not acl.resource_name:
@@ -171,7 +172,7 @@ def check_new_acl(acl: Acl) -> None:
 
 
 def create(acls: Acls, wanted: Sequence[Acl], make_id: Any) -> tuple[list[KafkaError | None], list[Any]]:
-    """Why each was not made, and the records that make the others; one that is there is made already."""
+    """Return an error or None for each ACL, and the records of the valid ones that do not exist yet."""
     results: list[KafkaError | None] = []
     records: list[Any] = []
     made: set[Acl] = set()
@@ -189,7 +190,7 @@ def create(acls: Acls, wanted: Sequence[Acl], make_id: Any) -> tuple[list[KafkaE
 
 
 def delete(acls: Acls, filters: Iterable[AclFilter]) -> tuple[list[list[Acl]], list[Any]]:
-    """What each filter removes, and the records that do; an ACL that two filters fit is in both answers."""
+    """Return the ACLs that each filter matches, and the records that delete them."""
     from kafkatools.core.protocol.schemas.metadata import RemoveAccessControlEntryRecord
 
     results = [acls.matching(each) for each in filters]

@@ -1,11 +1,10 @@
-"""What the active controller knows of brokers from their heartbeats: when each was heard of, how far it has read the
-metadata log, whether it may be unfenced and whether it may stop.
+"""The active controller's view of brokers from their heartbeats: sessions, metadata offsets, and whether a broker may
+be unfenced or shut down.
 
 Source: BrokerHeartbeatManager and BrokerHeartbeatTracker of Apache Kafka 4.3. Rules: none of this is in the metadata
-log. A controller that becomes active gives every unfenced broker a full session, but for the node that led before it
-(of our own): that one's runs since it was last heard of. A broker is unfenced when it has read its own registration; it
-may stop when it leads nothing and every other active broker has read the metadata log up to where its last leadership
-was moved away.
+log. A new active controller gives every unfenced broker a full session. Unlike in Kafka, the session of the previous
+leader's broker counts from its last response. A broker may be unfenced when it has replayed its own registration. It
+may shut down when it leads nothing and every other active broker has replayed the move of its last leadership.
 
 When several sessions have expired, absent brokers are fenced before brokers whose new process asks to register. After
 all brokers were killed, all sessions expire together, and the broker that is fenced last is the only eligible leader
@@ -24,7 +23,7 @@ NEVER = 2**63 - 1
 
 
 class BrokerControlState(Enum):
-    """What a broker is to the controller."""
+    """The controller's state of a broker."""
 
     FENCED = "fenced"
     UNFENCED = "unfenced"
@@ -38,7 +37,7 @@ class BrokerControlState(Enum):
 
 @dataclass(slots=True)
 class BrokerHeartbeatState:
-    """One broker; `controlled_shutdown_offset` -1 unless it is stopping."""
+    """The offsets of one broker; `controlled_shutdown_offset` is -1 outside of a controlled shutdown."""
 
     is_fenced: bool
     registration_offset: int
@@ -58,7 +57,7 @@ class BrokerHeartbeatState:
 
 @dataclass(frozen=True, slots=True)
 class HeartbeatRequest:
-    """What a heartbeat says."""
+    """A heartbeat's replayed metadata offset and the state that the broker wants."""
 
     metadata_offset: int
     want_fence: bool
@@ -66,7 +65,7 @@ class HeartbeatRequest:
 
 
 class BrokerHeartbeats:
-    """Sessions and states of all brokers."""
+    """The sessions and heartbeat states of all brokers."""
 
     def __init__(self, session_timeout_ms: int) -> None:
         self.session_timeout_ms = session_timeout_ms
@@ -76,8 +75,8 @@ class BrokerHeartbeats:
 
     # -- sessions --------------------------------------------------------------------------------------------------
     def begin_sessions(self, epochs: Mapping[int, int], now_ms: int, last_heard: tuple[int, int] | None) -> None:
-        """This controller became active: epochs of the unfenced brokers by id. `last_heard` may be a node and when it
-        was heard of; what is longer ago than half a session says nothing about it."""
+        """Start the sessions of the unfenced brokers (`epochs` by id) on a new active controller. `last_heard` is (node
+        id, time in ms): that node's session starts then, unless this is more than half a session ago."""
         if last_heard is not None:
             node_id, heard_ms = last_heard
             if node_id in epochs and now_ms - heard_ms <= self.session_timeout_ms // 2:
@@ -87,12 +86,12 @@ class BrokerHeartbeats:
                 self.note_contact(broker_id, epoch, now_ms)
 
     def note_contact(self, broker_id: int, epoch: int, now_ms: int) -> None:
-        """A broker was heard of."""
+        """Restart the session of a broker that sent a request."""
         self._contacts[broker_id, epoch] = now_ms
         self._contacts.move_to_end((broker_id, epoch))
 
     def has_valid_session(self, broker_id: int, epoch: int, now_ms: int) -> bool:
-        """Whether this incarnation was heard of within the session time-out."""
+        """Whether the broker with this epoch has sent a request within the session time-out."""
         last = self._contacts.get((broker_id, epoch))
         return last is not None and now_ms - last < self.session_timeout_ms
 
@@ -102,8 +101,8 @@ class BrokerHeartbeats:
             self._restarted.add((broker_id, epoch))
 
     def expired(self, now_ms: int) -> tuple[int, int] | None:
-        """Id and epoch of the broker to fence next because its session is over: an absent broker before one that has
-        restarted. None when no session is over. The answer stays the same until `end_session`."""
+        """Return (id, epoch) of the broker to fence next because its session has expired, None without one. An absent
+        broker comes before one that has restarted. The result stays the same until `end_session`."""
         restarted = None
         for session, last in self._contacts.items():
             if now_ms - last < self.session_timeout_ms:
@@ -114,20 +113,20 @@ class BrokerHeartbeats:
         return restarted
 
     def end_session(self, broker_id: int, epoch: int) -> None:
-        """The broker was fenced, or there is nothing to fence."""
+        """Remove the session of a broker that was fenced or needs no fencing."""
         self._contacts.pop((broker_id, epoch), None)
         self._restarted.discard((broker_id, epoch))
 
     @property
     def next_deadline_ms(self) -> int:
-        """When the next session is over, unless the broker is heard of."""
+        """Time in ms at which the oldest session expires."""
         for last in self._contacts.values():
             return last + self.session_timeout_ms
         return NEVER
 
     # -- states ----------------------------------------------------------------------------------------------------
     def register(self, broker_id: int, registration_offset: int, *, is_fenced: bool) -> None:
-        """A broker is registered, or was when this controller became active."""
+        """Set a broker's registration offset and fencing, at its registration or at this controller's activation."""
         known = self._brokers.get(broker_id)
         if known is None:
             self._brokers[broker_id] = BrokerHeartbeatState(is_fenced, registration_offset)
@@ -136,38 +135,38 @@ class BrokerHeartbeats:
             self.touch(broker_id, known.metadata_offset if known.is_fenced != is_fenced else -1, is_fenced=is_fenced)
 
     def remove(self, broker_id: int) -> None:
-        """Forget a broker's state: it is not registered any more, or anew."""
+        """Forget the state of a broker that is unregistered or registers again."""
         self._brokers.pop(broker_id, None)
 
     def fence(self, broker_id: int) -> None:
-        """A broker is fenced; with that it is not stopping any more: at its next heartbeat it may stop at once."""
+        """Note that a broker was fenced, which ends its controlled shutdown: it may stop at its next heartbeat."""
         self.touch(broker_id, self._brokers[broker_id].metadata_offset, is_fenced=True)
 
     def touch(self, broker_id: int, metadata_offset: int, *, is_fenced: bool) -> None:
-        """Note what a heartbeat led to."""
+        """Set a broker's fencing and metadata offset."""
         broker = self._brokers[broker_id]
         broker.is_fenced, broker.metadata_offset = is_fenced, metadata_offset
         if is_fenced:
             broker.controlled_shutdown_offset = -1
 
     def note_controlled_shutdown(self, broker_id: int, end_offset: int) -> None:
-        """A broker begins to stop; its leaderships are moved by records below `end_offset`."""
+        """Note the start of a controlled shutdown; the records below `end_offset` move the broker's leaderships."""
         broker = self._brokers[broker_id]
         if broker.controlled_shutdown_offset < 0:
             broker.controlled_shutdown_offset = end_offset
 
     def registration_offset(self, broker_id: int) -> int:
-        """Where the broker's registration is in the metadata log."""
+        """Return the offset of the broker's registration in the metadata log."""
         return self._brokers[broker_id].registration_offset
 
     def lowest_active_offset(self) -> int:
-        """How far the slowest active broker has read the metadata log."""
+        """Return the lowest metadata offset that an active broker has replayed."""
         return min((each.metadata_offset for each in self._brokers.values() if each.is_active), default=NEVER)
 
     def next_state(
         self, broker_id: int, request: HeartbeatRequest, *, has_leaderships: bool
     ) -> tuple[BrokerControlState, BrokerControlState]:
-        """What a broker is and what it becomes by a heartbeat (calculateNextBrokerState)."""
+        """Return a broker's state before and after a heartbeat (calculateNextBrokerState)."""
         broker = self._brokers[broker_id]
         current = broker.control_state
         if current is BrokerControlState.FENCED:

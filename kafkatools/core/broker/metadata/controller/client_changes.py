@@ -1,10 +1,10 @@
-"""The metadata changes that clients ask for: each is decided against the controller's image and becomes records, which
-are written to the metadata log and replayed into the image at once.
+"""Metadata changes that clients request: each is decided against the controller's image and becomes records, which are
+written to the metadata log and replayed into the image at once.
 
-Rules: decisions never overlap. `Controller` adds what nodes ask for, and begins and ends with the leadership of the
-quorum. A quorum of one commits as it writes: there the broker acts on the same image and applies a change before its
-response, so that a created topic can be written to when the client hears of it. In a quorum of several the image is
-ahead of the committed one, and the response waits for the commit.
+Rules: decisions do not overlap. `Controller` adds the requests of nodes and the activation. A quorum of one commits as
+it writes: its broker shares the image and applies a change before the response, so a client can write to a created
+topic at once. In a quorum of several nodes the image is ahead of the committed one, and the response waits for the
+commit.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ TOPICS_AT_ONCE = 10
 
 
 class ClientChanges:
-    """Decides and writes the changes. Every method raises NotController while this node is not the active
+    """Decides and writes clients' changes. Every method raises NotController while this node is not the active
     controller."""
 
     def __init__(
@@ -52,7 +52,7 @@ class ClientChanges:
         report: Callable[[str], None],
         apply_delta: Callable[[MetadataDelta], None],
     ) -> None:
-        """`apply_delta` lets the broker of a quorum of one act on a change."""
+        """`apply_delta` applies a change to the broker of a quorum of one."""
         self.node_id = node_id
         self.report = report
         self.random = JavaRandom()
@@ -67,7 +67,6 @@ class ClientChanges:
         self._decide_over(MetadataImage())
 
     def _decide_over(self, image: MetadataImage) -> None:
-        """Decide against this image from now on."""
         self._image = image
         self.settings = BrokerSettings(self._config, image, self.node_id)
         self.replica_control = ReplicaControl(image, self.settings, self.report)
@@ -78,7 +77,7 @@ class ClientChanges:
 
     @property
     def image(self) -> MetadataImage:
-        """What changes are decided against."""
+        """The image that changes are decided against. Raises NotController."""
         self.ensure_active()
         return self._image
 
@@ -87,7 +86,7 @@ class ClientChanges:
         return self.settings.effective()
 
     def ensure_active(self) -> RecordWriter:
-        """Where records go; raises NotController when another node is the active controller."""
+        """Return the writer of the metadata log. Raises NotController when this node is not the active controller."""
         if self._writer is None:
             raise NotController("No controller appears to be active.")
         return self._writer
@@ -107,7 +106,7 @@ class ClientChanges:
                 self._image.replay(record)
 
     def _commit(self, records: Sequence[Any]) -> None:
-        """Write the records of one decision, and apply them when they are committed by that."""
+        """Write the records of one decision and publish them."""
         self.ensure_active()
         if records:
             with pausing(None):
@@ -115,13 +114,13 @@ class ClientChanges:
                 self.publish()
 
     def publish(self) -> None:
-        """Let the broker of a quorum of one apply what changed; brokers of several apply it when it is committed."""
+        """Apply the changes to the broker of a quorum of one; other brokers apply them when they are committed."""
         delta = self._image.take_delta()
         if self.ensure_active().commits_at_once:
             self._apply_delta(delta)
 
     def deactivate(self) -> None:
-        """Another node leads the quorum, or nobody does: what is not committed may never be."""
+        """Stop being the active controller and drop the image with its uncommitted records."""
         self._writer = None
         self._decide_over(MetadataImage())
 
@@ -133,8 +132,8 @@ class ClientChanges:
     def create_topics(
         self, wanted: Sequence[topics.NewTopic], *, validate_only: bool = False
     ) -> dict[str, TopicState | KafkaError]:
-        """Create each (no name twice), all with one change unless this thread works in slices; the result is the topic,
-        or why it was not made."""
+        """Create topics with unique names, as one change unless this thread works in slices. Returns the topic or the
+        error for each name."""
         results: dict[str, TopicState | KafkaError] = {}
         placement = self._placement()
         for topic in wanted:
@@ -164,7 +163,7 @@ class ClientChanges:
         return results | self._commit_topics(made)
 
     def _commit_topics(self, made: Mapping[str, Sequence[Any]]) -> dict[str, TopicState | KafkaError]:
-        """Write the records of new topics, by name, as one change; gives the topics, or why none was made."""
+        """Write the records of new topics as one change. Returns the topics by name, or the error for all of them."""
         try:
             self._commit([record for records in made.values() for record in records])
         except KafkaStorageError as error:
@@ -174,13 +173,13 @@ class ClientChanges:
     def create_partitions(
         self, name: str, count: int, assignments: Sequence[Sequence[int]] | None, *, validate_only: bool
     ) -> None:
-        """Grow a topic; raises a KafkaError."""
+        """Increase the number of a topic's partitions to `count`. Raises a KafkaError."""
         records = topics.create_partitions(self.image, name, count, assignments, self._placement())
         if not validate_only:
             self._commit(records)
 
     def delete_topic(self, name: str | None, topic_id: uuid.UUID | None) -> TopicState:
-        """Delete a topic by name or id; raises a KafkaError."""
+        """Delete a topic by name or id and return it. Raises a KafkaError."""
         state, records = topics.delete_topic(self.image, name, topic_id)
         self._commit(records)
         return state
@@ -189,8 +188,8 @@ class ClientChanges:
     def elect_leaders(
         self, election_type: int, wanted: Sequence[tuple[str, Sequence[int]]] | None
     ) -> list[tuple[str, list[tuple[int, KafkaError | None]]]]:
-        """Elections for the partitions that are named, or for all that need one (None): by topic and partition why
-        there was none. Raises InvalidRequest."""
+        """Elect leaders of the requested partitions, or (None) of all that need one. Raises InvalidRequest for an
+        unknown type. Returns by topic (partition, error), where None means that a leader was elected."""
         if election_type not in (partitions.PREFERRED, partitions.UNCLEAN):
             raise InvalidRequest(f"Unknown election type {election_type}")
         named = wanted
@@ -216,7 +215,7 @@ class ClientChanges:
     def alter_reassignments(
         self, wanted: Sequence[tuple[str, int, Sequence[int] | None]], *, may_change_factor: bool = True
     ) -> list[KafkaError | None]:
-        """Begin (replicas) or take back (None) reassignments of partitions; gives why one was not."""
+        """Start (replicas) or cancel (None) partition reassignments. Returns an error or None for each."""
         records: list[Any] = []
         results: list[KafkaError | None] = []
         for name, index, replicas in wanted:
@@ -233,14 +232,14 @@ class ClientChanges:
     def list_reassignments(
         self, wanted: Sequence[tuple[str, Sequence[int]]] | None
     ) -> list[tuple[str, list[PartitionState]]]:
-        """Partitions that are being reassigned, by topic: of those that are named, or all."""
+        """Return by topic the partitions under reassignment, of the requested ones or (None) of all."""
         return partitions.reassignments(self.image, wanted)
 
     # -- settings --------------------------------------------------------------------------------------------------
     def alter_configs(
         self, resource: tuple[int, str], changes: Sequence[configs.ConfigChange], *, validate_only: bool
     ) -> None:
-        """Change settings one by one; raises a KafkaError."""
+        """Apply IncrementalAlterConfigs to a resource. Raises a KafkaError."""
         records = configs.alter_configs(self.image, self.settings, resource, changes)
         if not validate_only:
             self._commit(records)
@@ -248,20 +247,20 @@ class ClientChanges:
     def replace_configs(
         self, resource: tuple[int, str], values: Sequence[tuple[str, str | None]], *, validate_only: bool
     ) -> None:
-        """Replace all settings of a resource; raises a KafkaError."""
+        """Replace all settings of a resource (AlterConfigs). Raises a KafkaError."""
         records = configs.replace_configs(self.image, self.settings, resource, values)
         if not validate_only:
             self._commit(records)
 
     # -- ACLs ------------------------------------------------------------------------------------------------------
     def create_acls(self, wanted: Sequence[acls.Acl]) -> list[KafkaError | None]:
-        """Make each; gives why one was not made."""
+        """Create ACLs. Returns an error or None for each."""
         results, records = acls.create(self.image.acls, wanted, random_uuid)
         self._commit(records)
         return results
 
     def delete_acls(self, filters: Sequence[acls.AclFilter]) -> list[list[acls.Acl]]:
-        """Remove what the filters fit; gives it by filter."""
+        """Delete the ACLs that match the filters. Returns the deleted ACLs for each filter."""
         results, records = acls.delete(self.image.acls, filters)
         self._commit(records)
         return results
@@ -270,7 +269,7 @@ class ClientChanges:
     def alter_client_quotas(
         self, alterations: Sequence[client_quotas.Alteration], *, validate_only: bool
     ) -> dict[client_quotas.Entity, KafkaError | None]:
-        """Change quotas; gives by entity why nothing was changed."""
+        """Change client quotas. Returns an error or None for each entity."""
         outcomes, records = client_quotas.alter(self.image.client_quotas, alterations)
         if not validate_only:
             self._commit(records)
@@ -279,13 +278,13 @@ class ClientChanges:
     def alter_scram_credentials(
         self, deletions: Sequence[tuple[str, int]], upsertions: Sequence[scram.Upsertion]
     ) -> scram.Outcomes:
-        """Change credentials; gives by user why nothing was changed."""
+        """Delete and set SCRAM credentials. Returns an error or None for each user."""
         outcomes, records = scram.alter(self.image.scram, deletions, upsertions)
         self._commit(records)
         return outcomes
 
     def update_features(self, updates: Sequence[features.FeatureUpdate], *, validate_only: bool) -> None:
-        """Change feature levels, all or none; raises a KafkaError."""
+        """Change feature levels, all or none. Raises InvalidUpdateVersion."""
         supported = features.supported_levels(self.image, self.node_id)
         records = features.update(self.image.features, self.node_id, updates, supported)
         if any(record.name == ELIGIBLE_LEADER_REPLICAS and record.feature_level > 0 for record in records):
@@ -295,8 +294,8 @@ class ClientChanges:
 
     # -- producer ids ----------------------------------------------------------------------------------------------
     def take_producer_ids(self, broker_id: int, broker_epoch: int) -> range:
-        """The next block of producer ids for a broker, noted in the metadata log (ProducerIdControlManager). Raises
-        StaleBrokerEpoch, and UnknownServerError when there are none left."""
+        """Allocate the next block of producer ids to a broker and record it in the metadata log
+        (ProducerIdControlManager). Raises StaleBrokerEpoch, and UnknownServerError when the ids are exhausted."""
         from kafkatools.core.protocol.schemas.metadata import ProducerIdsRecord
 
         check_broker_epoch(self.image, broker_id, broker_epoch)
@@ -311,7 +310,7 @@ class ClientChanges:
 
 
 def planned(state: TopicState, records: Sequence[Any]) -> TopicState:
-    """What a validated topic would look like."""
+    """Return the state of a validated topic that is not created."""
     image = MetadataImage()
     for record in records:
         image.replay(record)

@@ -1,7 +1,7 @@
-"""Client quotas as the metadata log holds them: by entity (users, client ids, addresses, and their defaults).
+"""Client quotas in the metadata log, by entity: users, client ids, IP addresses and their defaults.
 
-Source: ClientQuotaControlManager, ClientQuotasImage and QuotaConfig of Apache Kafka 4.3. Functions here are pure: they
-take the image and give records. An entity changes as a whole or not at all.
+Source: ClientQuotaControlManager, ClientQuotasImage and QuotaConfig of Apache Kafka 4.3. Functions are pure: they take
+the quotas and return records. The quotas of an entity change all or none.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Entity = tuple[tuple[str, str | None], ...]
 
 
 class Component(NamedTuple):
-    """One line of a DescribeClientQuotas filter."""
+    """A component of a DescribeClientQuotas filter."""
 
     entity_type: str
     match_type: int
@@ -39,14 +39,14 @@ class Component(NamedTuple):
 
 
 class Alteration(NamedTuple):
-    """What is to change for an entity: (key, value) in order, None removes."""
+    """The changes of an entity's quotas: (key, value) in order, where None removes a quota."""
 
     entity: Entity
     operations: Sequence[tuple[str, float | None]]
 
 
 class ClientQuotas:
-    """All quotas by entity."""
+    """All client quotas by entity."""
 
     def __init__(self) -> None:
         self.by_entity: dict[Entity, dict[str, float]] = {}
@@ -65,14 +65,14 @@ class ClientQuotas:
             self.by_entity.pop(entity, None)
 
     def records(self) -> Iterator[Any]:
-        """What a snapshot holds of them."""
+        """Yield the records of all quotas for a snapshot."""
         for entity, quotas in self.by_entity.items():
             for key, value in quotas.items():
                 yield _record(entity, key, value)
 
 
 def entity_of(names: Mapping[str, str | None]) -> Entity:
-    """The entity of these names by type."""
+    """Return the entity with these names by entity type."""
     return tuple(sorted(names.items()))
 
 
@@ -88,7 +88,7 @@ def _record(entity: Entity, key: str, value: float | None) -> Any:
 
 
 def alter(quotas: ClientQuotas, alterations: Sequence[Alteration]) -> tuple[dict[Entity, KafkaError | None], list[Any]]:
-    """By entity why nothing was changed, None when it was; and the records of the changes."""
+    """Return an error or None for each entity, and the records of the changes."""
     outcomes: dict[Entity, KafkaError | None] = {}
     records: list[Any] = []
     for entity, operations in alterations:
@@ -122,7 +122,7 @@ def _changes(quotas: ClientQuotas, entity: Entity, operations: Sequence[tuple[st
 
 
 def _keys_of(entity: Entity) -> Mapping[str, str]:
-    """The quotas that an entity can have; raises InvalidRequest for one that cannot be."""
+    """Return the quota keys of an entity and their types. Raises InvalidRequest for an invalid entity."""
     if not entity:
         raise InvalidRequest("Invalid empty client quota entity")
     names = dict(entity)
@@ -142,8 +142,8 @@ def _keys_of(entity: Entity) -> Mapping[str, str]:
 
 
 def _is_address(text: str) -> bool:
-    """An address in numbers, or this machine. Kafka asks the name service about other names; that would stop a broker
-    of one thread for as long as the answer takes."""
+    """Whether a text is an IP address or `localhost`. Kafka resolves other host names, which would block a
+    single-threaded broker until the name service answers."""
     import ipaddress
 
     try:
@@ -154,7 +154,7 @@ def _is_address(text: str) -> bool:
 
 
 def _check_value(allowed: Mapping[str, str], key: str, value: float) -> None:
-    """validateQuotaKeyValue."""
+    """Check a quota's key and value (validateQuotaKeyValue)."""
     kind = allowed.get(key)
     if kind is None:
         raise InvalidRequest(f"Invalid configuration key {key}")
@@ -169,7 +169,8 @@ def _check_value(allowed: Mapping[str, str], key: str, value: float) -> None:
 
 
 def describe(quotas: ClientQuotas, components: Sequence[Component], *, strict: bool) -> dict[Entity, dict[str, float]]:
-    """The entities that fit every component; with `strict` those that have no other types. Raises a KafkaError."""
+    """Return the entities that match every component; with `strict`, only those without other types. Raises
+    InvalidRequest, UnsupportedVersion."""
     _check_components(components)
     return {
         entity: values
@@ -189,7 +190,7 @@ def _fits(names: Mapping[str, str | None], component: Component) -> bool:
 
 
 def _check_components(components: Sequence[Component]) -> None:
-    """ClientQuotasImage.describe."""
+    """Validate the components of a filter (ClientQuotasImage.describe)."""
     seen: set[str] = set()
     for kind, match_type, match in components:
         if not kind:

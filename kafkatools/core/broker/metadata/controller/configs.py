@@ -1,5 +1,4 @@
-"""Changes of settings: of topics, brokers, groups and client metrics subscriptions; what is checked, and which records
-result.
+"""Changes of topic, broker, group and client metrics settings: validation and the resulting records.
 
 Source: ConfigurationControlManager, ControllerConfigurationValidator and ConfigAdminManager of Apache Kafka 4.3.
 """
@@ -48,7 +47,7 @@ Resource = tuple[int, str]
 
 @dataclass(frozen=True, slots=True)
 class ConfigChange:
-    """One line of IncrementalAlterConfigs."""
+    """One operation of IncrementalAlterConfigs: SET, DELETE, APPEND or SUBTRACT."""
 
     name: str
     operation: int
@@ -56,7 +55,7 @@ class ConfigChange:
 
 
 def validate_topic_configs(values: Mapping[str, str | None], broker: Config) -> Config:
-    """The topic's settings; raises InvalidConfig with Kafka's message."""
+    """Validate a topic's settings and return its effective configuration. Raises InvalidConfig with Kafka's message."""
     nulls = [name for name, value in values.items() if value is None]
     if nulls:
         raise InvalidConfig(f"Null value not supported for topic configs: {','.join(nulls)}")
@@ -72,7 +71,7 @@ def validate_topic_configs(values: Mapping[str, str | None], broker: Config) -> 
 
 
 def _check_together(config: Config) -> None:
-    """LogConfig.validateTopicLogConfigValues: values that contradict each other or this broker."""
+    """Check settings that contradict each other or this broker (LogConfig.validateTopicLogConfigValues)."""
     lowest, highest = config.min_compaction_lag_ms, config.max_compaction_lag_ms
     if lowest > highest:
         raise InvalidConfig(
@@ -88,7 +87,7 @@ def _check_together(config: Config) -> None:
 def alter_configs(
     image: MetadataImage, settings: BrokerSettings, resource: Resource, changes: Sequence[ConfigChange]
 ) -> list[Entity]:
-    """The records of an incremental change; raises a KafkaError and changes nothing."""
+    """Return the records of IncrementalAlterConfigs for one resource. Raises a KafkaError."""
     _check_resource(image, settings, resource)
     _check_names([change.name for change in changes])
     nulls = [change.name for change in changes if change.operation != DELETE and change.value is None]
@@ -104,7 +103,7 @@ def alter_configs(
 def replace_configs(
     image: MetadataImage, settings: BrokerSettings, resource: Resource, configs: Sequence[tuple[str, str | None]]
 ) -> list[Entity]:
-    """The records of AlterConfigs, which replaces everything; raises a KafkaError and changes nothing."""
+    """Return the records of AlterConfigs, which replaces all settings of a resource. Raises a KafkaError."""
     _check_resource(image, settings, resource)
     _check_names([name for name, _ in configs])
     values = dict(configs)
@@ -135,7 +134,7 @@ def _check_resource(image: MetadataImage, settings: BrokerSettings, resource: Re
 
 
 def _check_broker_id(image: MetadataImage, node_id: int, broker_id: int) -> None:
-    """A broker alone is asked about itself (ConfigAdminManager); among several it has to be registered."""
+    """Check that the broker is this one in a cluster of one (ConfigAdminManager), or a registered one of several."""
     if len(image.brokers) <= 1 and broker_id != node_id:
         raise InvalidRequest(f"Unexpected broker id, expected {node_id}, but received {broker_id}")
     if len(image.brokers) > 1 and broker_id not in image.brokers:
@@ -143,7 +142,7 @@ def _check_broker_id(image: MetadataImage, node_id: int, broker_id: int) -> None
 
 
 def is_integer(text: str) -> bool:
-    """Whether Java reads a text as a number."""
+    """Whether Java parses a text as an integer."""
     digits = text[1:] if text[:1] in "+-" else text
     return digits.isascii() and digits.isdigit()
 
@@ -206,7 +205,8 @@ def _records(
 
 
 def _clear_elr(image: MetadataImage, resource: Resource, changed: Sequence[str]) -> list[Entity]:
-    """Who is an eligible leader replica depends on min.insync.replicas (createClearElrRecordsAsNeeded)."""
+    """Return the record that clears eligible leader replicas after a change of min.insync.replicas
+    (createClearElrRecordsAsNeeded)."""
     from kafkatools.core.protocol.schemas.metadata import ClearElrRecord
 
     if MIN_ISR not in changed or image.features.get(ELIGIBLE_LEADER_REPLICAS, 0) < 1:
@@ -215,7 +215,7 @@ def _clear_elr(image: MetadataImage, resource: Resource, changed: Sequence[str])
 
 
 def elr_safety_records(image: MetadataImage, static: Config) -> list[Entity]:
-    """What eligible leader replicas need before they are enabled: one min.insync.replicas, that of the cluster
+    """Return the records that leave one cluster-wide min.insync.replicas, before eligible leader replicas are enabled
     (maybeGenerateElrSafetyRecords)."""
     from kafkatools.core.protocol.schemas.metadata import ConfigRecord
 
@@ -240,7 +240,7 @@ def _validate_group_configs(remaining: Mapping[str, str], settings: BrokerSettin
 
 
 def _validate_client_metrics(remaining: Mapping[str, str]) -> None:
-    """ClientMetricsConfigs.validateProperties."""
+    """Validate the settings of a client metrics subscription (ClientMetricsConfigs.validateProperties)."""
     from kafkatools.core.config.resources import (
         CLIENT_METRICS,
         MAX_PUSH_INTERVAL_MS,

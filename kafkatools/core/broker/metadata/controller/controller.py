@@ -1,16 +1,16 @@
-"""The active controller of a quorum: brokers register and send heartbeats, leaders report, administrators ask; records
-come of it, which are written at once and committed then or later.
+"""The active controller of a quorum: it handles registrations, heartbeats, leaders' reports and clients' changes. Each
+decision becomes metadata records, which are written at once and committed then or later.
 
 Source: QuorumController, ClusterControlManager, ActivationRecordsGenerator and PeriodicTaskControlManager of Apache
 Kafka 4.3. Rules:
 
-- In a quorum of several, decisions are made against an image of its own, ahead of the committed one by what is not
-  committed yet. It is made when this node becomes active, and dropped when it ceases to be; every method raises
-  NotController meanwhile. Whoever answers a request waits until what was written for it is committed.
-- Time is passed in. `tick` fences brokers that are not heard of, balances leaders, elects unclean leaders where that is
-  allowed, and writes a NoOp record when nothing else was written for a while. In a quorum of one the broker is the
-  controller's own: it is not fenced, nothing is balanced, and nobody calls `tick`.
-- A transaction that the controller before it left open is aborted first (KIP-868).
+- In a quorum of several nodes, decisions are made against the controller's own image, which also has the uncommitted
+  records. It is created at activation and dropped at deactivation; in between, every method raises NotController. The
+  response to a request waits until its records are committed.
+- Time is passed in. `tick` fences brokers whose session has expired, balances leaders, elects unclean leaders where
+  allowed, and writes a NoOp record after an idle interval. In a quorum of one the only broker is this node: it is not
+  fenced, leaders are not balanced, and `tick` is not called.
+- A transaction that the previous controller left open is aborted first (KIP-868).
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ RETRY_MS = 1000
 
 
 class Controller(ClientChanges):
-    """The controller of a node; active while the node leads the quorum."""
+    """The controller of a node, active while the node leads the quorum."""
 
     def __init__(
         self,
@@ -61,8 +61,8 @@ class Controller(ClientChanges):
         report: Callable[[str], None] = lambda line: None,
         apply_delta: Callable[[MetadataDelta], None] = lambda delta: None,
     ) -> None:
-        """`bootstrap` gives the first records of a new cluster: those of `bootstrap.checkpoint`. `apply_delta` lets
-        the broker of a quorum of one act on a change."""
+        """`bootstrap` returns the first records of a new cluster (bootstrap.checkpoint). `apply_delta` applies a change
+        to the broker of a quorum of one."""
         super().__init__(config, node_id, clock, report, apply_delta)
         self.cluster_id = cluster_id
         self.heartbeats = BrokerHeartbeats(config.broker_session_timeout_ms)
@@ -79,10 +79,9 @@ class Controller(ClientChanges):
         is_amid_transaction: bool = False,
         last_heard: tuple[int, int] | None = None,
     ) -> None:
-        """This node leads the quorum and `image` holds everything that is committed: decide from now on, in a quorum of
-        several against a copy. Writes the bootstrap records of a new cluster, and aborts what another controller left
-        half done: a transaction that is open in the image, or in the log behind it. `last_heard` is the node that led
-        before and when it was heard of: as a broker it is gone since then, if it is gone."""
+        """Become the active controller: `image` has every committed record. Writes the bootstrap records of a new
+        cluster, and aborts a transaction that is open in the image or (`is_amid_transaction`) in the log. `last_heard`
+        is (previous leader, time of its last response in ms): as a broker, its session counts from then."""
         self._decide_over(image if writer.commits_at_once else copy_image(image))
         self._writer = writer
         self.heartbeats = BrokerHeartbeats(self._config.broker_session_timeout_ms)
@@ -99,7 +98,7 @@ class Controller(ClientChanges):
         self._write(self._activation_records(is_amid_transaction=is_amid_transaction))
 
     def deactivate(self) -> None:
-        """Another node leads the quorum, or nobody does: what is not committed may never be."""
+        """Stop being the active controller and drop the image with its uncommitted records."""
         super().deactivate()
         self.heartbeats = BrokerHeartbeats(self._config.broker_session_timeout_ms)
 
@@ -124,7 +123,7 @@ class Controller(ClientChanges):
         return records + first
 
     def _min_isr_record(self) -> Any:
-        """With eligible leader replicas min.insync.replicas is one for all brokers."""
+        """Return the cluster-wide min.insync.replicas, which eligible leader replicas require."""
         from kafkatools.core.protocol.schemas.metadata import ConfigRecord
 
         value = str(self._config.min_insync_replicas)
@@ -137,7 +136,7 @@ class Controller(ClientChanges):
 
     @property
     def next_deadline_ms(self) -> int | None:
-        """When `tick` is due; None when this node is not active."""
+        """Time in ms at which `tick` is due; None while this node is not active."""
         if not self.is_active:
             return None
         deadlines = [self.heartbeats.next_deadline_ms, self._next_unclean_ms]
@@ -148,7 +147,7 @@ class Controller(ClientChanges):
         return max(min(deadlines), self._retry_ms)
 
     def tick(self, now_ms: int) -> None:
-        """What is due by now; nothing when this node is not active. A log that cannot be written is tried again."""
+        """Do the periodic work that is due. A failed write is reported and retried."""
         if not self.is_active or now_ms < self._retry_ms:
             return
         try:
@@ -184,7 +183,8 @@ class Controller(ClientChanges):
         return NoOpRecord()
 
     def _fence_stale_brokers(self, now_ms: int) -> None:
-        """One after the other, so that the next one's elections know of it."""
+        """Fence the brokers whose session has expired, one by one, so that each election knows the brokers fenced
+        before."""
         while (session := self.heartbeats.expired(now_ms)) is not None:
             broker_id, epoch = session
             broker = self._image.brokers.get(broker_id)
@@ -198,10 +198,9 @@ class Controller(ClientChanges):
 
     # -- brokers ---------------------------------------------------------------------------------------------------
     def register_broker(self, entity: Any, now_ms: int) -> int:
-        """A broker starts; gives its epoch. Another incarnation than the one that is registered under its id takes
-        over from it when that one's session is over, or when it knows that one's epoch: it was left at a clean stop.
-        Brokers whose sessions have expired are fenced first: else a partition could get a leader that is gone as well.
-        Raises a KafkaError."""
+        """Register a broker and return its epoch. Raises a KafkaError. A new incarnation replaces the registered one if
+        that one's session has expired, or if it names that one's epoch after a clean stop. Brokers with expired
+        sessions are fenced first, so that none of them is elected."""
         writer = self.ensure_active()
         known = self._image.brokers.get(entity.broker_id)
         if known is not None and known.incarnation_id != entity.incarnation_id:
@@ -222,8 +221,7 @@ class Controller(ClientChanges):
         return int(record.broker_epoch)
 
     def heartbeat(self, entity: Any, now_ms: int) -> Fields:
-        """A broker lives, and says how far it is and what it wants; gives the fields of the answer. Raises
-        StaleBrokerEpoch."""
+        """Handle a broker's heartbeat and return the response's fields. Raises StaleBrokerEpoch."""
         writer = self.ensure_active()
         broker_id = entity.broker_id
         registrations.check_broker_epoch(self._image, broker_id, entity.broker_epoch)
@@ -260,7 +258,8 @@ class Controller(ClientChanges):
         return self.replica_control.fence(broker_id)
 
     def unregister_broker(self, broker_id: int) -> None:
-        """Forget a broker that will not come back. Raises BrokerIdNotRegistered; a node alone stays."""
+        """Remove a broker's registration. Raises BrokerIdNotRegistered, and InvalidRequest for the only broker of a
+        node alone."""
         if broker_id not in self.image.brokers:
             raise BrokerIdNotRegistered(f"Broker ID {broker_id} is not currently registered")
         if len(self.image.brokers) == 1 and self.ensure_active().commits_at_once:
@@ -275,9 +274,9 @@ class Controller(ClientChanges):
         *,
         new_epochs: bool,
     ) -> int:
-        """Register this node, a quorum of one, as controller and as a broker that leads what it has; gives the broker's
-        epoch. With `new_epochs` every partition gets a new leader epoch: after an unclean stop clients notice by it
-        what a crash may have cut off."""
+        """Register this node, a quorum of one, as controller and as the broker that leads its partitions. Returns the
+        broker epoch. With `new_epochs`, after an unclean stop, every partition gets a new leader epoch: clients then
+        notice records that the crash may have cut off."""
         self._write([sole_broker.controller_registration(self.node_id, endpoints)])
         epoch = self.ensure_active().end_offset
         self._write([sole_broker.broker_registration(self.node_id, epoch, endpoints, directory_ids)])
@@ -287,18 +286,18 @@ class Controller(ClientChanges):
         return epoch
 
     def adopt_topics(self, found: sole_broker.TopicsOnDisk) -> None:
-        """Register topics that are on the disk of a quorum of one and in no metadata log."""
+        """Register the topics that a quorum of one has on disk but not in the metadata log."""
         for topic in sorted(found):
             self._write(sole_broker.adoption_records(self.image, self.node_id, topic, found[topic]))
         self.publish()
 
     def register_controller(self, entity: Any) -> None:
-        """A controller says where it listens and what it supports. Raises UnsupportedVersion."""
+        """Register a controller's listeners and features. Raises UnsupportedVersion."""
         self._commit([registrations.controller_record(self.image, entity)])
 
     # -- partitions ------------------------------------------------------------------------------------------------
     def alter_partitions(self, entity: Any) -> Fields:
-        """Leaders change their ISRs; gives the fields of the answer. Raises StaleBrokerEpoch."""
+        """Handle AlterPartition of a leader and return the response's fields. Raises StaleBrokerEpoch."""
         from kafkatools.core.broker.metadata.controller.leader_reports import alter_partitions
 
         registrations.check_broker_epoch(self.image, entity.broker_id, entity.broker_epoch)
@@ -307,12 +306,11 @@ class Controller(ClientChanges):
         return fields
 
     def directory_failed(self, directory_id: uuid.UUID) -> None:
-        """A log directory of this node, a quorum of one, is offline: nobody leads what lies there."""
+        """Take a log directory of this node, a quorum of one, offline: its replicas leave the ISR and lead nothing."""
         self._commit(self.replica_control.take_directories_offline(self.node_id, (directory_id,)))
 
     def assign_directories(self, entity: Any) -> Fields:
-        """A broker says in which directories its replicas are; gives the fields of the answer. Raises
-        StaleBrokerEpoch, UnsupportedVersion."""
+        """Handle AssignReplicasToDirs and return the response's fields. Raises StaleBrokerEpoch, UnsupportedVersion."""
         from kafkatools.core.broker.metadata.controller.leader_reports import assign_directories
 
         if self.image.features.get(METADATA_VERSION, 0) < DIRECTORIES_SINCE:

@@ -1,7 +1,7 @@
-"""Feature levels of the cluster: what UpdateFeatures may change, and which records do it.
+"""Changes of finalized feature levels: validation and the resulting records.
 
-Source: FeatureControlManager and QuorumFeatures of Apache Kafka 4.3. Functions here are pure: they take the levels as
-they are and give records. A request changes everything or nothing.
+Source: FeatureControlManager and QuorumFeatures of Apache Kafka 4.3. Functions are pure: they take the current levels
+and return records. A request changes all of its features or none.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ METADATA_CHANGED = frozenset((8, 11, 13, 14, 15, 17, 23, 30))
 
 
 class FeatureUpdate(NamedTuple):
-    """One line of UpdateFeatures."""
+    """One feature of an UpdateFeatures request."""
 
     name: str
     level: int
@@ -33,14 +33,15 @@ Supported = Mapping[str, Mapping[str, tuple[int, int]]]
 
 
 class Registrations(Protocol):
-    """The members of a cluster, as they registered (`MetadataImage`)."""
+    """The registrations of a cluster's brokers and controllers (`MetadataImage`)."""
 
     registrations: dict[int, Any]
     controllers: dict[int, Any]
 
 
 def supported_levels(image: Registrations, node_id: int) -> Supported:
-    """What the other members of the cluster support, as they registered (QuorumFeatures, ClusterSupportDescriber)."""
+    """Return the feature levels that the registered nodes support, without this controller (QuorumFeatures,
+    ClusterSupportDescriber)."""
     members = [(f"Broker {broker_id}", each) for broker_id, each in sorted(image.registrations.items())]
     members += [(f"Controller {i}", each) for i, each in sorted(image.controllers.items()) if i != node_id]
     return {
@@ -52,7 +53,7 @@ def supported_levels(image: Registrations, node_id: int) -> Supported:
 def update(
     levels: Mapping[str, int], node_id: int, updates: Sequence[FeatureUpdate], supported: Supported | None = None
 ) -> list[Entity]:
-    """The records that change feature levels; raises InvalidUpdateVersion when any of them may not change."""
+    """Return the records that change feature levels. Raises InvalidUpdateVersion if any of them may not change."""
     from kafkatools.core.protocol.schemas.metadata import FeatureLevelRecord
 
     wanted = {each.name: each for each in updates}
@@ -76,7 +77,7 @@ def _problem(
     wanted: FeatureUpdate,
     supported: Supported,
 ) -> str | None:
-    """What is wrong with one update (updateFeature), None when nothing is."""
+    """Return the error message of one update, None if it is valid (updateFeature)."""
     reason = _reason(levels, proposed, node_id, wanted) or _unsupported(wanted, supported)
     if reason is not None:
         return f"Invalid update version {wanted.level} for feature {wanted.name}. {reason}"
@@ -117,7 +118,7 @@ def _reason(levels: Mapping[str, int], proposed: Mapping[str, int], node_id: int
 
 
 def _unsupported(wanted: FeatureUpdate, supported: Supported) -> str | None:
-    """A member of the cluster that could not live with a level (reasonNotSupported); a level of 0 all can."""
+    """Return which node does not support a level, None if all do (reasonNotSupported). Every node supports level 0."""
     for member, features in supported.items():
         lowest, highest = features.get(wanted.name, (0, 0))
         if wanted.level == 0 or lowest <= wanted.level <= highest:
@@ -138,7 +139,8 @@ def _metadata_downgrade(current: int, wanted: FeatureUpdate) -> str | None:
 
 
 def records(levels: Mapping[str, int]) -> Iterator[Entity]:
-    """What a snapshot holds of them: the metadata version first, as every record after it is of its making."""
+    """Yield the records of all levels for a snapshot. The metadata version comes first, since later records depend on
+    it."""
     from kafkatools.core.protocol.schemas.metadata import FeatureLevelRecord
 
     for name in sorted(levels, key=lambda name: (name != METADATA_VERSION, name)):

@@ -1,9 +1,8 @@
-"""Leadership goes back to preferred replicas by itself, and partitions without a leader get one where an unclean
-election is allowed.
+"""Automatic leader balancing, and unclean elections for leaderless partitions.
 
-Source: ReplicationControlManager (maybeBalancePartitionLeaders, maybeElectUncleanLeaders) of Apache Kafka 4.3, which
-has no leader.imbalance.per.broker.percentage any more: every partition that can be led by its preferred replica is.
-Functions here are pure.
+Source: ReplicationControlManager (maybeBalancePartitionLeaders, maybeElectUncleanLeaders) of Apache Kafka 4.3. As
+there, leader.imbalance.per.broker.percentage has no effect: every partition moves to its preferred leader if possible.
+Functions are pure.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ MAX_ELECTIONS = 1000
 
 
 def balance(control: ReplicaControl) -> list[Entity]:
-    """Preferred elections wherever another replica leads."""
+    """Return the records of preferred elections where another replica leads, for at most MAX_ELECTIONS partitions."""
     records: list[Entity] = []
     for topic, partition in control.partitions():
         if len(records) >= MAX_ELECTIONS:
@@ -29,7 +28,8 @@ def balance(control: ReplicaControl) -> list[Entity]:
 
 
 def elect_unclean_leaders(control: ReplicaControl) -> list[Entity]:
-    """Leaders for partitions without one whose topics allow unclean elections."""
+    """Return the records of unclean elections for leaderless partitions whose topics allow them, at most
+    MAX_ELECTIONS."""
     records: list[Entity] = []
     for topic, partition in control.leaderless():
         if len(records) >= MAX_ELECTIONS:

@@ -1,8 +1,8 @@
-"""What brokers report about their partitions: AlterPartition of leaders, the directories of replicas.
+"""Brokers' reports about their replicas: AlterPartition and AssignReplicasToDirs.
 
 Source: ReplicationControlManager (alterPartition, validateAlterPartitionData, handleAssignReplicasToDirs) of Apache
-Kafka 4.3. Functions give records and the fields of the answer; they change nothing. A change that completes a
-reassignment may take the leadership from the broker that asks: it is answered NEW_LEADER_ELECTED, and made.
+Kafka 4.3. Functions are pure: they return records and the response's fields. A change that completes a reassignment may
+take the leadership from the requesting broker: the response is then NEW_LEADER_ELECTED, and the change is made.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ Isr = list[tuple[int, int]]
 
 
 def alter_partitions(control: ReplicaControl, entity: Entity) -> tuple[list[Entity], Fields]:
-    """Records and answer of an AlterPartition request, whose broker epoch is right."""
+    """Return the records and the response of an AlterPartition request with a valid broker epoch."""
     records: list[Entity] = []
     topics = []
     for wanted in entity.topics:
@@ -87,8 +87,8 @@ def _isr_of(wanted: Any) -> Isr:
 
 
 def _refusal(control: ReplicaControl, broker_id: int, partition: PartitionState | None, wanted: Any, isr: Isr) -> int:
-    """Why a leader's change is not made; NONE when it is (validateAlterPartitionData). Epochs ahead of ours mean that
-    another controller is active."""
+    """Return the error code of an ISR change, NONE if it is valid (validateAlterPartitionData). Epochs newer than this
+    controller's mean that another controller is active."""
     if partition is None:
         return UnknownTopicOrPartition.code
     if wanted.leader_epoch > partition.leader_epoch or wanted.partition_epoch > partition.partition_epoch:
@@ -117,13 +117,13 @@ def _is_valid_isr(partition: PartitionState, isr: Sequence[int], recovery_state:
 
 
 def _is_eligible(control: ReplicaControl, broker_id: int, epoch: int) -> bool:
-    """Registered, unfenced, not stopping, and the incarnation that the leader means (KIP-903)."""
+    """Whether the broker is active and has the epoch that the leader named (KIP-903)."""
     broker = control.image.brokers.get(broker_id)
     return broker is not None and broker.is_active and epoch in (ANY_EPOCH, broker.epoch)
 
 
 def merged(partition: PartitionState, record: Entity) -> PartitionState:
-    """The partition after a change of it (PartitionRegistration.merge), as far as answers need it."""
+    """Return the partition after a PartitionChangeRecord, as far as responses need it (PartitionRegistration.merge)."""
     changes: Fields = {"partition_epoch": partition.partition_epoch + 1}
     if record.isr is not None:
         changes["isr"] = tuple(record.isr)
@@ -135,8 +135,8 @@ def merged(partition: PartitionState, record: Entity) -> PartitionState:
 
 
 def assign_directories(control: ReplicaControl, entity: Entity) -> tuple[list[Entity], Fields]:
-    """Records and answer of an AssignReplicasToDirs request, whose broker epoch is right. A replica that is put into a
-    directory that is offline leaves the ISR."""
+    """Return the records and the response of an AssignReplicasToDirs request with a valid broker epoch. A replica that
+    is assigned to an offline directory leaves the ISR."""
     records: list[Entity] = []
     directories = []
     offline: dict[tuple[Any, int], tuple[TopicState, PartitionState]] = {}

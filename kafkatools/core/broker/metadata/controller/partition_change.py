@@ -1,10 +1,10 @@
-"""A change of one partition: what replicas, ISR, eligible leader replicas and leader become together.
+"""A change of one partition's replicas, ISR, eligible leader replicas and leader.
 
-Source: PartitionChangeBuilder and PartitionReassignmentReplicas of Apache Kafka 4.3; eligible leader replicas are those
-of KIP-966. Rules: a reassignment whose new replicas are all in the ISR is completed by whatever change brings that
-about; a leader stays as long as it may lead; a new one is the first of the replicas that is in the ISR, or, when that
-is empty, an eligible one; unclean elections happen only when the election type says so, or for the last known leader of
-a partition that has nobody else. Pure: `build` gives the record, or None when nothing changes.
+Source: PartitionChangeBuilder and PartitionReassignmentReplicas of Apache Kafka 4.3; KIP-966 for eligible leader
+replicas. Rules: a reassignment completes with the change that brings its new replicas into the ISR. A leader stays
+while it may lead. A new leader is the first replica in the ISR, or in an empty ISR the first eligible leader replica.
+Unclean elections happen if the election type allows them, or for the last known leader of a partition without other
+candidates. `build` is pure: it returns the record, or None when nothing changes.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ NO_EPOCH_BUMP_ON_SHRINK_SINCE = METADATA_LEVELS["3.6-IV0"]
 
 
 class Election(Enum):
-    """Who may be elected: the preferred replica first; whoever keeps the partition online; anyone who is alive."""
+    """The replicas that may be elected: the preferred one first, any that keeps the partition online, or any live
+    one."""
 
     PREFERRED = "preferred"
     ONLINE = "online"
@@ -36,7 +37,7 @@ class Election(Enum):
 
 
 def record_version(metadata_level: int) -> int:
-    """Version of PartitionRecord and PartitionChangeRecord under a metadata version."""
+    """Return the version of PartitionRecord and PartitionChangeRecord for a metadata version level."""
     if metadata_level >= ELR_RECORDS_SINCE:
         return 2
     return 1 if metadata_level >= DIRECTORIES_SINCE else 0
@@ -44,8 +45,7 @@ def record_version(metadata_level: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class ClusterRules:
-    """What holds for a partition's changes: metadata version, min.insync.replicas (not more than replicas), whether
-    there are eligible leader replicas, who may lead, and where a broker's new replicas are."""
+    """The cluster's state that decides a partition's change; `min_isr` is at most the replication factor."""
 
     metadata_level: int
     min_isr: int
@@ -61,8 +61,9 @@ class ClusterRules:
 def completed(
     replicas: Sequence[int], isr: Sequence[int], removing: Collection[int], adding: Collection[int]
 ) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
-    """Replicas and ISR when a reassignment is done, None while it is not (maybeCompleteReassignment): all that were to
-    be added are in the ISR, and somebody who stays; when the replication factor falls, all who stay."""
+    """Return the replicas and ISR after a reassignment, None while it is not complete (maybeCompleteReassignment). It
+    is complete when all added replicas and one remaining replica are in the ISR; with a smaller replication factor, all
+    remaining ones."""
     if not removing and not adding:
         return None
     new_replicas = tuple(each for each in replicas if each not in removing)
@@ -77,7 +78,7 @@ def completed(
 
 @dataclass(slots=True)
 class PartitionChangeBuilder:
-    """What is to become of a partition; targets that are not set stay as they are."""
+    """Builds the change of a partition from target values; a target that is not set stays as it is."""
 
     topic_id: uuid.UUID
     partition: PartitionState
@@ -102,7 +103,8 @@ class PartitionChangeBuilder:
         self._elr = partition.elr
 
     def build(self) -> Any | None:
-        """The PartitionChangeRecord; None when nothing changes. `is_unclean` says whether records may be lost by it."""
+        """Return the PartitionChangeRecord, None when nothing changes. Sets `is_unclean` if the change may lose
+        records."""
         from kafkatools.core.protocol.schemas.metadata import PartitionChangeRecord
 
         self._changes = {}
@@ -128,9 +130,10 @@ class PartitionChangeBuilder:
 
     # -- eligible leader replicas ----------------------------------------------------------------------------------
     def _find_eligible_replicas(self) -> None:
-        """While the ISR is smaller than min.insync.replicas, those who left it have all that was acknowledged, unless
-        they stopped uncleanly: the high watermark stands still then (maybePopulateTargetElr). Who is no replica any
-        more is not eligible; Apache Kafka keeps it, and would elect it when it becomes a replica again, empty."""
+        """Compute the eligible leader replicas: those that left an ISR smaller than min.insync.replicas
+        (maybePopulateTargetElr). The high watermark does not move then, so they have all acknowledged records unless
+        they stopped uncleanly. A removed replica is not eligible; Apache Kafka keeps it, and would elect it when it is
+        added again, empty."""
         if not self.rules.elr_enabled:
             return
         if len(self.target_isr) >= self.rules.min_isr:
@@ -155,7 +158,7 @@ class PartitionChangeBuilder:
         self._note_last_known_leader()
 
     def _note_last_known_leader(self) -> None:
-        """Who led last is kept while nobody leads (maybeUpdateLastKnownLeader)."""
+        """Keep the last leader while the partition has none (maybeUpdateLastKnownLeader)."""
         if not self.rules.elr_enabled:
             return
         known = self.partition.last_known_elr or ()
@@ -167,12 +170,12 @@ class PartitionChangeBuilder:
 
     # -- election --------------------------------------------------------------------------------------------------
     def _may_lead(self, replica: int) -> bool:
-        """In the ISR, or eligible when that is empty, and alive."""
+        """Whether a live replica is in the ISR, or, if that is empty, an eligible leader replica."""
         is_candidate = replica in (self.target_isr or self._elr)
         return is_candidate and self.rules.is_acceptable_leader(replica)
 
     def elected_leader(self) -> tuple[int, bool]:
-        """Who leads, and whether that is unclean (electLeader)."""
+        """Return (leader id or -1, whether the election is unclean) (electLeader)."""
         replicas = self.target_replicas
         if self.election is Election.PREFERRED and self._may_lead(replicas[0]):
             return replicas[0], False
@@ -191,7 +194,7 @@ class PartitionChangeBuilder:
         return NO_LEADER, False
 
     def _may_elect_last_known_leader(self) -> bool:
-        """A partition with neither ISR nor eligible replicas waits for the one that led it last (balanced recovery)."""
+        """Whether the last known leader may lead a partition with neither ISR nor eligible leader replicas."""
         known = self.partition.last_known_elr or ()
         if not self.rules.elr_enabled or self._elr or self.target_isr or len(known) != 1:
             return False

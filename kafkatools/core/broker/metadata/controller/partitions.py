@@ -1,9 +1,8 @@
-"""Elections and reassignments that were asked for: what is checked, with which error and message, and which records
-result.
+"""Leader elections and partition reassignments that clients request: validation and the resulting records.
 
 Source: ReplicationControlManager (electLeaders, alterPartitionReassignments, listPartitionReassignments),
-PartitionReassignmentReplicas and PartitionReassignmentRevert of Apache Kafka 4.3. With one broker every replica list
-that is accepted is the one that is there already.
+PartitionReassignmentReplicas and PartitionReassignmentRevert of Apache Kafka 4.3. With one broker, only the current
+replica list is valid.
 """
 
 from __future__ import annotations
@@ -29,7 +28,8 @@ PREFERRED, UNCLEAN = 0, 1
 
 
 def elect_leader(control: ReplicaControl, election_type: int, name: str, index: int) -> list[Entity]:
-    """The record of an election; raises a KafkaError when there is none."""
+    """Return the record of a preferred or unclean leader election. Raises a KafkaError, such as ElectionNotNeeded, when
+    no leader is elected."""
     topic = control.image.topics.get(name)
     if topic is None:
         raise UnknownTopicOrPartition(f"No such topic as {name}")
@@ -52,11 +52,9 @@ def elect_leader(control: ReplicaControl, election_type: int, name: str, index: 
 def reassign(
     control: ReplicaControl, name: str, index: int, replicas: Sequence[int] | None, *, may_change_factor: bool = True
 ) -> list[Entity]:
-    """The record that begins a reassignment, ends it at once where nothing has to move, or takes it back (None). Raises
-    a KafkaError.
-
-    One that replaces another keeps what was being added and removed as far as it still is; Apache Kafka keeps all of
-    it when nothing else is to be added, and such a reassignment never ends."""
+    """Return the record that starts a reassignment, completes it if no data must move, or (None) cancels it. Raises a
+    KafkaError. A reassignment that replaces another keeps those adding and removing replicas that still apply. Apache
+    Kafka keeps all of them when no other replica is added, and such a reassignment never ends."""
     topic, partition = _partition(control.image, name, index)
     if replicas is None:
         return _cancel(control, topic, partition)
@@ -73,7 +71,7 @@ def reassign(
 
 
 def _cancel(control: ReplicaControl, topic: TopicState, partition: PartitionState) -> list[Entity]:
-    """Back to the replicas before the reassignment (PartitionReassignmentRevert)."""
+    """Return to the replicas before the reassignment (PartitionReassignmentRevert)."""
     if not partition.is_reassigning:
         raise NoReassignmentInProgress()
     replicas = tuple(each for each in partition.replicas if each not in partition.adding_replicas)
@@ -94,7 +92,7 @@ def _cancel(control: ReplicaControl, topic: TopicState, partition: PartitionStat
 
 
 def _check_factor(partition: PartitionState, replicas: Sequence[int]) -> None:
-    """KIP-860."""
+    """Check that a reassignment keeps the replication factor (KIP-860)."""
     current = len(set(partition.replicas) | set(partition.adding_replicas))
     current -= len(set(partition.removing_replicas) & set(partition.replicas))
     if current != len(replicas):
@@ -114,7 +112,7 @@ def _partition(image: MetadataImage, name: str, index: int) -> tuple[TopicState,
 def reassignments(
     image: MetadataImage, wanted: Sequence[tuple[str, Sequence[int]]] | None
 ) -> list[tuple[str, list[PartitionState]]]:
-    """The partitions that are being reassigned, by topic: those that are wanted, or all."""
+    """Return by topic the partitions under reassignment, of the requested ones or (None) of all."""
     if wanted is None:
         wanted = [(topic.name, list(topic.partitions)) for topic in image.topics.values()]
     found = []

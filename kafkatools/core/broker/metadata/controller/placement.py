@@ -1,7 +1,7 @@
-"""Where new partitions go: the cluster's brokers and its defaults, for the placer of `core/replica_placement`.
+"""Placement of new partitions on the cluster's brokers, by the placer of `core/replica_placement`.
 
-Source: ClusterControlManager.usableBrokers and StripedReplicaPlacer of Apache Kafka 4.3. A broker that is stopping, or
-whose directories are all cordoned (KIP-1066), gets no new replicas; a fenced one only where there is no other.
+Source: ClusterControlManager.usableBrokers and StripedReplicaPlacer of Apache Kafka 4.3. A broker in controlled
+shutdown, or with all directories cordoned (KIP-1066), gets no new replicas; a fenced one only if no other can.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from kafkatools.core.replica_placement import UsableBroker, place
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """Where new partitions may go, and the defaults of the cluster."""
+    """The brokers and the cluster's defaults for placing new partitions."""
 
     image: MetadataImage
     random: JavaRandom
@@ -27,13 +27,13 @@ class Placement:
     make_topic_id: Callable[[], uuid.UUID] = uuid.uuid4
 
     def usable_brokers(self) -> list[UsableBroker]:
-        """Brokers that may get replicas."""
+        """Return the brokers that may get new replicas."""
         brokers = sorted(self.image.brokers.values(), key=lambda broker: broker.broker_id)
         return [UsableBroker(each.broker_id, each.rack, each.is_fenced) for each in brokers if _is_usable(each)]
 
     def place(self, count: int, factor: int) -> list[tuple[int, ...]]:
-        """The replicas of so many new partitions, the preferred leader first; each has somebody who can lead it. Raises
-        InvalidReplicationFactor."""
+        """Return the replicas of `count` new partitions, the preferred leader first. Raises InvalidReplicationFactor,
+        also when a preferred leader would not be active."""
         placed = [tuple(replicas) for replicas in place(self.usable_brokers(), count, factor, self.random)]
         if any(not self.image.brokers[replicas[0]].is_active for replicas in placed):
             raise InvalidReplicationFactor("All brokers are currently fenced or in controlled shutdown.")

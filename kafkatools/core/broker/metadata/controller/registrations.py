@@ -1,7 +1,7 @@
-"""Brokers and controllers register: what is checked, with which error and message, and which records result.
+"""Registrations of brokers and controllers: validation and the resulting records.
 
-Source: ClusterControlManager of Apache Kafka 4.3. Functions here are pure. A broker's epoch is the offset at which its
-registration was decided; every request of a broker names it, so that an earlier incarnation cannot speak for it.
+Source: ClusterControlManager of Apache Kafka 4.3. Functions are pure. A broker epoch is the metadata offset at which
+the registration was decided. Every request of a broker names it, so that an earlier incarnation is recognized.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _FEATURE = ("name", "min_supported_version", "max_supported_version")
 
 
 def supported_features() -> list[Fields]:
-    """Features and their levels, as registrations have them."""
+    """Return the supported feature levels in the form of a registration."""
     return [
         {"name": name, "min_supported_version": low, "max_supported_version": high}
         for name, (low, high) in SUPPORTED_FEATURES.items()
@@ -40,7 +40,7 @@ def supported_features() -> list[Fields]:
 
 
 def check_broker_epoch(image: MetadataImage, broker_id: int, epoch: int) -> BrokerState:
-    """The broker of a request; raises StaleBrokerEpoch when it is not registered, or another incarnation of it is."""
+    """Return the registered broker. Raises StaleBrokerEpoch if it is not registered, or has another epoch."""
     broker = image.brokers.get(broker_id)
     if broker is None:
         raise StaleBrokerEpoch(f"No broker registration found for broker id {broker_id}")
@@ -50,8 +50,8 @@ def check_broker_epoch(image: MetadataImage, broker_id: int, epoch: int) -> Brok
 
 
 def check_registration(image: MetadataImage, cluster_id: str, entity: Entity, *, has_session: bool) -> None:
-    """Whether a broker may register; `has_session`: the incarnation that is registered under its id was heard of
-    lately. Raises a KafkaError."""
+    """Check that a broker may register. Raises a KafkaError. `has_session` says whether the incarnation that is
+    registered under its id has a valid session."""
     if entity.cluster_id != cluster_id:
         raise InconsistentClusterId(f"Expected cluster ID {cluster_id}, but got cluster ID {entity.cluster_id}")
     known = image.brokers.get(entity.broker_id)
@@ -105,7 +105,8 @@ def _check_feature(name: str, level: int, lowest: int, highest: int) -> None:
 
 
 def registration_record(image: MetadataImage, entity: Entity, epoch: int) -> Any:
-    """The record of a broker's registration: fenced when it is another incarnation, else as it is."""
+    """Return the record of a broker's registration. A new incarnation is fenced; the same one keeps its state and
+    epoch."""
     from kafkatools.core.protocol.schemas.metadata import RegisterBrokerRecord
 
     known = image.brokers.get(entity.broker_id)
@@ -128,7 +129,8 @@ def registration_record(image: MetadataImage, entity: Entity, epoch: int) -> Any
 
 
 def _register_version(level: int) -> int:
-    """MetadataVersion.registerBrokerRecordVersion."""
+    """Return the version of RegisterBrokerRecord for a metadata version
+    (MetadataVersion.registerBrokerRecordVersion)."""
     if level >= CORDONED_SINCE:
         return 4
     if level >= DIRECTORIES_SINCE:
@@ -137,12 +139,11 @@ def _register_version(level: int) -> int:
 
 
 def _picked(entity: Any, names: Sequence[str]) -> Fields:
-    """These fields of an entity."""
     return {name: getattr(entity, name) for name in names}
 
 
 def controller_record(image: MetadataImage, entity: Entity) -> Any:
-    """The record of a controller's registration (KIP-919). Raises UnsupportedVersion."""
+    """Return the record of a controller's registration (KIP-919). Raises UnsupportedVersion."""
     from kafkatools.core.protocol.schemas.metadata import RegisterControllerRecord
 
     if image.features.get(METADATA_VERSION, 0) < CONTROLLERS_SINCE:

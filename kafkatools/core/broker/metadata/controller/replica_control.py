@@ -1,8 +1,8 @@
-"""Who is in the ISR and who leads, when brokers come, go and stop: records from the image as it is.
+"""Changes of ISRs and leaders when brokers start, stop, are fenced or lose directories: records from the current image.
 
-Source: ReplicationControlManager and ConfigurationControlManager of Apache Kafka 4.3. Rules: everything here is pure
-but for `report`, which is told of unclean elections: records may be lost by them. A broker may lead when it is
-registered, unfenced, not stopping, and the directory of its replica is online.
+Source: ReplicationControlManager and ConfigurationControlManager of Apache Kafka 4.3. Rules: all functions are pure,
+except that `report` hears of unclean elections, which may lose records. A broker may lead when it is registered,
+unfenced and not in controlled shutdown, and the directory of its replica is online.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ FENCED, UNFENCED = 1, -1
 
 
 class ReplicaControl:
-    """Decisions about replicas over one image."""
+    """Decides about replicas and leaders from one metadata image."""
 
     def __init__(
         self, image: MetadataImage, settings: BrokerSettings, report: Callable[[str], None] | None = None
@@ -44,13 +44,13 @@ class ReplicaControl:
         return broker is not None and broker.is_active
 
     def min_isr(self, topic: TopicState) -> int:
-        """min.insync.replicas, not more than there are replicas (getTopicEffectiveMinIsr)."""
+        """Return the topic's min.insync.replicas, at most its replication factor (getTopicEffectiveMinIsr)."""
         override = self.image.topic_configs(topic.name).get(MIN_ISR)
         wanted = int(override) if override is not None else self.settings.effective().min_insync_replicas
         return min(int(wanted), len(topic.partitions[0].replicas)) if 0 in topic.partitions else int(wanted)
 
     def allows_unclean_election(self, topic: str) -> bool:
-        """unclean.leader.election.enable of the topic, else of the cluster."""
+        """Return unclean.leader.election.enable of the topic, or else of the cluster."""
         override = self.image.topic_configs(topic).get(UNCLEAN_ELECTION)
         if override is not None:
             return override.strip().lower() == "true"
@@ -59,7 +59,7 @@ class ReplicaControl:
     def rules(
         self, topic: TopicState, partition: PartitionState, is_acceptable: Callable[[int], bool] | None = None
     ) -> ClusterRules:
-        """The rules for one partition; `is_acceptable` instead of whether a broker is active."""
+        """Return the rules for changes of a partition; `is_acceptable` replaces the check that a broker is active."""
         may_lead = is_acceptable or self.is_active
 
         def is_acceptable_leader(broker_id: int) -> bool:
@@ -79,14 +79,14 @@ class ReplicaControl:
     def builder(
         self, topic: TopicState, partition: PartitionState, is_acceptable: Callable[[int], bool] | None = None
     ) -> PartitionChangeBuilder:
-        """A change of one partition; unclean elections where the settings allow them."""
+        """Return the builder of a partition's change; unclean elections are allowed if the settings allow them."""
         builder = PartitionChangeBuilder(topic.topic_id, partition, self.rules(topic, partition, is_acceptable))
         if self.allows_unclean_election(topic.name):
             builder.election = Election.UNCLEAN
         return builder
 
     def build(self, topic: TopicState, builder: PartitionChangeBuilder) -> list[Any]:
-        """The record of a change, if there is one; an unclean election is reported."""
+        """Return the record of a change as a list, empty if nothing changes. Reports an unclean election."""
         record = builder.build()
         if record is None:
             return []
@@ -100,29 +100,29 @@ class ReplicaControl:
 
     # -- which partitions ------------------------------------------------------------------------------------------
     def partitions(self) -> Iterator[tuple[TopicState, PartitionState]]:
-        """All of them."""
+        """Yield every partition with its topic."""
         for topic in self.image.topics.values():
             for partition in topic.partitions.values():
                 yield topic, partition
 
     def in_isr(self, broker_id: int) -> list[tuple[TopicState, PartitionState]]:
-        """Partitions that have a broker in their ISR."""
+        """Return the partitions with a broker in their ISR."""
         return [each for each in self.partitions() if broker_id in each[1].isr]
 
     def in_elr(self, broker_id: int) -> list[tuple[TopicState, PartitionState]]:
-        """Partitions for which a broker is an eligible leader replica."""
+        """Return the partitions with a broker among their eligible leader replicas."""
         return [each for each in self.partitions() if broker_id in each[1].elr]
 
     def leaderless(self) -> list[tuple[TopicState, PartitionState]]:
-        """Partitions that nobody leads."""
+        """Return the partitions without a leader."""
         return [each for each in self.partitions() if each[1].leader == NO_LEADER]
 
     def has_leaderships(self, broker_id: int) -> bool:
-        """Whether a broker leads anything."""
+        """Whether a broker leads any partition."""
         return any(partition.leader == broker_id for _, partition in self.partitions())
 
     def in_directory(self, broker_id: int, directory: uuid.UUID) -> list[tuple[TopicState, PartitionState]]:
-        """Partitions that a broker has in one of its directories."""
+        """Return the partitions with a replica in one log directory of a broker."""
         return [
             each
             for each in self.partitions()
@@ -133,8 +133,8 @@ class ReplicaControl:
     def leader_and_isr_changes(
         self, partitions: TopicPartitions, *, remove: int = NOBODY, add: int = NOBODY, unclean_shutdown: int = NOBODY
     ) -> list[Any]:
-        """ISR and leaders when one broker leaves, one becomes able to lead, or one stopped uncleanly
-        (generateLeaderAndIsrUpdates): the image does not know of it yet."""
+        """Return the ISR and leader changes for a broker that leaves (`remove`), becomes active (`add`) or stopped
+        uncleanly (generateLeaderAndIsrUpdates). The image does not have the broker's new state yet."""
 
         def is_acceptable(broker_id: int) -> bool:
             if broker_id in (remove, unclean_shutdown):
@@ -151,32 +151,32 @@ class ReplicaControl:
         return records
 
     def fence(self, broker_id: int) -> list[Any]:
-        """A broker is not heard of, or wants to be fenced: out of every ISR, others lead."""
+        """Return the records that fence a broker and remove it from every ISR and leadership."""
         records = self.leader_and_isr_changes(self.in_isr(broker_id), remove=broker_id)
         return [*records, self.registration_change(broker_id, 0, fenced=FENCED)]
 
     def unfence(self, broker_id: int) -> list[Any]:
-        """A broker is ready: it may lead what nobody leads."""
+        """Return the records that unfence a broker and let it lead leaderless partitions."""
         change = self.registration_change(broker_id, 0, fenced=UNFENCED)
         return [change, *self.leader_and_isr_changes(self.leaderless(), add=broker_id)]
 
     def begin_controlled_shutdown(self, broker_id: int) -> list[Any]:
-        """A broker wants to stop: others lead first."""
+        """Return the records that start a broker's controlled shutdown and move its leaderships away."""
         records = []
         if not self.image.brokers[broker_id].in_controlled_shutdown:
             records.append(self.registration_change(broker_id, 1, in_controlled_shutdown=1))
         return records + self.leader_and_isr_changes(self.in_isr(broker_id), remove=broker_id)
 
     def shut_down(self, broker_id: int, *, is_clean: bool) -> list[Any]:
-        """A broker has been away. After an unclean stop it may lack records that it had acknowledged, so that it is no
-        eligible leader either (handleBrokerShutdown)."""
+        """Return the ISR and leader changes for a broker that has stopped (handleBrokerShutdown). After an unclean stop
+        it may lack acknowledged records, so it is no eligible leader replica either."""
         if self.elr_enabled and not is_clean:
             records = self.leader_and_isr_changes(self.in_isr(broker_id), unclean_shutdown=broker_id)
             return records + self.leader_and_isr_changes(self.in_elr(broker_id), unclean_shutdown=broker_id)
         return self.leader_and_isr_changes(self.in_isr(broker_id), remove=broker_id)
 
     def unregister(self, broker_id: int) -> list[Any]:
-        """A broker is gone for good."""
+        """Return the records that remove a broker from the cluster."""
         from kafkatools.core.protocol.schemas.metadata import UnregisterBrokerRecord
 
         records = self.leader_and_isr_changes(self.in_isr(broker_id), remove=broker_id)
@@ -185,7 +185,8 @@ class ReplicaControl:
         return [*records, UnregisterBrokerRecord(broker_id=broker_id, broker_epoch=epoch)]
 
     def take_directories_offline(self, broker_id: int, offline: Sequence[uuid.UUID]) -> list[Any]:
-        """Directories of a broker failed: what is in them is out of the ISR (handleDirectoriesOffline)."""
+        """Return the records that remove the replicas in failed directories from their ISRs
+        (handleDirectoriesOffline)."""
         known = self.image.brokers[broker_id].log_dirs
         failed = [each for each in known if each in offline]
         if not failed:
@@ -197,13 +198,13 @@ class ReplicaControl:
         return [*records, self.registration_change(broker_id, 2, log_dirs=remaining)]
 
     def cordon_directories(self, broker_id: int, cordoned: Sequence[uuid.UUID] | None) -> list[Any]:
-        """Directories that get no new replicas (KIP-1066)."""
+        """Return the record of a broker's changed cordoned directories, which get no new replicas (KIP-1066)."""
         if cordoned is None or set(cordoned) == set(self.image.brokers[broker_id].cordoned_log_dirs):
             return []
         return [self.registration_change(broker_id, 3, cordoned_log_dirs=tuple(cordoned))]
 
     def registration_change(self, broker_id: int, version: int, **fields: Any) -> Any:
-        """A BrokerRegistrationChangeRecord."""
+        """Return a BrokerRegistrationChangeRecord."""
         from kafkatools.core.protocol.schemas.metadata import BrokerRegistrationChangeRecord
 
         epoch = self.image.brokers[broker_id].epoch

@@ -1,7 +1,7 @@
-"""SCRAM credentials as the metadata log holds them.
+"""SCRAM credentials in the metadata log.
 
-Source: ScramControlManager and ScramImage of Apache Kafka 4.3. Functions here are pure: they take the image and give
-records. A user may be named once in a request; others of the request go on when one is refused.
+Source: ScramControlManager and ScramImage of Apache Kafka 4.3. Functions are pure: they take the credentials and return
+records. A request names a user once; an error for one user does not affect other users.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Outcomes = dict[str, KafkaError | None]
 
 
 class Upsertion(NamedTuple):
-    """A credential that is to be set."""
+    """A SCRAM credential to set."""
 
     name: str
     mechanism: int
@@ -38,7 +38,7 @@ class Upsertion(NamedTuple):
 
 
 class ScramCredentials:
-    """All credentials by user and mechanism, as their records."""
+    """All SCRAM credentials by user and mechanism, as their records."""
 
     def __init__(self) -> None:
         self.by_user: dict[str, dict[int, Any]] = {}
@@ -59,7 +59,7 @@ class ScramCredentials:
         return mechanism in self.by_user.get(name, {})
 
     def records(self) -> Iterator[Any]:
-        """What a snapshot holds of them."""
+        """Yield the records of all credentials for a snapshot."""
         for mine in self.by_user.values():
             yield from mine.values()
 
@@ -67,7 +67,7 @@ class ScramCredentials:
 def alter(
     credentials: ScramCredentials, deletions: Sequence[tuple[str, int]], upsertions: Sequence[Upsertion]
 ) -> tuple[Outcomes, list[Any]]:
-    """By user why nothing was changed, None when it was; and the records of the changes."""
+    """Return an error or None for each user, and the records of the changes."""
     from kafkatools.core.protocol.schemas.metadata import RemoveUserScramCredentialRecord
 
     counts = Counter([name for name, _ in deletions] + [each.name for each in upsertions])
@@ -114,7 +114,7 @@ def _user_problem(name: str, mechanism: int) -> KafkaError | None:
 
 
 def _record(wanted: Upsertion) -> Any:
-    """Stored key and server key from the salted password (RFC 5802)."""
+    """Return the credential's record, with stored key and server key from the salted password (RFC 5802)."""
     from kafkatools.core.protocol.schemas.metadata import UserScramCredentialRecord
 
     digest = MECHANISMS[wanted.mechanism]
@@ -130,7 +130,7 @@ def _record(wanted: Upsertion) -> Any:
 
 
 def describe(credentials: ScramCredentials, users: Sequence[str] | None) -> list[Fields]:
-    """Results of DescribeUserScramCredentials; without users all of them."""
+    """Return the results of DescribeUserScramCredentials for these users, or for all without any."""
     results = []
     counts = Counter(users)
     for name in dict.fromkeys(users or credentials.by_user):

@@ -1,5 +1,8 @@
-"""The registration of a node that is a quorum of one, as records: its controller and its broker begin together, and no
-other broker can lead meanwhile, so it is unfenced at once and goes on with the leader epochs that it had."""
+"""The registration records of a node that is a quorum of one.
+
+Its controller and broker start together and no other broker can lead meanwhile, so the broker is unfenced at once and
+keeps its leader epochs.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +27,7 @@ def _endpoint(name: str, host: str, port: int) -> Fields:
 
 
 def controller_registration(node_id: int, endpoints: Sequence[EndPoint]) -> Entity:
-    """The controller listens where the broker does."""
+    """Return the controller's registration, with the broker's host and port as its listener."""
     from kafkatools.core.protocol.schemas.metadata import RegisterControllerRecord
 
     record: Entity = RegisterControllerRecord(
@@ -39,7 +42,7 @@ def controller_registration(node_id: int, endpoints: Sequence[EndPoint]) -> Enti
 def broker_registration(
     node_id: int, epoch: int, endpoints: Sequence[EndPoint], directory_ids: Sequence[uuid.UUID | None]
 ) -> Entity:
-    """The broker, fenced; `directory_ids` are the log directories that are online."""
+    """Return the fenced broker's registration; `directory_ids` are its online log directories."""
     from kafkatools.core.protocol.schemas.metadata import RegisterBrokerRecord
 
     record: Entity = RegisterBrokerRecord(
@@ -57,7 +60,7 @@ def broker_registration(
 
 
 def unfencing(node_id: int, epoch: int) -> Entity:
-    """The broker serves clients."""
+    """Return the record that unfences the broker."""
     from kafkatools.core.protocol.schemas.metadata import BrokerRegistrationChangeRecord
 
     record: Entity = BrokerRegistrationChangeRecord(version=0, broker_id=node_id, broker_epoch=epoch, fenced=-1)
@@ -65,8 +68,8 @@ def unfencing(node_id: int, epoch: int) -> Entity:
 
 
 def leadership_records(image: MetadataImage, node_id: int, *, new_epochs: bool) -> list[Entity]:
-    """The node leads whatever it has a replica of: partitions led by nobody or by another node, and with `new_epochs`
-    all."""
+    """Return the records that make the node lead every partition it has a replica of. Partitions that it already leads
+    are left out, unless `new_epochs` asks for new leader epochs."""
     from kafkatools.core.protocol.schemas.metadata import PartitionChangeRecord
 
     return [
@@ -86,7 +89,7 @@ def leadership_records(image: MetadataImage, node_id: int, *, new_epochs: bool) 
 def adoption_records(
     image: MetadataImage, node_id: int, topic: tuple[str, str], epochs: Mapping[int, int]
 ) -> list[Entity]:
-    """A topic of the disk, with the leader epoch of each partition."""
+    """Return the records of a topic (name, id) that is only on disk, with the leader epoch of each partition."""
     from kafkatools.core.protocol.schemas.metadata import PartitionRecord, TopicRecord
 
     name, topic_id = topic[0], uuid_from_text(topic[1])

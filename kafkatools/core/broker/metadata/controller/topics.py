@@ -1,7 +1,7 @@
-"""Creating, growing and deleting topics: what is checked, with which error and message, and which records result.
+"""Creation, growth and deletion of topics: validation and the resulting records.
 
-Source: ReplicationControlManager, ControllerApis and Topic of Apache Kafka 4.3. Functions here are pure: they take
-the image and give records.
+Source: ReplicationControlManager, ControllerApis and Topic of Apache Kafka 4.3. Functions are pure: they take the image
+and return records.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ METADATA_TOPIC = "__cluster_metadata"
 
 @dataclass(frozen=True, slots=True)
 class NewTopic:
-    """One topic of a CreateTopics request; -1 stands for the default."""
+    """A topic of a CreateTopics request; -1 means the default."""
 
     name: str
     num_partitions: int = -1
@@ -46,7 +46,7 @@ class NewTopic:
 
 
 def validate_name(name: str) -> None:
-    """Topic.validate: raises InvalidTopic with Kafka's message."""
+    """Check a topic name (Topic.validate). Raises InvalidTopic with Kafka's message."""
     if not name:
         raise InvalidTopic("Topic name is invalid: the empty string is not allowed")
     if name in (".", ".."):
@@ -63,7 +63,8 @@ def validate_name(name: str) -> None:
 
 
 def _collision(image: MetadataImage, name: str) -> str | None:
-    """A topic whose metric name would be the same: dots and underscores are one (Topic.hasCollision)."""
+    """Return a topic with the same metric name, in which `.` and `_` are equal, None without one
+    (Topic.hasCollision)."""
     if "." not in name and "_" not in name:
         return None
     plain = name.replace(".", "_")
@@ -71,7 +72,7 @@ def _collision(image: MetadataImage, name: str) -> str | None:
 
 
 def check_new_topic(image: MetadataImage, name: str) -> None:
-    """A name that may be created: valid, not the metadata log, not there."""
+    """Check that a topic name may be created. Raises InvalidRequest, InvalidTopic, TopicAlreadyExists."""
     if name == METADATA_TOPIC:
         raise InvalidRequest(f"Creation of internal topic {METADATA_TOPIC} is prohibited.")
     validate_name(name)
@@ -80,15 +81,15 @@ def check_new_topic(image: MetadataImage, name: str) -> None:
 
 
 def check_collision(image: MetadataImage, name: str) -> None:
-    """No other topic has the same name but for dots and underscores. Kafka looks at the topics that were there before
-    the request; those of one request may collide."""
+    """Raise InvalidTopic if an existing topic's name differs only in `.` and `_`. As in Kafka, topics of one request
+    may collide with each other."""
     other = _collision(image, name)
     if other is not None and name not in image.topics:
         raise InvalidTopic(f"Topic '{name}' collides with existing topic: {other}")
 
 
 def create_topic(image: MetadataImage, topic: NewTopic, placement: Placement) -> tuple[TopicState, list[Entity]]:
-    """The topic as it will be and the records that make it; raises a KafkaError."""
+    """Return the new topic without partitions and the records that create it. Raises a KafkaError."""
     check_new_topic(image, topic.name)
     replica_lists = _manual_assignments(image, topic) if topic.assignments else _placed(topic, placement)
     from kafkatools.core.protocol.schemas.metadata import ConfigRecord, TopicRecord
@@ -120,7 +121,8 @@ def _manual_assignments(image: MetadataImage, topic: NewTopic) -> list[tuple[int
 
 
 def check_assignment(image: MetadataImage, replicas: Sequence[int], factor: int | None = None) -> None:
-    """ReplicationControlManager.validateManualPartitionAssignment; with `factor` each partition has so many."""
+    """Check a manual replica assignment, with `factor` replicas if given. Raises InvalidReplicaAssignment
+    (ReplicationControlManager.validateManualPartitionAssignment)."""
     if not replicas:
         raise InvalidReplicaAssignment("The manual partition assignment includes an empty replica list.")
     previous = None
@@ -142,7 +144,7 @@ def check_assignment(image: MetadataImage, replicas: Sequence[int], factor: int 
 
 
 def check_some_active(image: MetadataImage, replicas: Sequence[int], index: int) -> None:
-    """A new partition needs somebody who leads it."""
+    """Raise InvalidReplicaAssignment unless an active broker can lead the new partition."""
     if not any(image.brokers[replica].is_active for replica in replicas):
         raise InvalidReplicaAssignment(
             f"All brokers specified in the manual partition assignment for partition {index} are fenced or in "
@@ -165,7 +167,7 @@ def _placed(topic: NewTopic, placement: Placement) -> list[tuple[int, ...]]:
 
 
 def check_count(count: int) -> None:
-    """Not too many partitions at once (validateTotalNumberOfPartitions)."""
+    """Raise PolicyViolation for too many partitions in one request (validateTotalNumberOfPartitions)."""
     if count > MAX_PARTITIONS_PER_BATCH:
         raise PolicyViolation("Excessively large number of partitions per request.")
 
@@ -173,7 +175,7 @@ def check_count(count: int) -> None:
 def _partition_records(
     image: MetadataImage, topic_id: uuid.UUID, first: int, replica_lists: Sequence[tuple[int, ...]]
 ) -> list[Entity]:
-    """New partitions; in the ISR is who is active, and the first of them leads."""
+    """Return the records of new partitions: active replicas are in the ISR, and the first of them leads."""
     from kafkatools.core.protocol.schemas.metadata import PartitionRecord
 
     level = image.features.get(METADATA_VERSION, 0)
@@ -201,7 +203,7 @@ def _partition_records(
 def create_partitions(
     image: MetadataImage, name: str, count: int, assignments: Sequence[Sequence[int]] | None, placement: Placement
 ) -> list[Entity]:
-    """The records that grow a topic to `count` partitions; raises a KafkaError."""
+    """Return the records that grow a topic to `count` partitions. Raises a KafkaError."""
     topic = image.topics.get(name)
     if topic is None:
         raise UnknownTopicOrPartition()
@@ -230,7 +232,8 @@ def create_partitions(
 
 
 def delete_topic(image: MetadataImage, name: str | None, topic_id: uuid.UUID | None) -> tuple[TopicState, list[Entity]]:
-    """The topic and the record that removes it; exactly one of name and id is given."""
+    """Return the topic and the record that deletes it, by name or by id. Raises InvalidRequest unless exactly one of
+    them is given, UnknownTopicOrPartition, UnknownTopicId."""
     from kafkatools.core.protocol.schemas.metadata import RemoveTopicRecord
 
     if name is not None and topic_id is not None:

@@ -1,1 +1,1 @@
-"""The quorum of controllers: elections and the replicated metadata log (KRaft)."""
+"""The controller quorum: elections and the replicated metadata log (KRaft)."""

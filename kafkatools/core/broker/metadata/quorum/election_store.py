@@ -1,7 +1,7 @@
-"""`quorum-state`: epoch, leader and vote of a voter, on the disk before they count (Kafka's FileQuorumStateStore).
+"""The `quorum-state` file: epoch, leader and vote of a voter (Kafka's FileQuorumStateStore).
 
-Whoever votes twice in an epoch, because it forgot, elects two leaders: the file is replaced atomically and forced to
-the disk, and one that cannot be read stops the start. Written as data version 0, that of static voters; version 1
+A voter that forgot its vote could vote twice in an epoch, and two leaders could win. So the file is replaced atomically
+and synced, and an unreadable one stops the start. It is written as data version 0, for static voters; version 1
 (KIP-853) is read too.
 """
 
@@ -19,7 +19,7 @@ NOBODY = -1
 
 
 class ElectionState(NamedTuple):
-    """What a voter must not forget."""
+    """The epoch, leader and vote that a voter must not forget."""
 
     epoch: int = 0
     leader_id: int | None = None
@@ -27,7 +27,7 @@ class ElectionState(NamedTuple):
 
 
 class ElectionStore:
-    """The file of one metadata log's directory."""
+    """The `quorum-state` file in a metadata log's directory."""
 
     def __init__(self, files: FileSystem, directory: str, voters: Iterable[int]) -> None:
         self._files = files
@@ -36,7 +36,7 @@ class ElectionStore:
         self._written: ElectionState | None = None
 
     def read(self) -> ElectionState | None:
-        """What was written last; None when nothing was. Raises KafkaStorageError for a file that says nothing."""
+        """Return the stored state, None without a file. Raises KafkaStorageError for an unreadable file."""
         if not self._files.exists(self._path):
             return None
         try:
@@ -47,7 +47,7 @@ class ElectionStore:
         return ElectionState(epoch, None if leader < 0 else leader, None if voted < 0 else voted)
 
     def write(self, state: ElectionState) -> None:
-        """Make it durable, unless it is what the file says already."""
+        """Write and sync the state, unless it equals the last written one."""
         if state == self._written:
             return
         fields = {

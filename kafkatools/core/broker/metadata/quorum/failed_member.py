@@ -1,6 +1,6 @@
-"""A member of the quorum whose disk has failed: a leader resigns, asks the other voters for an election and learns
-which leader they elect. Epochs and votes are no longer written to disk, so the member neither fetches nor votes nor
-answers other requests; its node is about to end."""
+"""A quorum member whose disk has failed: a leader resigns, asks the other voters for an election and learns the new
+leader. Epochs and votes are no longer written to disk, so the member does not fetch, vote or answer other requests. Its
+node is about to end."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def resign(raft: Member) -> Resigned | None:
-    """The Resigned state of a leader whose disk failed; None for any other member."""
+    """Return the Resigned state of a leader whose disk failed; None for any other member."""
     state = raft.state
     if not isinstance(state, Leader):
         return None
@@ -24,7 +24,7 @@ def resign(raft: Member) -> Resigned | None:
 
 
 def take_answers(raft: Member, requests: PeerRequests) -> None:
-    """Note the voters that confirmed the request for an election (EndQuorumEpoch); the others are asked again."""
+    """Note the voters that confirmed EndQuorumEpoch; other voters are asked again."""
     for answer in requests.take_answers():
         requests.settle(answer, raft.now_ms, is_settled=answer.entity is not None)
         if answer.entity is not None and isinstance(raft.state, Resigned):
@@ -32,12 +32,12 @@ def take_answers(raft: Member, requests: PeerRequests) -> None:
 
 
 def has_resigned(raft: Member) -> bool:
-    """Whether a new leader is known, or every other voter has confirmed the request for an election."""
+    """Whether a new leader is known, or every other voter has confirmed EndQuorumEpoch."""
     return not isinstance(raft.state, Resigned) or not raft.state.unacknowledged
 
 
 def elected(raft: Member, entity: Entity) -> Follower | None:
-    """The state after a BeginQuorumEpoch request; None when the request names no new leader."""
+    """Return the Follower state after a BeginQuorumEpoch request, None if the request names no new leader."""
     asked = wire.only_partition(entity.topics, "topic_name")
     is_of_cluster = entity.cluster_id is None or entity.cluster_id == raft.settings.cluster_id
     if asked is None or not is_of_cluster or asked.leader_id not in raft.voters or asked.leader_id == raft.node_id:

@@ -1,4 +1,4 @@
-"""Who leads, as far as a member knows: from its disk when it starts, from what others say later."""
+"""State transitions from what a member reads on its disk at the start, and from the leaders that messages name."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ from kafkatools.core.broker.metadata.quorum.quorum_states import (
 
 
 def initial_state(raft: Member, stored: ElectionState) -> State:
-    """What a member was when it stopped; a leader must not lead the same epoch again, it may have lost records."""
+    """Return a member's state at the start. A former leader starts as Resigned: it may have lost records of its
+    epoch."""
     epoch, leader_id, voted_id = stored
     fetch_deadline_ms = raft.now_ms + raft.settings.fetch_timeout_ms
     if leader_id is not None and leader_id not in raft.voters:
@@ -37,8 +38,8 @@ def initial_state(raft: Member, stored: ElectionState) -> State:
 
 
 def note_leader(raft: Member, epoch: int, leader_id: int | None) -> bool:
-    """What a message says about epoch and leader; False when it contradicts what is known, or cannot be
-    (maybeTransition)."""
+    """Apply the epoch and leader of a message (maybeTransition). Returns False if they contradict this member's
+    state."""
     known = raft.state
     if epoch < known.epoch:
         return True
@@ -57,7 +58,7 @@ def note_leader(raft: Member, epoch: int, leader_id: int | None) -> bool:
 
 
 def _note_own(raft: Member, epoch: int) -> bool:
-    """Others say that this node leads."""
+    """Apply a message that names this node as the leader."""
     known = raft.state
     if epoch == known.epoch and isinstance(known, Leader | Resigned):
         return True

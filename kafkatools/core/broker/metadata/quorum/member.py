@@ -1,4 +1,4 @@
-"""The member of a quorum (`Raft`), for the functions that answer requests, read answers and choose states for it."""
+"""The interfaces of `Raft` for the functions that handle its requests, responses and states, and for its listener."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from kafkatools.core.broker.metadata.snapshot import Snapshot
 
 @dataclass(eq=False)
 class ParkedFetch:
-    """A fetch: what it asks for, and when it is answered at the latest."""
+    """A Fetch request that waits for records, up to `deadline_ms`; `answer` sends the response."""
 
     replica_id: int
     epoch: int
@@ -28,7 +28,7 @@ class ParkedFetch:
 
 
 class Member(Protocol):
-    """The methods are explained at `Raft`. Times are ms on its clock."""
+    """A quorum member as its handlers see it; `Raft` documents the methods. Times are ms of its clock."""
 
     node_id: int
     voters: dict[int, tuple[str, int]]
@@ -83,29 +83,26 @@ class Member(Protocol):
 
 
 class RaftListener(Protocol):
-    """Who hears from a member: what is committed, who leads, that everything begins anew with a snapshot.
-
-    Called on the node's thread, in order, from within `Raft.start`, `tick` and the `handle_` methods; it may call
-    `Raft.append` and `Raft.resign`."""
+    """Receives a quorum member's commits, leader changes and snapshots. Its methods are called on the node's thread, in
+    order, from within `Raft.start`, `tick` and the `handle_` methods. They may call `Raft.append` and `Raft.resign`."""
 
     def on_commit(self, first: int, end: int) -> None:
-        """The records from offset `first` to `end` (excluded) are committed: `raft.log.committed(first, end)` reads
-        them. Each offset comes once, in order."""
+        """The records from offset `first` up to `end` (excluded) are committed; `raft.log.committed(first, end)` reads
+        them. Each offset is reported once, in order."""
         ...
 
     def on_leader_change(self, leader_id: int | None, epoch: int) -> None:
-        """Another leader or epoch, None while nobody is known. Of itself a node hears when the LeaderChange record of
-        its epoch is committed and `on_commit` was called for it: then it has everything that was ever committed."""
+        """The leader or the epoch changed; None while no leader is known. A new leader hears of itself after
+        `on_commit` for the LeaderChange record of its epoch. By then it has applied every committed record."""
         ...
 
     def on_snapshot_loaded(self, snapshot: Snapshot) -> None:
-        """Forget everything: this is what the records up to the snapshot's end come to. The next `on_commit` begins
-        there."""
+        """Replace all state by the snapshot's. The next `on_commit` starts at the snapshot's end offset."""
         ...
 
     def on_fault(self, error: Exception) -> None:
-        """What cannot be if all nodes keep the rules, or a disk that failed (then `raft.failure` is set and this member
-        does nothing any more)."""
+        """Report a violation of the protocol, or a disk failure, after which `raft.failure` is set and the member
+        stops."""
         ...
 
 

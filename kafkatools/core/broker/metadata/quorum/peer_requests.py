@@ -1,7 +1,7 @@
-"""What was sent to the other nodes and not answered yet: one request a node at a time (Kafka's RequestManager).
+"""The requests to other quorum members, one at a time for each node (Kafka's RequestManager).
 
-An answer waits until it is asked for; one to a request that was forgotten meanwhile is never given out. A request that
-failed is tried again after a while, longer with every failure.
+A response waits until it is taken; one to a forgotten request is dropped. A failed request is repeated after a back-off
+that grows with every failure.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class _Peer:
 
 
 class Answer(NamedTuple):
-    """What came, None when nothing did."""
+    """A response, with `entity` None when none came."""
 
     node_id: int
     api_key: int
@@ -37,7 +37,7 @@ class Answer(NamedTuple):
 
 
 class PeerRequests:
-    """The requests of one member in one state."""
+    """The requests that one member has under way in its current state."""
 
     def __init__(self, channel: PeerChannel, settings: RaftSettings) -> None:
         self._channel = channel
@@ -55,21 +55,22 @@ class PeerRequests:
         return any(peer.pending is not None for peer in self._peers.values())
 
     def backoff_until_ms(self, node_id: int) -> int:
-        """When a node may be asked again."""
+        """Time in ms until which no request goes to a node; 0 if one may be sent at once."""
         peer = self._peers.get(node_id)
         return 0 if peer is None else peer.backoff_until_ms
 
     def losses(self, node_id: int) -> int:
-        """How many requests to a node in a row got no answer at all."""
+        """Return how many requests to a node in a row got no response."""
         peer = self._peers.get(node_id)
         return 0 if peer is None else peer.losses
 
     def forget(self) -> None:
-        """Whatever was asked for is not wanted any more."""
+        """Forget all requests under way and all back-offs."""
         self._peers.clear()
 
     def send(self, node_id: int, api_key: int, fields: Callable[[], Fields], now_ms: int) -> int:
-        """Send a request, unless one is on its way or it is too early to try again; gives when it is not."""
+        """Send a request, unless one is under way or its back-off lasts. Returns the end of the back-off in ms, else
+        NEVER."""
         peer = self._peers.setdefault(node_id, _Peer())
         if peer.pending is not None:
             return NEVER
@@ -84,7 +85,7 @@ class PeerRequests:
         return NEVER
 
     def take_answers(self) -> Iterator[Answer]:
-        """The answers that are still wanted."""
+        """Yield the responses to requests that were not forgotten."""
         while self._answers:
             answer = self._answers.popleft()
             if self._peers.get(answer.node_id) is answer.peer and answer.peer.pending is answer.token:
@@ -92,7 +93,7 @@ class PeerRequests:
                 yield answer
 
     def settle(self, answer: Answer, now_ms: int, *, is_settled: bool) -> None:
-        """Whether a request needs no other try."""
+        """Reset the node's failure count if the request is settled, else start its back-off."""
         peer = answer.peer
         peer.losses = 0 if answer.entity is not None else peer.losses + 1
         if is_settled:

@@ -1,4 +1,4 @@
-"""The quorum as its leader shows it (DescribeQuorum)."""
+"""The quorum's state from its leader, for DescribeQuorum."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from kafkatools.core.broker.metadata.quorum.quorum_states import Leader, Replica
 
 
 class ReplicaDescription(NamedTuple):
-    """A voter or observer; times since 1970, -1 when unknown."""
+    """A voter or observer; timestamps in ms since 1970, -1 when unknown."""
 
     replica_id: int
     log_end_offset: int
@@ -18,7 +18,7 @@ class ReplicaDescription(NamedTuple):
 
 
 class QuorumDescription(NamedTuple):
-    """What the leader knows of the quorum; replicas by id."""
+    """The leader's view of the quorum; replicas are sorted by id."""
 
     leader_id: int
     leader_epoch: int
@@ -28,7 +28,7 @@ class QuorumDescription(NamedTuple):
 
 
 def quorum_description(state: Leader, now_ms: int, wall_ms: int) -> QuorumDescription:
-    """Describe it; observers that are gone are forgotten. The leader itself has everything, now."""
+    """Describe the quorum from the leader's state, after removing observers that no longer fetch."""
     state.forget_observers(now_ms)
 
     def described(each: ReplicaProgress) -> ReplicaDescription:

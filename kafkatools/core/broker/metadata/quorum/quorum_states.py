@@ -1,13 +1,5 @@
-"""The states of a member of the quorum: plain values without a clock or a disk (Kafka's EpochState and its subclasses,
-KIP-595, KIP-996).
-
-- Unattached: no leader to fetch from in this epoch; it may have voted.
-- Prospective: asks in the same epoch whether it would be elected (PreVote).
-- Candidate: asks for votes in a new epoch.
-- Leader: appends, and knows the fetch offset of every voter and observer.
-- Follower: fetches from the leader.
-- Resigned: was the leader of this epoch and tells the other voters to elect another.
-"""
+"""The states of a quorum member: values without a clock or a disk (Kafka's EpochState and subclasses, KIP-595,
+KIP-996)."""
 
 from __future__ import annotations
 
@@ -21,7 +13,7 @@ OBSERVER_SESSION_TIMEOUT_MS = 300_000
 
 
 class Votes:
-    """The votes of one election (EpochElection); the candidate's own is given from the start."""
+    """The votes of one election (EpochElection); the candidate's own vote is counted from the start."""
 
     def __init__(self, voters: Iterable[int], own_id: int) -> None:
         self.voters = frozenset(voters)
@@ -45,7 +37,7 @@ class Votes:
         return sorted(self.voters - self.granted - self.rejected)
 
     def record(self, voter_id: int, *, is_granted: bool) -> None:
-        """Count an answer; what was granted once stays so."""
+        """Count a voter's response; a granted vote stays granted."""
         if voter_id not in self.voters:
             return
         if is_granted:
@@ -57,7 +49,7 @@ class Votes:
 
 @dataclass
 class Unattached:
-    """See the module's table."""
+    """No leader is known in this epoch; the member may have voted."""
 
     epoch: int
     leader_id: int | None
@@ -67,7 +59,7 @@ class Unattached:
 
 @dataclass
 class Prospective:
-    """See the module's table."""
+    """The member asks in its current epoch whether it would win an election (PreVote, KIP-996)."""
 
     epoch: int
     leader_id: int | None
@@ -79,7 +71,7 @@ class Prospective:
 
 @dataclass
 class Candidate:
-    """See the module's table. `backoff_until_ms` is set when the election is lost."""
+    """The member asks for votes in a new epoch; `backoff_until_ms` is set when it has lost."""
 
     epoch: int
     voted_id: int
@@ -92,7 +84,7 @@ class Candidate:
 
 @dataclass
 class Follower:
-    """See the module's table."""
+    """The member fetches from the leader of its epoch."""
 
     epoch: int
     leader_id: int
@@ -104,7 +96,7 @@ class Follower:
 
 @dataclass
 class ReplicaProgress:
-    """What a leader knows of a voter or an observer (LeaderState.ReplicaState); times are those of `now_ms`."""
+    """A leader's view of a voter or observer (LeaderState.ReplicaState); times are ms of `now_ms`."""
 
     replica_id: int
     end_offset: int = -1
@@ -113,8 +105,8 @@ class ReplicaProgress:
     leader_end_at_last_fetch: int = -1
 
     def note_fetch(self, offset: int, leader_end: int, now_ms: int) -> None:
-        """A fetch says what the replica has: all below its offset. Caught up: it has what the leader has now, or had
-        when it asked before."""
+        """Record a fetch: the replica has everything below `offset`. It is caught up if it has the leader's current
+        end, or was at its last fetch if it has the end of that time."""
         if offset >= leader_end:
             self.last_caught_up_ms = now_ms
         elif 0 < self.leader_end_at_last_fetch <= offset:
@@ -126,7 +118,8 @@ class ReplicaProgress:
 
 @dataclass
 class Leader:
-    """See the module's table. Offset `start_offset` holds the LeaderChange record of the epoch."""
+    """The member appends records and tracks voters and observers. The record at `start_offset` is the epoch's
+    LeaderChange."""
 
     epoch: int
     leader_id: int
@@ -141,12 +134,12 @@ class Leader:
     high_watermark: int = -1
 
     def progress(self, replica_id: int) -> ReplicaProgress:
-        """Of a voter or an observer, which is known from now on."""
+        """Return the progress of a voter or observer; an unknown replica becomes an observer."""
         found = self.voters.get(replica_id)
         return found if found is not None else self.observers.setdefault(replica_id, ReplicaProgress(replica_id))
 
     def hears(self, replica_id: int) -> bool:
-        """Note that a voter fetched; whether a majority, with the leader, has since the last time this was so
+        """Note a voter's fetch. Returns whether a majority, with the leader, has fetched since this was last true
         (updateCheckQuorumForFollowingVoter)."""
         if replica_id in self.voters and replica_id != self.leader_id:
             self.fetched_voters.add(replica_id)
@@ -156,8 +149,8 @@ class Leader:
         return True
 
     def advance_high_watermark(self) -> bool:
-        """The largest offset that a majority has, once it lies behind the first record of this epoch: only then does
-        every later leader have all that is below it."""
+        """Advance the high watermark to the largest offset that a majority has. Returns whether it moved. It moves only
+        beyond the first record of this epoch: only then is everything below it on every later leader."""
         ends = sorted((each.end_offset for each in self.voters.values()), reverse=True)
         offset = ends[len(ends) // 2]
         if offset <= self.start_offset or offset <= self.high_watermark:
@@ -166,12 +159,12 @@ class Leader:
         return True
 
     def successors(self) -> tuple[int, ...]:
-        """The other voters, those who have most first."""
+        """Return the other voters, those with the largest end offset first."""
         others = [each for each in self.voters.values() if each.replica_id != self.leader_id]
         return tuple(each.replica_id for each in sorted(others, key=lambda each: (-each.end_offset, each.replica_id)))
 
     def forget_observers(self, now_ms: int) -> None:
-        """Those that have not fetched for five minutes."""
+        """Remove the observers that have not fetched for five minutes."""
         for replica_id, each in list(self.observers.items()):
             if each.last_fetch_ms is None or now_ms - each.last_fetch_ms >= OBSERVER_SESSION_TIMEOUT_MS:
                 del self.observers[replica_id]
@@ -179,7 +172,8 @@ class Leader:
 
 @dataclass
 class Resigned:
-    """See the module's table. On the disk it is the leader still: nobody else can be elected in this epoch."""
+    """The member led this epoch and asks the other voters to elect a new leader. Its disk still names it as the leader,
+    so it votes for no other candidate in this epoch."""
 
     epoch: int
     deadline_ms: int

@@ -1,15 +1,18 @@
-"""One member of a quorum: it elects, leads, follows, and keeps the metadata log with the others (Kafka's
-KafkaRaftClient and QuorumState; KIP-595, KIP-996, KIP-630).
+"""One member of the controller quorum: elections, and the replication of the metadata log (Kafka's KafkaRaftClient and
+QuorumState; KIP-595, KIP-996, KIP-630).
 
-Sans I/O: time comes with the calls, requests go out through a `PeerChannel`, answers are looked at in the next `tick`,
-which the owner calls whenever `next_deadline_ms` has come. Voters are fixed (controller.quorum.voters); a node that is
-none is an observer.
+No I/O here: time comes with the calls, requests go through a `PeerChannel`, and responses are handled in the next
+`tick`, which the owner calls when `next_deadline_ms` has come. Voters are static (controller.quorum.voters); any other
+node is an observer.
 
-Rules. Epoch, leader and vote are on the disk before they count. A leader counts its own records when they are on the
-disk: everything appended between two ticks is forced together. A majority that has a record of the leader's own epoch
-commits it and all before. A leader that no majority fetches from for one and a half fetch time-outs resigns. A follower
-that cannot reach its leader several times in a row asks for an election before its fetch time-out is over (Kafka's
-waits): PreVote keeps that from disturbing anyone. Whatever a state has asked for is void when the state changes.
+Rules:
+- Epoch, leader and vote are on disk before they take effect.
+- A leader counts its own records when they are on disk; one sync covers everything appended between two ticks.
+- A majority that has a record of the leader's own epoch commits that record and all before it.
+- A leader without fetches from a majority for one and a half fetch time-outs resigns.
+- A follower that repeatedly cannot reach its leader starts an election before its fetch time-out, unlike in Kafka. With
+  PreVote this disturbs no working quorum.
+- A change of state drops the requests of the old state.
 """
 
 from __future__ import annotations
@@ -52,7 +55,7 @@ _Result = TypeVar("_Result")
 
 
 class Raft:
-    """See the module."""
+    """The state machine of one quorum member: voter or observer, leader or follower."""
 
     def __init__(
         self,
@@ -115,7 +118,7 @@ class Raft:
 
     @property
     def position(self) -> wire.Position:
-        """Epoch and leader, as messages say it."""
+        """The epoch and leader for a message."""
         return wire.Position(self.epoch, self.leader_id)
 
     @property
@@ -124,20 +127,21 @@ class Raft:
 
     @property
     def is_shut_down(self) -> bool:
-        """Whether `shut_down` has done what there was to do: somebody else leads, or nobody else could."""
+        """Whether `shut_down` is complete: another voter leads, or no other voter could."""
         has_left = not self.is_voter or not self.other_voters or self.leader_id not in (None, self.node_id)
         return self.failure is not None or (self._is_shutting_down and has_left)
 
     @property
     def next_deadline_ms(self) -> int:
-        """When `tick` is wanted next; in the past when at once."""
+        """Time in ms at which `tick` must run next; 0 for at once."""
         if self.failure is not None:
             return 0 if self._must_tick or self._requests.has_answers else self._wake_ms
         return 0 if self._must_tick or self._requests.has_answers or self._has_unflushed else self._wake_ms
 
     # -- the owner's calls -----------------------------------------------------------------------------------------
     def start(self, now_ms: int) -> None:
-        """Read what is on the disk and begin. Raises KafkaStorageError, CorruptRecord."""
+        """Load the snapshot and the stored election state, and take the first state. Raises KafkaStorageError,
+        CorruptRecord."""
         self.now_ms = now_ms
         snapshot = self.log.load_snapshot()
         if snapshot is not None:
@@ -152,7 +156,7 @@ class Raft:
         self._tell()
 
     def tick(self, now_ms: int) -> None:
-        """Look at answers, do what is due, force what was appended to the disk, tell the listener."""
+        """Handle responses, time-outs and syncs that are due, and notify the listener."""
         if now_ms < self.next_deadline_ms:
             return
         self.now_ms = max(self.now_ms, now_ms)
@@ -181,8 +185,8 @@ class Raft:
         self._tell()
 
     def append(self, records: list[Entity], wall_ms: int) -> int:
-        """Write records as one batch, committed later; gives the offset of the first. Raises NotController, also when
-        the disk fails: the node leads no longer, and nothing was written."""
+        """Append records as one batch, which is committed later. Returns the offset of the first. Raises NotController
+        if this node does not lead, or resigned because its disk failed; nothing was written then."""
         if not isinstance(self.state, Leader) or self.failure is not None:
             raise NotController()
         try:
@@ -194,21 +198,21 @@ class Raft:
         return first
 
     def resign(self, now_ms: int) -> None:
-        """Lead no longer; another voter is asked to take over."""
+        """Give up the leadership and ask the other voters to elect a new leader."""
         if isinstance(self.state, Leader):
             self.now_ms = max(self.now_ms, now_ms)
             self.become_resigned()
         self._tell()
 
     def shut_down(self, now_ms: int) -> None:
-        """Begin to leave: a leader resigns, and nobody becomes a candidate any more. `is_shut_down` says when it is
-        done; how long to wait for it is the owner's choice."""
+        """Start leaving the quorum: a leader resigns, and the member starts no election. `is_shut_down` tells when this
+        is complete; the owner decides how long to wait."""
         self._is_shutting_down = True
         self.resign(now_ms)
         self._must_tick = True
 
     def describe(self, now_ms: int) -> QuorumDescription:
-        """The quorum as the leader sees it. Raises NotController."""
+        """Describe the quorum from the leader's state. Raises NotController."""
         state = self.state
         if not isinstance(state, Leader):
             raise NotController()
@@ -217,30 +221,31 @@ class Raft:
 
     # -- requests of others (raise `failure`) ----------------------------------------------------------------------
     def handle_vote(self, entity: Entity, now_ms: int) -> wire.Fields:
-        """Vote: the response's fields."""
+        """Handle a Vote request and return the response's fields. Raises `failure`."""
         return self._handle(raft_requests.vote, entity, now_ms)
 
     def handle_begin_quorum_epoch(self, entity: Entity, now_ms: int) -> wire.Fields:
-        """BeginQuorumEpoch: the response's fields."""
+        """Handle a BeginQuorumEpoch request and return the response's fields. Raises `failure`."""
         if self.failure is not None and (following := failed_member.elected(self, entity)) is not None:
             self._enter(following)
             self._tell()
         return self._handle(raft_requests.begin_quorum_epoch, entity, now_ms)
 
     def handle_end_quorum_epoch(self, entity: Entity, now_ms: int) -> wire.Fields:
-        """EndQuorumEpoch: the response's fields."""
+        """Handle an EndQuorumEpoch request and return the response's fields. Raises `failure`."""
         return self._handle(raft_requests.end_quorum_epoch, entity, now_ms)
 
     def handle_fetch_snapshot(self, entity: Entity, now_ms: int) -> wire.Fields:
-        """FetchSnapshot: the response's fields."""
+        """Handle a FetchSnapshot request and return the response's fields. Raises `failure`."""
         return self._handle(raft_requests.fetch_snapshot, entity, now_ms)
 
     def handle_fetch(self, entity: Entity, now_ms: int, answer: Callable[[wire.Fields], None]) -> None:
-        """Fetch: `answer` gets the response's fields, now or when there is something to tell."""
+        """Handle a Fetch request; `answer` gets the response's fields, now or when there are records. Raises
+        `failure`."""
         self._handle(lambda raft, asked: raft_requests.fetch(raft, asked, answer), entity, now_ms)
 
     def _handle(self, handler: Callable[[Member, Any], _Result], entity: Entity, now_ms: int) -> _Result:
-        """Handle a request of another node; a disk error meanwhile makes this member fail."""
+        """Run the handler of a request. A disk error in it makes this member fail."""
         if self.failure is not None:
             raise self.failure
         self.now_ms = max(self.now_ms, now_ms)
@@ -254,12 +259,12 @@ class Raft:
 
     # -- transitions -----------------------------------------------------------------------------------------------
     def random_election_timeout(self) -> int:
-        """One to two election time-outs."""
+        """Return a random time in ms between one and two election time-outs."""
         timeout_ms = self.settings.election_timeout_ms
         return timeout_ms + (self._random.randrange(timeout_ms) if timeout_ms > 0 else 0)
 
     def _become(self, state: State) -> None:
-        """First on the disk, then so."""
+        """Write the election state to disk, then enter the state."""
         self._store.write(ElectionState(state.epoch, state.leader_id, state.voted_id))
         self._enter(state)
 
@@ -271,8 +276,8 @@ class Raft:
         self._must_tick = True
 
     def become_unattached(self, epoch: int, voted_id: int | None = None) -> None:
-        """In an epoch without a known leader; whoever was waiting for an election goes on waiting, unless it has just
-        voted: that candidate is as good as itself."""
+        """Enter an epoch without a known leader. A member that waits for an election keeps its deadline, unless it has
+        just voted for another candidate."""
         state = self.state
         deadline_ms = NEVER
         if self.is_voter:
@@ -282,7 +287,7 @@ class Raft:
         self._become(Unattached(epoch, None, voted_id, deadline_ms))
 
     def become_prospective(self, retries: int = 0) -> None:
-        """Ask whether an election would be won."""
+        """Ask the voters whether an election would be won (PreVote)."""
         state = self.state
         votes = Votes(self.voters, self.node_id)
         deadline_ms = self.now_ms + self.random_election_timeout()
@@ -291,7 +296,7 @@ class Raft:
             self.become_candidate(retries)
 
     def lose_pre_vote(self) -> None:
-        """Nobody wants an election: follow the leader again, if there is one."""
+        """Follow the known leader again after a lost PreVote; without one become Unattached."""
         state = self.state
         if state.leader_id is not None:
             fetch_deadline_ms = self.now_ms + self.settings.fetch_timeout_ms
@@ -301,7 +306,7 @@ class Raft:
             self._enter(Unattached(state.epoch, None, state.voted_id, deadline_ms))
 
     def become_candidate(self, retries: int) -> None:
-        """Begin an epoch and vote for itself."""
+        """Start an election: begin a new epoch and vote for this node."""
         votes = Votes(self.voters, self.node_id)
         deadline_ms = self.now_ms + self.random_election_timeout()
         self._become(Candidate(self.epoch + 1, self.node_id, deadline_ms, votes, retries + 1))
@@ -309,7 +314,7 @@ class Raft:
             self.become_leader()
 
     def become_leader(self) -> None:
-        """Won: the epoch begins with a LeaderChange record."""
+        """Lead the epoch after a won election, and append its LeaderChange record."""
         state = self.state
         assert isinstance(state, Candidate)
         voters = {voter: ReplicaProgress(voter) for voter in self.voters}
@@ -320,13 +325,13 @@ class Raft:
         self._has_unflushed = True
 
     def become_follower(self, epoch: int, leader_id: int) -> None:
-        """Fetch from a leader."""
+        """Follow the leader of an epoch."""
         voted_id = self.state.voted_id if self.state.epoch == epoch else None
         deadline_ms = self.now_ms + self.settings.fetch_timeout_ms
         self._become(Follower(epoch, leader_id, voted_id, deadline_ms))
 
     def become_resigned(self) -> None:
-        """Lead no longer; on the disk nothing changes, so nobody else can win this epoch."""
+        """Stop leading. The election state on disk stays, so this node votes for no other leader in this epoch."""
         state = self.state
         assert isinstance(state, Leader)
         deadline_ms = self.now_ms + self.random_election_timeout()
@@ -338,8 +343,8 @@ class Raft:
         return self.now_ms + int(self.settings.fetch_timeout_ms * CHECK_QUORUM_FACTOR)
 
     def become_again_resigned(self, epoch: int) -> None:
-        """Others know this node as the leader of an epoch of which its disk knows nothing: as after any restart of a
-        leader, it must not lead or vote in that epoch again."""
+        """Enter an epoch that this node led, as other nodes report, but that its disk does not have. As after any
+        restart of a leader, the node must not lead or vote in that epoch again."""
         self._store.write(ElectionState(epoch, self.node_id, None))
         deadline_ms = self.now_ms + self.random_election_timeout()
         self._enter(Resigned(epoch, deadline_ms, set(self.other_voters), ()))
@@ -364,7 +369,7 @@ class Raft:
             self._poll_unattached(state)
 
     def _is_due(self, deadline_ms: int) -> bool:
-        """Whether an election time-out is over; it never is for one who leaves."""
+        """Whether an election deadline has passed. It never passes during a shutdown."""
         if self._is_shutting_down:
             return False
         self._wake_at(deadline_ms)
@@ -392,7 +397,7 @@ class Raft:
             self._ask_for_votes(state.votes, is_pre_vote=False)
 
     def back_off(self, state: Candidate) -> None:
-        """The election is lost; the next one of this node waits a random time, longer with every loss."""
+        """Wait a random time after a lost election, longer after every loss."""
         spread = 2 << min(20, max(0, state.retries - 1))
         wait_ms = min(RETRY_BACKOFF_BASE_MS * self._random.randrange(spread), self.settings.election_backoff_max_ms)
         state.backoff_until_ms = self.now_ms + wait_ms
@@ -465,7 +470,7 @@ class Raft:
             self._send(node_id, wire.FETCH, self._fetch_request)
 
     def _fetch_from_anyone(self) -> None:
-        """Ask a voter, to hear who leads."""
+        """Send a Fetch to any voter, whose response names the leader."""
         if self._requests.is_asking or not self.other_voters:
             return
         requests = self._requests
@@ -509,7 +514,7 @@ class Raft:
 
     # -- the leader's log ------------------------------------------------------------------------------------------
     def _settle_leader(self) -> None:
-        """Let followers have what was appended, force it to the disk, then count it."""
+        """Send appended records to waiting followers, sync them, then count them as this node's."""
         if not self._has_unflushed:
             return
         raft_requests.complete_parked(self)
@@ -521,19 +526,19 @@ class Raft:
             self.advance(state)
 
     def advance(self, state: Leader) -> None:
-        """Move the high watermark on if a majority has more; those who wait for it are answered."""
+        """Advance the leader's high watermark if a majority has more, and answer the waiting fetches."""
         if state.advance_high_watermark():
             self.note_high_watermark(state.high_watermark)
             raft_requests.complete_parked(self)
 
     def note_high_watermark(self, offset: int) -> None:
-        """What is committed, as far as this node knows; it never goes back."""
+        """Advance this node's high watermark; a smaller offset is ignored."""
         if offset > self.high_watermark:
             self.high_watermark = offset
             self.log.update_high_watermark(offset)
 
     def note_fetch(self, state: Leader, replica_id: int, offset: int | None) -> None:
-        """A replica has asked for what follows `offset` (None: for a snapshot)."""
+        """Record a replica's fetch from `offset`, or (None) its FetchSnapshot."""
         if state.hears(replica_id):
             state.check_quorum_deadline_ms = self._check_quorum_deadline()
         if offset is not None:
@@ -542,11 +547,12 @@ class Raft:
 
     # -- telling ---------------------------------------------------------------------------------------------------
     def fault(self, error: Exception) -> None:
-        """Report what cannot be."""
+        """Report a violation of the protocol to the listener."""
         self.listener.on_fault(error)
 
     def _fail(self, error: Exception) -> Exception:
-        """Note that the disk failed: its contents are uncertain, so decide and write nothing. Returns `failure`."""
+        """Note that the disk failed. Its content is uncertain, so this member decides and writes nothing more. Returns
+        `failure`."""
         if self.failure is not None:
             return self.failure
         self.failure = error if isinstance(error, KafkaError) else KafkaStorageError(str(error))
@@ -560,7 +566,7 @@ class Raft:
         return self.failure
 
     def _tell(self) -> None:
-        """Leader changes of others at once; commits; of itself as the leader last."""
+        """Notify the listener of leader changes, snapshots and commits; of this node's own leadership last."""
         if self._is_telling:
             return
         self._is_telling = True

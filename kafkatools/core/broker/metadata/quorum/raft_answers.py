@@ -1,6 +1,6 @@
-"""What a member of the quorum does with the others' answers (KafkaRaftClient's handle...Response).
+"""Handlers of the responses of other quorum members (KafkaRaftClient's handle...Response).
 
-Each handler gives True when the answer settles its request, False when it is to be tried again after a while.
+A handler returns True when the response settles its request, False when the request must be repeated after a back-off.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from kafkatools.core.protocol.entities import Entity
 
 
 def handle(raft: Member, node_id: int, api_key: int, entity: Entity) -> bool:
-    """Look at an answer; whether it settles the request."""
+    """Handle a response. Returns whether it settles the request."""
     if entity.error_code:
         return _unexpected(raft, node_id, int(entity.error_code))
     if api_key == wire.FETCH:
@@ -67,7 +67,8 @@ def _unexpected(raft: Member, node_id: int, error_code: int) -> bool:
 
 
 def _settle(raft: Member, node_id: int, error_code: int, epoch: int, wire_leader_id: int) -> bool | None:
-    """What an answer says about epoch and leader (maybeHandleCommonResponse); None when the rest of it counts."""
+    """Apply the epoch and leader of a response (maybeHandleCommonResponse). Returns whether it settles the request,
+    None if its other fields must be handled."""
     leader_id = None if wire_leader_id < 0 else wire_leader_id
     if error_code == UnknownLeaderEpoch.code:
         return False
@@ -159,7 +160,7 @@ def _truncate(raft: Member, end: SnapshotId) -> bool:
 
 
 def _take_records(raft: Member, state: Follower, data: bytes) -> bool:
-    """On the disk before the next fetch says that they are here."""
+    """Append fetched records and sync them before the next fetch reports their offsets."""
     if not data:
         return True
     batches = whole_batches_until(data, state.epoch)

@@ -1,9 +1,9 @@
-"""The replicated `__cluster_metadata-0`: what a leader appends, what a follower takes over, where two logs part
-(Kafka's KafkaRaftLog).
+"""The replicated `__cluster_metadata-0`: appends of a leader and a follower, and the comparison of two logs (Kafka's
+KafkaRaftLog).
 
-Rules: nothing below the high watermark is ever cut off; an end that others may count on is on the disk (`flush`). A
-log that begins with a snapshot has that snapshot's epoch as the epoch of what lies before its start. Snapshots are of
-committed records only.
+Rules: nothing below the high watermark is truncated. An end offset that other members may count on is synced (`flush`).
+In a log that begins with a snapshot, records before the start have the snapshot's epoch. Snapshots have committed
+records only.
 """
 
 from __future__ import annotations
@@ -21,8 +21,7 @@ from kafkatools.core.records.layout import LOG_OVERHEAD
 
 
 class Validity(NamedTuple):
-    """What a leader says to a follower's (offset, epoch): go on, cut to `diverging` or look for another common end, or
-    begin with `snapshot`."""
+    """The leader's verdict on a follower's (offset, epoch): valid, diverging, or so old that a snapshot is needed."""
 
     diverging: SnapshotId | None = None
     snapshot: SnapshotId | None = None
@@ -36,8 +35,8 @@ VALID = Validity()
 
 
 class RaftLog:
-    """Over an open `MetadataLog`; `wall_ms` gives the time for records and files. With `commits_at_once` a record is
-    committed when it is written, and applied by its writer: in a quorum of one."""
+    """The quorum's view of an open `MetadataLog`; `wall_ms` is the time for records and files. With `commits_at_once`,
+    in a quorum of one, a record is committed when it is written, and its writer applies it."""
 
     def __init__(self, metadata_log: MetadataLog, wall_ms: Callable[[], int], *, commits_at_once: bool = False) -> None:
         self.metadata_log = metadata_log
@@ -60,7 +59,7 @@ class RaftLog:
 
     @property
     def last_epoch(self) -> int:
-        """The epoch of the last record, also of one that lies in a snapshot; 0 in an empty log."""
+        """The epoch of the last record, in the log or in a snapshot; 0 in an empty log."""
         epoch = self.log.latest_epoch
         if epoch is None:  # nothing behind the snapshot, or all of that was cut off
             epoch = next((each.epoch for each in reversed(self.snapshots.ids()) if each.offset == self.end_offset), 0)
@@ -68,17 +67,17 @@ class RaftLog:
 
     @property
     def end(self) -> SnapshotId:
-        """Where the log ends: offset and epoch."""
+        """The end offset and the epoch of the last record."""
         return SnapshotId(self.end_offset, self.last_epoch)
 
     @property
     def applied(self) -> SnapshotId:
-        """How far `committed` has read, but for a transaction that is not complete: where a snapshot may be."""
+        """The offset and epoch up to which `committed` has read complete transactions: where a snapshot may end."""
         return self._applied
 
     # -- writing ---------------------------------------------------------------------------------------------------
     def append_leader_change(self, leader_id: int, epoch: int, voters: Iterable[int], granting: Iterable[int]) -> None:
-        """Write the first record of a leader's epoch."""
+        """Append the LeaderChange record that begins a leader's epoch."""
         from kafkatools.core.protocol.schemas.snapshot import LeaderChangeMessage
 
         message = LeaderChangeMessage(
@@ -90,13 +89,13 @@ class RaftLog:
         self.take_over(encode_control_batch(message, self.end_offset, epoch, self.wall_ms()))
 
     def append(self, records: list[Any], epoch: int, wall_ms: int) -> int:
-        """Write a leader's records as one batch; gives the offset of the first."""
+        """Append a leader's records as one batch. Returns the offset of the first."""
         first = self.end_offset
         self.take_over(encode_batch(records, first, epoch, wall_ms))
         return first
 
     def take_over(self, batches: bytes | memoryview) -> None:
-        """Append batches that have their offsets and epochs, one by one when a segment does not take them together.
+        """Append batches that already have offsets and epochs; one by one if a segment is too small for them all.
         Raises UnexpectedAppendOffset, CorruptRecord, RecordListTooLarge, KafkaStorageError."""
         view = memoryview(bytearray(batches))
         wall_ms = self.wall_ms()
@@ -113,21 +112,21 @@ class RaftLog:
             self.metadata_log.note_applied(len(batches), wall_ms)
 
     def flush(self) -> None:
-        """Everything is on the disk."""
+        """Sync the log to disk."""
         self.log.flush(self.wall_ms())
 
     def update_high_watermark(self, offset: int) -> None:
-        """What is committed."""
+        """Advance the log's high watermark to an offset, if it is larger."""
         self.log.maybe_increment_high_watermark(offset)
 
     # -- two logs --------------------------------------------------------------------------------------------------
     def end_of_epoch(self, epoch: int) -> SnapshotId:
-        """The largest epoch here that is at most `epoch`, and where it ends."""
+        """Return the end offset and epoch of the largest epoch that is at most `epoch`."""
         found, offset = self.log.end_offset_for_epoch(epoch)
         return self.end if offset < 0 else SnapshotId(offset, found)
 
     def validate(self, offset: int, epoch: int) -> Validity:
-        """Whether a log that ends at (offset, epoch) is the beginning of this one (validateOffsetAndEpoch)."""
+        """Compare a follower's log end (offset, epoch) with this log (validateOffsetAndEpoch)."""
         if offset == epoch == self.start_offset == 0:
             return VALID
         ids = self.snapshots.ids()
@@ -141,8 +140,8 @@ class RaftLog:
         return VALID
 
     def truncate_to_end(self, end: SnapshotId) -> int:
-        """Cut to where this log and the leader's have the same records, as far as the leader's answer tells; gives the
-        new end (truncateToEndOffset)."""
+        """Truncate to the last common offset as far as the leader's diverging epoch tells it. Returns the new end
+        offset (truncateToEndOffset)."""
         offset = min(end.offset, self.end_offset)
         if end.epoch > 0:
             mine = self.end_of_epoch(end.epoch)
@@ -151,19 +150,20 @@ class RaftLog:
         return offset
 
     def read(self, offset: int, max_bytes: int) -> bytes:
-        """Batches from an offset on, committed or not; at least one whole."""
+        """Return batches from `offset` on, committed or not, and at least one."""
         return self.log.read(offset, max_bytes).read()
 
     # -- what is committed -----------------------------------------------------------------------------------------
     def load_snapshot(self) -> Snapshot | None:
-        """The newest sound snapshot; `committed` goes on behind it."""
+        """Return the newest valid snapshot, after which `committed` continues; None without one. Raises
+        CorruptRecord."""
         snapshot = self.metadata_log.load_snapshot()
         self._transactions = Transactions()
         self._applied = SnapshotId(0, 0) if snapshot is None else snapshot.snapshot_id
         return snapshot
 
     def committed(self, first: int, end: int) -> Iterator[CommittedBatch]:
-        """The batches between two offsets; the records of a transaction come with the batch that ends it."""
+        """Yield the batches between two offsets. The records of a transaction come with the batch that ends it."""
         for next_offset, epoch, records in self.metadata_log.read_batches(first, end):
             counting = self._transactions.feed(records)
             if not self._transactions.is_open:
@@ -172,34 +172,35 @@ class RaftLog:
 
     @property
     def has_open_transaction(self) -> bool:
-        """Whether the committed records end amid a transaction: a new controller has to abort it."""
+        """Whether the records read by `committed` end inside of a transaction, which a new controller must abort."""
         return self._transactions.is_open
 
     # -- snapshots -------------------------------------------------------------------------------------------------
     def maybe_snapshot(self, records: Callable[[], Iterable[Any]], now_ms: int) -> bool:
-        """Write a snapshot of what was applied when it is time, remove what is too old; whether one was written."""
+        """Write a snapshot of the applied records if it is due, and delete old ones. Returns whether one was
+        written."""
         return self.metadata_log.maybe_snapshot(records, now_ms, self.wall_ms(), self.applied)
 
     def take_snapshot(self, records: Iterable[Any], now_ms: int) -> SnapshotId:
-        """Write one now."""
+        """Write a snapshot of the applied records now. Returns its id."""
         return self.metadata_log.take_snapshot(records, now_ms, self.wall_ms(), self.applied)
 
     def read_snapshot_part(self, snapshot_id: SnapshotId, position: int, max_bytes: int) -> tuple[int, bytes]:
-        """The size of a snapshot and bytes of it. Raises SnapshotNotFound."""
+        """Return a snapshot's size in bytes and the bytes from `position` on. Raises SnapshotNotFound."""
         size = self.snapshots.sizes().get(snapshot_id)
         if size is None:
             raise SnapshotNotFound()
         return size, self.snapshots.read_part(snapshot_id, position, max_bytes) if 0 <= position < size else b""
 
     def begin_download(self, snapshot_id: SnapshotId) -> SnapshotDownload | None:
-        """Where the parts of the leader's snapshot go; None when it is here already."""
+        """Start downloading the leader's snapshot. Returns None if this node already has it."""
         found: SnapshotDownload | None = None
         if snapshot_id not in self.snapshots.ids():
             found = self.snapshots.begin_download(snapshot_id)
         return found
 
     def begin_at(self, snapshot_id: SnapshotId) -> None:
-        """The log begins anew where a snapshot ends (truncateToLatestSnapshot); older snapshots go."""
+        """Restart the log at a snapshot's end (truncateToLatestSnapshot) and delete older snapshots."""
         wall_ms = self.wall_ms()
         self.log.truncate_fully_and_start_at(snapshot_id.offset, wall_ms)
         self.log.assign_epoch_start_offset(snapshot_id.epoch)
@@ -210,7 +211,7 @@ class RaftLog:
 
 
 def whole_batches_until(data: bytes | memoryview, epoch: int) -> memoryview:
-    """The batches of a fetch that are there whole (a leader may cut the last one) and of no later epoch."""
+    """Return the complete batches of a fetch up to a leader epoch; a leader may cut off the last batch."""
     view = memoryview(data)
     end = 0
     for position, size in whole_batches(view):

@@ -1,7 +1,5 @@
-"""The quorum's requests and responses as fields of their newest versions, and what is taken from the others'.
-
-One topic, one partition: everything here is about `__cluster_metadata-0`.
-"""
+"""Builds the quorum's requests and responses as fields of their newest versions, for the one partition
+`__cluster_metadata-0`."""
 
 from __future__ import annotations
 
@@ -23,7 +21,7 @@ Voters = Mapping[int, tuple[str, int]]
 
 
 class Position(NamedTuple):
-    """Who leads, and in which epoch, as a message says it; -1 for nobody."""
+    """The epoch of a message and the leader it names; `wire_leader_id` is -1 without a leader."""
 
     epoch: int
     leader_id: int | None
@@ -34,8 +32,8 @@ class Position(NamedTuple):
 
 
 def only_partition(topics: Any, name_field: str) -> Entity | None:
-    """The one partition that a message is about, whose topic is named or has an id; None when it is about something
-    else."""
+    """Return the metadata partition of a message, by topic name or id; None if the message has another or more
+    partitions."""
     if len(topics) != 1 or len(topics[0].partitions) != 1:
         return None
     topic, partition = topics[0], topics[0].partitions[0]
@@ -51,20 +49,20 @@ def only_partition(topics: Any, name_field: str) -> Entity | None:
 
 # -- requests ------------------------------------------------------------------------------------------------------
 def vote_request(cluster_id: str | None, voter_id: int, candidate: Fields) -> Fields:
-    """Vote; `candidate` has replica_epoch, replica_id, last_offset_epoch, last_offset, pre_vote."""
+    """Build a Vote request; `candidate` has replica_epoch, replica_id, last_offset_epoch, last_offset and pre_vote."""
     partition = {"partition_index": 0, "replica_directory_id": None, "voter_directory_id": None, **candidate}
     topics = [{"topic_name": METADATA_TOPIC, "partitions": [partition]}]
     return {"cluster_id": cluster_id, "voter_id": voter_id, "topics": topics}
 
 
 def endpoint(listener_name: str, address: tuple[str, int]) -> Fields:
-    """Where a leader listens."""
+    """Build the leader's endpoint for BeginQuorumEpoch and EndQuorumEpoch."""
     host, port = address
     return {"name": listener_name, "host": host, "port": port}
 
 
 def begin_request(cluster_id: str | None, voter_id: int, leader_id: int, epoch: int, leader_endpoint: Fields) -> Fields:
-    """BeginQuorumEpoch."""
+    """Build a BeginQuorumEpoch request."""
     partition = {"partition_index": 0, "voter_directory_id": None, "leader_id": leader_id, "leader_epoch": epoch}
     return {
         "cluster_id": cluster_id,
@@ -77,7 +75,7 @@ def begin_request(cluster_id: str | None, voter_id: int, leader_id: int, epoch: 
 def end_request(
     cluster_id: str | None, leader_id: int, epoch: int, successors: tuple[int, ...], leader_endpoint: Fields
 ) -> Fields:
-    """EndQuorumEpoch."""
+    """Build an EndQuorumEpoch request."""
     partition = {
         "partition_index": 0,
         "leader_id": leader_id,
@@ -92,8 +90,8 @@ def end_request(
 
 
 def fetch_request(cluster_id: str | None, replica_id: int, limits: tuple[int, int], partition: Fields) -> Fields:
-    """Fetch; `limits` are max wait and max bytes, `partition` has current_leader_epoch, fetch_offset,
-    last_fetched_epoch, log_start_offset, high_watermark."""
+    """Build a Fetch request; `limits` is (max wait ms, max bytes), `partition` has epochs and offsets of the replica's
+    log."""
     max_wait_ms, max_bytes = limits
     wanted = {"partition": 0, "partition_max_bytes": max_bytes, **partition}
     return {
@@ -108,7 +106,7 @@ def fetch_request(cluster_id: str | None, replica_id: int, limits: tuple[int, in
 
 
 def snapshot_request(cluster_id: str | None, replica_id: int, max_bytes: int, partition: Fields) -> Fields:
-    """FetchSnapshot; `partition` has current_leader_epoch, snapshot_id, position."""
+    """Build a FetchSnapshot request; `partition` has current_leader_epoch, snapshot_id and position."""
     topics = [{"name": METADATA_TOPIC, "partitions": [{"partition": 0, **partition}]}]
     return {"cluster_id": cluster_id, "replica_id": replica_id, "max_bytes": max_bytes, "topics": topics}
 
@@ -122,12 +120,12 @@ def _node_endpoints(position: Position, voters: Voters) -> list[Fields]:
 
 
 def refusal(error: type[KafkaError], topics_field: str = "topics") -> Fields:
-    """A response that says only why there is none."""
+    """Build a response with only a top-level error code."""
     return {"error_code": error.code, topics_field: [], "throttle_time": 0}
 
 
 def election_response(position: Position, voters: Voters, error_code: int, extra: Fields | None = None) -> Fields:
-    """Of Vote, BeginQuorumEpoch and EndQuorumEpoch."""
+    """Build a Vote, BeginQuorumEpoch or EndQuorumEpoch response; `extra` is added to the partition."""
     partition = {
         "partition_index": 0,
         "error_code": error_code,
@@ -140,7 +138,7 @@ def election_response(position: Position, voters: Voters, error_code: int, extra
 
 
 def fetch_response(position: Position, voters: Voters, partition: Fields) -> Fields:
-    """Of Fetch; `partition` has what is not the same always."""
+    """Build a Fetch response; `partition` has the fields that differ from the defaults."""
     answered = {
         "partition_index": 0,
         "error_code": 0,
@@ -162,7 +160,7 @@ def fetch_response(position: Position, voters: Voters, partition: Fields) -> Fie
 
 
 def snapshot_response(position: Position, voters: Voters, partition: Fields) -> Fields:
-    """Of FetchSnapshot; `partition` has what is not the same always."""
+    """Build a FetchSnapshot response; `partition` has the fields that differ from the defaults."""
     answered = {
         "index": 0,
         "error_code": 0,

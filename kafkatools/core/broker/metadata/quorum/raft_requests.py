@@ -1,7 +1,7 @@
-"""What a member of the quorum answers to the others (KafkaRaftClient's handle...Request).
+"""Handlers of the quorum's requests (KafkaRaftClient's handle...Request).
 
-Every answer carries epoch and leader as they are after the request was looked at: a request that knows more moves this
-node on, one that knows less is told.
+Every response has the epoch and leader after the request: a newer epoch in a request moves this node on, an older one
+is answered with the newer.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def _has_other_cluster(raft: Member, entity: Entity) -> bool:
 
 
 def _voter_error(raft: Member, entity: Entity, asked: Entity, sender_id: int, epoch: int) -> int:
-    """The error code of a request that only voters send to this voter (validateVoterOnlyRequest); 0 if valid."""
+    """Return the error code of a request that only voters send to this voter (validateVoterOnlyRequest); 0 if valid."""
     if epoch < raft.epoch:
         return FencedLeaderEpoch.code
     if sender_id < 0:
@@ -52,7 +52,7 @@ def _voter_error(raft: Member, entity: Entity, asked: Entity, sender_id: int, ep
 
 
 def _leader_error(raft: Member, epoch: int) -> int:
-    """Of a request that only the leader answers (validateLeaderOnlyRequest)."""
+    """Return the error code of a request that only the leader serves (validateLeaderOnlyRequest); 0 if valid."""
     if epoch < raft.epoch:
         return FencedLeaderEpoch.code
     if epoch > raft.epoch:
@@ -63,7 +63,7 @@ def _leader_error(raft: Member, epoch: int) -> int:
 
 
 def _is_for_another(raft: Member, entity: Entity, asked: Entity) -> bool:
-    """Whether a request names another voter, or this one with another directory."""
+    """Whether a request names another voter, or this one with another directory id."""
     voter_id = getattr(entity, "voter_id", -1)
     directory_id, own = getattr(asked, "voter_directory_id", None), raft.settings.directory_id
     is_other_directory = directory_id is not None and own is not None and directory_id != own
@@ -71,7 +71,7 @@ def _is_for_another(raft: Member, entity: Entity, asked: Entity) -> bool:
 
 
 def _leaps(raft: Member, sender_id: int, epoch: int) -> bool:
-    """Whether a request would raise the epoch further than elections can have; reports such a request."""
+    """Whether a request would raise the epoch further than elections can have raised it; reports such a request."""
     leap = epoch - raft.epoch
     if leap <= 0 or raft.epoch_pace.allows(leap, raft.now_ms):
         return False
@@ -86,7 +86,7 @@ def _leaps(raft: Member, sender_id: int, epoch: int) -> bool:
 
 # -- elections -----------------------------------------------------------------------------------------------------
 def vote(raft: Member, entity: Entity) -> wire.Fields:
-    """Vote and PreVote. A vote is on the disk before it is answered."""
+    """Handle Vote and PreVote. A vote is on disk before the response."""
     if _has_other_cluster(raft, entity):
         return wire.refusal(InconsistentClusterId)
     asked = wire.only_partition(entity.topics, "topic_name")
@@ -117,13 +117,13 @@ def vote(raft: Member, entity: Entity) -> wire.Fields:
 
 
 def begin_quorum_epoch(raft: Member, entity: Entity) -> wire.Fields:
-    """A leader was elected."""
+    """Handle BeginQuorumEpoch: follow the elected leader."""
     fields, _ = _heard_from_leader(raft, entity)
     return fields
 
 
 def end_quorum_epoch(raft: Member, entity: Entity) -> wire.Fields:
-    """The leader resigns: its followers wait for another only as long as their place among the successors says."""
+    """Handle EndQuorumEpoch: followers start an election after a delay given by their place among the successors."""
     fields, asked = _heard_from_leader(raft, entity)
     state = raft.state
     if asked is not None and isinstance(state, Follower) and state.leader_id == asked.leader_id:
@@ -134,7 +134,7 @@ def end_quorum_epoch(raft: Member, entity: Entity) -> wire.Fields:
 
 
 def _heard_from_leader(raft: Member, entity: Entity) -> tuple[wire.Fields, Any | None]:
-    """The response, and the request's partition when it counts."""
+    """Return the response, and the request's partition if the request is valid."""
     if _has_other_cluster(raft, entity):
         return wire.refusal(InconsistentClusterId), None
     asked = wire.only_partition(entity.topics, "topic_name")
@@ -150,7 +150,8 @@ def _heard_from_leader(raft: Member, entity: Entity) -> tuple[wire.Fields, Any |
 
 
 def _successor_wait_ms(raft: Member, asked: Entity) -> int:
-    """The first successor begins at once, each further one later (endEpochElectionBackoff)."""
+    """Return the election delay in ms: 0 for the first successor, longer for each further one
+    (endEpochElectionBackoff)."""
     candidates = [each.candidate_id for each in asked.preferred_candidates]
     ids = candidates or list(getattr(asked, "preferred_successors", ()))
     place = ids.index(raft.node_id) if raft.node_id in ids else 0
@@ -160,7 +161,7 @@ def _successor_wait_ms(raft: Member, asked: Entity) -> int:
 
 # -- fetches -------------------------------------------------------------------------------------------------------
 def fetch(raft: Member, entity: Entity, answer: Callable[[wire.Fields], None]) -> None:
-    """Records behind the replica's end, or where its log parts from this one; waits while there is nothing."""
+    """Handle Fetch: answer with records, a diverging epoch or a snapshot id, now or when there are any."""
     if _has_other_cluster(raft, entity):
         answer(wire.refusal(InconsistentClusterId, "responses"))
         return
@@ -194,7 +195,7 @@ def fetch(raft: Member, entity: Entity, answer: Callable[[wire.Fields], None]) -
 
 
 def _fetched(raft: Member, asked: ParkedFetch) -> tuple[wire.Fields, bool]:
-    """The response as it is now, and whether it says anything new."""
+    """Return the current Fetch response and whether it has any news."""
     error_code = _leader_error(raft, asked.epoch)
     state = raft.state
     if error_code or not isinstance(state, Leader):
@@ -223,7 +224,7 @@ def _has_news(raft: Member, asked: ParkedFetch) -> bool:
 
 
 def complete_parked(raft: Member) -> None:
-    """Answer the fetches that have waited long enough, or for which there is something."""
+    """Answer the waiting fetches that have news or whose max wait has passed."""
     if not raft.parked or not any(_has_news(raft, each) for each in raft.parked):
         return
     parked, raft.parked = raft.parked, []
@@ -234,7 +235,7 @@ def complete_parked(raft: Member) -> None:
 
 
 def fetch_snapshot(raft: Member, entity: Entity) -> wire.Fields:
-    """A part of a snapshot."""
+    """Handle FetchSnapshot: return a part of a snapshot."""
     if _has_other_cluster(raft, entity):
         return wire.refusal(InconsistentClusterId)
     if len(entity.topics) != 1 or len(entity.topics[0].partitions) != 1:

@@ -1,4 +1,4 @@
-"""How a quorum behaves: the settings controller.quorum.* (Kafka's QuorumConfig), as numbers."""
+"""The controller.quorum.* settings as numbers (Kafka's QuorumConfig)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kafkatools.core.config import BROKER, Config
 
 @dataclass(frozen=True)
 class RaftSettings:
-    """Times and sizes; the defaults are Kafka's. `cluster_id` None is never compared."""
+    """Times in ms and sizes in bytes, with Kafka's defaults. A `cluster_id` of None matches every cluster."""
 
     cluster_id: str | None = None
     election_timeout_ms: int = BROKER.default_number("controller.quorum.election.timeout.ms")
@@ -26,7 +26,7 @@ class RaftSettings:
 
     @classmethod
     def of(cls, config: Config, cluster_id: str | None, directory_id: uuid.UUID | None = None) -> RaftSettings:
-        """From a node's settings."""
+        """Read the settings from a node's configuration."""
         names = config["controller.listener.names"]
         return cls(
             cluster_id,

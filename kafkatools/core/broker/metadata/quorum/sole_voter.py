@@ -1,8 +1,8 @@
 """The quorum of a node alone: its only voter leads, and a record is committed when it is written.
 
-Rules: one leader epoch per start, noted in `quorum-state` before it is used and begun by a LeaderChange record. Nobody
-votes, so a `quorum-state` that cannot be read stops nothing: the epoch is that of the log. A disk that refuses a record
-is told to whoever asked for the change; the node goes on.
+Rules: each start begins a leader epoch, which is stored in `quorum-state` before a LeaderChange record begins it. There
+are no votes, so an unreadable `quorum-state` stops nothing: the epoch then follows the log's. A disk error fails the
+change that met it; the node continues.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
 
 class SoleVoter:
-    """The `Quorum` and the `RecordWriter` of a node alone. `log` is one whose records are committed when they are
-    written; `address` is where clients reach the node."""
+    """The `Quorum` and `RecordWriter` of a node alone. `log` commits records as it writes them; `address` is where
+    clients reach the node."""
 
     commits_at_once = True
 
@@ -37,8 +37,8 @@ class SoleVoter:
         self._store = store
 
     def start(self, replay: Callable[[Entity], None]) -> None:
-        """Hand every committed record to `replay`, the snapshot first, and begin a leader epoch. Raises
-        KafkaStorageError, CorruptRecord."""
+        """Replay every committed record, the snapshot's first, and begin a leader epoch. Raises KafkaStorageError,
+        CorruptRecord."""
         log = self._log
         log.update_high_watermark(log.end_offset)
         offset = log.start_offset
@@ -63,11 +63,11 @@ class SoleVoter:
         return self._log.end_offset
 
     def append(self, records: list[Entity], wall_ms: int) -> int:
-        """Write records as one batch, committed by that; gives the offset of the first. Raises KafkaStorageError."""
+        """Append and commit records as one batch. Returns the offset of the first. Raises KafkaStorageError."""
         return self._log.append(records, self.epoch, wall_ms)
 
     def describe(self, now_ms: int) -> QuorumDescription:
-        """The quorum: the only voter leads and has everything."""
+        """Describe the quorum: the only voter leads and has every record."""
         from kafkatools.core.broker.metadata.quorum.quorum_description import QuorumDescription, ReplicaDescription
 
         wall_ms = self._log.wall_ms()

@@ -1,4 +1,4 @@
-"""A share fetch that waits for records that can be acquired (Kafka's DelayedShareFetch)."""
+"""A share fetch in purgatory until records can be acquired (Kafka's DelayedShareFetch)."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
 
 class DelayedShareFetch(DelayedOperation):
-    """Complete when `min_bytes` can be acquired over all partitions, or any partition has an error; else at the
-    time-out. What is answered is acquired on completion."""
+    """Completes when `min_bytes` can be acquired from all partitions together, when one has an error, or at the
+    time-out. The completion callback acquires the records."""
 
     __slots__ = ("_keys", "_manager", "_min_bytes", "_on_complete")
 

@@ -1,7 +1,7 @@
-"""Reading for a member of a share group: log and share partition together (Kafka's ShareFetchUtils).
+"""Reads records for a member of a share group and acquires them in the share partition (Kafka's ShareFetchUtils).
 
-A read takes whole record batches, at most about READ_BYTES of them: what a member may acquire is limited by the number
-of records. Batches of which nothing was acquired are not sent.
+A read takes whole record batches, about READ_BYTES at most, since the limit on acquisition counts records, not bytes.
+Batches without an acquired record are not sent.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ MOST_READS = 10
 
 @dataclass(slots=True)
 class ShareFetched:
-    """What a member gets of one partition."""
+    """The records and acquired offsets of one partition in a ShareFetch response."""
 
     error_code: int = 0
     error_message: str | None = None
@@ -28,12 +28,12 @@ class ShareFetched:
 
     @property
     def count(self) -> int:
-        """How many offsets were acquired."""
+        """The number of acquired offsets."""
         return sum(each.last_offset - each.first_offset + 1 for each in self.acquired)
 
 
 def available_bytes(partition: Partition, shared: SharePartition, isolation_level: int, min_bytes: int) -> int:
-    """About how much can be acquired now; never 0 when there is something."""
+    """Estimate the bytes that can be acquired now; 0 only if there are none."""
     shared.note_log_start(partition.log.log_start_offset)
     offset = shared.next_fetch_offset()
     if offset >= partition.fetch_end_offset(isolation_level) or not shared.has_room():
@@ -46,7 +46,7 @@ def available_bytes(partition: Partition, shared: SharePartition, isolation_leve
 def read(
     partition: Partition, shared: SharePartition, isolation_level: int, limits: tuple[int, Wish], now_ms: int
 ) -> ShareFetched:
-    """Read and acquire, beyond what only held records of aborted transactions; raises a KafkaError."""
+    """Read and acquire records, skipping reads whose records are all of aborted transactions. Raises a KafkaError."""
     for _ in range(MOST_READS):
         before = shared.next_fetch_offset()
         fetched = _read_once(partition, shared, isolation_level, limits, now_ms)
@@ -79,7 +79,7 @@ def _read_once(
 
 
 def _sent(batches: Sequence[Any], data: memoryview, acquired: Sequence[Acquired]) -> memoryview | None:
-    """The record batches from the first to the last that the member got something of."""
+    """Return the bytes from the first to the last batch with an acquired offset, None without one."""
     if not acquired:
         return None
     first, last = acquired[0].first_offset, acquired[-1].last_offset
@@ -91,7 +91,7 @@ def _sent(batches: Sequence[Any], data: memoryview, acquired: Sequence[Acquired]
 def _without_aborted(
     partition: Partition, shared: SharePartition, batches: Sequence[Any], acquired: Sequence[Acquired]
 ) -> list[Acquired]:
-    """Records of aborted transactions are archived, and nobody gets them."""
+    """Archive the records of aborted transactions and return the acquired offsets without them."""
     first, last = acquired[0].first_offset, acquired[-1].last_offset
     open_from = sorted(
         (txn.first_offset, txn.last_offset, txn.producer_id)
@@ -109,7 +109,7 @@ def _without_aborted(
 
 
 def _cut(acquired: Acquired, first: int, last: int) -> list[Acquired]:
-    """What is left of acquired offsets without others."""
+    """Return the parts of acquired offsets outside of `first` to `last`."""
     if acquired.last_offset < first or acquired.first_offset > last:
         return [acquired]
     parts = []

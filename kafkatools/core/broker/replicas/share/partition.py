@@ -1,8 +1,9 @@
-"""What a share group has under way of one partition (Kafka's SharePartition, KIP-932).
+"""The delivery state of one partition for one share group (Kafka's SharePartition, KIP-932).
 
-Between the start offset (SPSO) and the end (SPEO) every offset is available, acquired by a member until its lock ends,
-acknowledged or archived. The start moves over what is done. A change of what is kept is written to the share
-coordinator before it counts; an acquisition is not written, so after a restart its records are available again.
+Each offset from the start offset (SPSO) to the end offset (SPEO) is available, acquired by a member until its lock
+expires, acknowledged or archived. The start offset moves over acknowledged and archived offsets. A state change is
+written to the share coordinator before it takes effect. Acquisitions are not written: after a restart those records are
+available again.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ NOT_ACQUIRED = {
 
 
 class Acquired(NamedTuple):
-    """Offsets that a member got, and which delivery that is."""
+    """A range of offsets that a member acquired, and its delivery count."""
 
     first_offset: int
     last_offset: int
@@ -38,7 +39,7 @@ class Acquired(NamedTuple):
 
 
 class Acknowledgement(NamedTuple):
-    """What a member says of offsets: one type for all, or one for each."""
+    """A member's acknowledgement of a range of offsets: one type for all of them, or one for each."""
 
     first_offset: int
     last_offset: int
@@ -46,7 +47,7 @@ class Acknowledgement(NamedTuple):
 
 
 class Wish(NamedTuple):
-    """What a fetch asks for."""
+    """The member and the record limits of a share fetch."""
 
     member_id: str
     max_records: int
@@ -55,16 +56,16 @@ class Wish(NamedTuple):
 
 
 class Limits(Protocol):
-    """The settings of the group, which may change at any time."""
+    """The share group's current settings."""
 
     def lock_duration_ms(self) -> int:
-        """How long a record is acquired."""
+        """Duration of an acquisition lock in ms."""
 
     def delivery_count_limit(self) -> int:
-        """How often a record is delivered at most."""
+        """Maximum number of deliveries of a record."""
 
     def max_record_locks(self) -> int:
-        """Records in flight at most."""
+        """Maximum number of records in flight."""
 
 
 class _Step(NamedTuple):
@@ -74,7 +75,8 @@ class _Step(NamedTuple):
 
 
 class SharePartition:
-    """One share partition. `write` keeps an update; it raises a KafkaError when it is not kept."""
+    """The share-group state of one partition. `write` persists an update of the state; it raises a KafkaError when that
+    fails."""
 
     def __init__(
         self,
@@ -101,7 +103,7 @@ class SharePartition:
 
     # -- where to read -----------------------------------------------------------------------------------------------
     def next_fetch_offset(self) -> int:
-        """The first offset that somebody may acquire."""
+        """Return the first offset that can be acquired."""
         position = self.start_offset
         for run in self._runs:
             if run.first > position or run.state is RecordState.AVAILABLE:
@@ -110,7 +112,8 @@ class SharePartition:
         return self.next_new_offset
 
     def has_room(self) -> bool:
-        """Whether anything can be acquired: again, or anew below the limit of records in flight."""
+        """Whether any offset can be acquired: an available one below the end offset, or a new one within the in-flight
+        limit."""
         return self.next_fetch_offset() < self.next_new_offset or self._room() > 0
 
     def _room(self) -> int:
@@ -118,23 +121,23 @@ class SharePartition:
 
     @property
     def in_flight_count(self) -> int:
-        """Offsets between start and end that are not done."""
+        """The number of offsets from start to end that are neither acknowledged nor archived."""
         return self.next_new_offset - self.start_offset - self.delivery_complete_count
 
     @property
     def delivery_complete_count(self) -> int:
-        """Offsets between start and end that are done."""
+        """The number of offsets from start to end that are acknowledged or archived."""
         return sum(run.count for run in self._runs if run.state.is_terminal)
 
     @property
     def next_expiration_ms(self) -> int | None:
-        """When the first lock ends."""
+        """Time in ms at which the first acquisition lock expires, None without locks."""
         return min((run.expires_ms for run in self._runs if run.state is RecordState.ACQUIRED), default=None)
 
     # -- acquiring ---------------------------------------------------------------------------------------------------
     def acquire(self, wish: Wish, batches: Sequence[tuple[int, int]], fetch_offset: int, now_ms: int) -> list[Acquired]:
-        """Give what was read to a member. `batches`: first and last offsets of the record batches that were read from
-        `fetch_offset` on."""
+        """Acquire offsets of a read for a member and return them. `batches` has (first offset, last offset) of each
+        record batch that was read from `fetch_offset` on."""
         if not batches:
             return []
         first, last = max(batches[0][0], self.start_offset), batches[-1][1]
@@ -156,7 +159,8 @@ class SharePartition:
     def _acquire_at(
         self, wish: Wish, position: int, limits: tuple[int, int], batches: Sequence[tuple[int, int]], now_ms: int
     ) -> tuple[list[Acquired], int]:
-        """Acquire the run or the gap at a position; gives where to go on."""
+        """Acquire from the run or the gap at `position`; `limits` is (last offset, records left). Returns the acquired
+        offsets and the next position."""
         last, left = limits
         found = self._runs.overlapping(position, last)
         if found and found[0].first <= position:
@@ -187,17 +191,17 @@ class SharePartition:
         return result, end + 1
 
     def _is_failing(self, offset: int) -> bool:
-        """Whether an available record failed so often that it is delivered in ever smaller parts, at last alone: a bad
-        one shall not take others with it."""
+        """Whether an available record has failed so often that it is delivered in ever smaller ranges, at last alone.
+        So a record that cannot be processed does not fail its neighbours."""
         found = self._runs.overlapping(offset, offset)
         return bool(found) and found[0].state is RecordState.AVAILABLE and self._failures(found[0]) >= 0
 
     def _failures(self, run: Run) -> int:
-        """How many deliveries a run is above half of the limit; negative below it."""
+        """Return the deliveries of a run above half of the limit; negative below half."""
         return run.delivery_count - max(2, -(-self._limits.delivery_count_limit() // 2))
 
     def _deliverable(self, run: Run, count: int, left: int, mode: int) -> int:
-        """How much of an available run is delivered at once."""
+        """Return how many offsets of an available run are delivered at once."""
         failures = self._failures(run)
         if failures >= 0:
             is_last = run.delivery_count >= self._limits.delivery_count_limit() - 1
@@ -211,7 +215,7 @@ class SharePartition:
         run.expires_ms = now_ms + self._limits.lock_duration_ms()
 
     def _archive_missing(self, first: int, last: int) -> None:
-        """Available offsets that the log has not any more, since it was compacted."""
+        """Archive available offsets that compaction removed from the log."""
         if first > last or first >= self.next_new_offset:
             return
         last = min(last, self.next_new_offset - 1)
@@ -223,7 +227,7 @@ class SharePartition:
         self._move_start()
 
     def archive(self, first: int, last: int) -> None:
-        """Offsets that nobody is to see: records of aborted transactions."""
+        """Archive offsets that must not be delivered: records of aborted transactions."""
         for run in self._runs.within(first, last):
             if not run.state.is_terminal:
                 run.state, run.member_id = RecordState.ARCHIVED, NO_MEMBER
@@ -232,7 +236,8 @@ class SharePartition:
 
     # -- acknowledging -----------------------------------------------------------------------------------------------
     def acknowledge(self, member_id: str, acknowledgements: Iterable[Acknowledgement], now_ms: int) -> Kept:
-        """All of them, or none. Raises InvalidRequest, InvalidRecordState, or what writing raises."""
+        """Apply all acknowledgements, or none of them. Returns the pending write of the new state, None if nothing is
+        written. Raises InvalidRequest, InvalidRecordState and the errors of `write`."""
         steps: list[_Step] = []
         renewed: list[Run] = []
         for each in acknowledgements:
@@ -278,7 +283,7 @@ class SharePartition:
         return _Step(run, state, run.delivery_count)
 
     def release_member(self, member_id: str) -> Kept:
-        """A member is gone, or its session is: what it had is available again."""
+        """Make the records that a member has acquired available again, after it left or closed its session."""
         return self._commit(
             [
                 self._step(run, RecordState.AVAILABLE)
@@ -288,7 +293,7 @@ class SharePartition:
         )
 
     def expire_locks(self, now_ms: int) -> Kept:
-        """Locks that ended by now."""
+        """Make the records whose acquisition lock has expired available again."""
         return self._commit(
             [
                 self._step(run, RecordState.AVAILABLE)
@@ -298,7 +303,7 @@ class SharePartition:
         )
 
     def _commit(self, steps: Sequence[_Step]) -> Kept:
-        """Write the new states, then let them count."""
+        """Write the new states to the share coordinator, then apply them."""
         if not steps:
             return None
         batches = _merged(sorted((step.run.first, step.run.last, step.state, step.delivery_count) for step in steps))
@@ -320,7 +325,7 @@ class SharePartition:
             self._runs.drop_below(self.start_offset)
 
     def note_log_start(self, offset: int) -> None:
-        """The log begins later by now: what lay before is gone."""
+        """Advance the start offset to the log start offset, after records were deleted."""
         if offset > self.start_offset:
             self._runs.drop_below(offset)
             self.start_offset = offset
@@ -329,7 +334,7 @@ class SharePartition:
 
 
 def _stretches(said: Acknowledgement) -> list[tuple[int, int, int]]:
-    """First offset, last offset and type, neighbours of one type together."""
+    """Return (first offset, last offset, type) for each stretch of equal acknowledgement types."""
     if len(said.types) == 1:
         return [(said.first_offset, said.last_offset, said.types[0])]
     found: list[tuple[int, int, int]] = []
@@ -353,12 +358,12 @@ def _merged(rows: Iterable[tuple[int, int, RecordState, int]]) -> list[StateBatc
 
 
 def _end_of_batch(batches: Sequence[tuple[int, int]], offset: int) -> int:
-    """The last offset of the record batch that holds an offset."""
+    """Return the last offset of the record batch that contains `offset`."""
     return next((last for _, last in batches if last >= offset), offset)
 
 
 def _chunks(batches: Sequence[tuple[int, int]], first: int, last: int, batch_size: int) -> list[tuple[int, int]]:
-    """Offsets `first` to `last` in parts of about `batch_size`, cut between record batches."""
+    """Split the offsets `first` to `last` at record batches into ranges of at least `batch_size` records."""
     if last - first + 1 <= batch_size:
         return [(first, last)]
     chunks = []

@@ -1,8 +1,8 @@
 """All share partitions and share sessions of a broker (Kafka's SharePartitionManager, KIP-932).
 
-Rules: a share partition is read back from the share coordinator when it is first fetched from, and forgotten when its
-group is empty or its state was begun anew. When records become available again, who waits for them is looked at after
-the requests at hand.
+Rules: a share partition's state is read from the share coordinator at its first fetch. It is dropped when its group is
+empty or its state was initialized again. When records become available, waiting share fetches are checked after the
+requests at hand.
 """
 
 from __future__ import annotations
@@ -46,28 +46,28 @@ LOCK_RETRY_MS = 500
 
 
 class GroupLimits:
-    """The settings of one group."""
+    """The settings of one share group."""
 
     def __init__(self, settings: ShareGroupSettings, group_id: str) -> None:
         self._settings = settings
         self._group_id = group_id
 
     def lock_duration_ms(self) -> int:
-        """How long a record is acquired."""
+        """Duration of an acquisition lock in ms."""
         return self._settings.lock_duration_ms(self._group_id)
 
     def delivery_count_limit(self) -> int:
-        """How often a record is delivered at most."""
+        """Maximum number of deliveries of a record."""
         return self._settings.delivery_count_limit(self._group_id)
 
     def max_record_locks(self) -> int:
-        """Records in flight at most."""
+        """Maximum number of records in flight."""
         return self._settings.max_record_locks(self._group_id)
 
 
 class SharePartitionManager:
-    """Share partitions by key. `states` opens the node's own share coordinator when it is first needed; `persister`
-    asks those of a cluster (None: a node on its own)."""
+    """The share partitions of this broker by key. `states` opens the share coordinator of a node alone. `persister`
+    sends state requests to the coordinators of a cluster; it is None on a node alone."""
 
     def __init__(
         self,
@@ -89,12 +89,13 @@ class SharePartitionManager:
 
     @property
     def states(self) -> ShareCoordinator:
-        """The share coordinator; read back when it is first needed."""
+        """The share coordinator of a node alone, loaded at first use."""
         return self._own_states()
 
     # -- share partitions --------------------------------------------------------------------------------------------
     def log_partition(self, key: ShareKey) -> Partition:
-        """The partition itself, which this node leads; UnknownTopicId, UnknownTopicOrPartition, NotLeaderOrFollower."""
+        """Return the log partition of a share partition, which this node must lead. Raises UnknownTopicId,
+        UnknownTopicOrPartition, NotLeaderOrFollower."""
         topic = self._host.image.topics_by_id.get(key.topic_id)
         if topic is None:
             raise UnknownTopicId()
@@ -103,15 +104,16 @@ class SharePartitionManager:
         return self._host.replicas.get(topic.name, key.partition)
 
     def isolation_level(self, group_id: str) -> int:
-        """How far the group may read."""
+        """Return the group's isolation level: READ_COMMITTED or READ_UNCOMMITTED."""
         return READ_COMMITTED if self.settings.reads_committed(group_id) else READ_UNCOMMITTED
 
     def find(self, key: ShareKey) -> SharePartition | None:
-        """The share partition when something was fetched from it."""
+        """Return the share partition, None if it is not loaded."""
         return self._partitions.get(key)
 
     def _opened(self, key: ShareKey, partition: Partition) -> SharePartition | None:
-        """The share partition, read back when need be; None while its coordinator is asked. Raises a KafkaError."""
+        """Return the share partition, loading it if necessary. None while its coordinator is asked. Raises a
+        KafkaError."""
         known = self._partitions.get(key)
         if known is None and self._persister is not None:
             if key in self._failed:
@@ -160,7 +162,7 @@ class SharePartitionManager:
         return made
 
     def available_bytes(self, key: ShareKey, min_bytes: int) -> int:
-        """About how much a member could acquire of a share partition now. Raises a KafkaError."""
+        """Estimate the bytes that a member could acquire from a share partition now. Raises a KafkaError."""
         partition = self.log_partition(key)
         shared = self._opened(key, partition)
         if shared is None:
@@ -168,7 +170,7 @@ class SharePartitionManager:
         return available_bytes(partition, shared, self.isolation_level(key.group_id), min_bytes)
 
     def read(self, key: ShareKey, max_bytes: int, wish: Wish) -> ShareFetched:
-        """Acquire for a member; an error becomes the partition's."""
+        """Read and acquire records for a member; an error becomes the partition's error code."""
         try:
             partition = self.log_partition(key)
             shared = self._opened(key, partition)
@@ -186,7 +188,7 @@ class SharePartitionManager:
             return ShareFetched(error_code=KafkaStorageError.code)
 
     def _first_offset(self, key: ShareKey, partition: Partition) -> int:
-        """Where the group begins to read (share.auto.offset.reset)."""
+        """Return the start offset of a new share group from its share.auto.offset.reset."""
         rule = self.settings.auto_offset_reset(key.group_id)
         if rule == EARLIEST:
             return partition.log.log_start_offset
@@ -199,8 +201,8 @@ class SharePartitionManager:
         return partition.log.high_watermark
 
     def _write(self, key: ShareKey, update: ShareUpdate) -> Kept:
-        """Have an update kept. When that fails the share partition is forgotten, and what the coordinator knows is read
-        back: what was acquired is available again."""
+        """Persist an update of a share partition. If that fails, the share partition is dropped and later loaded again,
+        so that its acquired records are available again."""
         if self._persister is not None:
             return self._ask_to_write(self._persister, key, update)
         try:
@@ -231,7 +233,7 @@ class SharePartitionManager:
 
     # -- what members do ---------------------------------------------------------------------------------------------
     def acknowledge(self, key: ShareKey, member_id: str, acknowledgements: Sequence[Acknowledgement]) -> Kept:
-        """All of one partition, or none. Raises a KafkaError."""
+        """Apply all acknowledgements of one partition, or none. Raises a KafkaError."""
         found = self._partitions.get(key)
         if found is None:
             raise UnknownTopicOrPartition()
@@ -241,7 +243,7 @@ class SharePartitionManager:
         return status
 
     def release(self, group_id: str, member_id: str) -> list[Kept]:
-        """All that a member of a group has is available again."""
+        """Make all records that a member has acquired available again."""
         statuses: list[Kept] = []
         for key in list(self._by_group.get(group_id, ())):
             try:
@@ -252,12 +254,12 @@ class SharePartitionManager:
         return statuses
 
     def close_session(self, key: SessionKey) -> list[Kept]:
-        """The session is over: its records are released."""
+        """Close a member's share session and release its records."""
         self.sessions.remove(key)
         return self.release(*key)
 
     def watch_connection(self, connection: Client) -> None:
-        """Sessions end with their connection."""
+        """Close the share sessions of a connection when it closes."""
         if connection.on_close is None:
             connection.on_close = lambda: self._close_sessions_of(connection)
 
@@ -267,7 +269,7 @@ class SharePartitionManager:
 
     # -- locks -------------------------------------------------------------------------------------------------------
     def watch_locks(self, key: ShareKey, partition: SharePartition) -> None:
-        """Wake up when the first lock ends."""
+        """Set the timer for the share partition's first lock expiration."""
         timer = self._lock_timers.get(key)
         next_ms = partition.next_expiration_ms
         if next_ms is None or (timer is not None and timer.expiration_ms <= next_ms):
@@ -296,24 +298,24 @@ class SharePartitionManager:
         self._host.replicas.complete_delayed()
 
     def note_gone(self, partition: Partition) -> None:
-        """The partition is led elsewhere, or in another epoch: the next leader reads back what is kept."""
+        """Drop the share partitions of a partition that this broker no longer leads, or leads in a new epoch."""
         place = (partition.topic_id, partition.index)
         for key in [key for key in self._partitions if (key.topic_id, key.partition) == place]:
             self._forget(key)
 
     # -- groups and topics -------------------------------------------------------------------------------------------
     def note_member_left(self, group_id: str, member_id: str) -> None:
-        """A member is gone, and its session with it."""
+        """Close the share session of a member that left its group."""
         self.close_session((group_id, member_id))
 
     def forget_group(self, group_id: str) -> None:
-        """Nobody reads: what is under way is read back when somebody comes."""
+        """Drop the share partitions of an empty group; they are loaded again when a member fetches."""
         for key in list(self._by_group.get(group_id, ())):
             self._forget(key)
         self._by_group.pop(group_id, None)
 
     def note_deleted_topics(self, delta: MetadataDelta) -> None:
-        """Topics are gone with all that groups had of them."""
+        """Drop the share partitions and share state of deleted topics."""
         names = {topic.name for topic in delta.removed_topics.values()}
         topic_ids = {topic.topic_id for topic in delta.removed_topics.values()}
         for key in [key for key in self._partitions if key.topic_id in topic_ids]:

@@ -1,7 +1,8 @@
-"""The records of a share partition that are under way, as runs of offsets in one state (KIP-932's in-flight records).
+"""The in-flight records of a share partition as runs of offsets with one state (KIP-932).
 
-Rules: runs are in order, do not overlap, and are split where an acknowledgement or a fetch ends within one. What lies
-between two runs has not been acquired since the state was read back and is available. Terminal neighbours are joined.
+Rules: runs are sorted, do not overlap, and are split where an acknowledgement or a fetch ends within one. Offsets
+between two runs have not been acquired since the state was loaded and are available. Adjacent runs of one terminal
+state are joined.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ NO_MEMBER = ""
 
 
 class RecordState(IntEnum):
-    """The state of a record; the value is the one in the log."""
+    """The delivery state of a record; the values are those of the share coordinator's log."""
 
     AVAILABLE = 0
     ACQUIRED = 1
@@ -30,7 +31,7 @@ class RecordState(IntEnum):
 
 @dataclass(slots=True, eq=False, repr=False)
 class Run:
-    """Offsets `first` to `last`, both included; `is_part`: they were acquired together with others."""
+    """The offsets `first` to `last`, both included, in one state. `is_part` is true for a run that was split."""
 
     first: int
     last: int
@@ -49,7 +50,7 @@ class Run:
 
 
 class Runs:
-    """All runs of a share partition."""
+    """All runs of a share partition in offset order."""
 
     def __init__(self) -> None:
         self._runs: list[Run] = []
@@ -70,13 +71,13 @@ class Runs:
         return self._runs[-1].last if self._runs else None
 
     def insert(self, run: Run) -> None:
-        """Add a run where there is none."""
+        """Add a run that overlaps no other run."""
         index = bisect_right(self._firsts, run.first)
         self._runs.insert(index, run)
         self._firsts.insert(index, run.first)
 
     def split_at(self, offset: int) -> None:
-        """Let no run begin before `offset` and end behind it."""
+        """Split the run that contains `offset`, so that one begins there."""
         index = bisect_right(self._firsts, offset) - 1
         if index < 0:
             return
@@ -91,7 +92,7 @@ class Runs:
         self._firsts.insert(index + 1, offset)
 
     def overlapping(self, first: int, last: int) -> list[Run]:
-        """The runs that have offsets from `first` to `last`."""
+        """Return the runs with offsets between `first` and `last`, both included."""
         index = max(0, bisect_right(self._firsts, first) - 1)
         found = []
         for run in self._runs[index:]:
@@ -102,13 +103,13 @@ class Runs:
         return found
 
     def within(self, first: int, last: int) -> list[Run]:
-        """The runs from `first` to `last`, split so that none reaches out."""
+        """Split the runs at `first` and after `last`, and return those in between."""
         self.split_at(first)
         self.split_at(last + 1)
         return self.overlapping(first, last)
 
     def gaps(self, first: int, last: int) -> list[tuple[int, int]]:
-        """Stretches from `first` to `last` without a run."""
+        """Return (first, last) of the ranges between `first` and `last` that no run covers."""
         found = []
         position = first
         for run in self.overlapping(first, last):
@@ -120,14 +121,14 @@ class Runs:
         return found
 
     def drop_below(self, offset: int) -> None:
-        """Forget everything below an offset."""
+        """Remove all offsets below `offset`."""
         self.split_at(offset)
         count = bisect_right(self._firsts, offset - 1)
         del self._runs[:count]
         del self._firsts[:count]
 
     def join_terminal(self, first: int, last: int) -> None:
-        """Make one run of neighbours that are done, around these offsets."""
+        """Join adjacent runs of one terminal state from `first` to `last` and at both borders."""
         index = max(0, bisect_right(self._firsts, first) - 2)
         while index + 1 < len(self._runs) and self._runs[index].first <= last:
             run, follower = self._runs[index], self._runs[index + 1]

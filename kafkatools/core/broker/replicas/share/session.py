@@ -1,7 +1,7 @@
 """Share sessions of the broker (KIP-932; Kafka's ShareSession, ShareSessionCache and SharePartitionManager.newContext).
 
-A session belongs to a member of a group and remembers the partitions it reads, so that a request names only changes.
-Epoch 0 opens it, -1 closes it, the others must follow one another.
+A session belongs to a member of a share group and remembers its partitions, so that a request names only changes. Epoch
+0 opens a session, -1 closes it; later epochs count up by one.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ SessionKey = tuple[str, str]
 
 @dataclass(slots=True)
 class ShareSession:
-    """One member's session; partitions in the order they are to be read."""
+    """The share session of one member; its partitions are in the order in which they are read."""
 
     key: SessionKey
     connection: object
@@ -34,21 +34,21 @@ class ShareSession:
     partitions: dict[Place, None] = field(default_factory=dict)
 
     def update(self, wanted: Iterable[Place], forgotten: Iterable[Place]) -> None:
-        """Take the changes of a request."""
+        """Add the requested partitions and remove the forgotten ones."""
         for place in wanted:
             self.partitions.setdefault(place)
         for place in forgotten:
             self.partitions.pop(place, None)
 
     def rotate(self, place: Place) -> None:
-        """A partition gave records: the others come first next time."""
+        """Move a partition that returned records to the end of the read order."""
         if place in self.partitions:
             del self.partitions[place]
             self.partitions[place] = None
 
 
 class ShareSessions:
-    """All sessions of this broker."""
+    """All share sessions of this broker."""
 
     def __init__(self, max_sessions: int) -> None:
         self._max_sessions = max_sessions
@@ -63,8 +63,8 @@ class ShareSessions:
         *,
         has_acknowledgements: bool,
     ) -> ShareSession:
-        """The session of a fetch, opened by its first request. Raises InvalidRequest, ShareSessionNotFound,
-        InvalidShareSessionEpoch, ShareSessionLimitReached."""
+        """Return the session of a share fetch; epoch 0 opens a new one. `changes` is (requested, forgotten) partitions.
+        Raises InvalidRequest, ShareSessionNotFound, InvalidShareSessionEpoch, ShareSessionLimitReached."""
         if epoch == INITIAL_EPOCH:
             if has_acknowledgements:
                 raise InvalidRequest()
@@ -80,7 +80,7 @@ class ShareSessions:
         return session
 
     def at(self, key: SessionKey, epoch: int) -> ShareSession:
-        """The session, one epoch further. Raises InvalidShareSessionEpoch, ShareSessionNotFound."""
+        """Return the session and advance its epoch. Raises ShareSessionNotFound, InvalidShareSessionEpoch."""
         session = self._sessions.get(key)
         if session is None:
             raise ShareSessionNotFound()
@@ -90,16 +90,16 @@ class ShareSessions:
         return session
 
     def find(self, key: SessionKey) -> ShareSession:
-        """The session; ShareSessionNotFound."""
+        """Return the session. Raises ShareSessionNotFound."""
         session = self._sessions.get(key)
         if session is None:
             raise ShareSessionNotFound()
         return session
 
     def remove(self, key: SessionKey) -> None:
-        """The session is over."""
+        """Remove the session, if it exists."""
         self._sessions.pop(key, None)
 
     def of_connection(self, connection: object) -> list[SessionKey]:
-        """The sessions that were last heard of by a connection."""
+        """Return the keys of the sessions whose last request came over a connection."""
         return [key for key, session in self._sessions.items() if session.connection is connection]
