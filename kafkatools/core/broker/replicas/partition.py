@@ -3,7 +3,7 @@ writing and reading.
 
 Rules:
 - `replicas` is the assigned set (AR), `isr` the ISR that the controller has committed. While an ISR change is pending,
-  the union of both ISRs counts (`maximal_isr`): no record counts as committed that the controller's decision could lose.
+  the union of both ISRs counts (`maximal_isr`), so that no record counts as committed that could still get lost.
 - The high watermark is the least log end offset of the maximal ISR and of followers about to join it. It does not move
   while the ISR is smaller than min.insync.replicas.
 - A leader epoch starts at the leader's log end offset. A follower's log end offset counts only as its fetches in this

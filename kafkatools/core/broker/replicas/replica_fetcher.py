@@ -6,7 +6,7 @@ Rules:
   more are left, the fetch asks the leader to answer at once. Results of partitions that were removed or added again
   meanwhile are ignored.
 - A log is truncated only where the leader's epochs say that it diverges (KIP-101, KIP-279, KIP-595), or where the
-  leader has none of its offsets (out of range). It is not truncated to the high watermark, which may lag behind commits.
+  leader has none of its offsets (out of range). The high watermark is no measure: it may lag behind commits.
 - A response's high watermark and log start offset count only up to this log's end. Records are appended from the
   receive buffer without a copy.
 - A failed partition is fetched again after a back-off; other partitions are not affected.
