@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from kafkatools.core.protocol.entities import Entity
+from kafkatools.core.protocol.schemas.metadata import encode_record
+from kafkatools.core.records.builder import BatchBuilder
 
 SUPPORTED_FEATURES: Mapping[str, tuple[int, int]] = {
     "group.version": (0, 1),
@@ -17,25 +19,26 @@ SUPPORTED_FEATURES: Mapping[str, tuple[int, int]] = {
 }
 
 
-def encode_batch(records: list[Entity], base_offset: int, leader_epoch: int, wall_ms: int) -> bytes:
+def encode_batch(records: Sequence[Entity], base_offset: int, leader_epoch: int, wall_ms: int) -> bytes:
     """Encode metadata records as one record batch."""
-    from kafkatools.core.protocol.schemas.metadata import encode_record
-    from kafkatools.core.records.builder import BatchBuilder
-
-    values = [encode_record(record) for record in records]
-    capacity = sum(map(len, values)) + 64 * len(values) + 256
-    builder = BatchBuilder(capacity, base_offset=base_offset, partition_leader_epoch=leader_epoch)
-    for value in values:
-        builder.append(wall_ms, None, value)
-    return bytes(builder.close())
+    pairs = [(None, encode_record(record)) for record in records]
+    return _encode(pairs, base_offset, leader_epoch, wall_ms, is_control=False)
 
 
-def encode_control_batch(record: Entity, base_offset: int, leader_epoch: int, wall_ms: int) -> bytes:
-    """Encode a control record as a record batch."""
-    from kafkatools.core.protocol.schemas.snapshot import encode_record
-    from kafkatools.core.records.builder import BatchBuilder
+def encode_control_batch(
+    records: Sequence[tuple[bytes, bytes]], base_offset: int, leader_epoch: int, wall_ms: int
+) -> bytes:
+    """Encode control records, as (key, value), as one record batch."""
+    return _encode(records, base_offset, leader_epoch, wall_ms, is_control=True)
 
-    key, value = encode_record(record)
-    builder = BatchBuilder(1024, base_offset=base_offset, partition_leader_epoch=leader_epoch, is_control=True)
-    builder.append(wall_ms, key, value)
+
+def _encode(
+    pairs: Sequence[tuple[bytes | None, bytes]], base_offset: int, leader_epoch: int, wall_ms: int, *, is_control: bool
+) -> bytes:
+    capacity = 256 + sum(len(key or b"") + len(value) + 64 for key, value in pairs)
+    builder = BatchBuilder(
+        capacity, base_offset=base_offset, partition_leader_epoch=leader_epoch, is_control=is_control
+    )
+    for key, value in pairs:
+        builder.append(wall_ms, key, value)
     return bytes(builder.close())

@@ -8,7 +8,7 @@ BootstrapDirectory, org.apache.kafka.metadata.properties.MetaPropertiesEnsemble.
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from kafkatools.core.broker.metadata.feature_levels import METADATA_VERSION
@@ -16,17 +16,17 @@ from kafkatools.core.broker.metadata.scram_credentials import ScramCredential
 from kafkatools.core.errors import KafkaError
 from kafkatools.core.log.files import FileSystem, write_atomically
 from kafkatools.core.log.format.checkpoints import read_meta_properties, write_meta_properties
+from kafkatools.core.log.format.filenames import META_PROPERTIES
 from kafkatools.core.protocol import uuids
 from kafkatools.core.protocol.uuids import uuid_from_text, uuid_text
 
 if TYPE_CHECKING:
     from kafkatools.core.protocol.entities import Entity
 
-META_PROPERTIES = "meta.properties"
 BOOTSTRAP_CHECKPOINT = "bootstrap.checkpoint"
-_METADATA_PARTITION = "__cluster_metadata-0"
+METADATA_PARTITION = "__cluster_metadata-0"
 _FIRST_SNAPSHOT = "00000000000000000000-0000000000.checkpoint"
-_MOVED = (
+MOVED = (
     "If you moved your data, make sure your configured node id matches. If you intend to create a new node, you should "
     "remove all data in your data directories."
 )
@@ -102,7 +102,7 @@ def _verify(found: Mapping[str, str], path: str, request: FormatRequest) -> None
     if found.get("node.id") != str(request.node_id):
         stored = found.get("node.id")
         raise FormatterError(
-            f"Stored node id {stored} doesn't match previous node id {request.node_id} in {where}. {_MOVED}"
+            f"Stored node id {stored} doesn't match previous node id {request.node_id} in {where}. {MOVED}"
         )
 
 
@@ -133,16 +133,16 @@ def bootstrap_records(request: FormatRequest) -> list[Entity]:
 
 def write_directory(files: FileSystem, request: FormatRequest, directory: PlannedDirectory, now_ms: int) -> None:
     """Format one directory. meta.properties is written last, since it marks the directory as formatted."""
-    from kafkatools.core.protocol.schemas import metadata
+    from kafkatools.core.broker.metadata.snapshot import encode_snapshot
 
     files.make_directory(directory.path)
-    records = [(None, metadata.encode_record(record)) for record in bootstrap_records(request)]
-    data = _snapshot(_controls(0), records, now_ms)
+    data = encode_snapshot(bootstrap_records(request), 0, last_contained_timestamp=0, wall_ms=now_ms)
     write_atomically(files, posixpath.join(directory.path, BOOTSTRAP_CHECKPOINT), data)
     if "dynamic" in directory.kind:
-        folder = posixpath.join(directory.path, _METADATA_PARTITION)
+        folder = posixpath.join(directory.path, METADATA_PARTITION)
         files.make_directory(folder)
-        snapshot = _snapshot(_voter_controls(request, now_ms), [], now_ms)
+        voters = _voter_records(request)
+        snapshot = encode_snapshot((), 0, last_contained_timestamp=now_ms, wall_ms=now_ms, quorum_records=voters)
         write_atomically(files, posixpath.join(folder, _FIRST_SNAPSHOT), snapshot)
     properties = {
         "version": "1",
@@ -153,17 +153,8 @@ def write_directory(files: FileSystem, request: FormatRequest, directory: Planne
     write_meta_properties(files, posixpath.join(directory.path, META_PROPERTIES), properties, now_ms)
 
 
-_Pair = tuple[bytes | None, bytes]
-
-
-def _controls(last_contained_ms: int) -> list[_Pair]:
-    from kafkatools.core.protocol.schemas.snapshot import SnapshotHeaderRecord, encode_record
-
-    return [encode_record(SnapshotHeaderRecord(last_contained_log_timestamp=last_contained_ms))]
-
-
-def _voter_controls(request: FormatRequest, now_ms: int) -> list[_Pair]:
-    """Return the control records of a dynamic quorum's first snapshot: header, KRaft version, voters (KIP-853)."""
+def _voter_records(request: FormatRequest) -> list[tuple[bytes, bytes]]:
+    """Return the KRaft version and the voters as control records of a dynamic quorum's first snapshot (KIP-853)."""
     from kafkatools.core.protocol.schemas.snapshot import KRaftVersionRecord, VotersRecord, encode_record
 
     voters = [
@@ -175,28 +166,4 @@ def _voter_controls(request: FormatRequest, now_ms: int) -> list[_Pair]:
         }
         for voter in request.voters
     ]
-    version = KRaftVersionRecord(k_raft_version=1)
-    return [*_controls(now_ms), encode_record(version), encode_record(VotersRecord(voters=voters))]
-
-
-def _snapshot(head: Iterable[_Pair], records: Sequence[_Pair], now_ms: int) -> bytes:
-    """A snapshot file: a batch of control records, the records if there are any, and the footer."""
-    from kafkatools.core.protocol.schemas.snapshot import SnapshotFooterRecord, encode_record
-
-    data = b""
-    next_offset = 0
-    for pairs, is_control in ((list(head), True), (records, False), ([encode_record(SnapshotFooterRecord())], True)):
-        if pairs:
-            data += _batch(pairs, next_offset, is_control, now_ms)
-            next_offset += len(pairs)
-    return data
-
-
-def _batch(pairs: Sequence[_Pair], base_offset: int, is_control: bool, now_ms: int) -> bytes:
-    from kafkatools.core.records.builder import BatchBuilder
-
-    size = 1024 + sum(len(key or b"") + len(value) + 32 for key, value in pairs)
-    builder = BatchBuilder(size, base_offset=base_offset, is_control=is_control, partition_leader_epoch=0)
-    for key, value in pairs:
-        builder.append(now_ms, key, value)
-    return bytes(builder.close())
+    return [encode_record(KRaftVersionRecord(k_raft_version=1)), encode_record(VotersRecord(voters=voters))]

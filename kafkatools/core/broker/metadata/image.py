@@ -144,7 +144,7 @@ class MetadataImage:
             "PartitionRecord": self._add_partition,
             "PartitionChangeRecord": self._change_partition,
             "ConfigRecord": self._set_config,
-            "FeatureLevelRecord": self._set_feature,
+            "FeatureLevelRecord": lambda r: self.features.__setitem__(r.name, r.feature_level),
             "ProducerIdsRecord": self._set_producer_ids,
             "DelegationTokenRecord": lambda r: self.delegation_tokens.__setitem__(r.token_id, r),
             "RemoveDelegationTokenRecord": lambda r: self.delegation_tokens.pop(r.token_id, None),
@@ -280,9 +280,9 @@ class MetadataImage:
             return
         partition = topic.partitions[record.partition_id]
         for name in REPLICA_LISTS:
-            given = getattr(record, name, None)
-            if given is not None:
-                setattr(partition, name, tuple(given))
+            replicas = getattr(record, name, None)
+            if replicas is not None:
+                setattr(partition, name, tuple(replicas))
         if record.leader_recovery_state >= 0:
             partition.leader_recovery_state = record.leader_recovery_state
         if record.leader != NO_LEADER_CHANGE:
@@ -312,12 +312,9 @@ class MetadataImage:
             values[record.name] = record.value
         self.delta.changed_configs.add(key)
 
-    def _set_feature(self, record: Entity) -> None:
-        self.features[record.name] = record.feature_level
-
     def _set_producer_ids(self, record: Entity) -> None:
         self.next_producer_id = record.next_producer_id
 
 
-def _replicas(given: Any) -> tuple[int, ...] | None:
-    return None if given is None else tuple(given)
+def _replicas(replicas: Any) -> tuple[int, ...] | None:
+    return None if replicas is None else tuple(replicas)

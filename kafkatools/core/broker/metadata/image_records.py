@@ -11,6 +11,7 @@ from typing import Any
 
 from kafkatools.core.broker.metadata.controller import features
 from kafkatools.core.broker.metadata.image import MetadataImage, PartitionState, TopicState
+from kafkatools.core.protocol.schemas.metadata import ConfigRecord, PartitionRecord, ProducerIdsRecord, TopicRecord
 
 PARTITION_FIELDS = tuple(field.name for field in fields(PartitionState))  # those of its record, but for the topic's id
 
@@ -54,29 +55,21 @@ def _cluster_records(image: MetadataImage) -> Iterator[Any]:
 
 
 def _topic_records(topic: TopicState) -> Iterator[Any]:
-    from kafkatools.core.protocol.schemas.metadata import TopicRecord
-
     yield TopicRecord(name=topic.name, topic_id=topic.topic_id)
     for partition in topic.partitions.values():
         yield _partition_record(topic, partition)
 
 
 def _partition_record(topic: TopicState, partition: PartitionState) -> Any:
-    from kafkatools.core.protocol.schemas.metadata import PartitionRecord
-
     return PartitionRecord(topic_id=topic.topic_id, **{name: getattr(partition, name) for name in PARTITION_FIELDS})
 
 
 def _config_records(image: MetadataImage) -> Iterator[Any]:
-    from kafkatools.core.protocol.schemas.metadata import ConfigRecord
-
     for (kind, resource), values in image.configs.items():
         for name, value in values.items():
             yield ConfigRecord(resource_type=kind, resource_name=resource, name=name, value=value)
 
 
 def _producer_id_records(image: MetadataImage) -> Iterator[Any]:
-    from kafkatools.core.protocol.schemas.metadata import ProducerIdsRecord
-
     if image.next_producer_id > 0:
         yield ProducerIdsRecord(broker_id=-1, broker_epoch=-1, next_producer_id=image.next_producer_id)

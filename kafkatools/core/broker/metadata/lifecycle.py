@@ -108,7 +108,7 @@ class BrokerLifecycle:
         self._registration_ends_ms: int | None = self._next_ms + registration_timeout_ms
         self._shutdown_ends_ms = 0
 
-    # -- times -----------------------------------------------------------------------------------------------------
+    # -- times ---------------------------------------------------------------------------------------------------------
     @property
     def next_deadline_ms(self) -> int | None:
         """Time in ms at which `tick` must run next; None after the shutdown."""
@@ -162,7 +162,7 @@ class BrokerLifecycle:
         self._is_urgent = self._is_asking
         self._next_ms = self._clock.now_ms()
 
-    # -- registration ----------------------------------------------------------------------------------------------
+    # -- registration --------------------------------------------------------------------------------------------------
     def _send_registration(self) -> None:
         identity = self._identity
         fields = {
@@ -218,7 +218,7 @@ class BrokerLifecycle:
         reason = str(error) if error is not None else "no active controller answered"
         return ConfigError(f"{start}: {reason}")
 
-    # -- heartbeats ------------------------------------------------------------------------------------------------
+    # -- heartbeats ----------------------------------------------------------------------------------------------------
     def _send_heartbeat(self) -> None:
         self._is_urgent = False
         fields = {
@@ -263,7 +263,7 @@ class BrokerLifecycle:
         if self._is_urgent:
             self._next_ms = now_ms
 
-    # -- the end ---------------------------------------------------------------------------------------------------
+    # -- the end -------------------------------------------------------------------------------------------------------
     def begin_controlled_shutdown(self, timeout_ms: int) -> None:
         """Ask the controller to move this broker's leaderships. A broker that is not RUNNING shuts down at once."""
         if self.state is not State.RUNNING:

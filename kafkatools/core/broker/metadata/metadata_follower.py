@@ -57,7 +57,7 @@ class MetadataFollower:
         self._slices: Iterator[MetadataDelta] | None = None
         self._published: Callable[[], None] | None = None
 
-    # -- of raft ---------------------------------------------------------------------------------------------------
+    # -- of raft -------------------------------------------------------------------------------------------------------
     def on_commit(self, first: int, end: int) -> None:
         """Replay the committed records and complete the responses that wait for them."""
         node = self._node
@@ -109,7 +109,7 @@ class MetadataFollower:
         else:
             node.note_failure(error)
 
-    # -- to the broker ---------------------------------------------------------------------------------------------
+    # -- to the broker -------------------------------------------------------------------------------------------------
     def publish_first(self, done: Callable[[], None]) -> None:
         """Start applying the metadata to the broker; `done` is called when all replayed records are applied."""
         self._is_publishing = True

@@ -28,6 +28,7 @@ from kafkatools.core.log.format.filenames import PARTITION_METADATA
 from kafkatools.core.log.partition.log_config import LogConfig
 from kafkatools.core.log.partition.partition_log import PartitionLog
 from kafkatools.core.protocol.entities import Entity
+from kafkatools.core.protocol.schemas.metadata import decode_record
 from kafkatools.core.protocol.uuids import METADATA_TOPIC_ID, uuid_text
 from kafkatools.core.records.batch import RecordBatch, read_batches
 
@@ -222,7 +223,7 @@ class MetadataLog:
             raise CorruptRecord(f"{where}: {failure}") if failure is not None else CorruptRecord(where)
         return None
 
-    # -- snapshots -------------------------------------------------------------------------------------------------
+    # -- snapshots -----------------------------------------------------------------------------------------------------
     def maybe_snapshot(
         self, records: Callable[[], Iterable[Entity]], now_ms: int, wall_ms: int, at: SnapshotId
     ) -> bool:
@@ -308,8 +309,6 @@ def data_records(data: bytes) -> Iterator[Entity]:
 
 
 def _records_of(batch: Any, from_offset: int) -> Iterator[Entity]:
-    from kafkatools.core.protocol.schemas.metadata import decode_record
-
     assert isinstance(batch, RecordBatch)
     for record in batch.records():
         if record.offset >= from_offset and record.value is not None:

@@ -10,18 +10,29 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice
 from typing import NamedTuple
 
+from kafkatools.core.broker.metadata.batches import encode_batch, encode_control_batch
 from kafkatools.core.errors import CorruptRecord
 from kafkatools.core.log.files import Buffer, FileSystem
 from kafkatools.core.protocol.entities import Entity
+from kafkatools.core.protocol.schemas import metadata
+from kafkatools.core.protocol.schemas.snapshot import (
+    SnapshotFooterRecord,
+    SnapshotHeaderRecord,
+    decode_record,
+    encode_record,
+)
 from kafkatools.core.records.batch import RecordBatch, read_batches
+from kafkatools.core.records.control import ControlRecordType, parse_control_type
 
 SUFFIX = ".checkpoint"
 PART_SUFFIX = ".part"
 DELETED_SUFFIX = ".deleted"
 RECORDS_PER_BATCH = 1000
 OFFSET_DIGITS, EPOCH_DIGITS = 20, 10
+QUORUM_KINDS = (5, 6)  # KRaftVersion and KRaftVoters, which each snapshot takes over from the previous one
 
 ControlRecord = tuple[bytes, bytes]
 
@@ -71,42 +82,21 @@ def encode_snapshot(
     quorum_records: Sequence[ControlRecord] = (),
 ) -> bytes:
     """Encode a snapshot file; `epoch` is the leader epoch of its batches."""
-    from kafkatools.core.broker.metadata.batches import encode_batch
-    from kafkatools.core.protocol.schemas.snapshot import SnapshotFooterRecord, SnapshotHeaderRecord, encode_record
-
     header = encode_record(SnapshotHeaderRecord(version=0, last_contained_log_timestamp=last_contained_timestamp))
     footer = encode_record(SnapshotFooterRecord(version=0))
-    out = bytearray(_control_batch((header, *quorum_records), 0, epoch, wall_ms))
+    out = bytearray(encode_control_batch((header, *quorum_records), 0, epoch, wall_ms))
     offset = 1 + len(quorum_records)
-    waiting: list[Entity] = []
-    for record in records:
-        waiting.append(record)
-        if len(waiting) == RECORDS_PER_BATCH:
-            out += encode_batch(waiting, offset, epoch, wall_ms)
-            offset += len(waiting)
-            waiting = []
-    if waiting:
-        out += encode_batch(waiting, offset, epoch, wall_ms)
-        offset += len(waiting)
-    out += _control_batch((footer,), offset, epoch, wall_ms)
+    remaining = iter(records)
+    while part := list(islice(remaining, RECORDS_PER_BATCH)):
+        out += encode_batch(part, offset, epoch, wall_ms)
+        offset += len(part)
+    out += encode_control_batch((footer,), offset, epoch, wall_ms)
     return bytes(out)
-
-
-def _control_batch(records: Sequence[ControlRecord], base_offset: int, epoch: int, wall_ms: int) -> bytes:
-    from kafkatools.core.records.builder import BatchBuilder
-
-    builder = BatchBuilder(4096, base_offset=base_offset, partition_leader_epoch=epoch, is_control=True)
-    for key, value in records:
-        builder.append(wall_ms, key, value)
-    return bytes(builder.close())
 
 
 def decode_snapshot(snapshot_id: SnapshotId, data: bytes) -> Snapshot:
     """Decode a snapshot file; its records are decoded on demand. Raises CorruptRecord unless it is complete and
     valid."""
-    from kafkatools.core.protocol.schemas.snapshot import decode_record
-    from kafkatools.core.records.control import ControlRecordType, parse_control_type
-
     batches: list[RecordBatch] = []
     end = 0
     for batch in read_batches(data):
@@ -118,28 +108,20 @@ def decode_snapshot(snapshot_id: SnapshotId, data: bytes) -> Snapshot:
     controls = [(r.key or b"", r.value or b"") for batch in batches if batch.is_control for r in batch.records()]
     kinds = [parse_control_type(key) for key, _ in controls]
     is_whole = bool(batches) and end == len(data) and batches[0].is_control and batches[-1].is_control
-    if (
-        not is_whole
-        or kinds[:1] != [ControlRecordType.SNAPSHOT_HEADER]
-        or kinds[-1] != ControlRecordType.SNAPSHOT_FOOTER
-    ):
+    ends = [ControlRecordType.SNAPSHOT_HEADER, ControlRecordType.SNAPSHOT_FOOTER]
+    if not is_whole or kinds[:1] + kinds[-1:] != ends:
         raise CorruptRecord(f"{snapshot_id.file_name} is not a whole snapshot")
     header = decode_record(ControlRecordType.SNAPSHOT_HEADER, controls[0][1])
     quorum = [each for each, kind in zip(controls, kinds, strict=True) if kind in QUORUM_KINDS]
     return Snapshot(snapshot_id, header.last_contained_log_timestamp, _decoded(batches), quorum)
 
 
-QUORUM_KINDS = (5, 6)  # KRaftVersion, KRaftVoters: a snapshot carries them on
-
-
 def _decoded(batches: Iterable[RecordBatch]) -> Iterator[Entity]:
-    from kafkatools.core.protocol.schemas.metadata import decode_record
-
     for batch in batches:
         if not batch.is_control:
             for record in batch.records():
                 if record.value is not None:
-                    yield decode_record(record.value)
+                    yield metadata.decode_record(record.value)
 
 
 class SnapshotDownload:
@@ -195,13 +177,13 @@ class SnapshotStore:
         """Return the ids of the complete snapshots, oldest first."""
         if self._ids is None:
             names = [entry.name for entry in self._files.list_directory(self._directory) if not entry.is_directory]
-            self._ids = sorted(found for found in map(parse_name, names) if found is not None)
+            self._ids = sorted(snapshot_id for snapshot_id in map(parse_name, names) if snapshot_id is not None)
         return self._ids
 
     def sizes(self) -> dict[SnapshotId, int]:
         """Return the size in bytes of each complete snapshot."""
         entries = [(parse_name(entry.name), entry.size_bytes) for entry in self._files.list_directory(self._directory)]
-        return {found: size for found, size in entries if found is not None}
+        return {snapshot_id: size for snapshot_id, size in entries if snapshot_id is not None}
 
     def _path(self, snapshot_id: SnapshotId) -> str:
         return os.path.join(self._directory, snapshot_id.file_name)

@@ -32,35 +32,35 @@ class DirectoryAssignments:
         self._broker_epoch = broker_epoch
         self._send = send
         self._now_ms = now_ms
-        self._wanted: dict[Replica, uuid.UUID] = {}
-        self._asked: dict[Replica, uuid.UUID] = {}
+        self._queued: dict[Replica, uuid.UUID] = {}
+        self._sent: dict[Replica, uuid.UUID] = {}
         self._next_ms = 0
 
     def __len__(self) -> int:
-        return len(self._wanted)
+        return len(self._queued)
 
     def submit(self, topic_id: uuid.UUID, index: int, directory_id: uuid.UUID) -> None:
         """Queue a replica's directory for the next request."""
-        self._wanted[topic_id, index] = directory_id
+        self._queued[topic_id, index] = directory_id
 
     @property
     def next_deadline_ms(self) -> int | None:
         """Time in ms of the next request; None without queued replicas or while a request is under way."""
-        return self._next_ms if self._wanted and not self._asked else None
+        return self._next_ms if self._queued and not self._sent else None
 
     def tick(self, now_ms: int) -> None:
         """Send the queued directories, unless a request is under way or this broker has no epoch yet."""
-        if not self._wanted or self._asked or now_ms < self._next_ms:
+        if not self._queued or self._sent or now_ms < self._next_ms:
             return
         epoch = self._broker_epoch()
         if epoch < 0:
             self._next_ms = now_ms + RETRY_MS
             return
-        self._asked = dict(list(self._wanted.items())[:MAX_PER_REQUEST])
-        self._send(_fields(self._broker_id, epoch, self._asked), self._answered)
+        self._sent = dict(list(self._queued.items())[:MAX_PER_REQUEST])
+        self._send(_fields(self._broker_id, epoch, self._sent), self._answered)
 
     def _answered(self, answer: Any | None) -> None:
-        asked, self._asked = self._asked, {}
+        sent, self._sent = self._sent, {}
         if answer is None or int(answer.error_code) != NONE:
             self._next_ms = self._now_ms() + RETRY_MS
             return
@@ -71,13 +71,13 @@ class DirectoryAssignments:
                     code = int(each.error_code)
                     if code != NONE and code not in _GONE:
                         self._next_ms = self._now_ms() + RETRY_MS
-                    elif self._wanted.get(replica) == asked.get(replica):
-                        self._wanted.pop(replica, None)
+                    elif self._queued.get(replica) == sent.get(replica):
+                        self._queued.pop(replica, None)
 
 
-def _fields(broker_id: int, broker_epoch: int, asked: Mapping[Replica, uuid.UUID]) -> Fields:
+def _fields(broker_id: int, broker_epoch: int, replicas: Mapping[Replica, uuid.UUID]) -> Fields:
     directories: dict[uuid.UUID, dict[uuid.UUID, list[int]]] = {}
-    for (topic_id, index), directory_id in asked.items():
+    for (topic_id, index), directory_id in replicas.items():
         directories.setdefault(directory_id, {}).setdefault(topic_id, []).append(index)
     return {
         "broker_id": broker_id,

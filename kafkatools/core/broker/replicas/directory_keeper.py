@@ -39,7 +39,7 @@ class Owner(Protocol):
         """Report a disk error."""
 
 
-class ToldOfDirectories(Protocol):
+class Membership(Protocol):
     """The node's cluster membership, which reports log directories to the controller."""
 
     @property
@@ -66,9 +66,7 @@ class ToldOfDirectories(Protocol):
 class DirectoryKeeper:
     """The worker that handles log directory failures, replica moves and directory assignments of a node."""
 
-    def __init__(
-        self, replicas: ReplicaManager, settings: BrokerSettings, owner: Owner, member: ToldOfDirectories
-    ) -> None:
+    def __init__(self, replicas: ReplicaManager, settings: BrokerSettings, owner: Owner, member: Membership) -> None:
         self._replicas = replicas
         self._logs = replicas.logs
         self._settings = settings
@@ -84,14 +82,13 @@ class DirectoryKeeper:
         """Time in ms at which `tick` must run next: 0 for a failed directory, None without work."""
         if self._logs.failing:
             return 0
-        found = [each.next_deadline_ms for each in (self.moves, self.assignments)]
-        return min((each for each in found if each is not None), default=None)
+        deadlines = (self.moves.next_deadline_ms, self.assignments.next_deadline_ms)
+        return min((deadline for deadline in deadlines if deadline is not None), default=None)
 
     def tick(self, now_ms: int) -> None:
         """Take failed directories offline, then continue moves and send assignments."""
-        logs = self._logs
-        while logs.failing:
-            self._give_up(next(iter(logs.failing)))
+        while self._logs.failing:
+            self._take_offline(next(iter(self._logs.failing)))
         self.moves.tick(now_ms)
         self.assignments.tick(now_ms)
 
@@ -103,36 +100,29 @@ class DirectoryKeeper:
 
     def _cordon(self) -> None:
         """Apply cordoned.log.dirs and report it: cordoned directories get no new partitions (KIP-1066)."""
-        named = tuple(self._settings.effective()["cordoned.log.dirs"])
+        paths = tuple(self._settings.effective()["cordoned.log.dirs"])
         logs = self._logs
-        cordoned = [logs.find_directory(path) for path in named if path != ALL_DIRECTORIES]
+        cordoned = [logs.find_directory(path) for path in paths if path != ALL_DIRECTORIES]
         for directory in logs.directories:
-            directory.is_cordoned = ALL_DIRECTORIES in named or directory in cordoned
+            directory.is_cordoned = ALL_DIRECTORIES in paths or directory in cordoned
         ids = [each.directory_id for each in logs.live if each.is_cordoned and each.directory_id is not None]
         self._member.directories_cordoned(ids)
 
-    # -- where replicas are ----------------------------------------------------------------------------------------
     def directory_of(self, partition: Partition) -> uuid.UUID | None:
         """Return the id of the directory that holds the replica, None if the directory has no id."""
         return self._logs.directory_of(partition.log).directory_id
 
-    def offline_directories(self) -> list[uuid.UUID]:
-        """The ids of the directories that are offline, as far as they could be read."""
-        return [each.directory_id for each in self._logs.offline if each.directory_id is not None]
-
     def note_directory(self, partition: Partition, state: PartitionState) -> None:
         """Assign an opened replica to its directory if the metadata names another one."""
-        directory_id = self.directory_of(partition)
-        if directory_id is not None and state.directory(self._replicas.node_id) != directory_id:
-            self.assignments.submit(partition.topic_id, partition.index, directory_id)
+        if state.directory(self._replicas.node_id) != self.directory_of(partition):
+            self._moved(partition)
 
     def _moved(self, partition: Partition) -> None:
         directory_id = self.directory_of(partition)
         if directory_id is not None:
             self.assignments.submit(partition.topic_id, partition.index, directory_id)
 
-    # -- failures --------------------------------------------------------------------------------------------------
-    def _give_up(self, directory: LogDirectory) -> None:
+    def _take_offline(self, directory: LogDirectory) -> None:
         logs, node, member = self._logs, self._owner, self._member
         lost = logs.take_offline(directory)
         self._replicas.lose(lost)
@@ -145,5 +135,5 @@ class DirectoryKeeper:
         else:
             try:
                 member.directory_failed(directory)
-            except KafkaStorageError as error:  # the metadata's disk, too: its turn is next
+            except KafkaStorageError as error:  # the metadata log's disk failed as well and is handled next
                 node.note_failure(error)

@@ -95,7 +95,7 @@ def _parse_request(frame: memoryview, position: int, version: int) -> FetchReque
     if version < FIRST_WITH_STATE:
         (replica_id,) = _INT32.unpack_from(frame, position)
         position += 4
-    head = _HEAD.unpack_from(frame, position)
+    head: tuple[int, int, int, int, int, int] = _HEAD.unpack_from(frame, position)
     count, position = _count(frame, position + _HEAD.size)
     wanted: list[FetchPartition] = []
     for _ in paced(range(count)):
@@ -116,20 +116,7 @@ def _parse_request(frame: memoryview, position: int, version: int) -> FetchReque
         state = _replica_state(frame, position)
         if state is not None and version >= FIRST_WITH_STATE:
             replica_id, replica_epoch = state
-    max_wait_ms, min_bytes, max_bytes, isolation_level, session_id, session_epoch = head
-    return FetchRequest(
-        max_wait_ms,
-        min_bytes,
-        max_bytes,
-        isolation_level,
-        session_id,
-        session_epoch,
-        wanted,
-        forgotten,
-        rack_id,
-        replica_id,
-        replica_epoch,
-    )
+    return FetchRequest(*head, wanted, forgotten, rack_id, replica_id, replica_epoch)
 
 
 def _count(frame: memoryview, position: int) -> tuple[int, int]:

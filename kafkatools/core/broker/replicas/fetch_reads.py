@@ -13,6 +13,8 @@ Rules:
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import cache
 from typing import NamedTuple
 
 from kafkatools.core.broker.replicas.fetch_partition import (
@@ -37,28 +39,20 @@ class _Region(NamedTuple):
     truncations: int
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class FetchReads:
-    """The partitions of a fetch and their results: `results[n]` belongs to `wanted[n]`."""
+    """The partitions of a fetch and their results: `results[n]` belongs to `wanted[n]`. `may_read(topic)` says whether
+    the client is authorized to read; None allows every topic. `has_verdict` is true once a partition has an error, a
+    diverging epoch or a preferred replica, so that the fetch must not wait."""
 
-    __slots__ = ("_max_bytes", "_may_read", "_regions", "_replicas", "has_verdict", "reader", "results", "wanted")
-
-    def __init__(
-        self,
-        replicas: ReplicaManager,
-        wanted: Sequence[FetchPartition],
-        max_bytes: int,
-        reader: Reader,
-        may_read: Callable[[str], bool] | None = None,
-    ) -> None:
-        """`may_read(topic)` says whether the client is authorized to read; None allows every topic."""
-        self._replicas = replicas
-        self._max_bytes = max_bytes
-        self._may_read = may_read
-        self._regions: dict[int, _Region] = {}
-        self.wanted = wanted
-        self.reader = reader
-        self.results: list[FetchedPartition] = []
-        self.has_verdict = False  # a partition has an error, a diverging epoch or a preferred replica: answer now
+    replicas: ReplicaManager
+    wanted: Sequence[FetchPartition]
+    max_bytes: int
+    reader: Reader
+    may_read: Callable[[str], bool] | None = None
+    results: list[FetchedPartition] = field(default_factory=list, init=False)
+    has_verdict: bool = field(default=False, init=False)
+    _regions: dict[int, _Region] = field(default_factory=dict, init=False)
 
     def read(self) -> int:
         """Read every partition. Returns the total size of the records in bytes."""
@@ -94,17 +88,19 @@ class FetchReads:
     def _read_one(self) -> Callable[[FetchPartition, int], FetchedPartition]:
         """Return the function that reads a partition, given the bytes read from other partitions. The authorizer is
         called once for each topic."""
-        read_one, reader, max_bytes = self._replicas.read_one, self.reader, self._max_bytes
+        read_one, reader, max_bytes = self.replicas.read_one, self.reader, self.max_bytes
 
         def read(wanted: FetchPartition, others: int) -> FetchedPartition:
             return read_one(wanted, min(max(0, max_bytes - others), wanted.max_bytes), reader, not others)
 
-        if self._may_read is None:
+        if self.may_read is None:
             return read
-        may_read = _remembered(self._may_read)
+        may_read = cache(self.may_read)
 
         def read_if_allowed(wanted: FetchPartition, others: int) -> FetchedPartition:
-            return read(wanted, others) if self._is_readable(wanted, may_read) else _denied()
+            if self._is_readable(wanted, may_read):
+                return read(wanted, others)
+            return FetchedPartition(error_code=TopicAuthorizationFailed.code, aborted=())
 
         return read_if_allowed
 
@@ -115,7 +111,7 @@ class FetchReads:
     def _protected(self, number: int, result: FetchedPartition, *, copies: bool = False) -> FetchedPartition:
         """Copy small records into the result, or note the file region of larger ones."""
         records = result.records
-        partition = self._replicas.find(self.wanted[number])
+        partition = self.replicas.find(self.wanted[number])
         assert records is not None
         assert partition is not None
         if not copies and records.size_bytes > INLINE_BYTES:
@@ -130,7 +126,7 @@ class FetchReads:
 
     def _holds(self, number: int, region: _Region) -> bool:
         wanted = self.wanted[number]
-        partition = self._replicas.find(wanted)
+        partition = self.replicas.find(wanted)
         if partition is None or partition.log is not region.log or region.log.failure is not None:
             return False
         try:
@@ -146,21 +142,5 @@ class FetchReads:
 
     def _is_readable(self, wanted: FetchPartition, may_read: Callable[[str], bool]) -> bool:
         """Whether the client may read the topic; a topic id without a topic is allowed and fails later as unknown."""
-        name = wanted.topic if wanted.topic is not None else self._replicas.topic_name(wanted.topic_id)
+        name = wanted.topic if wanted.topic is not None else self.replicas.topic_name(wanted.topic_id)
         return name is None or may_read(name)
-
-
-def _remembered(may_read: Callable[[str], bool]) -> Callable[[str], bool]:
-    known: dict[str, bool] = {}
-
-    def may(name: str) -> bool:
-        found = known.get(name)
-        if found is None:
-            found = known[name] = may_read(name)
-        return found
-
-    return may
-
-
-def _denied() -> FetchedPartition:
-    return FetchedPartition(error_code=TopicAuthorizationFailed.code, aborted=())

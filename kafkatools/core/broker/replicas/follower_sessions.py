@@ -20,6 +20,7 @@ from __future__ import annotations
 import random
 import uuid
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
 from itertools import islice
 from struct import Struct, pack
 
@@ -53,38 +54,26 @@ MOST_NEWS = 2000
 INLINE_BYTES = 4096
 INITIAL_EPOCH, FINAL_EPOCH = 0, -1
 SESSION_ID_NOT_FOUND, INVALID_SESSION_EPOCH = 70, 71
-NOTHING_TOLD = (-1, -1)
+NOTHING_SENT = (-1, -1)
 _HEAD = Struct(">ihqqq")
 _NO_ABORTED_NO_REPLICA = b"\0\xff\xff\xff\xff"
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class SessionPartition:
     """A partition in a follower's fetch session: the follower's position and the offsets last sent to it."""
 
-    __slots__ = (
-        "diverging",
-        "error",
-        "fetch_offset",
-        "key",
-        "last_fetched_epoch",
-        "leader_epoch",
-        "max_bytes",
-        "partition",
-        "session",
-        "start_offset",
-        "told",
-    )
-
-    def __init__(self, session: FollowerSession, key: Key) -> None:
-        self.session = session
-        self.key = key
-        self.partition: Partition | None = None
-        self.fetch_offset = self.start_offset = 0
-        self.leader_epoch = self.last_fetched_epoch = -1
-        self.max_bytes = 0
-        self.error = NONE
-        self.diverging: EpochEnd | None = None
-        self.told = NOTHING_TOLD
+    session: FollowerSession
+    key: Key
+    partition: Partition | None = field(default=None, init=False)
+    fetch_offset: int = field(default=0, init=False)
+    start_offset: int = field(default=0, init=False)
+    leader_epoch: int = field(default=-1, init=False)
+    last_fetched_epoch: int = field(default=-1, init=False)
+    max_bytes: int = field(default=0, init=False)
+    error: int = field(default=NONE, init=False)
+    diverging: EpochEnd | None = field(default=None, init=False)
+    sent_offsets: tuple[int, int] = field(default=NOTHING_SENT, init=False)
 
     def take(self, wanted: FetchPartition) -> None:
         """Store the follower's position from its fetch request."""
@@ -105,61 +94,49 @@ class SessionPartition:
         self.session.news[self] = None
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class FollowerSession:
     """The fetch session of one follower on one connection. `woken` is shared by all sessions of the broker and collects
     those whose waiting fetch must be checked."""
 
-    __slots__ = (
-        "broker_epoch",
-        "broker_id",
-        "epoch",
-        "full_pass_ms",
-        "is_ended",
-        "is_kept",
-        "news",
-        "partitions",
-        "ready",
-        "session_id",
-        "waiting",
-        "woken",
-    )
+    broker_id: int
+    broker_epoch: int
+    session_id: int
+    woken: dict[FollowerSession, None]
+    epoch: int = field(default=1, init=False)
+    is_ended: bool = field(default=False, init=False)
+    partitions: dict[Key, SessionPartition] = field(default_factory=dict, init=False)
+    ready: dict[SessionPartition, None] = field(default_factory=dict, init=False)
+    news: dict[SessionPartition, None] = field(default_factory=dict, init=False)
+    waiting: WaitingFetch | None = field(default=None, init=False)
+    full_pass_ms: int = field(default=0, init=False)
 
-    def __init__(self, broker_id: int, broker_epoch: int, session_id: int, woken: dict[FollowerSession, None]) -> None:
-        self.woken = woken
-        self.broker_id = broker_id
-        self.broker_epoch = broker_epoch
-        self.session_id = session_id
-        self.epoch = 1
-        self.is_kept = session_id != 0
-        self.is_ended = False
-        self.partitions: dict[Key, SessionPartition] = {}
-        self.ready: dict[SessionPartition, None] = {}
-        self.news: dict[SessionPartition, None] = {}
-        self.waiting: WaitingFetch | None = None
-        self.full_pass_ms = 0
+    @property
+    def is_kept(self) -> bool:
+        """Whether later requests may name the session; a sessionless fetch has the id 0."""
+        return self.session_id != 0
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class WaitingFetch:
     """A follower's fetch request that waits for records, with the timer of its max wait."""
 
-    __slots__ = ("data", "request", "task")
-
-    def __init__(self, request: Request, data: FetchRequest) -> None:
-        self.request = request
-        self.data = data
-        self.task: TimerTask | None = None
+    request: Request
+    data: FetchRequest
+    task: TimerTask | None = field(default=None, init=False)
 
 
-class _Found:
+@dataclass(slots=True, eq=False, repr=False)
+class _Result:
     """One partition of a fetch response: an error code, or records (None: only offsets)."""
 
-    __slots__ = ("each", "error", "records", "size_bytes")
+    place: SessionPartition
+    error: int
+    records: LogSlice | None
 
-    def __init__(self, each: SessionPartition, error: int, records: LogSlice | None) -> None:
-        self.each = each
-        self.error = error
-        self.records = records
-        self.size_bytes = 0 if records is None else records.size_bytes
+    @property
+    def size_bytes(self) -> int:
+        return 0 if self.records is None else self.records.size_bytes
 
 
 NoteFetch = Callable[[Partition, Replica, tuple[int, int], int, int, int], None]
@@ -181,13 +158,13 @@ class FollowerSessions:
         self._sessions: dict[int, FollowerSession] = {}
         self._woken: dict[FollowerSession, None] = {}
 
-    # -- events ----------------------------------------------------------------------------------------------------
+    # -- events --------------------------------------------------------------------------------------------------------
     @property
     def has_woken(self) -> bool:
         """Whether a waiting fetch must be checked by `complete`."""
         return bool(self._woken)
 
-    # -- requests --------------------------------------------------------------------------------------------------
+    # -- requests ------------------------------------------------------------------------------------------------------
     def looks_at_many(self, session_id: int) -> bool:
         """Whether the session's next request will check all of its partitions and has more than `MANY_PARTITIONS`."""
         session = self._sessions.get(session_id)
@@ -227,9 +204,9 @@ class FollowerSessions:
     ) -> Response:
         if session.is_ended:
             return self._respond(request, None, (), SESSION_ID_NOT_FOUND)
-        found = self._read(session, data)
-        if found or is_new or data.max_wait_ms <= 0 or len(session.news) >= MOST_NEWS:
-            return self._answer(request, session, found)
+        results = self._read(session, data)
+        if results or is_new or data.max_wait_ms <= 0 or len(session.news) >= MOST_NEWS:
+            return self._answer(request, session, results)
         self._wait(session, request, data)
         return DELAYED
 
@@ -271,118 +248,117 @@ class FollowerSessions:
             self._forget(session, key)
 
     def _forget(self, session: FollowerSession, key: Key) -> None:
-        each = session.partitions.pop(key, None)
-        if each is not None:
-            session.ready.pop(each, None)
-            session.news.pop(each, None)
-            if each.partition is not None:
-                each.partition.sessions.pop(each, None)
+        place = session.partitions.pop(key, None)
+        if place is not None:
+            session.ready.pop(place, None)
+            session.news.pop(place, None)
+            if place.partition is not None:
+                place.partition.sessions.pop(place, None)
 
-    # -- positions -------------------------------------------------------------------------------------------------
+    # -- positions -----------------------------------------------------------------------------------------------------
     def _take(self, session: FollowerSession, wanted: FetchPartition, now_ms: int) -> None:
         topic_id = wanted.topic_id
         assert topic_id is not None
         key = (topic_id, wanted.index)
-        each = session.partitions.get(key)
-        if each is None:
-            each = session.partitions[key] = SessionPartition(session, key)
-            session.news[each] = None
-        each.take(wanted)
-        self._place(each, now_ms)
+        place = session.partitions.get(key)
+        if place is None:
+            place = session.partitions[key] = SessionPartition(session, key)
+            session.news[place] = None
+        place.take(wanted)
+        self._apply_position(place, now_ms)
 
-    def _place(self, each: SessionPartition, now_ms: int) -> None:
+    def _apply_position(self, place: SessionPartition, now_ms: int) -> None:
         """Validate the follower's position and apply it to the partition. The partition becomes ready unless the
         follower is at the log end."""
-        each.error, each.diverging = NONE, None
-        session = each.session
+        place.error, place.diverging = NONE, None
+        session = place.session
         try:
-            partition = self._find(each)
+            partition = self._find(place)
             partition.ensure_leader()
-            partition.check_leader_epoch(each.leader_epoch)
-            replica = partition.follower(session.broker_id, each.leader_epoch)
+            partition.check_leader_epoch(place.leader_epoch)
+            replica = partition.follower(session.broker_id, place.leader_epoch)
             log = partition.log
             if log.failure is not None:
                 raise log.failure
             end = log.log_end_offset
-            if not log.log_start_offset <= each.fetch_offset:
+            if not log.log_start_offset <= place.fetch_offset:
                 raise OffsetOutOfRange()
-            each.diverging = partition.diverging_epoch(each.last_fetched_epoch, each.fetch_offset)
-            if each.diverging is None:
-                if each.fetch_offset > end:
+            place.diverging = partition.diverging_epoch(place.last_fetched_epoch, place.fetch_offset)
+            if place.diverging is None:
+                if place.fetch_offset > end:
                     raise OffsetOutOfRange()
-                offsets = (each.fetch_offset, each.start_offset)
+                offsets = (place.fetch_offset, place.start_offset)
                 self._note_fetch(partition, replica, offsets, end, session.broker_epoch, now_ms)
-                if each.fetch_offset == end:
-                    session.ready.pop(each, None)
+                if place.fetch_offset == end:
+                    session.ready.pop(place, None)
                     return
         except KafkaError as error:
-            each.error = error.code
+            place.error = error.code
         except OSError:
-            each.error = KafkaStorageError.code
-        session.ready[each] = None
+            place.error = KafkaStorageError.code
+        session.ready[place] = None
 
-    def _find(self, each: SessionPartition) -> Partition:
-        partition = each.partition
+    def _find(self, place: SessionPartition) -> Partition:
+        partition = place.partition
         if partition is not None and not partition.is_deleted:
             return partition
-        topic_id, index = each.key
+        topic_id, index = place.key
         found = self._replicas.partitions_by_id.get(topic_id, {}).get(index)
-        each.partition = found
+        place.partition = found
         if found is None:
             if self._replicas.topic_name(topic_id) is None:
                 raise UnknownTopicId()
             raise NotLeaderOrFollower()
-        if each.session.is_kept:
-            found.sessions[each] = None
+        if place.session.is_kept:
+            found.sessions[place] = None
         return found
 
     def _look_at_all(self, session: FollowerSession, now_ms: int) -> None:
         session.full_pass_ms = now_ms
-        for each in paced(list(session.partitions.values())):
+        for place in paced(list(session.partitions.values())):
             if session.is_ended:
                 return
-            if each in session.ready:
+            if place in session.ready:
                 continue
-            if not self._is_still_there(each, now_ms):
-                self._place(each, now_ms)
-            partition = each.partition
-            if partition is not None and each.told != (partition.log.high_watermark, partition.log.log_start_offset):
-                session.news[each] = None
+            if not self._is_still_there(place, now_ms):
+                self._apply_position(place, now_ms)
+            partition = place.partition
+            if partition is not None and place.sent_offsets != _offsets(partition):
+                session.news[place] = None
 
     @staticmethod
-    def _is_still_there(each: SessionPartition, now_ms: int) -> bool:
+    def _is_still_there(place: SessionPartition, now_ms: int) -> bool:
         """Whether an in-sync follower still is at the log end, as in its last request. If so, it counts as caught up
         now."""
-        partition, session = each.partition, each.session
-        if partition is None or not partition.is_leader or partition.leader_epoch != each.leader_epoch:
+        partition, session = place.partition, place.session
+        if partition is None or not partition.is_leader or partition.leader_epoch != place.leader_epoch:
             return False
         replica = partition.followers.get(session.broker_id)
         end = partition.log.log_end_offset
-        if (
-            partition.log.failure is not None
-            or replica is None
-            or replica.log_end_offset != end
-            or each.fetch_offset != end
-        ):
+        if partition.log.failure is not None or replica is None or place.fetch_offset != end:
             return False
-        if session.broker_id not in partition.isr or replica.broker_epoch != session.broker_epoch:
+        if (
+            replica.log_end_offset != end
+            or session.broker_id not in partition.isr
+            or replica.broker_epoch != session.broker_epoch
+        ):
             return False
         replica.last_caught_up_ms = replica.last_fetch_ms = now_ms
         return True
 
-    # -- reading ---------------------------------------------------------------------------------------------------
-    def _read(self, session: FollowerSession, data: FetchRequest) -> list[_Found]:
+    # -- reading -------------------------------------------------------------------------------------------------------
+    def _read(self, session: FollowerSession, data: FetchRequest) -> list[_Result]:
         """Read at most MOST_READ ready partitions, up to the request's byte limits. The first one with records returns
         at least one batch."""
         found = []
         limit, has_records = data.max_bytes, False
-        for each in list(session.ready):
-            if limit <= 0 and has_records and each.error == NONE and each.diverging is None:
+        for place in list(session.ready):
+            if limit <= 0 and has_records and place.error == NONE and place.diverging is None:
                 continue
-            result = self._read_one(each, min(limit, each.max_bytes), min_one=not has_records)
+            result = self._read_one(place, min(limit, place.max_bytes), min_one=not has_records)
             if result is None:
                 continue
-            del session.ready[each]
+            del session.ready[place]
             found.append(result)
             has_records = has_records or result.size_bytes > 0
             limit -= result.size_bytes
@@ -390,26 +366,25 @@ class FollowerSessions:
                 break
         return found
 
-    def _read_one(self, each: SessionPartition, limit: int, *, min_one: bool) -> _Found | None:
-        partition = each.partition
-        if each.error or each.diverging is not None:
-            return _Found(each, each.error, None)
+    def _read_one(self, place: SessionPartition, limit: int, *, min_one: bool) -> _Result | None:
+        if place.error or place.diverging is not None:
+            return _Result(place, place.error, None)
         try:
-            partition = self._find(each)
+            partition = self._find(place)
             partition.ensure_leader()
-            partition.check_leader_epoch(each.leader_epoch)
-            if self._throttles.is_sending_throttled(partition, each.session.broker_id):
+            partition.check_leader_epoch(place.leader_epoch)
+            if self._throttles.is_sending_throttled(partition, place.session.broker_id):
                 return None
-            records = partition.log.read(each.fetch_offset, limit, min_one_message=min_one)
+            records = partition.log.read(place.fetch_offset, limit, min_one_message=min_one)
         except KafkaError as error:
-            return _Found(each, error.code, None)
+            return _Result(place, error.code, None)
         except OSError:
-            return _Found(each, KafkaStorageError.code, None)
+            return _Result(place, KafkaStorageError.code, None)
         if not records.size_bytes or records.first_entry_incomplete:
             return None
-        return _Found(each, NONE, records)
+        return _Result(place, NONE, records)
 
-    # -- waiting ---------------------------------------------------------------------------------------------------
+    # -- waiting -------------------------------------------------------------------------------------------------------
     def _wait(self, session: FollowerSession, request: Request, data: FetchRequest) -> None:
         waiting = WaitingFetch(request, data)
         session.waiting = waiting
@@ -435,64 +410,68 @@ class FollowerSessions:
             waiting = session.waiting
             if waiting is None:
                 continue
-            found = self._read(session, waiting.data)
-            size = sum(each.size_bytes for each in found)
-            if not found or (size < waiting.data.min_bytes and all(each.size_bytes for each in found)):
-                for each in found:
-                    session.ready[each.each] = None
+            results = self._read(session, waiting.data)
+            size = sum(result.size_bytes for result in results)
+            if not results or (size < waiting.data.min_bytes and all(result.size_bytes for result in results)):
+                for result in results:
+                    session.ready[result.place] = None
                 continue
-            self._finish(session, waiting, found)
+            self._finish(session, waiting, results)
 
-    def _finish(self, session: FollowerSession, waiting: WaitingFetch, found: list[_Found]) -> None:
+    def _finish(self, session: FollowerSession, waiting: WaitingFetch, results: list[_Result]) -> None:
         self._stop_waiting(session)
-        waiting.request.complete(self._answer(waiting.request, session, found))
+        waiting.request.complete(self._answer(waiting.request, session, results))
 
-    # -- answers ---------------------------------------------------------------------------------------------------
-    def _answer(self, request: Request, session: FollowerSession, found: list[_Found]) -> list[Part]:
+    # -- answers -------------------------------------------------------------------------------------------------------
+    def _answer(self, request: Request, session: FollowerSession, results: list[_Result]) -> list[Part]:
         """Build the response from the read partitions and from those with a new high watermark or log start offset."""
-        named = {each.each for each in found}
-        for each in found:
-            if each.size_bytes and each.each.partition is not None:
-                self._throttles.note_sent(each.each.partition, each.size_bytes)
-        said = found + [_Found(each, each.error, None) for each in paced(_take_news(session)) if each not in named]
+        named = {result.place for result in results}
+        for result in results:
+            if result.size_bytes and result.place.partition is not None:
+                self._throttles.note_sent(result.place.partition, result.size_bytes)
+        news = [_Result(place, place.error, None) for place in paced(_take_news(session)) if place not in named]
         if not session.is_kept:
             for key in list(session.partitions):
                 self._forget(session, key)
-        return self._respond(request, session, said, NONE)
+        return self._respond(request, session, results + news, NONE)
 
     def _respond(
-        self, request: Request, session: FollowerSession | None, found: Iterable[_Found], error_code: int
+        self, request: Request, session: FollowerSession | None, results: Iterable[_Result], error_code: int
     ) -> list[Part]:
         session_id = 0 if session is None else session.session_id
         writer = _Writer(pack(">ihi", request.throttle_ms, error_code, session_id))
-        by_topic: dict[uuid.UUID, list[_Found]] = {}
-        for each in paced(found):
-            by_topic.setdefault(each.each.key[0], []).append(each)
+        by_topic: dict[uuid.UUID, list[_Result]] = {}
+        for result in paced(results):
+            by_topic.setdefault(result.place.key[0], []).append(result)
         writer.out += unsigned_varint(len(by_topic) + 1)
-        for topic_id, results in by_topic.items():
-            writer.out += topic_id.bytes + unsigned_varint(len(results) + 1)
-            for result in paced(results):
-                self._write(writer, result)
+        for topic_id, of_topic in by_topic.items():
+            writer.out += topic_id.bytes + unsigned_varint(len(of_topic) + 1)
+            for result in paced(of_topic):
+                _write(writer, result)
             writer.out.append(0)
         writer.out.append(0)
         return writer.finish(request)
 
-    def _write(self, writer: _Writer, result: _Found) -> None:
-        each = result.each
-        index, partition = each.key[1], each.partition
-        if result.error or partition is None:
-            writer.out += _HEAD.pack(index, result.error, -1, -1, -1) + _NO_ABORTED_NO_REPLICA
-        else:
-            log = partition.log
-            told = (log.high_watermark, log.log_start_offset)
-            each.told = told if each.diverging is None else NOTHING_TOLD  # who has to truncate takes nothing else
-            writer.out += _HEAD.pack(index, NONE, told[0], told[0], told[1]) + _NO_ABORTED_NO_REPLICA
-        writer.records(result.records)
-        if result.error == NONE and each.diverging is not None:
-            end = each.diverging
-            writer.out += b"\1\0\x0d" + pack(">iq", end.leader_epoch, end.end_offset) + b"\0"
-        else:
-            writer.out.append(0)
+
+def _offsets(partition: Partition) -> tuple[int, int]:
+    return partition.log.high_watermark, partition.log.log_start_offset
+
+
+def _write(writer: _Writer, result: _Result) -> None:
+    place = result.place
+    index, partition = place.key[1], place.partition
+    if result.error or partition is None:
+        writer.out += _HEAD.pack(index, result.error, -1, -1, -1) + _NO_ABORTED_NO_REPLICA
+    else:
+        offsets = _offsets(partition)
+        place.sent_offsets = offsets if place.diverging is None else NOTHING_SENT  # a truncating follower ignores them
+        writer.out += _HEAD.pack(index, NONE, offsets[0], offsets[0], offsets[1]) + _NO_ABORTED_NO_REPLICA
+    writer.records(result.records)
+    if result.error == NONE and place.diverging is not None:
+        end = place.diverging
+        writer.out += b"\1\0\x0d" + pack(">iq", end.leader_epoch, end.end_offset) + b"\0"
+    else:
+        writer.out.append(0)
 
 
 def _take_news(session: FollowerSession) -> list[SessionPartition]:
@@ -503,8 +482,8 @@ def _take_news(session: FollowerSession) -> list[SessionPartition]:
         session.news = {}
         return list(news)
     chosen = list(islice(news, MOST_NEWS))
-    for each in chosen:
-        del news[each]
+    for place in chosen:
+        del news[place]
     return chosen
 
 

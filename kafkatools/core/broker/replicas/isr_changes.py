@@ -21,12 +21,12 @@ if TYPE_CHECKING:
 
 RETRY_MS = 50
 MOST_CHANGES = 500
-"""The most changes of a request: the controller makes them in one go."""
+"""The controller makes all changes of a request in one step."""
 NONE = 0
 OPERATION_NOT_ATTEMPTED, INELIGIBLE_REPLICA = 55, 107
 WAIT_FOR_METADATA = (3, 6, 42, 74, 95, 100, 109)
 """UNKNOWN_TOPIC_OR_PARTITION, NOT_LEADER_OR_FOLLOWER, INVALID_REQUEST, FENCED_LEADER_EPOCH, INVALID_UPDATE_VERSION,
-UNKNOWN_TOPIC_ID, NEW_LEADER_ELECTED: this broker does not know what is; asking again would not help."""
+UNKNOWN_TOPIC_ID, NEW_LEADER_ELECTED: this broker's metadata is outdated; a repeated request would not help."""
 
 
 @dataclass(eq=False, repr=False)
@@ -37,28 +37,28 @@ class IsrChanges:
     broker_epoch: Callable[[], int]
     channel: ControllerChannel
     high_watermark_moved: Callable[[Partition], None]
-    _wanted: dict[Any, tuple[Partition, PendingIsr]] = field(default_factory=dict, init=False)
+    _queued: dict[Any, tuple[Partition, PendingIsr]] = field(default_factory=dict, init=False)
     _is_sent: bool = field(default=False, init=False)
     _not_before_ms: int = field(default=0, init=False)
 
     def submit(self, partition: Partition, pending: PendingIsr) -> None:
         """Queue an ISR change for the next `tick`."""
-        self._wanted[partition.key] = (partition, pending)
+        self._queued[partition.key] = (partition, pending)
 
     @property
     def next_deadline_ms(self) -> int | None:
         """Time in ms of the next request; None without changes or while a request is under way."""
-        return self._not_before_ms if self._wanted and not self._is_sent else None
+        return self._not_before_ms if self._queued and not self._is_sent else None
 
     def tick(self, now_ms: int) -> None:
         """Send the queued changes, unless a request is under way."""
-        if self._is_sent or not self._wanted or now_ms < self._not_before_ms:
+        if self._is_sent or not self._queued or now_ms < self._not_before_ms:
             return
-        for key in [key for key, (partition, pending) in self._wanted.items() if partition.pending is not pending]:
-            del self._wanted[key]
-        if not self._wanted:
+        for key in [key for key, (partition, pending) in self._queued.items() if partition.pending is not pending]:
+            del self._queued[key]
+        if not self._queued:
             return
-        sent = dict(islice(self._wanted.items(), MOST_CHANGES))
+        sent = dict(islice(self._queued.items(), MOST_CHANGES))
         self._is_sent = True
         self._not_before_ms = now_ms + RETRY_MS
         self.channel.send(ApiKey.ALTER_PARTITION, self._request(sent), lambda entity: self._answered(sent, entity))
@@ -96,8 +96,8 @@ class IsrChanges:
             answer = answers.get(key)
             if answer is None:
                 continue
-            if (wanted := self._wanted.get(key)) is not None and wanted[1] is pending:
-                del self._wanted[key]  # another one may have been wanted meanwhile, even the same ISR again
+            if (queued := self._queued.get(key)) is not None and queued[1] is pending:
+                del self._queued[key]  # another change may have been queued meanwhile, even of the same ISR
             if partition.pending is pending and partition.is_leader:
                 self._take(partition, pending, answer)
 

@@ -39,13 +39,13 @@ CLEANER_OPEN_FILES = 32
 
 class _Swap(NamedTuple):
     log: PartitionLog
-    wanted: LogToClean
+    plan: LogToClean
     cleaned: CleanedSegment
 
 
 class _Outcome(NamedTuple):
     log: PartitionLog
-    wanted: LogToClean
+    plan: LogToClean
     result: CleanerStats | Exception
 
 
@@ -75,7 +75,7 @@ class LogCleaner:
         self._posted: deque[_Swap | _Outcome] = deque()
         self._answers: queue.SimpleQueue[Exception | None] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
-        self._wanted: LogToClean | None = None
+        self._cleaning: LogToClean | None = None
         self._is_stopping = False
         self._worked_since_ms = 0
 
@@ -84,7 +84,7 @@ class LogCleaner:
     @property
     def is_busy(self) -> bool:
         """Whether a log is being cleaned."""
-        return self._wanted is not None
+        return self._cleaning is not None
 
     def check(self) -> None:
         """Apply retention to compacted logs, and start cleaning the dirtiest log unless one is being cleaned. Called
@@ -100,19 +100,19 @@ class LogCleaner:
         self._begin_next()
 
     def _begin_next(self) -> None:
-        if self._wanted is not None or self._is_stopping:
+        if self._cleaning is not None or self._is_stopping:
             return
         known = set(self.manager.uncleanable)
         grabbed = self.manager.grab_filthiest_log(self._logs.cleanable_logs(), self._clock.wall_ms())
         self._report_new(known)
         if grabbed is None:
             return
-        log, self._wanted = grabbed
+        log, self._cleaning = grabbed
         if self._thread is None:
             self._thread = threading.Thread(target=self._run, name="kafka-log-cleaner-thread-0", daemon=True)
             self._thread.start()
-        wanted = self._wanted
-        self._jobs.put(lambda: self._clean(log, wanted))
+        plan = self._cleaning
+        self._jobs.put(lambda: self._clean(log, plan))
 
     def turn(self) -> None:
         """Swap in cleaned segments and handle finished cleanings; called between two turns of the listener."""
@@ -125,7 +125,7 @@ class LogCleaner:
 
     def _swap(self, posted: _Swap) -> Exception | None:
         try:
-            swap_in(posted.log, posted.wanted, posted.cleaned, self._clock.wall_ms())
+            swap_in(posted.log, posted.plan, posted.cleaned, self._clock.wall_ms())
         except KafkaStorageError as error:
             self._failed(error)
             return error
@@ -135,10 +135,10 @@ class LogCleaner:
 
     def _settle(self, outcome: _Outcome) -> None:
         known = set(self.manager.uncleanable)
-        self._wanted = None
-        is_cleaner = self.manager.done_cleaning(outcome.log, outcome.wanted, outcome.result, self._clock.wall_ms())
+        self._cleaning = None
+        is_cleaner = self.manager.done_cleaning(outcome.log, outcome.plan, outcome.result, self._clock.wall_ms())
         self._report_new(known)
-        if isinstance(outcome.result, OSError) and not outcome.wanted.is_aborted:
+        if isinstance(outcome.result, OSError) and not outcome.plan.is_aborted:
             name = outcome.log.topic_partition
             if outcome.log.on_storage_error is not None:
                 outcome.log.on_storage_error(outcome.result)
@@ -156,8 +156,8 @@ class LogCleaner:
     def close(self) -> None:
         """Stop the thread and abort the current cleaning."""
         self._is_stopping = True
-        if self._wanted is not None:
-            self._wanted.abort()
+        if self._cleaning is not None:
+            self._cleaning.abort()
         if self._thread is not None:
             self._jobs.put(None)
             self._answers.put(CleaningAborted())
@@ -170,15 +170,11 @@ class LogCleaner:
         while (job := self._jobs.get()) is not None:
             job()
 
-    def _clean(self, log: PartitionLog, wanted: LogToClean) -> None:
-        cleaner = Cleaner(
-            self._files,
-            dedupe_buffer_bytes=self._dedupe_buffer_bytes,
-            load_factor=self._load_factor,
-            turn=self._rest,
-        )
+    def _clean(self, log: PartitionLog, plan: LogToClean) -> None:
+        size_bytes, load_factor = self._dedupe_buffer_bytes, self._load_factor
+        cleaner = Cleaner(self._files, dedupe_buffer_bytes=size_bytes, load_factor=load_factor, turn=self._rest)
 
-        def swap(plan: LogToClean, cleaned: CleanedSegment) -> None:
+        def swap(_plan: LogToClean, cleaned: CleanedSegment) -> None:
             self._posted.append(_Swap(log, plan, cleaned))
             self._wakeup()
             refusal = self._answers.get()
@@ -188,14 +184,14 @@ class LogCleaner:
         result: CleanerStats | Exception
         self._worked_since_ms = self._clock.now_ms()
         try:
-            result = cleaner.clean(wanted, self._clock.wall_ms(), swap)
+            result = cleaner.clean(plan, self._clock.wall_ms(), swap)
         except Exception as error:  # noqa: BLE001 - the boundary of a thread: whatever it is, the partition is put aside
             result = error
-        self._posted.append(_Outcome(log, wanted, result))
+        self._posted.append(_Outcome(log, plan, result))
         self._wakeup()
 
-    def _rest(self, wanted: LogToClean, size_bytes: int) -> None:
-        if wanted.is_aborted or self._is_stopping:
+    def _rest(self, plan: LogToClean, size_bytes: int) -> None:
+        if plan.is_aborted or self._is_stopping:
             raise CleaningAborted
         self._throttle.note(size_bytes)
         now_ms = self._clock.now_ms()

@@ -15,7 +15,14 @@ from collections.abc import Callable
 from functools import partial
 from typing import TypeVar
 
-from kafkatools.core.broker.metadata.formatter import FormatRequest, plan, write_directory
+from kafkatools.core.broker.metadata.directory_ids import is_reserved
+from kafkatools.core.broker.metadata.feature_levels import (
+    LATEST_RELEASE,
+    METADATA_LEVELS,
+    METADATA_VERSION,
+    default_levels,
+)
+from kafkatools.core.broker.metadata.formatter import METADATA_PARTITION, MOVED, FormatRequest, plan, write_directory
 from kafkatools.core.broker.server.node_settings import NodeSettings
 from kafkatools.core.errors import ConfigError, KafkaStorageError
 from kafkatools.core.log.directory_lock import DirectoryLock
@@ -25,12 +32,6 @@ from kafkatools.core.log.format.filenames import META_PROPERTIES
 from kafkatools.core.log.partition.log_manager import LogManager
 from kafkatools.core.protocol import uuids
 
-_METADATA_PARTITION = "__cluster_metadata-0"
-_RESERVED_IDS = 100
-_MOVED = (
-    "If you moved your data, make sure your configured node id matches. If you intend to create a new node, you should "
-    "remove all data in your data directories."
-)
 _Result = TypeVar("_Result")
 
 
@@ -93,7 +94,7 @@ class NodeDirectories:
             if len(self._paths) == 1:
                 raise
             self.failed[path] = error
-            self._unlock(path)
+            self.release(path)
             return None
 
     def _take(self, path: str, *, make: bool) -> None:
@@ -102,8 +103,6 @@ class NodeDirectories:
         elif not self._files.exists(path):
             raise not_formatted(path)
         self._locks[path] = DirectoryLock(path)
-
-    # meta.properties
 
     def _read(self) -> dict[str, dict[str, str] | None]:
         """Read meta.properties of every online directory; None for an unformatted one."""
@@ -119,7 +118,7 @@ class NodeDirectories:
             return read_meta_properties(self._files, name)
         except FileNotFoundError:
             return None
-        except KafkaStorageError as error:  # not one that anybody wrote
+        except KafkaStorageError as error:  # an invalid file
             if len(self._paths) == 1:
                 raise
             raise OSError(str(error)) from error
@@ -127,25 +126,18 @@ class NodeDirectories:
     def _format(self, properties: dict[str, dict[str, str] | None], wall_ms: int) -> None:
         """Format the unformatted directories. They join the cluster of the formatted ones; without one the cluster is
         new."""
-        from kafkatools.core.broker.metadata.feature_levels import (
-            LATEST_RELEASE,
-            METADATA_LEVELS,
-            METADATA_VERSION,
-            default_levels,
-        )
-
-        known = [each["cluster.id"] for each in properties.values() if each is not None and "cluster.id" in each]
+        ids = [each["cluster.id"] for each in properties.values() if each is not None and "cluster.id" in each]
         level = METADATA_LEVELS[LATEST_RELEASE]
         request = FormatRequest(
-            known[0] if known else uuids.uuid_text(uuids.random_uuid()),
+            ids[0] if ids else uuids.uuid_text(uuids.random_uuid()),
             self._node_id,
             self._usable(),
             self.metadata_path,
             {METADATA_VERSION: level, **default_levels(level)},
         )
-        wanted = {path for path, each in properties.items() if each is None}
-        for planned in plan(self._files, request._replace(directories=sorted(wanted), ignore_formatted=True)):
-            if planned.path in wanted:
+        unformatted = {path for path, each in properties.items() if each is None}
+        for planned in plan(self._files, request._replace(directories=sorted(unformatted), ignore_formatted=True)):
+            if planned.path in unformatted:
                 self._attempt(planned.path, partial(write_directory, self._files, request, planned, wall_ms))
 
     def _verify(self, found: dict[str, dict[str, str]]) -> None:
@@ -154,7 +146,7 @@ class NodeDirectories:
             where = os.path.join(path, META_PROPERTIES)
             stored = properties.get("node.id", properties.get("broker.id", ""))
             if stored != str(self._node_id):
-                moved = f" {_MOVED}" if len(self._paths) > 1 else ""
+                moved = f" {MOVED}" if len(self._paths) > 1 else ""
                 raise ConfigError(
                     f"Stored node id {stored} doesn't match previous node id {self._node_id} in {where}.{moved}"
                 )
@@ -165,7 +157,7 @@ class NodeDirectories:
                     f"Invalid cluster.id in: {where}. Expected {self.cluster_id}, but read {properties['cluster.id']}"
                 )
             self.cluster_id = properties["cluster.id"]
-            elsewhere = os.path.join(path, _METADATA_PARTITION)
+            elsewhere = os.path.join(path, METADATA_PARTITION)
             if path != self.metadata_path and self._files.exists(elsewhere):
                 raise ConfigError(
                     f"Found unexpected metadata location in data directory `{elsewhere}` (the configured metadata "
@@ -186,15 +178,13 @@ class NodeDirectories:
         seen: dict[uuid.UUID, str] = {}
         for path, directory_id in self.ids.items():
             shown = uuids.uuid_text(directory_id)
-            if directory_id.int < _RESERVED_IDS:
+            if is_reserved(directory_id):
                 raise ConfigError(f"Invalid reserved directory ID {shown} found in {path}")
             if directory_id in seen:
                 raise ConfigError(
                     f"Duplicate directory ID {shown} found. It was the ID of {seen[directory_id]}, but also of {path}"
                 )
             seen[directory_id] = path
-
-    # afterwards
 
     def tell(self, logs: LogManager) -> None:
         """Give the log manager the ids of its directories and the reasons of those that are offline."""
@@ -203,15 +193,12 @@ class NodeDirectories:
             if directory.path in self.failed:
                 logs.note_failure(directory, self.failed[directory.path])
 
-    def _unlock(self, path: str) -> None:
-        lock = self._locks.pop(path, None)
-        if lock is not None:
-            lock.release()
-
     def release(self, path: str | None = None) -> None:
         """Release the lock of one failed directory, or of all."""
-        for each in [path] if path is not None else list(self._locks):
-            self._unlock(each)
+        for locked in [path] if path is not None else list(self._locks):
+            lock = self._locks.pop(locked, None)
+            if lock is not None:
+                lock.release()
 
 
 def not_formatted(path: str) -> ConfigError:

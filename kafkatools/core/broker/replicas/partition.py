@@ -15,10 +15,11 @@ Rules:
 from __future__ import annotations
 
 import uuid
+from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
 from kafkatools.core.broker.metadata.image import PartitionState
-from kafkatools.core.broker.replicas.replica import NO_BROKER_EPOCH, Replica
+from kafkatools.core.broker.replicas.replica import Replica
 from kafkatools.core.broker.server.deferred import WaitingResponses
 from kafkatools.core.errors import (
     FencedLeaderEpoch,
@@ -107,74 +108,47 @@ class Followers(Protocol):
         """Whether a follower outside of the ISR is caught up and may join it."""
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class Partition:
     """One replica on this broker and its role. A new object leads a partition without other replicas, until
     `make_leader` or `make_follower` applies the metadata."""
 
-    __slots__ = (
-        "durable_end",
-        "epoch_start",
-        "followers",
-        "high_watermark_is_end",
-        "index",
-        "is_alone_in_isr",
-        "is_deleted",
-        "is_leader",
-        "is_under_min_isr",
-        "isr",
-        "key",
-        "leader_epoch",
-        "leader_id",
-        "log",
-        "maximal_isr",
-        "min_isr",
-        "node_id",
-        "partition_epoch",
-        "pending",
-        "recovery_state",
-        "replicas",
-        "replication",
-        "sessions",
-        "takes_plain",
-        "topic",
-        "topic_id",
-        "waiting",
-        "waits_for_disk",
-    )
+    topic: str
+    topic_id: uuid.UUID
+    index: int
+    leader_epoch: int
+    log: PartitionLog
+    key: tuple[uuid.UUID, int] = field(init=False)
+    partition_epoch: int = field(default=-1, init=False)
+    is_deleted: bool = field(default=False, init=False)
+    waits_for_disk: bool = field(default=False, init=False)
+    durable_end: int = field(default=0, init=False)
+    node_id: int = field(default=UNDEFINED, init=False)
+    leader_id: int = field(default=UNDEFINED, init=False)
+    is_leader: bool = field(default=True, init=False)
+    replicas: tuple[int, ...] = field(default=(UNDEFINED,), init=False)
+    isr: tuple[int, ...] = field(default=(UNDEFINED,), init=False)
+    maximal_isr: frozenset[int] = field(default=frozenset((UNDEFINED,)), init=False)
+    pending: PendingIsr | None = field(default=None, init=False)
+    recovery_state: int = field(default=0, init=False)
+    followers: dict[int, Replica] = field(default_factory=dict, init=False)
+    epoch_start: int | None = field(default=None, init=False)
+    replication: Followers | None = field(default=None, init=False)
+    sessions: dict[SessionPlace, None] = field(default_factory=dict, init=False)
+    waiting: WaitingResponses = field(default_factory=WaitingResponses, init=False)
+    min_isr: int = field(default=1, init=False)
+    is_alone_in_isr: bool = field(default=True, init=False)
+    is_under_min_isr: bool = field(default=False, init=False)
+    high_watermark_is_end: bool = field(default=True, init=False)
+    takes_plain: bool = field(default=True, init=False)
 
-    def __init__(self, topic: str, topic_id: uuid.UUID, index: int, leader_epoch: int, log: PartitionLog) -> None:
-        self.topic = topic
-        self.topic_id = topic_id
-        self.index = index
-        self.leader_epoch = leader_epoch
-        self.partition_epoch = -1
-        self.log = log
-        self.key = (topic_id, index)
-        self.is_deleted = False
-        self.waits_for_disk = False
-        self.durable_end = 0
-        self.node_id = self.leader_id = UNDEFINED
-        self.is_leader = True
-        self.replicas: tuple[int, ...] = (UNDEFINED,)
-        self.isr: tuple[int, ...] = (UNDEFINED,)
-        self.maximal_isr: frozenset[int] = frozenset(self.isr)
-        self.pending: PendingIsr | None = None
-        self.recovery_state = 0
-        self.followers: dict[int, Replica] = {}
-        self.epoch_start: int | None = None
-        self.replication: Followers | None = None
-        self.sessions: dict[SessionPlace, None] = {}
-        self.waiting = WaitingResponses()
-        self.min_isr = 1
-        self.is_alone_in_isr = True
-        self.is_under_min_isr = False
-        self.high_watermark_is_end = True
-        self.takes_plain = True
+    def __post_init__(self) -> None:
+        self.key = (self.topic_id, self.index)
 
     def __str__(self) -> str:
         return f"{self.topic}-{self.index}"
 
-    # -- roles -----------------------------------------------------------------------------------------------------
+    # -- roles ---------------------------------------------------------------------------------------------------------
     def make_leader(self, state: PartitionState, node_id: int, now_ms: int) -> bool:
         """Become or stay the leader as the metadata says. Returns whether a new leader epoch begins. Metadata older
         than the partition's own epochs changes nothing: an AlterPartition response may arrive before it. Raises
@@ -236,14 +210,13 @@ class Partition:
 
     def tell_sessions(self) -> None:
         """Mark the partition in all follower sessions, so that waiting fetches learn of its new role or epoch."""
-        for each in self.sessions:
-            each.note()
+        for place in self.sessions:
+            place.note()
 
     def settle(self) -> None:
         """Recompute the fields that every append reads, after a change of the replicas, the ISR or the topic's
         settings."""
-        wanted = self.log.config.min_insync_replicas
-        self.min_isr = min(wanted, len(self.followers) + 1)
+        self.min_isr = min(self.log.config.min_insync_replicas, len(self.followers) + 1)
         pending = self.pending
         self.maximal_isr = frozenset(self.isr) if pending is None else frozenset((*self.isr, *pending.isr))
         self.is_alone_in_isr = self.is_leader and len(self.maximal_isr) <= 1
@@ -251,7 +224,7 @@ class Partition:
         self.high_watermark_is_end = self.is_leader and not self.followers and not self.waits_for_disk
         self.takes_plain = self.is_leader and not self.is_under_min_isr
 
-    # -- writing ---------------------------------------------------------------------------------------------------
+    # -- writing -------------------------------------------------------------------------------------------------------
     def append(
         self,
         records: memoryview,
@@ -330,7 +303,7 @@ class Partition:
         self.log.attempts.note(*producer, sequence, bumps_epoch=bumps_epoch)
         return True
 
-    # -- replication -----------------------------------------------------------------------------------------------
+    # -- replication ---------------------------------------------------------------------------------------------------
     def maybe_increment_high_watermark(self) -> bool:
         """Advance the high watermark to the least log end offset of the maximal ISR. Returns whether it moved
         (maybeIncrementLeaderHW). A caught-up follower that may join the ISR counts too; otherwise the high watermark
@@ -430,14 +403,9 @@ class Partition:
 
     def isr_with_epochs(self, isr: tuple[int, ...], own_epoch: int) -> list[tuple[int, int]]:
         """Return (broker id, broker epoch) of each ISR member, with -1 for an unknown epoch (KIP-903)."""
-        found = []
-        for broker_id in isr:
-            replica = self.followers.get(broker_id)
-            epoch = (
-                own_epoch if broker_id == self.node_id else NO_BROKER_EPOCH if replica is None else replica.broker_epoch
-            )
-            found.append((broker_id, max(UNDEFINED, epoch)))
-        return found
+        epochs = {broker_id: replica.broker_epoch for broker_id, replica in self.followers.items()}
+        epochs[self.node_id] = own_epoch
+        return [(broker_id, max(UNDEFINED, epochs.get(broker_id, UNDEFINED))) for broker_id in isr]
 
     def replication_outcome(self, required_offset: int) -> int | None:
         """Return the error code of a write with acks=all, or None while it waits for replication
@@ -470,7 +438,7 @@ class Partition:
                 least = replica.log_start_offset
         return least
 
-    # -- reading ---------------------------------------------------------------------------------------------------
+    # -- reading -------------------------------------------------------------------------------------------------------
     def check_leader_epoch(self, current_leader_epoch: int) -> None:
         """Compare a client's leader epoch with the partition's; -1 is not checked (checkCurrentLeaderEpoch). Raises
         FencedLeaderEpoch for an older epoch, UnknownLeaderEpoch for a newer one."""

@@ -23,17 +23,12 @@ class Replica:
     def reset(self, now_ms: int, leader_end: int, *, is_new_leader: bool, is_in_sync: bool) -> None:
         """Reset the state for a new leader epoch (Replica.resetReplicaState). An in-sync follower counts as caught up
         now, so it has replica.lag.time.max.ms to fetch. A leader that stays the leader keeps the follower's offsets."""
+        self.last_caught_up_ms = now_ms if is_in_sync else 0
         if is_new_leader:
             self.log_end_offset = self.log_start_offset = self.last_fetch_leader_end = UNKNOWN_OFFSET
-            self.last_fetch_ms = 0
-            self.broker_epoch = NO_BROKER_EPOCH
-            self.last_caught_up_ms = now_ms if is_in_sync else 0
-            return
-        self.last_fetch_leader_end = leader_end
-        if is_in_sync:
-            self.last_caught_up_ms = self.last_fetch_ms = now_ms
+            self.last_fetch_ms, self.broker_epoch = 0, NO_BROKER_EPOCH
         else:
-            self.last_caught_up_ms = self.last_fetch_ms = 0
+            self.last_fetch_leader_end, self.last_fetch_ms = leader_end, self.last_caught_up_ms
 
     def note_fetch(self, fetch_offset: int, start_offset: int, leader_end: int, now_ms: int) -> None:
         """Record a fetch: the follower has everything below `fetch_offset` (Replica.updateFetchState). It is caught up

@@ -41,7 +41,7 @@ NONE, OFFSET_OUT_OF_RANGE, FENCED_LEADER_EPOCH = 0, 1, 74
 SESSION_ERRORS = (70, 71, 106)
 LATEST, EARLIEST = -1, -2
 MOST_NAMED = 1000
-"""The most partitions of a request: making one costs this broker 1 us for each, and taking it the leader 10 us."""
+"""The most partitions of a request: for each, encoding costs this broker 1 us and handling costs the leader 10 us."""
 FIRST_RETRY_MS = 20
 THROTTLED_MS = 50
 
@@ -49,14 +49,11 @@ THROTTLED_MS = 50
 class Followed:
     """A followed partition in one leader epoch: its fetch position and its back-off."""
 
-    __slots__ = ("fetch_offset", "last_epoch", "leader_epoch", "not_before_ms", "partition", "retry_ms", "topic_id")
+    __slots__ = ("fetch_offset", "last_epoch", "leader_epoch", "not_before_ms", "partition", "retry_ms")
 
     def __init__(self, partition: Partition) -> None:
         self.partition = partition
-        self.topic_id = partition.topic_id
         self.leader_epoch = partition.leader_epoch
-        self.fetch_offset = 0
-        self.last_epoch = -1
         self.not_before_ms: int | None = 0
         self.retry_ms = FIRST_RETRY_MS
         self.settle()
@@ -108,7 +105,7 @@ class ReplicaFetcher:
         self._is_waiting = False
         self._not_before_ms = 0
 
-    # -- who is followed -------------------------------------------------------------------------------------------
+    # -- followed partitions -------------------------------------------------------------------------------------------
     def add(self, partition: Partition) -> None:
         """Follow a partition in its current leader epoch, from the end of its log (initialFetchOffset)."""
         followed = Followed(partition)
@@ -148,7 +145,7 @@ class ReplicaFetcher:
             self._delayed.pop(key, None)
             self._changed[key] = followed
 
-    # -- turns -----------------------------------------------------------------------------------------------------
+    # -- turns ---------------------------------------------------------------------------------------------------------
     @property
     def next_deadline_ms(self) -> int | None:
         """Time in ms at which `tick` must run; None while a fetch is under way or no partition can be fetched."""
@@ -156,28 +153,21 @@ class ReplicaFetcher:
             return None
         if len(self._delayed) < len(self.partitions):
             return self._not_before_ms
-        due = [each.not_before_ms for each in self._delayed.values() if each.not_before_ms is not None]
-        return max(self._not_before_ms, min(due)) if due else None
+        deadlines = [each.not_before_ms for each in self._delayed.values() if each.not_before_ms is not None]
+        return max(self._not_before_ms, min(deadlines)) if deadlines else None
 
     def tick(self, now_ms: int) -> None:
         """Send a fetch, unless one is under way or no partition is due."""
         if self._is_waiting or now_ms < self._not_before_ms or not self.partitions:
             return
-        if self._delayed:
-            for followed in [
-                each
-                for each in self._delayed.values()
-                if each.not_before_ms is not None and each.not_before_ms <= now_ms
-            ]:
+        for followed in list(self._delayed.values()):
+            if followed.not_before_ms is not None and followed.not_before_ms <= now_ms:
                 self._release(followed)
-        self._hold_throttled(now_ms)
-        if len(self._delayed) < len(self.partitions):
-            self._fetch()
-
-    def _hold_throttled(self, now_ms: int) -> None:
         for followed in list(self._changed.values()):
             if self._throttles.is_receiving_throttled(followed.partition):
                 self._delay(followed, now_ms, THROTTLED_MS)
+        if len(self._delayed) < len(self.partitions):
+            self._fetch()
 
     def _fetch(self) -> None:
         settings = self._settings
@@ -210,7 +200,7 @@ class ReplicaFetcher:
             self.leader_id, ApiKey.FETCH, VERSION, body, self._answered, timeout_ms=settings.request_timeout_ms
         )
 
-    # -- answers ---------------------------------------------------------------------------------------------------
+    # -- answers -------------------------------------------------------------------------------------------------------
     def _answered(self, body: memoryview | None) -> None:
         self._is_waiting = False
         now_ms = self._cluster.clock.now_ms()
@@ -288,7 +278,7 @@ class ReplicaFetcher:
             self._append_in_pieces(followed, records[:size])
             self._throttles.note_received(partition, size)
             if partition.waits_for_disk:
-                log.flush(self._cluster.clock.wall_ms())  # the next fetch says that it is here
+                log.flush(self._cluster.clock.wall_ms())  # the next fetch reports these records as durable
             followed.settle()
             self._changed[partition.key] = followed
         if data.high_watermark >= 0:
@@ -329,7 +319,7 @@ class ReplicaFetcher:
             log.update_high_watermark(start)
             log.increment_log_start_offset(start)
 
-    # -- truncation ------------------------------------------------------------------------------------------------
+    # -- truncation ----------------------------------------------------------------------------------------------------
     def _truncate(self, followed: Followed, leader_end: tuple[int, int]) -> None:
         """Truncate the log where it diverges from the leader's (getOffsetTruncationState). The target is the end of the
         leader's epoch if this log has that epoch, else the end of the largest epoch below it; the next fetch then
@@ -349,7 +339,7 @@ class ReplicaFetcher:
         if data.error_code == OFFSET_OUT_OF_RANGE:
             self._ask_for_range(followed, LATEST)
         elif data.error_code == FENCED_LEADER_EPOCH:
-            self._hold(followed, None)  # newer metadata is on its way
+            self._hold(followed, None)  # until newer metadata arrives
         else:
             self._delay(followed, now_ms)
 

@@ -149,7 +149,7 @@ class ReplicaManager:
         start."""
         self._is_starting = False
 
-    # -- metadata --------------------------------------------------------------------------------------------------
+    # -- metadata ------------------------------------------------------------------------------------------------------
     def apply_delta(self, delta: MetadataDelta) -> None:
         """Open, delete, configure and change roles of replicas as a metadata delta says."""
         for topic in delta.removed_topics.values():
@@ -337,7 +337,7 @@ class ReplicaManager:
         for partition in self.partitions.pop(topic.name, {}).values():
             self._drop(partition)
 
-    # -- lookup ----------------------------------------------------------------------------------------------------
+    # -- lookup --------------------------------------------------------------------------------------------------------
     def get(self, topic: str, index: int) -> Partition:
         """Return a partition that this broker leads. Raises UnknownTopicOrPartition without such a partition,
         NotLeaderOrFollower when another broker leads it and KafkaStorageError when it could not be opened."""
@@ -386,7 +386,7 @@ class ReplicaManager:
         topic = None if topic_id is None else self.image.topics_by_id.get(topic_id)
         return None if topic is None else topic.name
 
-    # -- appends ---------------------------------------------------------------------------------------------------
+    # -- appends -------------------------------------------------------------------------------------------------------
     def note_append(self, partition: Partition) -> None:
         """Note an append, so that waiting readers are checked after the requests at hand, and the partition is synced
         if needed."""
@@ -460,7 +460,7 @@ class ReplicaManager:
             if replication is not None:
                 replication.sessions.complete()
 
-    # -- fetches ---------------------------------------------------------------------------------------------------
+    # -- fetches -------------------------------------------------------------------------------------------------------
     def read_one(self, wanted: FetchPartition, limit: int, reader: Reader, min_one: bool) -> FetchedPartition:
         """Read at most `limit` bytes of one partition; with `min_one` at least one batch, whatever its size. Errors are
         returned in the result."""

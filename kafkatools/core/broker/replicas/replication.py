@@ -15,15 +15,12 @@ from kafkatools.core.broker.replicas.cluster import Cluster, ReplicationSettings
 from kafkatools.core.broker.replicas.follower_sessions import FollowerSessions
 from kafkatools.core.broker.replicas.isr_changes import IsrChanges
 from kafkatools.core.broker.replicas.partition import Partition
-from kafkatools.core.broker.replicas.replica import Replica
+from kafkatools.core.broker.replicas.replica import NO_BROKER_EPOCH, Replica
 from kafkatools.core.broker.replicas.replica_fetcher import ReplicaFetcher
 from kafkatools.core.broker.replicas.replica_manager import ReplicaManager
 from kafkatools.core.broker.replicas.throttles import ReplicationThrottles
 
-NO_BROKER_EPOCH = -2
 EXPIRY_CHECK_MS = 500
-
-
 NO_LEADER = -1
 
 
@@ -54,15 +51,11 @@ class ReplicaFetchers:
         if leader_id is not None:
             self._fetchers[leader_id].remove(partition.key)
 
-    def leader_of(self, partition: Partition) -> int | None:
-        """Return the broker that a partition is fetched from, None if it is not fetched."""
-        return self._leaders.get(partition.key)
-
     @property
     def next_deadline_ms(self) -> int | None:
         """Time in ms at which `tick` has a fetch to send, None if there is none."""
-        due = [fetcher.next_deadline_ms for fetcher in self._fetchers.values()]
-        return min((each for each in due if each is not None), default=None)
+        deadlines = [fetcher.next_deadline_ms for fetcher in self._fetchers.values()]
+        return min((deadline for deadline in deadlines if deadline is not None), default=None)
 
     def tick(self, now_ms: int) -> None:
         """Send the fetches that are due."""
@@ -76,10 +69,8 @@ class Replication:
     def __init__(self, replicas: ReplicaManager, cluster: Cluster, settings: ReplicationSettings) -> None:
         self._replicas = replicas
         self._image = cluster.image
-        self.node_id = cluster.node_id
-        self.clock = cluster.clock
-        self.schedule = cluster.schedule
-        self.settings = settings
+        self._clock = cluster.clock
+        self._settings = settings
         self.max_lag_ms = settings.max_lag_ms
         self.throttles = ReplicationThrottles(cluster.node_id, cluster.clock, cluster.limit_of, settings.quota_windows)
         self.isr_changes = IsrChanges(
@@ -91,12 +82,14 @@ class Replication:
         )
         self._next_shrink_ms = self._next_expiry_ms = 0
 
-    # -- turns -----------------------------------------------------------------------------------------------------
+    # -- turns ---------------------------------------------------------------------------------------------------------
     def tick(self, now_ms: int) -> None:
         """Shrink ISRs, expire waiting writes and send fetches and ISR changes, each when it is due."""
         if now_ms >= self._next_shrink_ms:
             self._next_shrink_ms = now_ms + max(1, self.max_lag_ms // 2)
-            self.shrink_isrs(now_ms)
+            for partitions in self._replicas.partitions.values():
+                for partition in partitions.values():
+                    partition.maybe_shrink_isr(now_ms)
         if now_ms >= self._next_expiry_ms:
             self._next_expiry_ms = now_ms + EXPIRY_CHECK_MS
             self._replicas.expire_waiting(now_ms)
@@ -108,21 +101,10 @@ class Replication:
         """Time in ms at which `tick` must run next; 0 while the replica manager has requests to complete."""
         if self._replicas.has_delayed:
             return 0
-        due = [
-            self._next_shrink_ms,
-            self._next_expiry_ms,
-            self.fetchers.next_deadline_ms,
-            self.isr_changes.next_deadline_ms,
-        ]
-        return min(each for each in due if each is not None)
+        others = (self.fetchers.next_deadline_ms, self.isr_changes.next_deadline_ms)
+        return min(self._next_shrink_ms, self._next_expiry_ms, *(at_ms for at_ms in others if at_ms is not None))
 
-    def shrink_isrs(self, now_ms: int) -> None:
-        """Request smaller ISRs for the partitions whose followers fell behind (maybeShrinkIsr)."""
-        for partitions in self._replicas.partitions.values():
-            for partition in partitions.values():
-                partition.maybe_shrink_isr(now_ms)
-
-    # -- what partitions ask ---------------------------------------------------------------------------------------
+    # -- called by partitions ------------------------------------------------------------------------------------------
     def is_alive(self, broker_id: int) -> bool:
         """Whether a broker is registered and not fenced."""
         broker = self._image.brokers.get(broker_id)
@@ -140,7 +122,7 @@ class Replication:
         """Whether a follower outside of the ISR is caught up and may join it. The high watermark then waits for this
         follower."""
         end = partition.log.log_end_offset
-        is_caught_up = replica.is_caught_up(end, self.clock.now_ms(), self.max_lag_ms)
+        is_caught_up = replica.is_caught_up(end, self._clock.now_ms(), self.max_lag_ms)
         return is_caught_up and self.is_eligible(replica) and self._has_directory(partition, replica.broker_id)
 
     def _has_directory(self, partition: Partition, broker_id: int) -> bool:
@@ -154,7 +136,7 @@ class Replication:
 
     def preferred_replica(self, partition: Partition, fetch_offset: int, rack: str) -> int | None:
         """Return the follower that a consumer in `rack` should fetch from, None for the leader (KIP-392)."""
-        if not self.settings.selects_by_rack or not partition.is_leader:
+        if not self._settings.selects_by_rack or not partition.is_leader:
             return None
         return replica_in_rack(self._image, partition, fetch_offset, rack)
 
@@ -182,14 +164,14 @@ def replica_in_rack(image: MetadataImage, partition: Partition, fetch_offset: in
     means the leader: it is in that rack itself, or no follower qualifies (KIP-392, RackAwareReplicaSelector)."""
     if _rack(image, partition.node_id) == rack:
         return None
-    able = [
+    candidates = [
         replica
         for replica in partition.followers.values()
         if replica.broker_id in partition.isr
         and replica.log_start_offset <= fetch_offset <= replica.log_end_offset
         and _rack(image, replica.broker_id) == rack
     ]
-    best = max(able, key=lambda each: (each.log_end_offset, each.last_caught_up_ms, -each.broker_id), default=None)
+    best = max(candidates, key=lambda it: (it.log_end_offset, it.last_caught_up_ms, -it.broker_id), default=None)
     return None if best is None else best.broker_id
 
 

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from kafkatools.core.errors import InvalidRequest, KafkaError, SecurityDisabled, UnknownServerError
 from kafkatools.core.protocol.entities import Entity
+from kafkatools.core.protocol.schemas.metadata import AccessControlEntryRecord, RemoveAccessControlEntryRecord
 
 UNKNOWN, ANY = 0, 1
 TOPIC, GROUP, CLUSTER, TRANSACTIONAL_ID, DELEGATION_TOKEN, USER = 2, 3, 4, 5, 6, 7
@@ -136,8 +137,6 @@ class Acls:
 
 def record_of(acl_id: uuid.UUID, acl: Acl) -> Any:
     """Return the AccessControlEntryRecord of an ACL."""
-    from kafkatools.core.protocol.schemas.metadata import AccessControlEntryRecord
-
     return AccessControlEntryRecord(id=acl_id, **acl._asdict())
 
 
@@ -191,8 +190,6 @@ def create(acls: Acls, wanted: Sequence[Acl], make_id: Any) -> tuple[list[KafkaE
 
 def delete(acls: Acls, filters: Iterable[AclFilter]) -> tuple[list[list[Acl]], list[Any]]:
     """Return the ACLs that each filter matches, and the records that delete them."""
-    from kafkatools.core.protocol.schemas.metadata import RemoveAccessControlEntryRecord
-
     results = [acls.matching(each) for each in filters]
     gone = {acls.ids[acl]: None for found in results for acl in found}
     return results, [RemoveAccessControlEntryRecord(id=acl_id) for acl_id in gone]

@@ -73,7 +73,7 @@ class BrokerHeartbeats:
         self._contacts: OrderedDict[tuple[int, int], int] = OrderedDict()
         self._restarted: set[tuple[int, int]] = set()
 
-    # -- sessions --------------------------------------------------------------------------------------------------
+    # -- sessions ------------------------------------------------------------------------------------------------------
     def begin_sessions(self, epochs: Mapping[int, int], now_ms: int, last_heard: tuple[int, int] | None) -> None:
         """Start the sessions of the unfenced brokers (`epochs` by id) on a new active controller. `last_heard` is (node
         id, time in ms): that node's session starts then, unless this is more than half a session ago."""
@@ -124,7 +124,7 @@ class BrokerHeartbeats:
             return last + self.session_timeout_ms
         return NEVER
 
-    # -- states ----------------------------------------------------------------------------------------------------
+    # -- states --------------------------------------------------------------------------------------------------------
     def register(self, broker_id: int, registration_offset: int, *, is_fenced: bool) -> None:
         """Set a broker's registration offset and fencing, at its registration or at this controller's activation."""
         known = self._brokers.get(broker_id)

@@ -31,6 +31,7 @@ from kafkatools.core.errors import (
     UnknownServerError,
 )
 from kafkatools.core.java.random import JavaRandom
+from kafkatools.core.protocol.schemas.metadata import ProducerIdsRecord
 from kafkatools.core.protocol.slices import current_pause, pausing
 from kafkatools.core.protocol.uuids import random_uuid
 
@@ -91,7 +92,7 @@ class ClientChanges:
             raise NotController("No controller appears to be active.")
         return self._writer
 
-    # -- writing ---------------------------------------------------------------------------------------------------
+    # -- writing -------------------------------------------------------------------------------------------------------
     def _write(self, records: Sequence[Any]) -> None:
         writer = self.ensure_active()
         for start in range(0, len(records), MAX_RECORDS_PER_BATCH):
@@ -124,7 +125,7 @@ class ClientChanges:
         self._writer = None
         self._decide_over(MetadataImage())
 
-    # -- topics ----------------------------------------------------------------------------------------------------
+    # -- topics --------------------------------------------------------------------------------------------------------
     def _placement(self) -> Placement:
         config = self.effective_config
         return Placement(self.image, self.random, config.num_partitions, config.default_replication_factor, random_uuid)
@@ -184,7 +185,7 @@ class ClientChanges:
         self._commit(records)
         return state
 
-    # -- partitions ------------------------------------------------------------------------------------------------
+    # -- partitions ----------------------------------------------------------------------------------------------------
     def elect_leaders(
         self, election_type: int, wanted: Sequence[tuple[str, Sequence[int]]] | None
     ) -> list[tuple[str, list[tuple[int, KafkaError | None]]]]:
@@ -235,7 +236,7 @@ class ClientChanges:
         """Return by topic the partitions under reassignment, of the requested ones or (None) of all."""
         return partitions.reassignments(self.image, wanted)
 
-    # -- settings --------------------------------------------------------------------------------------------------
+    # -- settings ------------------------------------------------------------------------------------------------------
     def alter_configs(
         self, resource: tuple[int, str], changes: Sequence[configs.ConfigChange], *, validate_only: bool
     ) -> None:
@@ -252,7 +253,7 @@ class ClientChanges:
         if not validate_only:
             self._commit(records)
 
-    # -- ACLs ------------------------------------------------------------------------------------------------------
+    # -- ACLs ----------------------------------------------------------------------------------------------------------
     def create_acls(self, wanted: Sequence[acls.Acl]) -> list[KafkaError | None]:
         """Create ACLs. Returns an error or None for each."""
         results, records = acls.create(self.image.acls, wanted, random_uuid)
@@ -265,7 +266,7 @@ class ClientChanges:
         self._commit(records)
         return results
 
-    # -- quotas, credentials, features -----------------------------------------------------------------------------
+    # -- quotas, credentials, features ---------------------------------------------------------------------------------
     def alter_client_quotas(
         self, alterations: Sequence[client_quotas.Alteration], *, validate_only: bool
     ) -> dict[client_quotas.Entity, KafkaError | None]:
@@ -286,18 +287,16 @@ class ClientChanges:
     def update_features(self, updates: Sequence[features.FeatureUpdate], *, validate_only: bool) -> None:
         """Change feature levels, all or none. Raises InvalidUpdateVersion."""
         supported = features.supported_levels(self.image, self.node_id)
-        records = features.update(self.image.features, self.node_id, updates, supported)
+        records = features.update_records(self.image.features, self.node_id, updates, supported)
         if any(record.name == ELIGIBLE_LEADER_REPLICAS and record.feature_level > 0 for record in records):
             records = configs.elr_safety_records(self.image, self._config) + records
         if not validate_only:
             self._commit(records)
 
-    # -- producer ids ----------------------------------------------------------------------------------------------
+    # -- producer ids --------------------------------------------------------------------------------------------------
     def take_producer_ids(self, broker_id: int, broker_epoch: int) -> range:
         """Allocate the next block of producer ids to a broker and record it in the metadata log
         (ProducerIdControlManager). Raises StaleBrokerEpoch, and UnknownServerError when the ids are exhausted."""
-        from kafkatools.core.protocol.schemas.metadata import ProducerIdsRecord
-
         check_broker_epoch(self.image, broker_id, broker_epoch)
         first = self.image.next_producer_id
         if first > LONG_MAX - PRODUCER_ID_BLOCK:

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from kafkatools.core.errors import InvalidRequest, KafkaError, UnsupportedVersion
+from kafkatools.core.protocol.schemas.metadata import ClientQuotaRecord
 
 USER, CLIENT_ID, IP = "user", "client-id", "ip"
 EXACT, DEFAULT, SPECIFIED = range(3)
@@ -77,8 +78,6 @@ def entity_of(names: Mapping[str, str | None]) -> Entity:
 
 
 def _record(entity: Entity, key: str, value: float | None) -> Any:
-    from kafkatools.core.protocol.schemas.metadata import ClientQuotaRecord
-
     return ClientQuotaRecord(
         entity=[{"entity_type": kind, "entity_name": name} for kind, name in entity],
         key=key,

@@ -35,6 +35,7 @@ from kafkatools.core.errors import (
     UnknownTopicOrPartition,
 )
 from kafkatools.core.protocol.entities import Entity
+from kafkatools.core.protocol.schemas.metadata import ClearElrRecord, ConfigRecord
 
 SET, DELETE, APPEND, SUBTRACT = range(4)
 NEEDS_NAME = {
@@ -181,8 +182,6 @@ def _items(text: str | None) -> list[str]:
 def _records(
     image: MetadataImage, settings: BrokerSettings, resource: Resource, wanted: Mapping[str, str | None]
 ) -> list[Entity]:
-    from kafkatools.core.protocol.schemas.metadata import ConfigRecord
-
     kind, name = resource
     current = image.configs.get(resource, {})
     after = {**current, **wanted}
@@ -207,8 +206,6 @@ def _records(
 def _clear_elr(image: MetadataImage, resource: Resource, changed: Sequence[str]) -> list[Entity]:
     """Return the record that clears eligible leader replicas after a change of min.insync.replicas
     (createClearElrRecordsAsNeeded)."""
-    from kafkatools.core.protocol.schemas.metadata import ClearElrRecord
-
     if MIN_ISR not in changed or image.features.get(ELIGIBLE_LEADER_REPLICAS, 0) < 1:
         return []
     return [ClearElrRecord(topic_name=resource[1] if resource[0] == TOPIC_RESOURCE else "")]
@@ -217,8 +214,6 @@ def _clear_elr(image: MetadataImage, resource: Resource, changed: Sequence[str])
 def elr_safety_records(image: MetadataImage, static: Config) -> list[Entity]:
     """Return the records that leave one cluster-wide min.insync.replicas, before eligible leader replicas are enabled
     (maybeGenerateElrSafetyRecords)."""
-    from kafkatools.core.protocol.schemas.metadata import ConfigRecord
-
     records = []
     if MIN_ISR not in image.configs.get((BROKER_RESOURCE, ""), {}):
         value = str(static.min_insync_replicas)

@@ -20,7 +20,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from kafkatools.core.broker.metadata.broker_settings import ELIGIBLE_LEADER_REPLICAS, MIN_ISR
-from kafkatools.core.broker.metadata.controller import registrations, sole_broker
+from kafkatools.core.broker.metadata.controller import leader_balance, leader_reports, registrations, sole_broker
 from kafkatools.core.broker.metadata.controller.broker_heartbeats import (
     BrokerControlState,
     BrokerHeartbeats,
@@ -42,6 +42,13 @@ from kafkatools.core.errors import (
     UnsupportedVersion,
 )
 from kafkatools.core.protocol.entities import Fields
+from kafkatools.core.protocol.schemas.metadata import (
+    AbortTransactionRecord,
+    BeginTransactionRecord,
+    ConfigRecord,
+    EndTransactionRecord,
+    NoOpRecord,
+)
 
 TRANSACTIONS_SINCE = METADATA_LEVELS["3.6-IV1"]
 MS_PER_SECOND = 1000
@@ -69,7 +76,7 @@ class Controller(ClientChanges):
         self._bootstrap = bootstrap
         self._next_balance_ms = self._next_unclean_ms = self._retry_ms = 0
 
-    # -- life ------------------------------------------------------------------------------------------------------
+    # -- life ----------------------------------------------------------------------------------------------------------
     def activate(
         self,
         image: MetadataImage,
@@ -103,12 +110,6 @@ class Controller(ClientChanges):
         self.heartbeats = BrokerHeartbeats(self._config.broker_session_timeout_ms)
 
     def _activation_records(self, *, is_amid_transaction: bool) -> list[Any]:
-        from kafkatools.core.protocol.schemas.metadata import (
-            AbortTransactionRecord,
-            BeginTransactionRecord,
-            EndTransactionRecord,
-        )
-
         records: list[Any] = []
         if self._image.is_in_transaction or is_amid_transaction:
             records.append(AbortTransactionRecord(reason="Controller failover"))
@@ -124,12 +125,10 @@ class Controller(ClientChanges):
 
     def _min_isr_record(self) -> Any:
         """Return the cluster-wide min.insync.replicas, which eligible leader replicas require."""
-        from kafkatools.core.protocol.schemas.metadata import ConfigRecord
-
         value = str(self._config.min_insync_replicas)
         return ConfigRecord(resource_type=BROKER_RESOURCE, resource_name="", name=MIN_ISR, value=value)
 
-    # -- time ------------------------------------------------------------------------------------------------------
+    # -- time ----------------------------------------------------------------------------------------------------------
     @property
     def _balance_interval_ms(self) -> int:
         return int(self._config["leader.imbalance.check.interval.seconds"]) * MS_PER_SECOND
@@ -159,8 +158,6 @@ class Controller(ClientChanges):
             self.report(f"The controller cannot write to the metadata log: {error}")
 
     def _do_what_is_due(self, now_ms: int) -> None:
-        from kafkatools.core.broker.metadata.controller import leader_balance
-
         self._fence_stale_brokers(now_ms)
         if self._config.auto_leader_rebalance_enable and now_ms >= self._next_balance_ms:
             records = leader_balance.balance(self.replica_control)
@@ -174,13 +171,8 @@ class Controller(ClientChanges):
             self._next_unclean_ms = now_ms + (self._config["unclean.leader.election.interval.ms"] if is_done else 1)
         idle_ms = self._config.metadata_max_idle_interval_ms
         if idle_ms > 0 and now_ms >= self._last_write_ms + idle_ms:
-            self._commit([self._no_op()])
+            self._commit([NoOpRecord()])
             self._last_write_ms = now_ms
-
-    def _no_op(self) -> Any:
-        from kafkatools.core.protocol.schemas.metadata import NoOpRecord
-
-        return NoOpRecord()
 
     def _fence_stale_brokers(self, now_ms: int) -> None:
         """Fence the brokers whose session has expired, one by one, so that each election knows the brokers fenced
@@ -196,7 +188,7 @@ class Controller(ClientChanges):
                 self.report(f"Fencing broker {broker_id} at epoch {epoch} because its session has timed out.")
             self.heartbeats.end_session(broker_id, epoch)
 
-    # -- brokers ---------------------------------------------------------------------------------------------------
+    # -- brokers -------------------------------------------------------------------------------------------------------
     def register_broker(self, entity: Any, now_ms: int) -> int:
         """Register a broker and return its epoch. Raises a KafkaError. A new incarnation replaces the registered one if
         that one's session has expired, or if it names that one's epoch after a clean stop. Brokers with expired
@@ -295,13 +287,11 @@ class Controller(ClientChanges):
         """Register a controller's listeners and features. Raises UnsupportedVersion."""
         self._commit([registrations.controller_record(self.image, entity)])
 
-    # -- partitions ------------------------------------------------------------------------------------------------
+    # -- partitions ----------------------------------------------------------------------------------------------------
     def alter_partitions(self, entity: Any) -> Fields:
         """Handle AlterPartition of a leader and return the response's fields. Raises StaleBrokerEpoch."""
-        from kafkatools.core.broker.metadata.controller.leader_reports import alter_partitions
-
         registrations.check_broker_epoch(self.image, entity.broker_id, entity.broker_epoch)
-        records, fields = alter_partitions(self.replica_control, entity)
+        records, fields = leader_reports.alter_partitions(self.replica_control, entity)
         self._commit(records)
         return fields
 
@@ -311,11 +301,9 @@ class Controller(ClientChanges):
 
     def assign_directories(self, entity: Any) -> Fields:
         """Handle AssignReplicasToDirs and return the response's fields. Raises StaleBrokerEpoch, UnsupportedVersion."""
-        from kafkatools.core.broker.metadata.controller.leader_reports import assign_directories
-
         if self.image.features.get(METADATA_VERSION, 0) < DIRECTORIES_SINCE:
             raise UnsupportedVersion("Directory assignment is not supported yet.")
         registrations.check_broker_epoch(self.image, entity.broker_id, entity.broker_epoch)
-        records, fields = assign_directories(self.replica_control, entity)
+        records, fields = leader_reports.assign_directories(self.replica_control, entity)
         self._commit(records)
         return fields

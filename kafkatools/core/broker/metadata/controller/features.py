@@ -7,17 +7,19 @@ and return records. A request changes all of its features or none.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple
 
 from kafkatools.core.broker.metadata.batches import SUPPORTED_FEATURES
 from kafkatools.core.broker.metadata.feature_levels import DEPENDENCIES, METADATA_LEVELS, METADATA_VERSION
+from kafkatools.core.broker.metadata.image import MetadataImage
 from kafkatools.core.errors import InvalidUpdateVersion
 from kafkatools.core.protocol.entities import Entity
+from kafkatools.core.protocol.schemas.metadata import FeatureLevelRecord
 
 UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE = 1, 2, 3
 KRAFT_VERSION = "kraft.version"
 METADATA_CHANGED = frozenset((8, 11, 13, 14, 15, 17, 23, 30))
-"""Metadata versions that brought records or fields: going below one of them might lose metadata (MetadataVersion)."""
+"""Metadata versions that added records or fields: a downgrade below one of them may lose metadata (MetadataVersion)."""
 
 
 class FeatureUpdate(NamedTuple):
@@ -29,17 +31,10 @@ class FeatureUpdate(NamedTuple):
 
 
 Supported = Mapping[str, Mapping[str, tuple[int, int]]]
-"""Who (`Broker 2`, `Controller 3`) -> feature -> lowest and highest level."""
+"""Node (`Broker 2`, `Controller 3`) -> feature -> lowest and highest level."""
 
 
-class Registrations(Protocol):
-    """The registrations of a cluster's brokers and controllers (`MetadataImage`)."""
-
-    registrations: dict[int, Any]
-    controllers: dict[int, Any]
-
-
-def supported_levels(image: Registrations, node_id: int) -> Supported:
+def supported_levels(image: MetadataImage, node_id: int) -> Supported:
     """Return the feature levels that the registered nodes support, without this controller (QuorumFeatures,
     ClusterSupportDescriber)."""
     members = [(f"Broker {broker_id}", each) for broker_id, each in sorted(image.registrations.items())]
@@ -50,23 +45,21 @@ def supported_levels(image: Registrations, node_id: int) -> Supported:
     }
 
 
-def update(
+def update_records(
     levels: Mapping[str, int], node_id: int, updates: Sequence[FeatureUpdate], supported: Supported | None = None
 ) -> list[Entity]:
     """Return the records that change feature levels. Raises InvalidUpdateVersion if any of them may not change."""
-    from kafkatools.core.protocol.schemas.metadata import FeatureLevelRecord
-
-    wanted = {each.name: each for each in updates}
-    proposed = {**levels, **{each.name: each.level for each in wanted.values()}}
+    by_name = {update.name: update for update in updates}
+    proposed = {**levels, **{update.name: update.level for update in by_name.values()}}
     records = []
-    for each in wanted.values():
-        problem = _problem(levels, proposed, node_id, each, supported or {})
+    for update in by_name.values():
+        problem = _problem(levels, proposed, node_id, update, supported or {})
         if problem is not None:
             raise InvalidUpdateVersion(
                 f"The update failed for all features since the following feature had an error: {problem}"
             )
-        if each.level != levels.get(each.name, 0) and each.name != KRAFT_VERSION:
-            records.append(FeatureLevelRecord(name=each.name, feature_level=each.level))
+        if update.level != levels.get(update.name, 0) and update.name != KRAFT_VERSION:
+            records.append(FeatureLevelRecord(name=update.name, feature_level=update.level))
     return records
 
 
@@ -74,21 +67,21 @@ def _problem(
     levels: Mapping[str, int],
     proposed: Mapping[str, int],
     node_id: int,
-    wanted: FeatureUpdate,
+    update: FeatureUpdate,
     supported: Supported,
 ) -> str | None:
     """Return the error message of one update, None if it is valid (updateFeature)."""
-    reason = _reason(levels, proposed, node_id, wanted) or _unsupported(wanted, supported)
+    reason = _reason(levels, proposed, node_id, update) or _unsupported(update, supported)
     if reason is not None:
-        return f"Invalid update version {wanted.level} for feature {wanted.name}. {reason}"
-    current = levels.get(wanted.name, 0)
-    if wanted.name == METADATA_VERSION and wanted.level < current:
-        return _metadata_downgrade(current, wanted)
+        return f"Invalid update version {update.level} for feature {update.name}. {reason}"
+    current = levels.get(update.name, 0)
+    if update.name == METADATA_VERSION and update.level < current:
+        return _metadata_downgrade(current, update)
     return None
 
 
-def _reason(levels: Mapping[str, int], proposed: Mapping[str, int], node_id: int, wanted: FeatureUpdate) -> str | None:
-    name, level, upgrade_type = wanted
+def _reason(levels: Mapping[str, int], proposed: Mapping[str, int], node_id: int, update: FeatureUpdate) -> str | None:
+    name, level, upgrade_type = update
     current = levels.get(name, 0)
     if upgrade_type not in (UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE):
         return "The controller does not support the given upgrade type."
@@ -117,23 +110,23 @@ def _reason(levels: Mapping[str, int], proposed: Mapping[str, int], node_id: int
     return None
 
 
-def _unsupported(wanted: FeatureUpdate, supported: Supported) -> str | None:
+def _unsupported(update: FeatureUpdate, supported: Supported) -> str | None:
     """Return which node does not support a level, None if all do (reasonNotSupported). Every node supports level 0."""
     for member, features in supported.items():
-        lowest, highest = features.get(wanted.name, (0, 0))
-        if wanted.level == 0 or lowest <= wanted.level <= highest:
+        lowest, highest = features.get(update.name, (0, 0))
+        if update.level == 0 or lowest <= update.level <= highest:
             continue
-        if wanted.name not in features:
+        if update.name not in features:
             return f"{member} does not support this feature."
         return f"{member} only supports versions {lowest}-{highest}"
     return None
 
 
-def _metadata_downgrade(current: int, wanted: FeatureUpdate) -> str | None:
-    if not any(level in METADATA_CHANGED for level in range(wanted.level + 1, current + 1)):
+def _metadata_downgrade(current: int, update: FeatureUpdate) -> str | None:
+    if not any(level in METADATA_CHANGED for level in range(update.level + 1, current + 1)):
         return None
-    text = f"Unsupported metadata.version downgrade from {current} to {wanted.level}. "
-    if wanted.upgrade_type == UNSAFE_DOWNGRADE:
+    text = f"Unsupported metadata.version downgrade from {current} to {update.level}. "
+    if update.upgrade_type == UNSAFE_DOWNGRADE:
         return text + "Unsafe metadata downgrade is not supported in this version."
     return text + "Refusing to perform the requested downgrade because it might delete metadata information."
 
@@ -141,8 +134,6 @@ def _metadata_downgrade(current: int, wanted: FeatureUpdate) -> str | None:
 def records(levels: Mapping[str, int]) -> Iterator[Entity]:
     """Yield the records of all levels for a snapshot. The metadata version comes first, since later records depend on
     it."""
-    from kafkatools.core.protocol.schemas.metadata import FeatureLevelRecord
-
     for name in sorted(levels, key=lambda name: (name != METADATA_VERSION, name)):
         if levels[name] > 0:
             yield FeatureLevelRecord(name=name, feature_level=levels[name])

@@ -7,7 +7,7 @@ Functions are pure.
 
 from __future__ import annotations
 
-from kafkatools.core.broker.metadata.controller.partition_change import Election, PartitionChangeBuilder
+from kafkatools.core.broker.metadata.controller.partition_change import Election
 from kafkatools.core.broker.metadata.controller.replica_control import ReplicaControl
 from kafkatools.core.protocol.entities import Entity
 
@@ -21,9 +21,7 @@ def balance(control: ReplicaControl) -> list[Entity]:
         if len(records) >= MAX_ELECTIONS:
             break
         if partition.leader != partition.replicas[0]:
-            rules = control.rules(topic, partition)
-            builder = PartitionChangeBuilder(topic.topic_id, partition, rules, Election.PREFERRED)
-            records += control.build(topic, builder)
+            records += control.build(topic, control.builder(topic, partition, Election.PREFERRED))
     return records
 
 
@@ -35,7 +33,5 @@ def elect_unclean_leaders(control: ReplicaControl) -> list[Entity]:
         if len(records) >= MAX_ELECTIONS:
             break
         if control.allows_unclean_election(topic.name):
-            rules = control.rules(topic, partition)
-            builder = PartitionChangeBuilder(topic.topic_id, partition, rules, Election.UNCLEAN)
-            records += control.build(topic, builder)
+            records += control.build(topic, control.builder(topic, partition, Election.UNCLEAN))
     return records

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from kafkatools.core.broker.metadata.controller.partition_change import RECOVERED, RECOVERING, PartitionChangeBuilder
+from kafkatools.core.broker.metadata.controller.partition_change import RECOVERED, RECOVERING, Election
 from kafkatools.core.broker.metadata.controller.replica_control import ReplicaControl
 from kafkatools.core.broker.metadata.image import NO_LEADER_CHANGE, PartitionState, TopicState
 from kafkatools.core.errors import (
@@ -154,7 +154,7 @@ def assign_directories(control: ReplicaControl, entity: Entity) -> tuple[list[En
                     continue
                 assert topic is not None
                 partition = topic.partitions[index]
-                builder = PartitionChangeBuilder(topic.topic_id, partition, control.rules(topic, partition))
+                builder = control.builder(topic, partition, Election.ONLINE)
                 builder.directories[entity.broker_id] = directory.id_
                 records += control.build(topic, builder)
                 if online and directory.id_ not in online:

@@ -20,6 +20,7 @@ from kafkatools.core.broker.metadata.image import NO_LEADER, NO_LEADER_CHANGE, P
 from kafkatools.core.java.hash_order import hash_order
 from kafkatools.core.java.hashes import int_hash
 from kafkatools.core.protocol.entities import Fields
+from kafkatools.core.protocol.schemas.metadata import PartitionChangeRecord
 
 RECOVERED, RECOVERING = 0, 1
 DIRECTORIES_SINCE = METADATA_LEVELS["3.7-IV2"]
@@ -105,8 +106,6 @@ class PartitionChangeBuilder:
     def build(self) -> Any | None:
         """Return the PartitionChangeRecord, None when nothing changes. Sets `is_unclean` if the change may lose
         records."""
-        from kafkatools.core.protocol.schemas.metadata import PartitionChangeRecord
-
         self._changes = {}
         done = completed(self.target_replicas, self.target_isr, self.target_removing, self.target_adding)
         if done is not None:
@@ -128,7 +127,7 @@ class PartitionChangeBuilder:
             **self._changes,
         )
 
-    # -- eligible leader replicas ----------------------------------------------------------------------------------
+    # -- eligible leader replicas --------------------------------------------------------------------------------------
     def _find_eligible_replicas(self) -> None:
         """Compute the eligible leader replicas: those that left an ISR smaller than min.insync.replicas
         (maybePopulateTargetElr). The high watermark does not move then, so they have all acknowledged records unless
@@ -168,7 +167,7 @@ class PartitionChangeBuilder:
         elif leader >= 0 and known:
             self._changes["last_known_elr"] = ()
 
-    # -- election --------------------------------------------------------------------------------------------------
+    # -- election ------------------------------------------------------------------------------------------------------
     def _may_lead(self, replica: int) -> bool:
         """Whether a live replica is in the ISR, or, if that is empty, an eligible leader replica."""
         is_candidate = replica in (self.target_isr or self._elr)
@@ -218,7 +217,7 @@ class PartitionChangeBuilder:
         if "leader" not in self._changes and not set(self.target_replicas).issuperset(self.partition.replicas):
             self._changes["leader"] = self.partition.leader
 
-    # -- replicas --------------------------------------------------------------------------------------------------
+    # -- replicas ------------------------------------------------------------------------------------------------------
     def _note_assignment(self) -> None:
         partition, changes = self.partition, self._changes
         if self.target_replicas:

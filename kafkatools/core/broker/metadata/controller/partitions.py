@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kafkatools.core.broker.metadata.controller.partition_change import Election, PartitionChangeBuilder
+from kafkatools.core.broker.metadata.controller.partition_change import Election
 from kafkatools.core.broker.metadata.controller.replica_control import ReplicaControl
 from kafkatools.core.broker.metadata.controller.topics import check_assignment
 from kafkatools.core.broker.metadata.image import MetadataImage, PartitionState, TopicState
@@ -36,19 +36,17 @@ def elect_leader(control: ReplicaControl, election_type: int, name: str, index: 
     partition = topic.partitions.get(index)
     if partition is None:
         raise UnknownTopicOrPartition(f"No such partition as {name}-{index}")
-    if election_type == PREFERRED and partition.leader == partition.replicas[0]:
+    is_needless = partition.leader == partition.replicas[0] if election_type == PREFERRED else partition.leader >= 0
+    if is_needless:
         raise ElectionNotNeeded("Leader election not needed for topic partition.")
-    if election_type == UNCLEAN and partition.leader >= 0:
-        raise ElectionNotNeeded("Leader election not needed for topic partition.")
-    builder = PartitionChangeBuilder(topic.topic_id, partition, control.rules(topic, partition))
-    builder.election = Election.PREFERRED if election_type == PREFERRED else Election.UNCLEAN
-    records = control.build(topic, builder)
+    election = Election.PREFERRED if election_type == PREFERRED else Election.UNCLEAN
+    records = control.build(topic, control.builder(topic, partition, election))
     if not records:
         raise PreferredLeaderNotAvailable() if election_type == PREFERRED else EligibleLeadersNotAvailable()
     return records
 
 
-# -- reassignments -------------------------------------------------------------------------------------------------
+# -- reassignments -----------------------------------------------------------------------------------------------------
 def reassign(
     control: ReplicaControl, name: str, index: int, replicas: Sequence[int] | None, *, may_change_factor: bool = True
 ) -> list[Entity]:
@@ -61,7 +59,7 @@ def reassign(
     check_assignment(control.image, replicas)
     if not may_change_factor:
         _check_factor(partition, replicas)
-    builder = PartitionChangeBuilder(topic.topic_id, partition, control.rules(topic, partition))
+    builder = control.builder(topic, partition, Election.ONLINE)
     removing = tuple(sorted(set(partition.replicas) - set(replicas)))
     adding = tuple(sorted(set(replicas) - set(partition.replicas)))
     builder.target_replicas = (*replicas, *removing)

@@ -24,6 +24,8 @@ from kafkatools.core.errors import (
     UnsupportedVersion,
 )
 from kafkatools.core.protocol.entities import Entity, Fields
+from kafkatools.core.protocol.schemas.metadata import RegisterBrokerRecord, RegisterControllerRecord
+from kafkatools.core.protocol.uuids import uuid_text
 
 CONTROLLERS_SINCE = METADATA_LEVELS["3.7-IV0"]
 CORDONED_SINCE = METADATA_LEVELS["4.3-IV0"]
@@ -74,8 +76,6 @@ def _check_directories(image: MetadataImage, broker_id: int, directories: Sequen
         raise InvalidRegistration("Reserved directory ID in request")
     if len(set(directories)) != len(directories):
         raise InvalidRegistration("Duplicate directory ID in request")
-    from kafkatools.core.protocol.uuids import uuid_text
-
     for directory in directories:
         for other in image.brokers.values():
             if other.broker_id != broker_id and directory in other.log_dirs:
@@ -107,22 +107,21 @@ def _check_feature(name: str, level: int, lowest: int, highest: int) -> None:
 def registration_record(image: MetadataImage, entity: Entity, epoch: int) -> Any:
     """Return the record of a broker's registration. A new incarnation is fenced; the same one keeps its state and
     epoch."""
-    from kafkatools.core.protocol.schemas.metadata import RegisterBrokerRecord
-
-    known = image.brokers.get(entity.broker_id)
-    is_same = known is not None and known.incarnation_id == entity.incarnation_id
+    current = image.brokers.get(entity.broker_id)
+    if current is not None and current.incarnation_id != entity.incarnation_id:
+        current = None
     version = _register_version(image.features.get(METADATA_VERSION, 0))
     fields: Fields = {
         "broker_id": entity.broker_id,
         "incarnation_id": entity.incarnation_id,
-        "broker_epoch": known.epoch if is_same and known is not None else epoch,
+        "broker_epoch": epoch if current is None else current.epoch,
         "end_points": [_picked(each, _ENDPOINT) for each in entity.listeners],
         "features": [_picked(each, _FEATURE) for each in entity.features],
         "rack": entity.rack,
-        "fenced": known.is_fenced if is_same and known is not None else True,
+        "fenced": current is None or current.is_fenced,
     }
-    if is_same and known is not None:
-        fields["in_controlled_shutdown"] = known.in_controlled_shutdown
+    if current is not None:
+        fields["in_controlled_shutdown"] = current.in_controlled_shutdown
     if version >= 3:
         fields["log_dirs"] = tuple(entity.log_dirs)
     return RegisterBrokerRecord(version=version, **fields)
@@ -144,8 +143,6 @@ def _picked(entity: Any, names: Sequence[str]) -> Fields:
 
 def controller_record(image: MetadataImage, entity: Entity) -> Any:
     """Return the record of a controller's registration (KIP-919). Raises UnsupportedVersion."""
-    from kafkatools.core.protocol.schemas.metadata import RegisterControllerRecord
-
     if image.features.get(METADATA_VERSION, 0) < CONTROLLERS_SINCE:
         raise UnsupportedVersion("The current MetadataVersion is too old to support controller registrations.")
     return RegisterControllerRecord(

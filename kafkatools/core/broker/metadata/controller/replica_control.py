@@ -16,6 +16,7 @@ from kafkatools.core.broker.metadata.controller.partition_change import ClusterR
 from kafkatools.core.broker.metadata.directory_ids import default_directory, is_online
 from kafkatools.core.broker.metadata.feature_levels import METADATA_VERSION
 from kafkatools.core.broker.metadata.image import NO_LEADER, MetadataImage, PartitionState, TopicState
+from kafkatools.core.protocol.schemas.metadata import BrokerRegistrationChangeRecord, UnregisterBrokerRecord
 
 UNCLEAN_ELECTION = "unclean.leader.election.enable"
 TopicPartitions = Iterable[tuple[TopicState, PartitionState]]
@@ -33,7 +34,7 @@ class ReplicaControl:
         self.settings = settings
         self._report = report or (lambda line: None)
 
-    # -- what holds ------------------------------------------------------------------------------------------------
+    # -- what holds ----------------------------------------------------------------------------------------------------
     @property
     def elr_enabled(self) -> bool:
         return self.image.features.get(ELIGIBLE_LEADER_REPLICAS, 0) > 0
@@ -56,14 +57,11 @@ class ReplicaControl:
             return override.strip().lower() == "true"
         return bool(self.settings.effective().unclean_leader_election_enable)
 
-    def rules(
-        self, topic: TopicState, partition: PartitionState, is_acceptable: Callable[[int], bool] | None = None
+    def _rules(
+        self, topic: TopicState, partition: PartitionState, is_acceptable: Callable[[int], bool]
     ) -> ClusterRules:
-        """Return the rules for changes of a partition; `is_acceptable` replaces the check that a broker is active."""
-        may_lead = is_acceptable or self.is_active
-
         def is_acceptable_leader(broker_id: int) -> bool:
-            if not may_lead(broker_id) or broker_id not in partition.replicas:
+            if not is_acceptable(broker_id) or broker_id not in partition.replicas:
                 return False
             broker = self.image.brokers.get(broker_id)
             return broker is not None and is_online(partition.directory(broker_id), broker.log_dirs)
@@ -77,13 +75,18 @@ class ReplicaControl:
         )
 
     def builder(
-        self, topic: TopicState, partition: PartitionState, is_acceptable: Callable[[int], bool] | None = None
+        self,
+        topic: TopicState,
+        partition: PartitionState,
+        election: Election | None = None,
+        is_acceptable: Callable[[int], bool] | None = None,
     ) -> PartitionChangeBuilder:
-        """Return the builder of a partition's change; unclean elections are allowed if the settings allow them."""
-        builder = PartitionChangeBuilder(topic.topic_id, partition, self.rules(topic, partition, is_acceptable))
-        if self.allows_unclean_election(topic.name):
-            builder.election = Election.UNCLEAN
-        return builder
+        """Return the builder of a partition's change. Without `election` the settings decide about unclean elections;
+        `is_acceptable` replaces the check that a broker is active."""
+        if election is None:
+            election = Election.UNCLEAN if self.allows_unclean_election(topic.name) else Election.ONLINE
+        rules = self._rules(topic, partition, is_acceptable or self.is_active)
+        return PartitionChangeBuilder(topic.topic_id, partition, rules, election)
 
     def build(self, topic: TopicState, builder: PartitionChangeBuilder) -> list[Any]:
         """Return the record of a change as a list, empty if nothing changes. Reports an unclean election."""
@@ -98,7 +101,7 @@ class ReplicaControl:
             )
         return [record]
 
-    # -- which partitions ------------------------------------------------------------------------------------------
+    # -- which partitions ----------------------------------------------------------------------------------------------
     def partitions(self) -> Iterator[tuple[TopicState, PartitionState]]:
         """Yield every partition with its topic."""
         for topic in self.image.topics.values():
@@ -129,7 +132,7 @@ class ReplicaControl:
             if broker_id in each[1].replicas and each[1].directory(broker_id) == directory
         ]
 
-    # -- brokers come and go ---------------------------------------------------------------------------------------
+    # -- brokers come and go -------------------------------------------------------------------------------------------
     def leader_and_isr_changes(
         self, partitions: TopicPartitions, *, remove: int = NOBODY, add: int = NOBODY, unclean_shutdown: int = NOBODY
     ) -> list[Any]:
@@ -143,7 +146,7 @@ class ReplicaControl:
 
         records: list[Any] = []
         for topic, partition in partitions:
-            builder = self.builder(topic, partition, is_acceptable)
+            builder = self.builder(topic, partition, is_acceptable=is_acceptable)
             if unclean_shutdown != NOBODY:
                 builder.unclean_shutdown_replicas = (unclean_shutdown,)
             builder.target_isr = tuple(each for each in partition.isr if each not in (remove, unclean_shutdown))
@@ -177,8 +180,6 @@ class ReplicaControl:
 
     def unregister(self, broker_id: int) -> list[Any]:
         """Return the records that remove a broker from the cluster."""
-        from kafkatools.core.protocol.schemas.metadata import UnregisterBrokerRecord
-
         records = self.leader_and_isr_changes(self.in_isr(broker_id), remove=broker_id)
         records += self.leader_and_isr_changes(self.in_elr(broker_id), remove=broker_id)
         epoch = self.image.brokers[broker_id].epoch
@@ -205,7 +206,5 @@ class ReplicaControl:
 
     def registration_change(self, broker_id: int, version: int, **fields: Any) -> Any:
         """Return a BrokerRegistrationChangeRecord."""
-        from kafkatools.core.protocol.schemas.metadata import BrokerRegistrationChangeRecord
-
         epoch = self.image.brokers[broker_id].epoch
         return BrokerRegistrationChangeRecord(version=version, broker_id=broker_id, broker_epoch=epoch, **fields)

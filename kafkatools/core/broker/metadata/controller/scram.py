@@ -21,6 +21,7 @@ from kafkatools.core.errors import (
     UnsupportedSaslMechanism,
 )
 from kafkatools.core.protocol.entities import Entity, Fields
+from kafkatools.core.protocol.schemas.metadata import RemoveUserScramCredentialRecord, UserScramCredentialRecord
 
 MECHANISMS = {1: "sha256", 2: "sha512"}
 MIN_ITERATIONS, MAX_ITERATIONS = 4096, 16384
@@ -68,8 +69,6 @@ def alter(
     credentials: ScramCredentials, deletions: Sequence[tuple[str, int]], upsertions: Sequence[Upsertion]
 ) -> tuple[Outcomes, list[Any]]:
     """Return an error or None for each user, and the records of the changes."""
-    from kafkatools.core.protocol.schemas.metadata import RemoveUserScramCredentialRecord
-
     counts = Counter([name for name, _ in deletions] + [each.name for each in upsertions])
     outcomes: Outcomes = {}
     records: list[Any] = []
@@ -115,8 +114,6 @@ def _user_problem(name: str, mechanism: int) -> KafkaError | None:
 
 def _record(wanted: Upsertion) -> Any:
     """Return the credential's record, with stored key and server key from the salted password (RFC 5802)."""
-    from kafkatools.core.protocol.schemas.metadata import UserScramCredentialRecord
-
     digest = MECHANISMS[wanted.mechanism]
     client_key = hmac.digest(wanted.salted_password, b"Client Key", digest)
     return UserScramCredentialRecord(

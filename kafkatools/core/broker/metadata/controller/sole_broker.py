@@ -13,6 +13,14 @@ from kafkatools.core.broker.metadata.controller.registrations import supported_f
 from kafkatools.core.broker.metadata.directory_ids import default_directory
 from kafkatools.core.broker.metadata.image import MetadataImage
 from kafkatools.core.protocol.entities import Entity, Fields
+from kafkatools.core.protocol.schemas.metadata import (
+    BrokerRegistrationChangeRecord,
+    PartitionChangeRecord,
+    PartitionRecord,
+    RegisterBrokerRecord,
+    RegisterControllerRecord,
+    TopicRecord,
+)
 from kafkatools.core.protocol.uuids import random_uuid, uuid_from_text
 
 CONTROLLER_LISTENER = "CONTROLLER"
@@ -28,8 +36,6 @@ def _endpoint(name: str, host: str, port: int) -> Fields:
 
 def controller_registration(node_id: int, endpoints: Sequence[EndPoint]) -> Entity:
     """Return the controller's registration, with the broker's host and port as its listener."""
-    from kafkatools.core.protocol.schemas.metadata import RegisterControllerRecord
-
     record: Entity = RegisterControllerRecord(
         controller_id=node_id,
         incarnation_id=random_uuid(),
@@ -43,8 +49,6 @@ def broker_registration(
     node_id: int, epoch: int, endpoints: Sequence[EndPoint], directory_ids: Sequence[uuid.UUID | None]
 ) -> Entity:
     """Return the fenced broker's registration; `directory_ids` are its online log directories."""
-    from kafkatools.core.protocol.schemas.metadata import RegisterBrokerRecord
-
     record: Entity = RegisterBrokerRecord(
         version=3,
         broker_id=node_id,
@@ -61,8 +65,6 @@ def broker_registration(
 
 def unfencing(node_id: int, epoch: int) -> Entity:
     """Return the record that unfences the broker."""
-    from kafkatools.core.protocol.schemas.metadata import BrokerRegistrationChangeRecord
-
     record: Entity = BrokerRegistrationChangeRecord(version=0, broker_id=node_id, broker_epoch=epoch, fenced=-1)
     return record
 
@@ -70,8 +72,6 @@ def unfencing(node_id: int, epoch: int) -> Entity:
 def leadership_records(image: MetadataImage, node_id: int, *, new_epochs: bool) -> list[Entity]:
     """Return the records that make the node lead every partition it has a replica of. Partitions that it already leads
     are left out, unless `new_epochs` asks for new leader epochs."""
-    from kafkatools.core.protocol.schemas.metadata import PartitionChangeRecord
-
     return [
         PartitionChangeRecord(
             version=0,
@@ -90,8 +90,6 @@ def adoption_records(
     image: MetadataImage, node_id: int, topic: tuple[str, str], epochs: Mapping[int, int]
 ) -> list[Entity]:
     """Return the records of a topic (name, id) that is only on disk, with the leader epoch of each partition."""
-    from kafkatools.core.protocol.schemas.metadata import PartitionRecord, TopicRecord
-
     name, topic_id = topic[0], uuid_from_text(topic[1])
     partitions: list[Entity] = [
         PartitionRecord(

@@ -27,6 +27,7 @@ from kafkatools.core.errors import (
     UnknownTopicOrPartition,
 )
 from kafkatools.core.protocol.entities import Entity, Fields
+from kafkatools.core.protocol.schemas.metadata import ConfigRecord, PartitionRecord, RemoveTopicRecord, TopicRecord
 
 MAX_NAME_LENGTH = 249
 MAX_PARTITIONS_PER_BATCH = 10_000
@@ -62,15 +63,6 @@ def validate_name(name: str) -> None:
         )
 
 
-def _collision(image: MetadataImage, name: str) -> str | None:
-    """Return a topic with the same metric name, in which `.` and `_` are equal, None without one
-    (Topic.hasCollision)."""
-    if "." not in name and "_" not in name:
-        return None
-    plain = name.replace(".", "_")
-    return min((other for other in image.topics if other.replace(".", "_") == plain), default=None)
-
-
 def check_new_topic(image: MetadataImage, name: str) -> None:
     """Check that a topic name may be created. Raises InvalidRequest, InvalidTopic, TopicAlreadyExists."""
     if name == METADATA_TOPIC:
@@ -81,10 +73,13 @@ def check_new_topic(image: MetadataImage, name: str) -> None:
 
 
 def check_collision(image: MetadataImage, name: str) -> None:
-    """Raise InvalidTopic if an existing topic's name differs only in `.` and `_`. As in Kafka, topics of one request
+    """Raise InvalidTopic if an existing topic's name differs only in `.` and `_` (Topic.hasCollision). As in Kafka, topics of one request
     may collide with each other."""
-    other = _collision(image, name)
-    if other is not None and name not in image.topics:
+    if name in image.topics or not {".", "_"}.intersection(name):
+        return
+    metric_name = name.replace(".", "_")
+    other = min((other for other in image.topics if other.replace(".", "_") == metric_name), default=None)
+    if other is not None:
         raise InvalidTopic(f"Topic '{name}' collides with existing topic: {other}")
 
 
@@ -92,8 +87,6 @@ def create_topic(image: MetadataImage, topic: NewTopic, placement: Placement) ->
     """Return the new topic without partitions and the records that create it. Raises a KafkaError."""
     check_new_topic(image, topic.name)
     replica_lists = _manual_assignments(image, topic) if topic.assignments else _placed(topic, placement)
-    from kafkatools.core.protocol.schemas.metadata import ConfigRecord, TopicRecord
-
     state = TopicState(topic.name, placement.make_topic_id())
     records: list[Entity] = [TopicRecord(name=state.name, topic_id=state.topic_id)]
     for name, value in topic.configs.items():
@@ -176,8 +169,6 @@ def _partition_records(
     image: MetadataImage, topic_id: uuid.UUID, first: int, replica_lists: Sequence[tuple[int, ...]]
 ) -> list[Entity]:
     """Return the records of new partitions: active replicas are in the ISR, and the first of them leads."""
-    from kafkatools.core.protocol.schemas.metadata import PartitionRecord
-
     level = image.features.get(METADATA_VERSION, 0)
     version = record_version(level) if level else None
     active = {broker.broker_id for broker in image.brokers.values() if broker.is_active}
@@ -234,8 +225,6 @@ def create_partitions(
 def delete_topic(image: MetadataImage, name: str | None, topic_id: uuid.UUID | None) -> tuple[TopicState, list[Entity]]:
     """Return the topic and the record that deletes it, by name or by id. Raises InvalidRequest unless exactly one of
     them is given, UnknownTopicOrPartition, UnknownTopicId."""
-    from kafkatools.core.protocol.schemas.metadata import RemoveTopicRecord
-
     if name is not None and topic_id is not None:
         raise InvalidRequest("You may not specify both topic name and topic id.")
     if name is None and topic_id is None:

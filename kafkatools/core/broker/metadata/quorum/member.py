@@ -89,21 +89,17 @@ class RaftListener(Protocol):
     def on_commit(self, first: int, end: int) -> None:
         """The records from offset `first` up to `end` (excluded) are committed; `raft.log.committed(first, end)` reads
         them. Each offset is reported once, in order."""
-        ...
 
     def on_leader_change(self, leader_id: int | None, epoch: int) -> None:
         """The leader or the epoch changed; None while no leader is known. A new leader hears of itself after
         `on_commit` for the LeaderChange record of its epoch. By then it has applied every committed record."""
-        ...
 
     def on_snapshot_loaded(self, snapshot: Snapshot) -> None:
         """Replace all state by the snapshot's. The next `on_commit` starts at the snapshot's end offset."""
-        ...
 
     def on_fault(self, error: Exception) -> None:
         """Report a violation of the protocol, or a disk failure, after which `raft.failure` is set and the member
         stops."""
-        ...
 
 
 BURST = 1000

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from kafkatools.core.broker.metadata.quorum.quorum_states import NEVER
@@ -16,14 +17,12 @@ from kafkatools.core.broker.metadata.quorum.raft_settings import RaftSettings
 from kafkatools.core.broker.server.channels import PeerChannel
 
 
+@dataclass(slots=True, eq=False)
 class _Peer:
-    __slots__ = ("backoff_until_ms", "failures", "losses", "pending")
-
-    def __init__(self) -> None:
-        self.pending: object | None = None
-        self.backoff_until_ms = 0
-        self.failures = 0
-        self.losses = 0
+    pending: object | None = None
+    backoff_until_ms: int = 0
+    failures: int = 0
+    losses: int = 0
 
 
 class Answer(NamedTuple):

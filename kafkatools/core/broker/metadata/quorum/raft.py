@@ -77,7 +77,7 @@ class Raft:
         self.now_ms = 0
         self.failure: Exception | None = None
         self.high_watermark = -1
-        self.last_heard: tuple[int, int] | None = None  # a leader that answered a fetch, and when
+        self.last_heard: tuple[int, int] | None = None  # (leader id, time in ms) of the last fetch response
         self.parked: list[ParkedFetch] = []
         self.epoch_pace = EpochPace(settings.election_timeout_ms)
         self._store = store
@@ -91,7 +91,7 @@ class Raft:
         self._wake_ms = NEVER
         self._is_shutting_down = False
 
-    # -- what it is ------------------------------------------------------------------------------------------------
+    # -- state ---------------------------------------------------------------------------------------------------------
     @property
     def epoch(self) -> int:
         return self.state.epoch
@@ -134,11 +134,10 @@ class Raft:
     @property
     def next_deadline_ms(self) -> int:
         """Time in ms at which `tick` must run next; 0 for at once."""
-        if self.failure is not None:
-            return 0 if self._must_tick or self._requests.has_answers else self._wake_ms
-        return 0 if self._must_tick or self._requests.has_answers or self._has_unflushed else self._wake_ms
+        has_unflushed = self._has_unflushed and self.failure is None
+        return 0 if self._must_tick or self._requests.has_answers or has_unflushed else self._wake_ms
 
-    # -- the owner's calls -----------------------------------------------------------------------------------------
+    # -- calls of the owner --------------------------------------------------------------------------------------------
     def start(self, now_ms: int) -> None:
         """Load the snapshot and the stored election state, and take the first state. Raises KafkaStorageError,
         CorruptRecord."""
@@ -219,7 +218,7 @@ class Raft:
         self.now_ms = max(self.now_ms, now_ms)
         return quorum_description(state, self.now_ms, self.log.wall_ms())
 
-    # -- requests of others (raise `failure`) ----------------------------------------------------------------------
+    # -- requests of other members -------------------------------------------------------------------------------------
     def handle_vote(self, entity: Entity, now_ms: int) -> wire.Fields:
         """Handle a Vote request and return the response's fields. Raises `failure`."""
         return self._handle(raft_requests.vote, entity, now_ms)
@@ -257,7 +256,7 @@ class Raft:
         self._tell()
         return result
 
-    # -- transitions -----------------------------------------------------------------------------------------------
+    # -- transitions ---------------------------------------------------------------------------------------------------
     def random_election_timeout(self) -> int:
         """Return a random time in ms between one and two election time-outs."""
         timeout_ms = self.settings.election_timeout_ms
@@ -349,7 +348,7 @@ class Raft:
         deadline_ms = self.now_ms + self.random_election_timeout()
         self._enter(Resigned(epoch, deadline_ms, set(self.other_voters), ()))
 
-    # -- what is due -----------------------------------------------------------------------------------------------
+    # -- time-outs and requests ----------------------------------------------------------------------------------------
     def _wake_at(self, at_ms: int) -> None:
         self._wake_ms = min(self._wake_ms, at_ms)
 
@@ -408,15 +407,15 @@ class Raft:
         return wire.endpoint(self.settings.listener_name, self.voters[self.node_id])
 
     def _ask_for_votes(self, votes: Votes, *, is_pre_vote: bool) -> None:
+        end = self.log.end
+        candidate = {
+            "replica_epoch": self.epoch,
+            "replica_id": self.node_id,
+            "last_offset_epoch": end.epoch,
+            "last_offset": end.offset,
+            "pre_vote": is_pre_vote,
+        }
         for voter in votes.unrecorded:
-            end = self.log.end
-            candidate = {
-                "replica_epoch": self.epoch,
-                "replica_id": self.node_id,
-                "last_offset_epoch": end.epoch,
-                "last_offset": end.offset,
-                "pre_vote": is_pre_vote,
-            }
             self._send(voter, wire.VOTE, partial(wire.vote_request, self.settings.cluster_id, voter, candidate))
 
     def _poll_follower(self, state: Follower) -> None:
@@ -461,7 +460,7 @@ class Raft:
             )
             self._send(voter, wire.END_QUORUM_EPOCH, fields)
 
-    # -- sending ---------------------------------------------------------------------------------------------------
+    # -- sending -------------------------------------------------------------------------------------------------------
     def _fetch_from(self, node_id: int) -> None:
         state = self.state
         if isinstance(state, Follower) and state.download is not None and node_id == state.leader_id:
@@ -483,36 +482,36 @@ class Raft:
     def _fetch_request(self) -> wire.Fields:
         end = self.log.end
         limits = (self.settings.fetch_max_wait_ms, self.settings.fetch_max_bytes)
-        wanted = {
+        partition = {
             "current_leader_epoch": self.epoch,
             "fetch_offset": end.offset,
             "last_fetched_epoch": end.epoch,
             "log_start_offset": self.log.start_offset,
             "high_watermark": self.high_watermark,
         }
-        return wire.fetch_request(self.settings.cluster_id, self.node_id, limits, wanted)
+        return wire.fetch_request(self.settings.cluster_id, self.node_id, limits, partition)
 
     def _snapshot_request(self, state: Follower) -> wire.Fields:
         assert state.download is not None
-        wanted_id = state.download.snapshot_id
-        wanted = {
+        snapshot_id = state.download.snapshot_id
+        partition = {
             "current_leader_epoch": state.epoch,
-            "snapshot_id": {"end_offset": wanted_id.offset, "epoch": wanted_id.epoch},
+            "snapshot_id": {"end_offset": snapshot_id.offset, "epoch": snapshot_id.epoch},
             "position": state.download.size_bytes,
         }
         settings = self.settings
-        return wire.snapshot_request(settings.cluster_id, self.node_id, settings.fetch_snapshot_max_bytes, wanted)
+        return wire.snapshot_request(settings.cluster_id, self.node_id, settings.fetch_snapshot_max_bytes, partition)
 
     def _send(self, node_id: int, api_key: int, fields: Callable[[], wire.Fields]) -> None:
         self._wake_at(self._requests.send(node_id, api_key, fields, self.now_ms))
 
     def _take_answers(self) -> None:
         for answer in self._requests.take_answers():
-            is_settled = answer.entity is not None
-            is_settled = is_settled and raft_answers.handle(self, answer.node_id, answer.api_key, answer.entity)
+            entity = answer.entity
+            is_settled = entity is not None and raft_answers.handle(self, answer.node_id, answer.api_key, entity)
             self._requests.settle(answer, self.now_ms, is_settled=is_settled)
 
-    # -- the leader's log ------------------------------------------------------------------------------------------
+    # -- the leader's log ----------------------------------------------------------------------------------------------
     def _settle_leader(self) -> None:
         """Send appended records to waiting followers, sync them, then count them as this node's."""
         if not self._has_unflushed:
@@ -545,7 +544,7 @@ class Raft:
             state.progress(replica_id).note_fetch(offset, self.log.end_offset, self.now_ms)
             self.advance(state)
 
-    # -- telling ---------------------------------------------------------------------------------------------------
+    # -- notifications -------------------------------------------------------------------------------------------------
     def fault(self, error: Exception) -> None:
         """Report a violation of the protocol to the listener."""
         self.listener.on_fault(error)

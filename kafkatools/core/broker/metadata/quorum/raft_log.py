@@ -16,6 +16,7 @@ from kafkatools.core.broker.metadata.batches import encode_batch, encode_control
 from kafkatools.core.broker.metadata.metadata_log import CommittedBatch, MetadataLog, Transactions
 from kafkatools.core.broker.metadata.snapshot import Snapshot, SnapshotDownload, SnapshotId
 from kafkatools.core.errors import SnapshotNotFound
+from kafkatools.core.protocol.schemas.snapshot import LeaderChangeMessage, encode_record
 from kafkatools.core.records.header import read_header, whole_batches
 from kafkatools.core.records.layout import LOG_OVERHEAD
 
@@ -61,7 +62,7 @@ class RaftLog:
     def last_epoch(self) -> int:
         """The epoch of the last record, in the log or in a snapshot; 0 in an empty log."""
         epoch = self.log.latest_epoch
-        if epoch is None:  # nothing behind the snapshot, or all of that was cut off
+        if epoch is None:  # no record after the snapshot, or all of them were truncated
             epoch = next((each.epoch for each in reversed(self.snapshots.ids()) if each.offset == self.end_offset), 0)
         return epoch
 
@@ -75,18 +76,16 @@ class RaftLog:
         """The offset and epoch up to which `committed` has read complete transactions: where a snapshot may end."""
         return self._applied
 
-    # -- writing ---------------------------------------------------------------------------------------------------
+    # -- writing -------------------------------------------------------------------------------------------------------
     def append_leader_change(self, leader_id: int, epoch: int, voters: Iterable[int], granting: Iterable[int]) -> None:
         """Append the LeaderChange record that begins a leader's epoch."""
-        from kafkatools.core.protocol.schemas.snapshot import LeaderChangeMessage
-
         message = LeaderChangeMessage(
             version=0,
             leader_id=leader_id,
             voters=tuple({"voter_id": voter} for voter in voters),
             granting_voters=tuple({"voter_id": voter} for voter in granting),
         )
-        self.take_over(encode_control_batch(message, self.end_offset, epoch, self.wall_ms()))
+        self.take_over(encode_control_batch([encode_record(message)], self.end_offset, epoch, self.wall_ms()))
 
     def append(self, records: list[Any], epoch: int, wall_ms: int) -> int:
         """Append a leader's records as one batch. Returns the offset of the first."""
@@ -119,11 +118,11 @@ class RaftLog:
         """Advance the log's high watermark to an offset, if it is larger."""
         self.log.maybe_increment_high_watermark(offset)
 
-    # -- two logs --------------------------------------------------------------------------------------------------
+    # -- two logs ------------------------------------------------------------------------------------------------------
     def end_of_epoch(self, epoch: int) -> SnapshotId:
         """Return the end offset and epoch of the largest epoch that is at most `epoch`."""
-        found, offset = self.log.end_offset_for_epoch(epoch)
-        return self.end if offset < 0 else SnapshotId(offset, found)
+        largest, offset = self.log.end_offset_for_epoch(epoch)
+        return self.end if offset < 0 else SnapshotId(offset, largest)
 
     def validate(self, offset: int, epoch: int) -> Validity:
         """Compare a follower's log end (offset, epoch) with this log (validateOffsetAndEpoch)."""
@@ -153,7 +152,7 @@ class RaftLog:
         """Return batches from `offset` on, committed or not, and at least one."""
         return self.log.read(offset, max_bytes).read()
 
-    # -- what is committed -----------------------------------------------------------------------------------------
+    # -- committed records ---------------------------------------------------------------------------------------------
     def load_snapshot(self) -> Snapshot | None:
         """Return the newest valid snapshot, after which `committed` continues; None without one. Raises
         CorruptRecord."""
@@ -175,7 +174,7 @@ class RaftLog:
         """Whether the records read by `committed` end inside of a transaction, which a new controller must abort."""
         return self._transactions.is_open
 
-    # -- snapshots -------------------------------------------------------------------------------------------------
+    # -- snapshots -----------------------------------------------------------------------------------------------------
     def maybe_snapshot(self, records: Callable[[], Iterable[Any]], now_ms: int) -> bool:
         """Write a snapshot of the applied records if it is due, and delete old ones. Returns whether one was
         written."""
@@ -194,10 +193,7 @@ class RaftLog:
 
     def begin_download(self, snapshot_id: SnapshotId) -> SnapshotDownload | None:
         """Start downloading the leader's snapshot. Returns None if this node already has it."""
-        found: SnapshotDownload | None = None
-        if snapshot_id not in self.snapshots.ids():
-            found = self.snapshots.begin_download(snapshot_id)
-        return found
+        return None if snapshot_id in self.snapshots.ids() else self.snapshots.begin_download(snapshot_id)
 
     def begin_at(self, snapshot_id: SnapshotId) -> None:
         """Restart the log at a snapshot's end (truncateToLatestSnapshot) and delete older snapshots."""

@@ -17,18 +17,20 @@ FETCH, VOTE, FETCH_SNAPSHOT = ApiKey.FETCH, ApiKey.VOTE, ApiKey.FETCH_SNAPSHOT
 BEGIN_QUORUM_EPOCH, END_QUORUM_EPOCH = ApiKey.BEGIN_QUORUM_EPOCH, ApiKey.END_QUORUM_EPOCH
 NOBODY = -1
 LONG_MAX = 2**63 - 1
+_INDEX_FIELDS = ("partition_index", "partition", "index")
 Voters = Mapping[int, tuple[str, int]]
 
 
 class Position(NamedTuple):
-    """The epoch of a message and the leader it names; `wire_leader_id` is -1 without a leader."""
+    """The epoch of a message and the leader it names."""
 
     epoch: int
     leader_id: int | None
 
     @property
-    def wire_leader_id(self) -> int:
-        return NOBODY if self.leader_id is None else self.leader_id
+    def wire_fields(self) -> Fields:
+        """The leader and the epoch as fields of a response; -1 without a leader."""
+        return {"leader_id": NOBODY if self.leader_id is None else self.leader_id, "leader_epoch": self.epoch}
 
 
 def only_partition(topics: Any, name_field: str) -> Entity | None:
@@ -39,20 +41,19 @@ def only_partition(topics: Any, name_field: str) -> Entity | None:
     topic, partition = topics[0], topics[0].partitions[0]
     if getattr(topic, name_field, None) != METADATA_TOPIC and getattr(topic, "topic_id", None) != METADATA_TOPIC_ID:
         return None
-    index = getattr(partition, "partition_index", None)
-    if index is None:
-        index = getattr(partition, "partition", None)
-    if index is None:
-        index = partition.index
+    index = next(getattr(partition, name) for name in _INDEX_FIELDS if hasattr(partition, name))
     return partition if index == 0 else None
 
 
-# -- requests ------------------------------------------------------------------------------------------------------
+def _topics(partition: Fields) -> list[Fields]:
+    return [{"topic_name": METADATA_TOPIC, "partitions": [partition]}]
+
+
+# -- requests ----------------------------------------------------------------------------------------------------------
 def vote_request(cluster_id: str | None, voter_id: int, candidate: Fields) -> Fields:
     """Build a Vote request; `candidate` has replica_epoch, replica_id, last_offset_epoch, last_offset and pre_vote."""
     partition = {"partition_index": 0, "replica_directory_id": None, "voter_directory_id": None, **candidate}
-    topics = [{"topic_name": METADATA_TOPIC, "partitions": [partition]}]
-    return {"cluster_id": cluster_id, "voter_id": voter_id, "topics": topics}
+    return {"cluster_id": cluster_id, "voter_id": voter_id, "topics": _topics(partition)}
 
 
 def endpoint(listener_name: str, address: tuple[str, int]) -> Fields:
@@ -67,7 +68,7 @@ def begin_request(cluster_id: str | None, voter_id: int, leader_id: int, epoch: 
     return {
         "cluster_id": cluster_id,
         "voter_id": voter_id,
-        "topics": [{"topic_name": METADATA_TOPIC, "partitions": [partition]}],
+        "topics": _topics(partition),
         "leader_endpoints": [leader_endpoint],
     }
 
@@ -82,25 +83,21 @@ def end_request(
         "leader_epoch": epoch,
         "preferred_candidates": [{"candidate_id": each, "candidate_directory_id": None} for each in successors],
     }
-    return {
-        "cluster_id": cluster_id,
-        "topics": [{"topic_name": METADATA_TOPIC, "partitions": [partition]}],
-        "leader_endpoints": [leader_endpoint],
-    }
+    return {"cluster_id": cluster_id, "topics": _topics(partition), "leader_endpoints": [leader_endpoint]}
 
 
 def fetch_request(cluster_id: str | None, replica_id: int, limits: tuple[int, int], partition: Fields) -> Fields:
     """Build a Fetch request; `limits` is (max wait ms, max bytes), `partition` has epochs and offsets of the replica's
     log."""
     max_wait_ms, max_bytes = limits
-    wanted = {"partition": 0, "partition_max_bytes": max_bytes, **partition}
+    asked = {"partition": 0, "partition_max_bytes": max_bytes, **partition}
     return {
         "cluster_id": cluster_id,
         "replica_state": {"replica_id": replica_id, "replica_epoch": -1},
         "max_wait": max_wait_ms,
         "min_bytes": 0,
         "max_bytes": max_bytes,
-        "topics": [{"topic_id": METADATA_TOPIC_ID, "partitions": [wanted]}],
+        "topics": [{"topic_id": METADATA_TOPIC_ID, "partitions": [asked]}],
         "forgotten_topics_data": [],
     }
 
@@ -111,7 +108,7 @@ def snapshot_request(cluster_id: str | None, replica_id: int, max_bytes: int, pa
     return {"cluster_id": cluster_id, "replica_id": replica_id, "max_bytes": max_bytes, "topics": topics}
 
 
-# -- responses -----------------------------------------------------------------------------------------------------
+# -- responses ---------------------------------------------------------------------------------------------------------
 def _node_endpoints(position: Position, voters: Voters) -> list[Fields]:
     if position.leader_id is None or position.leader_id not in voters:
         return []
@@ -126,15 +123,8 @@ def refusal(error: type[KafkaError], topics_field: str = "topics") -> Fields:
 
 def election_response(position: Position, voters: Voters, error_code: int, extra: Fields | None = None) -> Fields:
     """Build a Vote, BeginQuorumEpoch or EndQuorumEpoch response; `extra` is added to the partition."""
-    partition = {
-        "partition_index": 0,
-        "error_code": error_code,
-        "leader_id": position.wire_leader_id,
-        "leader_epoch": position.epoch,
-        **(extra or {}),
-    }
-    topics = [{"topic_name": METADATA_TOPIC, "partitions": [partition]}]
-    return {"error_code": 0, "topics": topics, "node_endpoints": _node_endpoints(position, voters)}
+    partition = {"partition_index": 0, "error_code": error_code, **position.wire_fields, **(extra or {})}
+    return {"error_code": 0, "topics": _topics(partition), "node_endpoints": _node_endpoints(position, voters)}
 
 
 def fetch_response(position: Position, voters: Voters, partition: Fields) -> Fields:
@@ -147,7 +137,7 @@ def fetch_response(position: Position, voters: Voters, partition: Fields) -> Fie
         "log_start_offset": -1,
         "aborted_transactions": None,
         "records": b"",
-        "current_leader": {"leader_id": position.wire_leader_id, "leader_epoch": position.epoch},
+        "current_leader": position.wire_fields,
         **partition,
     }
     return {
@@ -165,7 +155,7 @@ def snapshot_response(position: Position, voters: Voters, partition: Fields) -> 
         "index": 0,
         "error_code": 0,
         "snapshot_id": {"end_offset": -1, "epoch": -1},
-        "current_leader": {"leader_id": position.wire_leader_id, "leader_epoch": position.epoch},
+        "current_leader": position.wire_fields,
         "size": 0,
         "position": 0,
         "unaligned_records": b"",

@@ -83,9 +83,8 @@ def _sent(batches: Sequence[Any], data: memoryview, acquired: Sequence[Acquired]
     if not acquired:
         return None
     first, last = acquired[0].first_offset, acquired[-1].last_offset
-    wanted = [batch for batch in batches if batch.last_offset >= first and batch.base_offset <= last]
-    start = wanted[0].position
-    return data[start : wanted[-1].position + wanted[-1].size_bytes]
+    sent = [batch for batch in batches if batch.last_offset >= first and batch.base_offset <= last]
+    return data[sent[0].position : sent[-1].position + sent[-1].size_bytes]
 
 
 def _without_aborted(
@@ -93,16 +92,13 @@ def _without_aborted(
 ) -> list[Acquired]:
     """Archive the records of aborted transactions and return the acquired offsets without them."""
     first, last = acquired[0].first_offset, acquired[-1].last_offset
-    open_from = sorted(
-        (txn.first_offset, txn.last_offset, txn.producer_id)
-        for txn in partition.log.aborted_transactions(first, last + 1)
-    )
+    aborted = list(partition.log.aborted_transactions(first, last + 1))
     kept = list(acquired)
     for batch in batches:
+        base, end = batch.base_offset, batch.last_offset
         if not batch.is_transactional or batch.is_control:
             continue
-        base, end, producer = batch.base_offset, batch.last_offset, batch.producer_id
-        if any(since <= base <= until and producer == who for since, until, who in open_from):
+        if any(t.first_offset <= base <= t.last_offset and t.producer_id == batch.producer_id for t in aborted):
             shared.archive(base, end)
             kept = [part for each in kept for part in _cut(each, base, end)]
     return kept
@@ -112,9 +108,5 @@ def _cut(acquired: Acquired, first: int, last: int) -> list[Acquired]:
     """Return the parts of acquired offsets outside of `first` to `last`."""
     if acquired.last_offset < first or acquired.first_offset > last:
         return [acquired]
-    parts = []
-    if acquired.first_offset < first:
-        parts.append(acquired._replace(last_offset=first - 1))
-    if acquired.last_offset > last:
-        parts.append(acquired._replace(first_offset=last + 1))
-    return parts
+    parts = [acquired._replace(last_offset=first - 1), acquired._replace(first_offset=last + 1)]
+    return [part for part in parts if part.first_offset <= part.last_offset]

@@ -9,7 +9,7 @@ available again.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from kafkatools.core.broker.coordinators.share_state.pending import Kept
 from kafkatools.core.broker.coordinators.share_state.share_state import ShareState, ShareUpdate, StateBatch
@@ -55,17 +55,13 @@ class Wish(NamedTuple):
     mode: int = BATCH_OPTIMIZED
 
 
-class Limits(Protocol):
-    """The share group's current settings."""
+class Limits(NamedTuple):
+    """Functions that return a share group's current settings: the acquisition lock's duration in ms, the maximum number
+    of deliveries of a record, and the maximum number of records in flight."""
 
-    def lock_duration_ms(self) -> int:
-        """Duration of an acquisition lock in ms."""
-
-    def delivery_count_limit(self) -> int:
-        """Maximum number of deliveries of a record."""
-
-    def max_record_locks(self) -> int:
-        """Maximum number of records in flight."""
+    lock_duration_ms: Callable[[], int]
+    delivery_count_limit: Callable[[], int]
+    max_record_locks: Callable[[], int]
 
 
 class _Step(NamedTuple):
@@ -79,11 +75,7 @@ class SharePartition:
     fails."""
 
     def __init__(
-        self,
-        state: ShareState,
-        leader_epoch: int,
-        limits: Limits,
-        write: Callable[[ShareUpdate], Kept],
+        self, state: ShareState, leader_epoch: int, limits: Limits, write: Callable[[ShareUpdate], Kept]
     ) -> None:
         self.start_offset = state.start_offset
         self.state_epoch = state.state_epoch
@@ -101,7 +93,7 @@ class SharePartition:
                 self.next_new_offset = batch.last_offset + 1
         self._move_start()
 
-    # -- where to read -----------------------------------------------------------------------------------------------
+    # -- reading -------------------------------------------------------------------------------------------------------
     def next_fetch_offset(self) -> int:
         """Return the first offset that can be acquired."""
         position = self.start_offset
@@ -134,7 +126,7 @@ class SharePartition:
         """Time in ms at which the first acquisition lock expires, None without locks."""
         return min((run.expires_ms for run in self._runs if run.state is RecordState.ACQUIRED), default=None)
 
-    # -- acquiring ---------------------------------------------------------------------------------------------------
+    # -- acquiring -----------------------------------------------------------------------------------------------------
     def acquire(self, wish: Wish, batches: Sequence[tuple[int, int]], fetch_offset: int, now_ms: int) -> list[Acquired]:
         """Acquire offsets of a read for a member and return them. `batches` has (first offset, last offset) of each
         record batch that was read from `fetch_offset` on."""
@@ -179,8 +171,8 @@ class SharePartition:
         if count <= 0:
             return [], last + 1
         if position + count - 1 < end:
-            wanted = position + count - 1
-            end = wanted if wish.mode == RECORD_LIMIT else min(end, _end_of_batch(batches, wanted))
+            last_allowed = position + count - 1
+            end = last_allowed if wish.mode == RECORD_LIMIT else min(end, _end_of_batch(batches, last_allowed))
         result = []
         for run_first, run_last in _chunks(batches, position, end, wish.batch_size):
             run = Run(run_first, run_last, RecordState.AVAILABLE, 0)
@@ -234,7 +226,7 @@ class SharePartition:
         self._runs.join_terminal(first, last)
         self._move_start()
 
-    # -- acknowledging -----------------------------------------------------------------------------------------------
+    # -- acknowledging -------------------------------------------------------------------------------------------------
     def acknowledge(self, member_id: str, acknowledgements: Iterable[Acknowledgement], now_ms: int) -> Kept:
         """Apply all acknowledgements, or none of them. Returns the pending write of the new state, None if nothing is
         written. Raises InvalidRequest, InvalidRecordState and the errors of `write`."""
@@ -242,7 +234,7 @@ class SharePartition:
         renewed: list[Run] = []
         for each in acknowledgements:
             if each.last_offset >= self.start_offset:
-                self._ensure_known(each)
+                self._ensure_in_flight(each)
                 for first, last, kind in _stretches(each):
                     if last < self.start_offset:
                         continue
@@ -259,13 +251,13 @@ class SharePartition:
             run.expires_ms = now_ms + duration_ms
         return status
 
-    def _ensure_known(self, said: Acknowledgement) -> None:
-        first, end = max(said.first_offset, self.start_offset), self._runs.last_offset
+    def _ensure_in_flight(self, batch: Acknowledgement) -> None:
+        first, end = max(batch.first_offset, self.start_offset), self._runs.last_offset
         if end is not None and first > end:
             raise InvalidRequest("Batch record not found. The first offset in request is past acquired records.")
         if end is None or not self._runs.overlapping(first, first):
             raise InvalidRecordState("Batch record not found. The request batch offsets are not found in the cache.")
-        if said.last_offset > end:
+        if batch.last_offset > end:
             raise InvalidRequest("Batch record not found. The last offset in request is past acquired records.")
 
     def _owned(self, member_id: str, first: int, last: int) -> list[Run]:
@@ -284,23 +276,15 @@ class SharePartition:
 
     def release_member(self, member_id: str) -> Kept:
         """Make the records that a member has acquired available again, after it left or closed its session."""
-        return self._commit(
-            [
-                self._step(run, RecordState.AVAILABLE)
-                for run in self._runs
-                if run.state is RecordState.ACQUIRED and run.member_id == member_id
-            ]
-        )
+        return self._release(lambda run: run.member_id == member_id)
 
     def expire_locks(self, now_ms: int) -> Kept:
         """Make the records whose acquisition lock has expired available again."""
-        return self._commit(
-            [
-                self._step(run, RecordState.AVAILABLE)
-                for run in self._runs
-                if run.state is RecordState.ACQUIRED and run.expires_ms <= now_ms
-            ]
-        )
+        return self._release(lambda run: run.expires_ms <= now_ms)
+
+    def _release(self, is_released: Callable[[Run], bool]) -> Kept:
+        acquired = [run for run in self._runs if run.state is RecordState.ACQUIRED and is_released(run)]
+        return self._commit([self._step(run, RecordState.AVAILABLE) for run in acquired])
 
     def _commit(self, steps: Sequence[_Step]) -> Kept:
         """Write the new states to the share coordinator, then apply them."""
@@ -318,7 +302,7 @@ class SharePartition:
         self._move_start()
         return status
 
-    # -- the start ---------------------------------------------------------------------------------------------------
+    # -- the start -----------------------------------------------------------------------------------------------------
     def _move_start(self) -> None:
         while (run := self._runs.first) is not None and run.first <= self.start_offset and run.state.is_terminal:
             self.start_offset = run.last + 1
@@ -333,17 +317,17 @@ class SharePartition:
             self._move_start()
 
 
-def _stretches(said: Acknowledgement) -> list[tuple[int, int, int]]:
+def _stretches(batch: Acknowledgement) -> list[tuple[int, int, int]]:
     """Return (first offset, last offset, type) for each stretch of equal acknowledgement types."""
-    if len(said.types) == 1:
-        return [(said.first_offset, said.last_offset, said.types[0])]
-    found: list[tuple[int, int, int]] = []
-    for offset, kind in enumerate(said.types, said.first_offset):
-        if found and found[-1][2] == kind:
-            found[-1] = (found[-1][0], offset, kind)
+    if len(batch.types) == 1:
+        return [(batch.first_offset, batch.last_offset, batch.types[0])]
+    stretches: list[tuple[int, int, int]] = []
+    for offset, kind in enumerate(batch.types, batch.first_offset):
+        if stretches and stretches[-1][2] == kind:
+            stretches[-1] = (stretches[-1][0], offset, kind)
         else:
-            found.append((offset, offset, kind))
-    return found
+            stretches.append((offset, offset, kind))
+    return stretches
 
 
 def _merged(rows: Iterable[tuple[int, int, RecordState, int]]) -> list[StateBatch]:

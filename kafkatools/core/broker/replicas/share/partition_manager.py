@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 
 from kafkatools.core.broker.coordinators.groups.share.settings import ShareGroupSettings
 from kafkatools.core.broker.coordinators.host import Host
@@ -25,7 +26,7 @@ from kafkatools.core.broker.coordinators.share_state.share_state_topic import TO
 from kafkatools.core.broker.metadata.image import MetadataDelta
 from kafkatools.core.broker.replicas.partition import READ_COMMITTED, READ_UNCOMMITTED, Partition
 from kafkatools.core.broker.replicas.share.fetch_read import ShareFetched, available_bytes, read
-from kafkatools.core.broker.replicas.share.partition import Acknowledgement, SharePartition, Wish
+from kafkatools.core.broker.replicas.share.partition import Acknowledgement, Limits, SharePartition, Wish
 from kafkatools.core.broker.replicas.share.session import SessionKey, ShareSessions
 from kafkatools.core.broker.server.requests import Client
 from kafkatools.core.broker.server.timer import TimerTask
@@ -42,27 +43,7 @@ from kafkatools.core.errors import (
 
 EARLIEST = "earliest"
 LOCK_RETRY_MS = 500
-"""When the end of locks could not be written."""
-
-
-class GroupLimits:
-    """The settings of one share group."""
-
-    def __init__(self, settings: ShareGroupSettings, group_id: str) -> None:
-        self._settings = settings
-        self._group_id = group_id
-
-    def lock_duration_ms(self) -> int:
-        """Duration of an acquisition lock in ms."""
-        return self._settings.lock_duration_ms(self._group_id)
-
-    def delivery_count_limit(self) -> int:
-        """Maximum number of deliveries of a record."""
-        return self._settings.delivery_count_limit(self._group_id)
-
-    def max_record_locks(self) -> int:
-        """Maximum number of records in flight."""
-        return self._settings.max_record_locks(self._group_id)
+"""The delay before expired locks that could not be written are tried again."""
 
 
 class SharePartitionManager:
@@ -92,7 +73,7 @@ class SharePartitionManager:
         """The share coordinator of a node alone, loaded at first use."""
         return self._own_states()
 
-    # -- share partitions --------------------------------------------------------------------------------------------
+    # -- share partitions ----------------------------------------------------------------------------------------------
     def log_partition(self, key: ShareKey) -> Partition:
         """Return the log partition of a share partition, which this node must lead. Raises UnknownTopicId,
         UnknownTopicOrPartition, NotLeaderOrFollower."""
@@ -114,16 +95,15 @@ class SharePartitionManager:
     def _opened(self, key: ShareKey, partition: Partition) -> SharePartition | None:
         """Return the share partition, loading it if necessary. None while its coordinator is asked. Raises a
         KafkaError."""
-        known = self._partitions.get(key)
-        if known is None and self._persister is not None:
+        shared = self._partitions.get(key)
+        if shared is not None:
+            return shared
+        if self._persister is not None:
             if key in self._failed:
                 raise self._failed[key]
             if key not in self._opening:
                 self._ask_to_open(self._persister, key, partition)
             return self._partitions.get(key)
-        return known or self._open_here(key, partition)
-
-    def _open_here(self, key: ShareKey, partition: Partition) -> SharePartition:
         try:
             state = self.states.read(key, partition.leader_epoch)
         except InvalidRequest as error:
@@ -150,12 +130,13 @@ class SharePartitionManager:
     def _begin(self, key: ShareKey, partition: Partition, state: ShareState) -> SharePartition:
         if state.start_offset == UNINITIALIZED_START_OFFSET:
             state = replace(state, start_offset=self._first_offset(key, partition))
-        made = SharePartition(
-            state,
-            partition.leader_epoch,
-            GroupLimits(self.settings, key.group_id),
-            lambda update: self._write(key, update),
+        settings, group_id = self.settings, key.group_id
+        limits = Limits(
+            partial(settings.lock_duration_ms, group_id),
+            partial(settings.delivery_count_limit, group_id),
+            partial(settings.max_record_locks, group_id),
         )
+        made = SharePartition(state, partition.leader_epoch, limits, partial(self._write, key))
         made.note_log_start(partition.log.log_start_offset)
         self._partitions[key] = made
         self._by_group.setdefault(key.group_id, set()).add(key)
@@ -231,14 +212,14 @@ class SharePartitionManager:
             timer.cancel()
         self._host.replicas.wake(key)
 
-    # -- what members do ---------------------------------------------------------------------------------------------
+    # -- requests of members -------------------------------------------------------------------------------------------
     def acknowledge(self, key: ShareKey, member_id: str, acknowledgements: Sequence[Acknowledgement]) -> Kept:
         """Apply all acknowledgements of one partition, or none. Raises a KafkaError."""
-        found = self._partitions.get(key)
-        if found is None:
+        shared = self._partitions.get(key)
+        if shared is None:
             raise UnknownTopicOrPartition()
-        status = found.acknowledge(member_id, acknowledgements, self._host.clock.now_ms())
-        self.watch_locks(key, found)
+        status = shared.acknowledge(member_id, acknowledgements, self._host.clock.now_ms())
+        self.watch_locks(key, shared)
         self._host.replicas.wake(key)
         return status
 
@@ -267,7 +248,7 @@ class SharePartitionManager:
         for key in self.sessions.of_connection(connection):
             self.close_session(key)
 
-    # -- locks -------------------------------------------------------------------------------------------------------
+    # -- locks ---------------------------------------------------------------------------------------------------------
     def watch_locks(self, key: ShareKey, partition: SharePartition) -> None:
         """Set the timer for the share partition's first lock expiration."""
         timer = self._lock_timers.get(key)
@@ -299,11 +280,10 @@ class SharePartitionManager:
 
     def note_gone(self, partition: Partition) -> None:
         """Drop the share partitions of a partition that this broker no longer leads, or leads in a new epoch."""
-        place = (partition.topic_id, partition.index)
-        for key in [key for key in self._partitions if (key.topic_id, key.partition) == place]:
+        for key in [key for key in self._partitions if (key.topic_id, key.partition) == partition.key]:
             self._forget(key)
 
-    # -- groups and topics -------------------------------------------------------------------------------------------
+    # -- groups and topics ---------------------------------------------------------------------------------------------
     def note_member_left(self, group_id: str, member_id: str) -> None:
         """Close the share session of a member that left its group."""
         self.close_session((group_id, member_id))

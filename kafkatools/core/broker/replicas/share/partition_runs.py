@@ -93,14 +93,8 @@ class Runs:
 
     def overlapping(self, first: int, last: int) -> list[Run]:
         """Return the runs with offsets between `first` and `last`, both included."""
-        index = max(0, bisect_right(self._firsts, first) - 1)
-        found = []
-        for run in self._runs[index:]:
-            if run.first > last:
-                break
-            if run.last >= first:
-                found.append(run)
-        return found
+        begin = max(0, bisect_right(self._firsts, first) - 1)
+        return [run for run in self._runs[begin : bisect_right(self._firsts, last)] if run.last >= first]
 
     def within(self, first: int, last: int) -> list[Run]:
         """Split the runs at `first` and after `last`, and return those in between."""
@@ -110,15 +104,15 @@ class Runs:
 
     def gaps(self, first: int, last: int) -> list[tuple[int, int]]:
         """Return (first, last) of the ranges between `first` and `last` that no run covers."""
-        found = []
+        gaps = []
         position = first
         for run in self.overlapping(first, last):
             if run.first > position:
-                found.append((position, run.first - 1))
+                gaps.append((position, run.first - 1))
             position = max(position, run.last + 1)
         if position <= last:
-            found.append((position, last))
-        return found
+            gaps.append((position, last))
+        return gaps
 
     def drop_below(self, offset: int) -> None:
         """Remove all offsets below `offset`."""

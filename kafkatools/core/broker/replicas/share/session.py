@@ -81,9 +81,7 @@ class ShareSessions:
 
     def at(self, key: SessionKey, epoch: int) -> ShareSession:
         """Return the session and advance its epoch. Raises ShareSessionNotFound, InvalidShareSessionEpoch."""
-        session = self._sessions.get(key)
-        if session is None:
-            raise ShareSessionNotFound()
+        session = self.find(key)
         if session.epoch != epoch:
             raise InvalidShareSessionEpoch()
         session.epoch = 1 if epoch == INT_MAX else epoch + 1

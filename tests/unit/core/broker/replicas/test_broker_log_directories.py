@@ -247,7 +247,7 @@ def test_a_directory_that_fails_takes_its_partitions_along_and_no_others(broker:
     )
     keeper = broker.node.keeper
     assert keeper is not None
-    assert [each.directory_id for each in broker.node.logs.offline] == keeper.offline_directories()
+    assert [directory.path for directory in broker.node.logs.offline] == [broker.paths[1]]
     states = broker.node.image.topics["t"].partitions
     assert [states[index].leader for index in range(6)] == [1, -1, 1, 1, -1, 1]
     broker.stop()

@@ -32,7 +32,7 @@ from kafkatools.core.protocol.schemas.metadata import (
     EndTransactionRecord,
     TopicRecord,
 )
-from kafkatools.core.protocol.schemas.snapshot import LeaderChangeMessage, decode_record
+from kafkatools.core.protocol.schemas.snapshot import LeaderChangeMessage, decode_record, encode_record
 from kafkatools.core.records.batch import read_batches
 
 
@@ -46,7 +46,7 @@ def _batch(offset: int, epoch: int, *names: str) -> bytes:
 
 def _leader_change(offset: int, epoch: int, leader_id: int = 2) -> bytes:
     message = LeaderChangeMessage(version=0, leader_id=leader_id)
-    return encode_control_batch(message, offset, epoch, WALL_MS)
+    return encode_control_batch([encode_record(message)], offset, epoch, WALL_MS)
 
 
 def _follower(epoch: int = 1, *batches: bytes, high_watermark: int = -1) -> Member:
