@@ -73,8 +73,8 @@ def check_new_topic(image: MetadataImage, name: str) -> None:
 
 
 def check_collision(image: MetadataImage, name: str) -> None:
-    """Raise InvalidTopic if an existing topic's name differs only in `.` and `_` (Topic.hasCollision). As in Kafka, topics of one request
-    may collide with each other."""
+    """Raise InvalidTopic if an existing topic's name differs only in `.` and `_` (Topic.hasCollision). As in Kafka,
+    topics of one request may collide with each other."""
     if name in image.topics or not {".", "_"}.intersection(name):
         return
     metric_name = name.replace(".", "_")
