@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass, field
 from enum import Enum
 from typing import Any
 
@@ -64,49 +64,41 @@ class Identity:
     previous_epoch: int = -1
 
 
+@dataclass(eq=False, repr=False)
 class BrokerLifecycle:
     """The worker that registers a broker, sends its heartbeats and performs its controlled shutdown. `on_caught_up` is
     called once, when the metadata reaches this broker's registration; the broker then opens its partitions and
     listeners. `on_failure` gets the error that must end the node."""
 
-    def __init__(  # noqa: PLR0913 - wired in one place
-        self,
-        identity: Identity,
-        link: ControllerChannel,
-        clock: Clock,
-        metadata_offset: Callable[[], int],
-        *,
-        heartbeat_interval_ms: int,
-        registration_timeout_ms: int,
-        on_caught_up: Callable[[], None] = lambda: None,
-        on_running: Callable[[], None] = lambda: None,
-        on_failure: Callable[[KafkaError], None] = lambda error: None,
-        is_hopeless: Callable[[], bool] = lambda: False,
-        report: Callable[[str], None] = lambda line: None,
-    ) -> None:
-        self.state = State.STARTING
-        self.epoch = -1
-        self.incarnation_id = random_uuid()
-        self.offline_log_dirs: list[uuid.UUID] = []
-        self.cordoned_log_dirs: list[uuid.UUID] = []
-        self.is_fenced = True
-        self._on_caught_up, self._on_running, self._on_failure = on_caught_up, on_running, on_failure
-        self._is_hopeless, self._report = is_hopeless, report
-        self._identity = identity
-        self._link = link
-        self._clock = clock
-        self._metadata_offset = metadata_offset
-        self._interval_ms = heartbeat_interval_ms
-        self._is_registered = False
-        self._is_asking = False
-        self._is_urgent = False
-        self._was_told = False
-        self._wants_clients = False
-        self._last_error: KafkaError | None = None
-        self._next_ms = clock.now_ms()
-        self._last_answer_ms = self._next_ms
-        self._registration_ends_ms: int | None = self._next_ms + registration_timeout_ms
-        self._shutdown_ends_ms = 0
+    identity: Identity
+    link: ControllerChannel
+    clock: Clock
+    metadata_offset: Callable[[], int]
+    _: KW_ONLY
+    heartbeat_interval_ms: int
+    registration_timeout_ms: int
+    on_caught_up: Callable[[], None] = lambda: None
+    on_running: Callable[[], None] = lambda: None
+    on_failure: Callable[[KafkaError], None] = lambda error: None
+    is_hopeless: Callable[[], bool] = lambda: False
+    report: Callable[[str], None] = lambda line: None
+    state: State = field(default=State.STARTING, init=False)
+    epoch: int = field(default=-1, init=False)
+    incarnation_id: uuid.UUID = field(default_factory=random_uuid, init=False)
+    offline_log_dirs: list[uuid.UUID] = field(default_factory=list, init=False)
+    cordoned_log_dirs: list[uuid.UUID] = field(default_factory=list, init=False)
+    is_fenced: bool = field(default=True, init=False)
+    _is_registered: bool = field(default=False, init=False)
+    _is_asking: bool = field(default=False, init=False)
+    _is_urgent: bool = field(default=False, init=False)
+    _has_reported_duplicate: bool = field(default=False, init=False)
+    _wants_clients: bool = field(default=False, init=False)
+    _last_error: KafkaError | None = field(default=None, init=False)
+    _shutdown_ends_ms: int = field(default=0, init=False)
+
+    def __post_init__(self) -> None:
+        self._next_ms = self._last_answer_ms = self.clock.now_ms()
+        self._registration_ends_ms: int | None = self._next_ms + self.registration_timeout_ms
 
     # -- times ---------------------------------------------------------------------------------------------------------
     @property
@@ -118,7 +110,7 @@ class BrokerLifecycle:
         if self._registration_ends_ms is not None:
             deadlines.append(self._registration_ends_ms)
         if self.state is State.PENDING_CONTROLLED_SHUTDOWN:
-            deadlines += [self._shutdown_ends_ms, self._clock.now_ms() + HOPELESS_MS]
+            deadlines += [self._shutdown_ends_ms, self.clock.now_ms() + HOPELESS_MS]
         return min(deadlines, default=None)
 
     def tick(self, now_ms: int) -> None:
@@ -127,12 +119,12 @@ class BrokerLifecycle:
             return
         if self._registration_ends_ms is not None and now_ms >= self._registration_ends_ms:
             self._registration_ends_ms = None
-            self._on_failure(self._never_registered())
+            self.on_failure(self._never_registered())
             return
         if self.state is State.PENDING_CONTROLLED_SHUTDOWN:
             why = self._why_no_hand_over(now_ms)
             if why:
-                self._report(f"WARN the controlled shutdown was not completed: {why}")
+                self.report(f"WARN the controlled shutdown was not completed: {why}")
                 self.state = State.SHUTTING_DOWN
                 return
         if not self._is_asking and now_ms >= self._next_ms:
@@ -145,7 +137,7 @@ class BrokerLifecycle:
     def _why_no_hand_over(self, now_ms: int) -> str:
         """Return why a controlled shutdown cannot complete, empty while it can."""
         silence_ms = now_ms - self._last_answer_ms
-        if silence_ms >= HOPELESS_MS and self._is_hopeless():
+        if silence_ms >= HOPELESS_MS and self.is_hopeless():
             return "most of the controllers are gone"
         if silence_ms >= SILENCE_MS:
             return "no controller answers"
@@ -160,11 +152,11 @@ class BrokerLifecycle:
         """Send the next heartbeat at once, to report a failed directory or a ready broker. If a heartbeat is under way,
         which lacks the news, the next one follows its response."""
         self._is_urgent = self._is_asking
-        self._next_ms = self._clock.now_ms()
+        self._next_ms = self.clock.now_ms()
 
     # -- registration --------------------------------------------------------------------------------------------------
     def _send_registration(self) -> None:
-        identity = self._identity
+        identity = self.identity
         fields = {
             "broker_id": identity.node_id,
             "cluster_id": identity.cluster_id,
@@ -176,11 +168,11 @@ class BrokerLifecycle:
             "log_dirs": sorted(identity.log_dirs, key=lambda each: each.bytes),
             "previous_broker_epoch": self.epoch if self.epoch >= 0 else identity.previous_epoch,
         }
-        self._link.send(ApiKey.BROKER_REGISTRATION, fields, self._registered)
+        self.link.send(ApiKey.BROKER_REGISTRATION, fields, self._registered)
 
     def _registered(self, answer: Any | None) -> None:
         self._is_asking = False
-        now_ms = self._clock.now_ms()
+        now_ms = self.clock.now_ms()
         if answer is None:
             self._next_ms = now_ms + RETRY_MS
             return
@@ -194,18 +186,18 @@ class BrokerLifecycle:
         self._last_error = error_from_code(code)
         if code in FINAL_ERRORS:
             self._registration_ends_ms = None
-            self._on_failure(self._never_registered())
+            self.on_failure(self._never_registered())
             return
-        if code == DuplicateBrokerRegistration.code and not self._was_told:
-            self._was_told = True
-            self._report(
-                f"WARN another broker is registered with the id {self._identity.node_id}: waiting until its session "
+        if code == DuplicateBrokerRegistration.code and not self._has_reported_duplicate:
+            self._has_reported_duplicate = True
+            self.report(
+                f"WARN another broker is registered with the id {self.identity.node_id}: waiting until its session "
                 "is over"
             )
         self._next_ms = now_ms + RETRY_MS
 
     def _never_registered(self) -> ConfigError:
-        identity, error = self._identity, self._last_error
+        identity, error = self.identity, self._last_error
         start = f"Broker {identity.node_id} cannot register"
         if isinstance(error, DuplicateBrokerRegistration):
             return ConfigError(f"{start}: another broker with this id is running")
@@ -222,19 +214,21 @@ class BrokerLifecycle:
     def _send_heartbeat(self) -> None:
         self._is_urgent = False
         fields = {
-            "broker_id": self._identity.node_id,
+            "broker_id": self.identity.node_id,
             "broker_epoch": self.epoch,
-            "current_metadata_offset": self._metadata_offset() - 1,
+            "current_metadata_offset": self.metadata_offset() - 1,
             "want_fence": not self._wants_clients,
             "want_shut_down": self.state is State.PENDING_CONTROLLED_SHUTDOWN,
             "offline_log_dirs": list(self.offline_log_dirs),
             "cordoned_log_dirs": None if self.state is State.STARTING else list(self.cordoned_log_dirs),
         }
-        self._link.send(ApiKey.BROKER_HEARTBEAT, fields, self._answered, timeout_ms=max(1000, self._interval_ms))
+        self.link.send(
+            ApiKey.BROKER_HEARTBEAT, fields, self._answered, timeout_ms=max(1000, self.heartbeat_interval_ms)
+        )
 
     def _answered(self, answer: Any | None) -> None:
         self._is_asking = False
-        now_ms = self._clock.now_ms()
+        now_ms = self.clock.now_ms()
         code = None if answer is None else int(answer.error_code)
         if code != 0 or answer is None:
             self._next_ms = now_ms + RETRY_MS
@@ -243,19 +237,19 @@ class BrokerLifecycle:
             return
         self._last_answer_ms = now_ms
         self.is_fenced = bool(answer.is_fenced)
-        self._next_ms = now_ms + self._interval_ms
+        self._next_ms = now_ms + self.heartbeat_interval_ms
         if self.state is State.STARTING:
             self._next_ms = now_ms + STARTING_INTERVAL_MS
             if answer.is_caught_up:
                 self.state = State.RECOVERY
                 self._next_ms = now_ms
-                self._on_caught_up()
+                self.on_caught_up()
         elif self.state is State.RECOVERY:
             self._next_ms = now_ms + STARTING_INTERVAL_MS
             if not self.is_fenced:
                 self.state = State.RUNNING
-                self._next_ms = now_ms + self._interval_ms
-                self._on_running()
+                self._next_ms = now_ms + self.heartbeat_interval_ms
+                self.on_running()
         elif self.state is State.PENDING_CONTROLLED_SHUTDOWN:
             self._next_ms = now_ms + SHUTDOWN_INTERVAL_MS
             if answer.should_shut_down:
@@ -270,7 +264,7 @@ class BrokerLifecycle:
             self.state = State.SHUTTING_DOWN
             return
         self.state = State.PENDING_CONTROLLED_SHUTDOWN
-        now_ms = self._clock.now_ms()
+        now_ms = self.clock.now_ms()
         self._next_ms = self._last_answer_ms = now_ms
         self._shutdown_ends_ms = now_ms + timeout_ms
 

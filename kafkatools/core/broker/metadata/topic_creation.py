@@ -13,6 +13,7 @@ from kafkatools.core.broker.metadata.image import MetadataImage, TopicState
 from kafkatools.core.broker.server.controller_link import ControllerLink, Fate
 from kafkatools.core.broker.server.forwarding import ANONYMOUS_PRINCIPAL
 from kafkatools.core.errors import KafkaError, TopicAlreadyExists, error_from_code
+from kafkatools.core.protocol import messages
 from kafkatools.core.protocol.api_versions import ApiKey
 from kafkatools.core.protocol.entities import Entity
 from kafkatools.core.protocol.frames import decode_response_header, encode_request
@@ -46,16 +47,14 @@ class TopicCreation:
         return None
 
     def _ask(self, topic: NewTopic) -> None:
-        from kafkatools.core.protocol import messages
-
-        wanted = {
+        topic_fields = {
             "name": topic.name,
             "num_partitions": topic.num_partitions,
             "replication_factor": topic.replication_factor,
             "assignments": [],
             "configs": [{"name": name, "value": value} for name, value in topic.configs.items()],
         }
-        fields = {"topics": [wanted], "timeout": self.timeout_ms, "validate_only": False}
+        fields = {"topics": [topic_fields], "timeout": self.timeout_ms, "validate_only": False}
         entity = messages.build(messages.request_type(_KEY, _VERSION), fields)
         frame = b"".join(encode_request(_KEY, _VERSION, 0, f"broker-{self.node_id}", entity))
         envelope = {
@@ -69,8 +68,6 @@ class TopicCreation:
         )
 
     def _answered(self, name: str, answer: Entity) -> None:
-        from kafkatools.core.protocol import messages
-
         self._asked.discard(name)
         if isinstance(answer, Fate) or int(answer.error_code) or answer.response_data is None:
             return  # the next request for the topic tries again

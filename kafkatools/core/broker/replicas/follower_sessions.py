@@ -65,21 +65,11 @@ class SessionPartition:
 
     session: FollowerSession
     key: Key
+    position: FetchPartition
     partition: Partition | None = field(default=None, init=False)
-    fetch_offset: int = field(default=0, init=False)
-    start_offset: int = field(default=0, init=False)
-    leader_epoch: int = field(default=-1, init=False)
-    last_fetched_epoch: int = field(default=-1, init=False)
-    max_bytes: int = field(default=0, init=False)
     error: int = field(default=NONE, init=False)
     diverging: EpochEnd | None = field(default=None, init=False)
     sent_offsets: tuple[int, int] = field(default=NOTHING_SENT, init=False)
-
-    def take(self, wanted: FetchPartition) -> None:
-        """Store the follower's position from its fetch request."""
-        self.fetch_offset, self.start_offset = wanted.fetch_offset, wanted.log_start_offset
-        self.leader_epoch, self.last_fetched_epoch = wanted.current_leader_epoch, wanted.last_fetched_epoch
-        self.max_bytes = wanted.max_bytes
 
     def note(self) -> None:
         """Mark the partition for the next response, because of new records or a changed role, and wake a waiting
@@ -144,21 +134,17 @@ NoteFetch = Callable[[Partition, Replica, tuple[int, int], int, int, int], None]
 NotLeaderOrFollower for an earlier life of the follower's broker."""
 
 
+@dataclass(eq=False, repr=False)
 class FollowerSessions:
     """The fetch sessions of all followers of this broker."""
 
-    def __init__(
-        self, replicas: ReplicaManager, cluster: Cluster, throttles: ReplicationThrottles, note_fetch: NoteFetch
-    ) -> None:
-        self._replicas = replicas
-        self._clock = cluster.clock
-        self._schedule = cluster.schedule
-        self._throttles = throttles
-        self._note_fetch = note_fetch
-        self._sessions: dict[int, FollowerSession] = {}
-        self._woken: dict[FollowerSession, None] = {}
+    replicas: ReplicaManager
+    cluster: Cluster
+    throttles: ReplicationThrottles
+    note_fetch: NoteFetch
+    _sessions: dict[int, FollowerSession] = field(default_factory=dict, init=False)
+    _woken: dict[FollowerSession, None] = field(default_factory=dict, init=False)
 
-    # -- events --------------------------------------------------------------------------------------------------------
     @property
     def has_woken(self) -> bool:
         """Whether a waiting fetch must be checked by `complete`."""
@@ -171,12 +157,12 @@ class FollowerSessions:
         return (
             session is not None
             and len(session.partitions) > MANY_PARTITIONS
-            and self._clock.now_ms() - session.full_pass_ms >= FULL_PASS_MS
+            and self.cluster.clock.now_ms() - session.full_pass_ms >= FULL_PASS_MS
         )
 
     def fetch(self, request: Request, data: FetchRequest) -> Response:
         """Answer a follower's fetch. Returns the response, or DELAYED if the fetch waits for records."""
-        now_ms = self._clock.now_ms()
+        now_ms = self.cluster.clock.now_ms()
         session, error_code, is_new = self._session(data)
         if session is None:
             return self._respond(request, None, (), error_code)
@@ -194,10 +180,10 @@ class FollowerSessions:
         """Remove the partitions that the request forgets and store the follower's position in those that it names."""
         for key in paced(data.forgotten):
             self._forget(session, key)
-        for wanted in paced(data.wanted):
+        for position in paced(data.wanted):
             if session.is_ended:
                 return
-            self._take(session, wanted, now_ms)
+            self._take(session, position, now_ms)
 
     def _answer_or_wait(
         self, request: Request, session: FollowerSession, data: FetchRequest, *, is_new: bool
@@ -256,15 +242,15 @@ class FollowerSessions:
                 place.partition.sessions.pop(place, None)
 
     # -- positions -----------------------------------------------------------------------------------------------------
-    def _take(self, session: FollowerSession, wanted: FetchPartition, now_ms: int) -> None:
-        topic_id = wanted.topic_id
+    def _take(self, session: FollowerSession, position: FetchPartition, now_ms: int) -> None:
+        topic_id = position.topic_id
         assert topic_id is not None
-        key = (topic_id, wanted.index)
+        key = (topic_id, position.index)
         place = session.partitions.get(key)
         if place is None:
-            place = session.partitions[key] = SessionPartition(session, key)
+            place = session.partitions[key] = SessionPartition(session, key, position)
             session.news[place] = None
-        place.take(wanted)
+        place.position = position
         self._apply_position(place, now_ms)
 
     def _apply_position(self, place: SessionPartition, now_ms: int) -> None:
@@ -275,21 +261,21 @@ class FollowerSessions:
         try:
             partition = self._find(place)
             partition.ensure_leader()
-            partition.check_leader_epoch(place.leader_epoch)
-            replica = partition.follower(session.broker_id, place.leader_epoch)
+            partition.check_leader_epoch(place.position.current_leader_epoch)
+            replica = partition.follower(session.broker_id, place.position.current_leader_epoch)
             log = partition.log
             if log.failure is not None:
                 raise log.failure
             end = log.log_end_offset
-            if not log.log_start_offset <= place.fetch_offset:
+            if not log.log_start_offset <= place.position.fetch_offset:
                 raise OffsetOutOfRange()
-            place.diverging = partition.diverging_epoch(place.last_fetched_epoch, place.fetch_offset)
+            place.diverging = partition.diverging_epoch(place.position.last_fetched_epoch, place.position.fetch_offset)
             if place.diverging is None:
-                if place.fetch_offset > end:
+                if place.position.fetch_offset > end:
                     raise OffsetOutOfRange()
-                offsets = (place.fetch_offset, place.start_offset)
-                self._note_fetch(partition, replica, offsets, end, session.broker_epoch, now_ms)
-                if place.fetch_offset == end:
+                offsets = (place.position.fetch_offset, place.position.log_start_offset)
+                self.note_fetch(partition, replica, offsets, end, session.broker_epoch, now_ms)
+                if place.position.fetch_offset == end:
                     session.ready.pop(place, None)
                     return
         except KafkaError as error:
@@ -303,10 +289,10 @@ class FollowerSessions:
         if partition is not None and not partition.is_deleted:
             return partition
         topic_id, index = place.key
-        found = self._replicas.partitions_by_id.get(topic_id, {}).get(index)
+        found = self.replicas.partitions_by_id.get(topic_id, {}).get(index)
         place.partition = found
         if found is None:
-            if self._replicas.topic_name(topic_id) is None:
+            if self.replicas.topic_name(topic_id) is None:
                 raise UnknownTopicId()
             raise NotLeaderOrFollower()
         if place.session.is_kept:
@@ -331,11 +317,15 @@ class FollowerSessions:
         """Whether an in-sync follower still is at the log end, as in its last request. If so, it counts as caught up
         now."""
         partition, session = place.partition, place.session
-        if partition is None or not partition.is_leader or partition.leader_epoch != place.leader_epoch:
+        if (
+            partition is None
+            or not partition.is_leader
+            or partition.leader_epoch != place.position.current_leader_epoch
+        ):
             return False
         replica = partition.followers.get(session.broker_id)
         end = partition.log.log_end_offset
-        if partition.log.failure is not None or replica is None or place.fetch_offset != end:
+        if partition.log.failure is not None or replica is None or place.position.fetch_offset != end:
             return False
         if (
             replica.log_end_offset != end
@@ -355,7 +345,7 @@ class FollowerSessions:
         for place in list(session.ready):
             if limit <= 0 and has_records and place.error == NONE and place.diverging is None:
                 continue
-            result = self._read_one(place, min(limit, place.max_bytes), min_one=not has_records)
+            result = self._read_one(place, min(limit, place.position.max_bytes), min_one=not has_records)
             if result is None:
                 continue
             del session.ready[place]
@@ -372,10 +362,10 @@ class FollowerSessions:
         try:
             partition = self._find(place)
             partition.ensure_leader()
-            partition.check_leader_epoch(place.leader_epoch)
-            if self._throttles.is_sending_throttled(partition, place.session.broker_id):
+            partition.check_leader_epoch(place.position.current_leader_epoch)
+            if self.throttles.is_sending_throttled(partition, place.session.broker_id):
                 return None
-            records = partition.log.read(place.fetch_offset, limit, min_one_message=min_one)
+            records = partition.log.read(place.position.fetch_offset, limit, min_one_message=min_one)
         except KafkaError as error:
             return _Result(place, error.code, None)
         except OSError:
@@ -394,7 +384,7 @@ class FollowerSessions:
                 waiting.task = None
                 self._finish(session, waiting, self._read(session, data))
 
-        waiting.task = self._schedule(data.max_wait_ms, expire)
+        waiting.task = self.cluster.schedule(data.max_wait_ms, expire)
 
     def _stop_waiting(self, session: FollowerSession) -> None:
         waiting, session.waiting = session.waiting, None
@@ -428,7 +418,7 @@ class FollowerSessions:
         named = {result.place for result in results}
         for result in results:
             if result.size_bytes and result.place.partition is not None:
-                self._throttles.note_sent(result.place.partition, result.size_bytes)
+                self.throttles.note_sent(result.place.partition, result.size_bytes)
         news = [_Result(place, place.error, None) for place in paced(_take_news(session)) if place not in named]
         if not session.is_kept:
             for key in list(session.partitions):

@@ -56,6 +56,9 @@ class OffsetAndTimestamp(NamedTuple):
     leader_epoch: int
 
 
+NO_OFFSET = OffsetAndTimestamp(UNDEFINED, UNDEFINED, UNDEFINED)
+
+
 class EpochEnd(NamedTuple):
     """A leader epoch, or the largest one below the requested epoch, and its end offset."""
 
@@ -279,10 +282,6 @@ class Partition:
         elif self.is_alone_in_isr and not self.waits_for_disk:
             self.maybe_increment_high_watermark()
 
-    def append_replicated(self, records: memoryview, now_ms: int) -> LogAppendInfo:
-        """Append record batches fetched from the leader."""
-        return self.log.append_as_follower(records, now_ms)
-
     def note_durable(self, offset: int) -> bool:
         """Note that the log is synced up to `offset` (log.durability=fsync). Returns whether the high watermark
         moved."""
@@ -504,12 +503,12 @@ class Partition:
         if timestamp in (EARLIEST_TIMESTAMP, EARLIEST_LOCAL_TIMESTAMP):
             return OffsetAndTimestamp(UNDEFINED, log.log_start_offset, self._epoch_at(log.log_start_offset))
         if timestamp in (LATEST_TIERED_TIMESTAMP, EARLIEST_PENDING_UPLOAD_TIMESTAMP):
-            return OffsetAndTimestamp(UNDEFINED, UNDEFINED, UNDEFINED)
+            return NO_OFFSET
         found = log.max_timestamp() if timestamp == MAX_TIMESTAMP else log.offset_for_timestamp(timestamp)
         if found is None or found.offset >= self.fetch_end_offset(isolation_level):
             if isolation_level != READ_ALL:
                 self._ensure_epoch_is_committed()
-            return OffsetAndTimestamp(UNDEFINED, UNDEFINED, UNDEFINED)
+            return NO_OFFSET
         return OffsetAndTimestamp(found.timestamp, found.offset, self._epoch_at(found.offset))
 
     def _ensure_epoch_is_committed(self) -> None:

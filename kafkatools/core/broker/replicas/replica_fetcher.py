@@ -15,6 +15,7 @@ Rules:
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -79,31 +80,23 @@ class Followed:
         )
 
 
+@dataclass(eq=False, repr=False)
 class ReplicaFetcher:
     """Fetches from one leader the partitions that this broker follows."""
 
-    def __init__(
-        self,
-        leader_id: int,
-        cluster: Cluster,
-        settings: ReplicationSettings,
-        throttles: ReplicationThrottles,
-        advanced: Callable[[Partition], None],
-    ) -> None:
-        """`advanced(partition)` is called when a follower's high watermark moved."""
-        self.leader_id = leader_id
-        self.partitions: dict[Key, Followed] = {}
-        self._cluster = cluster
-        self._settings = settings
-        self._throttles = throttles
-        self._advanced = advanced
-        self._session = (0, 0)
-        self._named: dict[Key, Followed] = {}
-        self._changed: dict[Key, Followed] = {}
-        self._delayed: dict[Key, Followed] = {}
-        self._dropped: dict[Key, None] = {}
-        self._is_waiting = False
-        self._not_before_ms = 0
+    leader_id: int
+    cluster: Cluster
+    settings: ReplicationSettings
+    throttles: ReplicationThrottles
+    on_high_watermark_advanced: Callable[[Partition], None]
+    partitions: dict[Key, Followed] = field(default_factory=dict, init=False)
+    _session: tuple[int, int] = field(default=(0, 0), init=False)
+    _named: dict[Key, Followed] = field(default_factory=dict, init=False)
+    _changed: dict[Key, Followed] = field(default_factory=dict, init=False)
+    _delayed: dict[Key, Followed] = field(default_factory=dict, init=False)
+    _dropped: dict[Key, None] = field(default_factory=dict, init=False)
+    _is_waiting: bool = field(default=False, init=False)
+    _not_before_ms: int = field(default=0, init=False)
 
     # -- followed partitions -------------------------------------------------------------------------------------------
     def add(self, partition: Partition) -> None:
@@ -114,7 +107,7 @@ class ReplicaFetcher:
         self._changed[partition.key] = followed
         log = partition.log
         if log.latest_epoch is None and log.log_end_offset > log.high_watermark:
-            self._guarded(followed, lambda: self._cut(followed, log.high_watermark), self._cluster.clock.now_ms())
+            self._guarded(followed, lambda: self._cut(followed, log.high_watermark), self.cluster.clock.now_ms())
 
     def remove(self, key: Key) -> None:
         """Stop following a partition."""
@@ -127,7 +120,7 @@ class ReplicaFetcher:
         """Skip a partition for `delay_ms`, or for a back-off that doubles up to replica.fetch.backoff.ms."""
         if delay_ms is None:
             delay_ms = followed.retry_ms
-            followed.retry_ms = min(followed.retry_ms * 2, max(FIRST_RETRY_MS, self._settings.fetch_backoff_ms))
+            followed.retry_ms = min(followed.retry_ms * 2, max(FIRST_RETRY_MS, self.settings.fetch_backoff_ms))
         self._hold(followed, now_ms + delay_ms)
 
     def _hold(self, followed: Followed, until_ms: int | None) -> None:
@@ -164,13 +157,13 @@ class ReplicaFetcher:
             if followed.not_before_ms is not None and followed.not_before_ms <= now_ms:
                 self._release(followed)
         for followed in list(self._changed.values()):
-            if self._throttles.is_receiving_throttled(followed.partition):
+            if self.throttles.is_receiving_throttled(followed.partition):
                 self._delay(followed, now_ms, THROTTLED_MS)
         if len(self._delayed) < len(self.partitions):
             self._fetch()
 
     def _fetch(self) -> None:
-        settings = self._settings
+        settings = self.settings
         if self._session[1] == 0:
             self._named.clear()
             self._changed = {key: each for key, each in self.partitions.items() if key not in self._delayed}
@@ -193,17 +186,17 @@ class ReplicaFetcher:
             self._session,
             wanted,
             sorted(forgotten, key=lambda key: key[0].bytes),
-            (self._cluster.node_id, self._cluster.broker_epoch()),
+            (self.cluster.node_id, self.cluster.broker_epoch()),
         )
         self._is_waiting = True
-        self._cluster.peers.send_raw(
+        self.cluster.peers.send_raw(
             self.leader_id, ApiKey.FETCH, VERSION, body, self._answered, timeout_ms=settings.request_timeout_ms
         )
 
     # -- answers -------------------------------------------------------------------------------------------------------
     def _answered(self, body: memoryview | None) -> None:
         self._is_waiting = False
-        now_ms = self._cluster.clock.now_ms()
+        now_ms = self.cluster.clock.now_ms()
         try:
             response = None if body is None else decode_response(body)
         except DecodeError:
@@ -220,7 +213,7 @@ class ReplicaFetcher:
         session_id = self._session[0]
         is_session_error = response is not None and response.error_code in SESSION_ERRORS
         self._session = (session_id if response is None else 0, 0)
-        wait_ms = FIRST_RETRY_MS if is_session_error or response is None else self._settings.fetch_backoff_ms
+        wait_ms = FIRST_RETRY_MS if is_session_error or response is None else self.settings.fetch_backoff_ms
         self._not_before_ms = now_ms + wait_ms
 
     def _take(self, response: FetchResponse, now_ms: int) -> None:
@@ -255,7 +248,7 @@ class ReplicaFetcher:
 
     def _cut(self, followed: Followed, offset: int) -> None:
         """Truncate the log to an offset and fetch from there."""
-        followed.partition.log.truncate_to(offset, self._cluster.clock.wall_ms())
+        followed.partition.log.truncate_to(offset, self.cluster.clock.wall_ms())
         followed.settle()
         self._changed[followed.partition.key] = followed
 
@@ -264,9 +257,9 @@ class ReplicaFetcher:
             self.remove(followed.partition.key)
             return
         followed.settle()
-        self._delay(followed, now_ms, self._settings.fetch_backoff_ms)
-        if self._cluster.note_failure is not None:
-            self._cluster.note_failure(
+        self._delay(followed, now_ms, self.settings.fetch_backoff_ms)
+        if self.cluster.note_failure is not None:
+            self.cluster.note_failure(
                 error if isinstance(error, KafkaError) else KafkaStorageError(f"{followed.partition}: {error}")
             )
 
@@ -276,15 +269,15 @@ class ReplicaFetcher:
         records = data.records
         if records is not None and (size := whole_batches_bytes(records)):
             self._append_in_pieces(followed, records[:size])
-            self._throttles.note_received(partition, size)
+            self.throttles.note_received(partition, size)
             if partition.waits_for_disk:
-                log.flush(self._cluster.clock.wall_ms())  # the next fetch reports these records as durable
+                log.flush(self.cluster.clock.wall_ms())  # the next fetch reports these records as durable
             followed.settle()
             self._changed[partition.key] = followed
         if data.high_watermark >= 0:
             before = log.high_watermark
             if data.high_watermark != before and log.update_high_watermark(data.high_watermark) > before:
-                self._advanced(partition)
+                self.on_high_watermark_advanced(partition)
         if log.log_start_offset < data.log_start_offset <= log.high_watermark:
             log.increment_log_start_offset(data.log_start_offset)
             self._changed[partition.key] = followed
@@ -304,10 +297,9 @@ class ReplicaFetcher:
     def _append_records(self, followed: Followed, records: memoryview) -> None:
         """Append records. If an empty log starts within the first batch, the log restarts at that batch's base offset
         (appendRecordsToFollower)."""
-        partition, wall_ms = followed.partition, self._cluster.clock.wall_ms()
-        log = partition.log
+        log, wall_ms = followed.partition.log, self.cluster.clock.wall_ms()
         try:
-            partition.append_replicated(records, wall_ms)
+            log.append_as_follower(records, wall_ms)
         except UnexpectedAppendOffset:
             first = read_header(records)
             is_begin = log.log_end_offset == log.log_start_offset
@@ -315,7 +307,7 @@ class ReplicaFetcher:
                 raise
             start = log.log_start_offset
             log.truncate_fully_and_start_at(first.base_offset, wall_ms)
-            partition.append_replicated(records, wall_ms)
+            log.append_as_follower(records, wall_ms)
             log.update_high_watermark(start)
             log.increment_log_start_offset(start)
 
@@ -348,7 +340,7 @@ class ReplicaFetcher:
         self._hold(followed, None)
         partition = followed.partition
         fields: Fields = {
-            "replica_id": self._cluster.node_id,
+            "replica_id": self.cluster.node_id,
             "isolation_level": 0,
             "topics": [
                 {
@@ -363,18 +355,18 @@ class ReplicaFetcher:
                 }
             ],
         }
-        self._cluster.peers.send(
+        self.cluster.peers.send(
             self.leader_id,
             ApiKey.LIST_OFFSETS,
             fields,
             lambda entity: self._take_range(followed, timestamp, entity),
-            timeout_ms=self._settings.request_timeout_ms,
+            timeout_ms=self.settings.request_timeout_ms,
         )
 
     def _take_range(self, followed: Followed, timestamp: int, entity: Any | None) -> None:
         if self.partitions.get(followed.partition.key) is not followed:
             return
-        now_ms = self._cluster.clock.now_ms()
+        now_ms = self.cluster.clock.now_ms()
         found = None if entity is None else entity.topics[0].partitions[0]
         if found is None or int(found.error_code) != NONE:
             self._delay(followed, now_ms)
@@ -385,9 +377,9 @@ class ReplicaFetcher:
                 self._ask_for_range(followed, EARLIEST)
                 return
             if timestamp == LATEST:
-                log.truncate_to(found.offset, self._cluster.clock.wall_ms())
+                log.truncate_to(found.offset, self.cluster.clock.wall_ms())
             elif found.offset > log.log_end_offset:
-                log.truncate_fully_and_start_at(found.offset, self._cluster.clock.wall_ms())
+                log.truncate_fully_and_start_at(found.offset, self.cluster.clock.wall_ms())
         except (KafkaError, OSError) as error:
             self._storage_failed(followed, error, now_ms)
             return

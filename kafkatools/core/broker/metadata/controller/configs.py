@@ -89,35 +89,33 @@ def alter_configs(
     image: MetadataImage, settings: BrokerSettings, resource: Resource, changes: Sequence[ConfigChange]
 ) -> list[Entity]:
     """Return the records of IncrementalAlterConfigs for one resource. Raises a KafkaError."""
-    _check_resource(image, settings, resource)
-    _check_names([change.name for change in changes])
     nulls = [change.name for change in changes if change.operation != DELETE and change.value is None]
-    if nulls:
-        raise InvalidRequest(f"Null value not supported for : {', '.join(nulls)}")
+    _check_request(image, settings, resource, [change.name for change in changes], nulls)
     current = image.configs.get(resource, {})
-    wanted: dict[str, str | None] = {
-        change.name: _changed(resource[0], current.get(change.name), change, settings) for change in changes
-    }
-    return _records(image, settings, resource, wanted)
+    kind = resource[0]
+    changed = {change.name: _changed(kind, current.get(change.name), change, settings) for change in changes}
+    return _records(image, settings, resource, changed)
 
 
 def replace_configs(
     image: MetadataImage, settings: BrokerSettings, resource: Resource, configs: Sequence[tuple[str, str | None]]
 ) -> list[Entity]:
     """Return the records of AlterConfigs, which replaces all settings of a resource. Raises a KafkaError."""
-    _check_resource(image, settings, resource)
-    _check_names([name for name, _ in configs])
+    nulls = [name for name, value in configs if value is None]
+    _check_request(image, settings, resource, [name for name, _ in configs], nulls)
     values = dict(configs)
-    nulls = [name for name, value in values.items() if value is None]
-    if nulls:
-        raise InvalidRequest(f"Null value not supported for : {', '.join(nulls)}")
-    gone: dict[str, str | None] = {name: None for name in image.configs.get(resource, {}) if name not in values}
-    return _records(image, settings, resource, {**values, **gone})
+    deleted = dict.fromkeys(name for name in image.configs.get(resource, {}) if name not in values)
+    return _records(image, settings, resource, {**values, **deleted})
 
 
-def _check_names(names: Sequence[str]) -> None:
+def _check_request(
+    image: MetadataImage, settings: BrokerSettings, resource: Resource, names: Sequence[str], nulls: Sequence[str]
+) -> None:
+    _check_resource(image, settings, resource)
     if len(set(names)) != len(names):
         raise InvalidRequest("Error due to duplicate config keys")
+    if nulls:
+        raise InvalidRequest(f"Null value not supported for : {', '.join(nulls)}")
 
 
 def _check_resource(image: MetadataImage, settings: BrokerSettings, resource: Resource) -> None:

@@ -36,20 +36,19 @@ def _endpoint(name: str, host: str, port: int) -> Fields:
 
 def controller_registration(node_id: int, endpoints: Sequence[EndPoint]) -> Entity:
     """Return the controller's registration, with the broker's host and port as its listener."""
-    record: Entity = RegisterControllerRecord(
+    return RegisterControllerRecord(
         controller_id=node_id,
         incarnation_id=random_uuid(),
         end_points=[_endpoint(CONTROLLER_LISTENER, host, port) for _, host, port in endpoints],
         features=supported_features(),
     )
-    return record
 
 
 def broker_registration(
     node_id: int, epoch: int, endpoints: Sequence[EndPoint], directory_ids: Sequence[uuid.UUID | None]
 ) -> Entity:
     """Return the fenced broker's registration; `directory_ids` are its online log directories."""
-    record: Entity = RegisterBrokerRecord(
+    return RegisterBrokerRecord(
         version=3,
         broker_id=node_id,
         incarnation_id=random_uuid(),
@@ -60,13 +59,11 @@ def broker_registration(
         fenced=True,
         log_dirs=tuple(directory_ids),
     )
-    return record
 
 
 def unfencing(node_id: int, epoch: int) -> Entity:
     """Return the record that unfences the broker."""
-    record: Entity = BrokerRegistrationChangeRecord(version=0, broker_id=node_id, broker_epoch=epoch, fenced=-1)
-    return record
+    return BrokerRegistrationChangeRecord(version=0, broker_id=node_id, broker_epoch=epoch, fenced=-1)
 
 
 def leadership_records(image: MetadataImage, node_id: int, *, new_epochs: bool) -> list[Entity]:
@@ -91,7 +88,7 @@ def adoption_records(
 ) -> list[Entity]:
     """Return the records of a topic (name, id) that is only on disk, with the leader epoch of each partition."""
     name, topic_id = topic[0], uuid_from_text(topic[1])
-    partitions: list[Entity] = [
+    partitions = [
         PartitionRecord(
             partition_id=index,
             topic_id=topic_id,

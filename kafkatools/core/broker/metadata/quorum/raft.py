@@ -89,7 +89,7 @@ class Raft:
         self._has_unflushed = False
         self._must_tick = True
         self._wake_ms = NEVER
-        self._is_shutting_down = False
+        self.is_shutting_down = False
 
     # -- state ---------------------------------------------------------------------------------------------------------
     @property
@@ -122,14 +122,10 @@ class Raft:
         return wire.Position(self.epoch, self.leader_id)
 
     @property
-    def is_shutting_down(self) -> bool:
-        return self._is_shutting_down
-
-    @property
     def is_shut_down(self) -> bool:
         """Whether `shut_down` is complete: another voter leads, or no other voter could."""
         has_left = not self.is_voter or not self.other_voters or self.leader_id not in (None, self.node_id)
-        return self.failure is not None or (self._is_shutting_down and has_left)
+        return self.failure is not None or (self.is_shutting_down and has_left)
 
     @property
     def next_deadline_ms(self) -> int:
@@ -178,7 +174,7 @@ class Raft:
                 if self.state is state:
                     break
             self._settle_leader()
-            self._wake_at(min((each.deadline_ms for each in self.parked), default=NEVER))
+            self._wake_at(min((fetch.deadline_ms for fetch in self.parked), default=NEVER))
         except (KafkaStorageError, OSError) as error:
             self._fail(error)
         self._tell()
@@ -206,7 +202,7 @@ class Raft:
     def shut_down(self, now_ms: int) -> None:
         """Start leaving the quorum: a leader resigns, and the member starts no election. `is_shut_down` tells when this
         is complete; the owner decides how long to wait."""
-        self._is_shutting_down = True
+        self.is_shutting_down = True
         self.resign(now_ms)
         self._must_tick = True
 
@@ -369,7 +365,7 @@ class Raft:
 
     def _is_due(self, deadline_ms: int) -> bool:
         """Whether an election deadline has passed. It never passes during a shutdown."""
-        if self._is_shutting_down:
+        if self.is_shutting_down:
             return False
         self._wake_at(deadline_ms)
         return self.now_ms >= deadline_ms
@@ -420,7 +416,7 @@ class Raft:
 
     def _poll_follower(self, state: Follower) -> None:
         if self.is_voter:
-            is_gone = self._requests.losses(state.leader_id) >= TRIES_TO_REACH_LEADER and not self._is_shutting_down
+            is_gone = self._requests.losses(state.leader_id) >= TRIES_TO_REACH_LEADER and not self.is_shutting_down
             if is_gone or self._is_due(state.deadline_ms):
                 self.become_prospective()
             else:
@@ -433,7 +429,7 @@ class Raft:
             self._fetch_from(state.leader_id)
 
     def _poll_leader(self, state: Leader) -> None:
-        if self._is_shutting_down or self.now_ms >= state.check_quorum_deadline_ms:
+        if self.is_shutting_down or self.now_ms >= state.check_quorum_deadline_ms:
             self.become_resigned()
             return
         self._wake_at(state.check_quorum_deadline_ms)
@@ -559,8 +555,8 @@ class Raft:
         if resigned is not None:
             self._enter(resigned)
         parked, self.parked = self.parked, []
-        for each in parked:
-            each.answer(wire.fetch_response(self.position, self.voters, {"error_code": KafkaStorageError.code}))
+        for fetch in parked:
+            fetch.answer(wire.fetch_response(self.position, self.voters, {"error_code": KafkaStorageError.code}))
         self.listener.on_fault(self.failure)
         return self.failure
 

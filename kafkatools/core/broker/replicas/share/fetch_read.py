@@ -12,6 +12,7 @@ from typing import Any
 
 from kafkatools.core.broker.replicas.partition import READ_COMMITTED, Partition
 from kafkatools.core.broker.replicas.share.partition import Acquired, SharePartition, Wish
+from kafkatools.core.records.batch import read_batches
 
 READ_BYTES = 1 << 20
 MOST_READS = 10
@@ -65,8 +66,6 @@ def _read_once(
     found = partition.read(offset, min(max_bytes, READ_BYTES), isolation_level, min_one_message=True)
     if not found.size_bytes:
         return ShareFetched()
-    from kafkatools.core.records.batch import read_batches
-
     data = memoryview(found.read())
     batches = [batch for batch in read_batches(data) if batch.last_offset >= offset]
     if not batches:
