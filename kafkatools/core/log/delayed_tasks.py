@@ -1,4 +1,4 @@
-"""Work for later, when whoever drives the log says that it is time: files that wait out file.delete.delay.ms."""
+"""A queue of tasks with due times, such as the removal of segment files after file.delete.delay.ms."""
 
 import heapq
 from collections.abc import Callable
@@ -6,7 +6,7 @@ from itertools import count
 
 
 class DelayedTasks:
-    """Tasks by due time. `run_due` is called by the owner's loop; nothing runs by itself."""
+    """A queue of tasks ordered by due time. The owner's loop calls `run_due`; there is no thread."""
 
     def __init__(self) -> None:
         self._heap: list[tuple[int, int, Callable[[], None]]] = []
@@ -16,11 +16,11 @@ class DelayedTasks:
         return len(self._heap)
 
     def schedule(self, due_ms: int, task: Callable[[], None]) -> None:
-        """Run a task once `run_due` is called at or after `due_ms`."""
+        """Queue a task for the first `run_due` call at or after `due_ms`."""
         heapq.heappush(self._heap, (due_ms, next(self._sequence), task))
 
     def run_due(self, now_ms: int) -> int:
-        """Run what is due; gives how many tasks ran."""
+        """Run the tasks that are due. Return how many ran."""
         ran = 0
         while self._heap and self._heap[0][0] <= now_ms:
             heapq.heappop(self._heap)[2]()

@@ -1,4 +1,4 @@
-"""`.lock`: one process at a time in a log directory."""
+"""The `.lock` file of a log directory, which keeps other processes out."""
 
 import fcntl
 import os
@@ -8,11 +8,11 @@ from kafkatools.core.log.format.filenames import LOCK
 
 
 class DirectoryLock:
-    """The lock of a log directory, of the same kind as Java's FileChannel.tryLock: Apache Kafka and this program keep
-    each other out. It is let go when the process ends, however it ends."""
+    """An exclusive lock on a log directory's `.lock` file, of the same kind as Java's FileChannel.tryLock. Apache Kafka
+    and kafkatools keep each other out. The system releases the lock when the process ends, even by a crash."""
 
     def __init__(self, directory: str) -> None:
-        """Take the lock; raises KafkaStorageError when another process has it."""
+        """Lock the directory. Raises KafkaStorageError when another process holds the lock."""
         self._descriptor = os.open(os.path.join(directory, LOCK), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         try:
             fcntl.lockf(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -24,7 +24,7 @@ class DirectoryLock:
             ) from None
 
     def release(self) -> None:
-        """Let another process have the directory; more than once is fine."""
+        """Release the lock. A second call does nothing."""
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1

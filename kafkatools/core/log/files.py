@@ -1,10 +1,10 @@
-"""The only door between the log and a disk: a `FileSystem` of whole-file operations and the `LogFile`s it opens.
+"""The file system seam of the log: a `FileSystem` with whole-file operations and the `LogFile`s it opens.
 
-Rules. `append` is all or nothing: when the disk takes only part of it (full, broken), the file is cut back to what it
-was before the error is raised, so that a reader never meets half a batch that the log does not know of. A `LogFile`
-opens its descriptor when it is first used and may lose it to the least recently used sweep of `RealFileSystem`, so a
-thousand partitions do not need a thousand descriptors; whoever passes `fileno()` to the kernel does so at once and
-keeps no copy. One thread at a time per file. The fake that forgets unsynced data is in `tests/support/faulty_files.py`.
+`append` writes all or nothing. When the disk takes only part of the data (full, broken), the file is cut back before
+the error is raised. So a reader never meets half a batch that the log does not know of. A `LogFile` opens its
+descriptor on first use, and `RealFileSystem` may close it again, the least recently used first. So a thousand
+partitions do not need a thousand descriptors. Code that passes `fileno()` to the kernel does so at once and keeps no
+copy. Only one thread at a time may use a file. A fake that forgets unsynced data is in `tests/support/faulty_files.py`.
 """
 
 import contextlib
@@ -20,14 +20,14 @@ MAX_OPEN_FILES = 512
 
 
 class Sync(Protocol):
-    """A sync of one file that another thread may run while the file goes on being written."""
+    """A pending fsync of one file. Another thread may run it while the file is appended to."""
 
     def run(self) -> None:
-        """Make everything written so far survive a loss of power. May be called once; raises OSError."""
+        """Make everything written so far survive a power loss. Call once. Raises OSError."""
 
 
 class DirectoryEntry(NamedTuple):
-    """One name in a directory."""
+    """A file or directory inside a directory. `size_bytes` is 0 for a directory."""
 
     name: str
     is_directory: bool
@@ -35,105 +35,106 @@ class DirectoryEntry(NamedTuple):
 
 
 class LogFile(Protocol):
-    """A file that grows at its end and is read anywhere."""
+    """An open file that is appended to at its end and read at any position. Errors are OSError."""
 
     path: str
     size_bytes: int
 
     def append(self, data: Buffer) -> int:
-        """Write at the end, whole or not at all; gives the position of the first byte."""
+        """Append all of the data or none. Return the position of its first byte."""
 
     def write_at(self, position: int, data: Buffer) -> None:
-        """Overwrite from a position on; the file grows when need be."""
+        """Overwrite bytes from a position on. The file grows if they reach past its end."""
 
     def read_at(self, position: int, size: int) -> bytes:
-        """Up to `size` bytes; fewer only at the end of the file."""
+        """Read up to `size` bytes from a position on; fewer only at the end of the file."""
 
     def truncate(self, size: int) -> None:
-        """Cut to a size, or extend with zeros."""
+        """Set the file's size in bytes: cut the end off, or extend with zeros."""
 
     def preallocate(self, size: int) -> None:
-        """Give the file a size in advance, of zeros that do not count as content."""
+        """Extend the file to `size` bytes of zeros that do not count as content."""
 
     def trim(self) -> None:
-        """Give back what was preallocated and not written."""
+        """Cut off the part that was preallocated and not written."""
 
     def flush(self) -> None:
-        """Make what was written survive a loss of power (fsync)."""
+        """Make everything written survive a power loss (fsync)."""
 
     def begin_sync(self) -> Sync:
-        """Return a sync that stays valid when the file is closed, renamed or removed meanwhile."""
+        """Return a sync that stays valid if the file is closed, renamed or removed before it runs."""
 
     def fileno(self) -> int:
-        """The descriptor, opened if it was not; valid until the next call on this file system."""
+        """Return the file descriptor, opening it if needed. It is valid until the next call on this file system."""
 
     def close(self) -> None:
-        """Let the descriptor go; a later call opens it again."""
+        """Close the file descriptor. A later call on the file opens it again."""
 
 
 class FileSystem(Protocol):
-    """What the log needs of a disk. Errors are OSError."""
+    """The file operations that a log needs. Errors are OSError."""
 
     def open(self, path: str, *, create: bool = False) -> LogFile:
-        """A file as a `LogFile`; FileNotFoundError unless it exists or `create` is set."""
+        """Open a file, or with `create` make a missing one. Raises FileNotFoundError."""
 
     def exists(self, path: str) -> bool:
-        """Whether there is a file or directory of this path."""
+        """Return whether a file or directory exists."""
 
     def list_directory(self, path: str) -> list[DirectoryEntry]:
-        """Its entries sorted by name."""
+        """Return the files and directories in a directory, sorted by name."""
 
     def make_directory(self, path: str) -> None:
-        """Create a directory and its parents; one that exists is fine."""
+        """Create a directory and its parents. An existing directory is no error."""
 
     def remove_directory(self, path: str) -> None:
         """Remove an empty directory."""
 
     def read_bytes(self, path: str) -> bytes:
-        """A whole (small) file."""
+        """Return the whole content of a (small) file."""
 
     def write_bytes(self, path: str, data: Buffer, *, sync: bool) -> None:
-        """Replace the content of a file, and with `sync` make it durable (not its name: `fsync_directory`)."""
+        """Replace a file's content. `sync` makes the content durable, but not the file's name: that takes
+        `fsync_directory`."""
 
     def rename(self, source: str, target: str) -> None:
-        """Rename over whatever `target` was."""
+        """Rename a file or directory. A file at `target` is replaced."""
 
     def remove(self, path: str) -> bool:
-        """Remove a file; False when there was none."""
+        """Remove a file. Return False when there was none."""
 
     def modified_ms(self, path: str) -> int:
-        """When the content last changed, in ms since 1970."""
+        """Return a file's modification time in ms since 1970."""
 
     def set_modified_ms(self, path: str, time_ms: int) -> None:
-        """Set that time."""
+        """Set a file's modification time in ms since 1970."""
 
     def fsync_directory(self, path: str) -> None:
-        """Make creations, renames and removals in a directory durable."""
+        """Make the creation, renaming and removal of files in a directory durable."""
 
 
 def named(error: OSError, path: str) -> OSError:
-    """The error with the file it is about: calls on a descriptor raise it without."""
+    """Return the error with its `filename` set. Calls on a file descriptor raise an OSError without one."""
     if error.filename is None:
         error.filename = path
     return error
 
 
 def write_atomically(files: FileSystem, path: str, data: Buffer) -> None:
-    """Replace a file so that a crash leaves the old content or the new, never a mixture: write `.tmp`, fsync it,
-    rename, fsync the directory (Kafka's CheckpointFile.write and Utils.atomicMoveWithFallback)."""
+    """Replace a file durably; a crash leaves either the old or the new content. Writes `path.tmp`, fsyncs it, renames
+    it and fsyncs the directory (CheckpointFile.write, Utils.atomicMoveWithFallback)."""
     replace_content(files, path, data, sync=True)
     files.fsync_directory(os.path.dirname(path))
 
 
 def replace_content(files: FileSystem, path: str, data: Buffer, *, sync: bool) -> None:
-    """Replace a file by one that is whole, and with `sync` durable; its name is durable when the directory is."""
+    """Replace a file by writing `path.tmp` and renaming it. `sync` makes the content durable, but not the rename."""
     temporary = path + ".tmp"
     files.write_bytes(temporary, data, sync=sync)
     files.rename(temporary, path)
 
 
 class DescriptorSync:
-    """A `Sync` over a duplicate of the file's descriptor."""
+    """A `Sync` that owns a duplicate of the file's descriptor."""
 
     __slots__ = ("_descriptor",)
 
@@ -141,7 +142,7 @@ class DescriptorSync:
         self._descriptor = descriptor
 
     def run(self) -> None:
-        """fdatasync, and close the descriptor."""
+        """Call fdatasync and close the descriptor. Raises OSError."""
         try:
             os.fdatasync(self._descriptor)
         finally:
@@ -150,7 +151,7 @@ class DescriptorSync:
 
 
 class RealLogFile:
-    """A `LogFile` on a real disk."""
+    """A `LogFile` of the machine's file system."""
 
     __slots__ = ("_descriptor", "_is_preallocated", "_owner", "path", "recently_used", "size_bytes")
 
@@ -163,14 +164,14 @@ class RealLogFile:
         self.recently_used = False
 
     def fileno(self) -> int:
-        """The descriptor, opened if it was not; valid until the next call on this file system."""
+        """Return the file descriptor, opening it if needed. It is valid until the next call on this file system."""
         self.recently_used = True
         if self._descriptor < 0:
             self._descriptor = self._owner.open_descriptor(self)
         return self._descriptor
 
     def append(self, data: Buffer) -> int:
-        """Write at the end, whole or not at all; gives the position of the first byte."""
+        """Append all of the data or none. Return the position of its first byte. Raises OSError."""
         position = self.size_bytes
         size = len(data)
         descriptor = self._descriptor
@@ -188,7 +189,7 @@ class RealLogFile:
         return position
 
     def write_at(self, position: int, data: Buffer) -> None:
-        """Overwrite from a position on; the file grows when need be."""
+        """Overwrite bytes from a position on. The file grows if they reach past its end."""
         self._write_rest(position, memoryview(data))
         self.size_bytes = max(self.size_bytes, position + len(data))
 
@@ -203,7 +204,7 @@ class RealLogFile:
             raise named(error, self.path) from None
 
     def read_at(self, position: int, size: int) -> bytes:
-        """Up to `size` bytes; fewer only at the end of the file."""
+        """Read up to `size` bytes from a position on; fewer only at the end of the content."""
         if self._is_preallocated:
             size = max(0, min(size, self.size_bytes - position))
         try:
@@ -212,17 +213,17 @@ class RealLogFile:
             raise named(error, self.path) from None
 
     def truncate(self, size: int) -> None:
-        """Cut to a size, or extend with zeros."""
+        """Set the file's size in bytes: cut the end off, or extend with zeros."""
         self._resize(size)
         self.size_bytes = size
 
     def preallocate(self, size: int) -> None:
-        """Give the file a size in advance, of zeros that do not count as content (a sparse file, as Kafka's)."""
+        """Extend the file to `size` bytes of zeros that do not count as content (a sparse file, as Kafka's)."""
         self._resize(max(size, self.size_bytes))
         self._is_preallocated = True
 
     def trim(self) -> None:
-        """Give back what was preallocated and not written."""
+        """Cut off the part that was preallocated and not written."""
         if self._is_preallocated:
             self._resize(self.size_bytes)
             self._is_preallocated = False
@@ -234,25 +235,25 @@ class RealLogFile:
             raise named(error, self.path) from None
 
     def flush(self) -> None:
-        """Make what was written survive a loss of power (fsync)."""
+        """Make everything written survive a power loss (fsync)."""
         try:
             os.fsync(self.fileno())
         except OSError as error:
             raise named(error, self.path) from None
 
     def begin_sync(self) -> DescriptorSync:
-        """Return a sync that stays valid when the file is closed, renamed or removed meanwhile."""
+        """Return a sync that stays valid if the file is closed, renamed or removed before it runs."""
         return DescriptorSync(os.dup(self.fileno()))
 
     def close(self) -> None:
-        """Let the descriptor go; a later call opens it again."""
+        """Close the file descriptor. A later call on the file opens it again."""
         if self._descriptor >= 0:
             self._owner.close_descriptor(self, self._descriptor)
             self._descriptor = -1
 
 
 class RealFileSystem:
-    """The machine's file system, with a bound on the descriptors of the files it opened."""
+    """The machine's file system, with a limit on the number of open file descriptors."""
 
     def __init__(self, max_open_files: int = MAX_OPEN_FILES) -> None:
         self.max_open_files = max_open_files
@@ -260,12 +261,12 @@ class RealFileSystem:
 
     @property
     def open_file_count(self) -> int:
-        """How many descriptors are held now."""
+        """The number of file descriptors that are open."""
         return len(self._open)
 
     def open_descriptor(self, file: RealLogFile) -> int:
-        """Open a file's descriptor; closes others first when there are too many (second chance: a file used since the
-        last sweep stays)."""
+        """Open and return a file's descriptor. At `max_open_files` the descriptors of files that were not used since
+        the last sweep are closed first (second chance)."""
         if len(self._open) >= self.max_open_files:
             self._sweep()
         descriptor = os.open(file.path, os.O_RDWR | os.O_CLOEXEC)
@@ -273,13 +274,14 @@ class RealFileSystem:
         return descriptor
 
     def close_descriptor(self, file: RealLogFile, descriptor: int) -> None:
-        """Close what `open_descriptor` opened."""
+        """Close a descriptor that `open_descriptor` opened for the file. Does nothing if the number belongs to another
+        file."""
         if self._open.get(descriptor) is file:
             del self._open[descriptor]
             os.close(descriptor)
 
     def close(self) -> None:
-        """Let all descriptors go; a file that is used later opens its own again."""
+        """Close all file descriptors. A file that is used later opens its own again."""
         for file in list(self._open.values()):
             file.close()
 
@@ -298,7 +300,7 @@ class RealFileSystem:
                 file.close()
 
     def open(self, path: str, *, create: bool = False) -> RealLogFile:
-        """A file as a `LogFile`; FileNotFoundError unless it exists or `create` is set."""
+        """Open a file, or with `create` make a missing one. Raises FileNotFoundError."""
         try:
             return RealLogFile(self, path, os.stat(path).st_size)
         except FileNotFoundError:
@@ -308,16 +310,16 @@ class RealFileSystem:
         return RealLogFile(self, path, 0)
 
     def exists(self, path: str) -> bool:
-        """Whether there is a file or directory of this path."""
+        """Return whether a file or directory exists."""
         return os.path.exists(path)
 
     def list_directory(self, path: str) -> list[DirectoryEntry]:
-        """Its entries sorted by name."""
+        """Return the files and directories in a directory, sorted by name."""
         with os.scandir(path) as entries:
             return sorted(_directory_entry(entry) for entry in entries)
 
     def make_directory(self, path: str) -> None:
-        """Create a directory and its parents; one that exists is fine."""
+        """Create a directory and its parents. An existing directory is no error."""
         os.makedirs(path, exist_ok=True)
 
     def remove_directory(self, path: str) -> None:
@@ -325,12 +327,13 @@ class RealFileSystem:
         os.rmdir(path)
 
     def read_bytes(self, path: str) -> bytes:
-        """A whole (small) file."""
+        """Return the whole content of a (small) file."""
         with open(path, "rb") as file:
             return file.read()
 
     def write_bytes(self, path: str, data: Buffer, *, sync: bool) -> None:
-        """Replace the content of a file, and with `sync` make it durable."""
+        """Replace a file's content. `sync` makes the content durable, but not the file's name: that takes
+        `fsync_directory`."""
         try:
             with open(path, "wb", buffering=0) as file:
                 remaining = memoryview(data)
@@ -342,23 +345,23 @@ class RealFileSystem:
             raise named(error, path) from None
 
     def rename(self, source: str, target: str) -> None:
-        """Rename over whatever `target` was."""
+        """Rename a file or directory. A file at `target` is replaced."""
         os.replace(source, target)
 
     def remove(self, path: str) -> bool:
-        """Remove a file; False when there was none."""
+        """Remove a file. Return False when there was none."""
         return _found(lambda: os.unlink(path))
 
     def modified_ms(self, path: str) -> int:
-        """When the content last changed, in ms since 1970."""
+        """Return a file's modification time in ms since 1970."""
         return os.stat(path).st_mtime_ns // 1_000_000
 
     def set_modified_ms(self, path: str, time_ms: int) -> None:
-        """Set that time."""
+        """Set a file's modification time in ms since 1970."""
         os.utime(path, ns=(time_ms * 1_000_000, time_ms * 1_000_000))
 
     def fsync_directory(self, path: str) -> None:
-        """Make creations, renames and removals in a directory durable."""
+        """Make the creation, renaming and removal of files in a directory durable."""
         try:
             atomic_file.sync_directory(path)
         except OSError as error:

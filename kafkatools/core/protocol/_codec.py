@@ -1,6 +1,6 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False
 # cython: cdivision=True, annotation_typing=False, infer_types=False
-"""Encoder and decoder of Kafka's messages: they follow a Layout, which lists the fields of one structure and version.
+"""Encode and decode Kafka's messages by a Layout, which lists the fields of one structure in one version.
 
 Rules of this file:
 
@@ -10,7 +10,7 @@ Rules of this file:
 - A length is compared with the remaining bytes before memory is allocated for it. For an array, the smallest size of an
   element is multiplied by their number.
 - Malformed bytes raise MalformedMessage with the position, in the words of Apache Kafka's generated classes.
-- `pause` is called every few elements of an array of structures, while reading, counting and writing (see slices.py).
+- `pause` is called every few elements of an array of structures, during reading, counting and writing (see slices.py).
 """
 
 from __future__ import annotations
@@ -85,8 +85,8 @@ _get_bytes = uuid.UUID.bytes.fget  # type: ignore[attr-defined]
 
 
 class MalformedMessage(DecodeError):
-    """The bytes do not form a message of the expected type. `java_message` is the text of Kafka's exception;
-    `position` is None when an error of this type repeats the message of another."""
+    """The bytes do not form a message of the expected type. `java_message` is the text of Kafka's exception; `position`
+    is the byte, None if unknown."""
 
     def __init__(self, message: str, position: int | None = None, java_message: str | None = None) -> None:
         super().__init__(message if position is None else f"{message} (at byte {position})")
@@ -95,10 +95,8 @@ class MalformedMessage(DecodeError):
 
 
 class Shared(list[object]):
-    """An array that occurs many times in a response: it is encoded once for each layout, and the bytes are reused.
-
-    It must not change after the first encoding.
-    """
+    """An array that occurs many times in a response: it is encoded once per layout, and the bytes are reused. It must
+    not change after the first encoding."""
 
     def __init__(self, elements: Iterable[object]) -> None:
         super().__init__(elements)
@@ -106,11 +104,9 @@ class Shared(list[object]):
 
 
 class Layout:
-    """The fields of one structure in one version, and the entity class that it is decoded to.
-
-    A field is (name, code, layout of its structure or None, default). Fields without a tag come first, in wire order.
-    Tagged fields follow; `tags` has their tag numbers.
-    """
+    """The fields of one structure in one version, and the entity class for it. A field is (name, code, layout of its
+    structure or None, default). Untagged fields come first, in wire order, then tagged ones; `tags` has their tag
+    numbers."""
 
     def __init__(
         self,
@@ -144,7 +140,8 @@ class Layout:
 
 
 class Run(NamedTuple):
-    """Adjacent number fields, at least two; `stop` is the index of the field after the last one."""
+    """Adjacent number fields (at least two) that one `struct` call reads or writes. `stop` is the index of the field
+    after them."""
 
     codec: struct.Struct
     stop: int
@@ -176,7 +173,7 @@ def _least_size(code: int, layout: Any, is_flexible: bool) -> int:
 
 
 def _items(data: Any) -> Any:
-    """The bytes in the form that the loops index: a pointer when compiled, else the buffer itself."""
+    """Return the bytes in the form that loops index: a pointer when compiled, else the buffer itself."""
     if cython.compiled:
         return cython.address(data[0])
     return data
@@ -226,7 +223,8 @@ def _copied(data: Any, start: int, end: int) -> bytes:
 
 
 class Reader:
-    """A cursor on the bytes of one message. Records are not copied: they are a memoryview of the given bytes."""
+    """Decodes one message from a position in a buffer. Records are not copied: they become a memoryview of the
+    buffer."""
 
     def __init__(self, data: Any, position: int, pause: Pause | None, most_elements: int) -> None:
         self.source = data
@@ -241,7 +239,7 @@ class Reader:
     # -- values --
 
     def entity(self, layout: Layout) -> Any:
-        """Decode the structure at the cursor. Raises MalformedMessage."""
+        """Decode the structure at the current position. Raises MalformedMessage."""
         values: list[object] = []
         index = 0
         while index < layout.plain:
@@ -256,7 +254,7 @@ class Reader:
         return _make_tuple(layout.type, values)
 
     def _run(self, run: struct.Struct) -> tuple[object, ...]:
-        """Read adjacent numbers by one `struct` call."""
+        """Read adjacent numbers with one `struct` call."""
         position = self.position
         if run.size > self.end - position:
             self._cut_off()
@@ -308,7 +306,8 @@ class Reader:
         return _signed_8(self.data[self.position - 1])
 
     def varint(self) -> int:
-        """Read an unsigned varint as Java does: as an int32, so that five bytes may give a negative number."""
+        """Read an unsigned varint as Java does: as an int32, so that five bytes may give a negative number. Raises
+        MalformedMessage."""
         if self.position < self.end and self.data[self.position] < 0x80:
             self.position += 1
             return self.data[self.position - 1]  # type: ignore[no-any-return]
@@ -383,7 +382,7 @@ class Reader:
         return count
 
     def note_elements(self, count: int) -> None:
-        """Count elements of arrays and tagged fields. Raises TooManyElements above the limit of this reader."""
+        """Count elements of arrays and tagged fields. Raises TooManyElements above this reader's limit."""
         if count > self.elements_left:
             raise TooManyElements
         if count > 0:
@@ -427,7 +426,7 @@ class Reader:
         return tuple(values)
 
     def _tags(self, layout: Layout, values: list[object]) -> None:
-        """Read the section of tagged fields; absent fields get their defaults."""
+        """Read the section of tagged fields. Missing fields get their defaults."""
         if self.position < self.end and self.data[self.position] == 0:
             self.position += 1
             if layout.tags:
@@ -451,17 +450,14 @@ class Reader:
         return self._value(layout, index)
 
     def _tag(self) -> tuple[int, int]:
-        """Read the header of a tagged field: its tag, and the position where the field ends."""
+        """Read the header of a tagged field. Return its tag and the position where the field ends."""
         tag = self.varint()
         size = self.varint()
         return tag, self.position + size
 
     def _end_tag(self, layout: Layout, tag: int, stop: int) -> None:
-        """Move to the end of a tagged field.
-
-        A field that the layout has must end there. Kafka ignores the size of such a field and continues after its
-        value, so with a wrong size the rest of the message would be read from another position.
-        """
+        """Move to the end of a tagged field. A field of the layout must end there: Kafka ignores the size of such a
+        field and continues after its value, so a wrong size would change where the rest of the message is read."""
         if tag in layout.tags:
             if self.position != stop:
                 self._fail(f"tagged field {tag} ends at byte {self.position}, not at byte {stop}")
@@ -475,7 +471,8 @@ class Reader:
     # -- counting --
 
     def skip(self, layout: Layout) -> None:
-        """Skip the structure at the cursor: count its array elements and tagged fields, create no values."""
+        """Skip the structure at the current position: count its array elements and tagged fields, without creating
+        values. Raises MalformedMessage, TooManyElements."""
         index = 0
         while index < layout.plain:
             self._skip_value(layout, index)
@@ -541,7 +538,7 @@ class Reader:
 
 
 def _size_of(kind: int) -> int:
-    """The size in bytes of a value of fixed size."""
+    """Return the size in bytes of a value of fixed size."""
     if kind == 4 or kind == 7:  # noqa: PLR1714 - a comparison in C
         return 4
     if kind == 5 or kind == 8:  # noqa: PLR1714
@@ -556,10 +553,8 @@ def _uuid_of(data: bytes) -> uuid.UUID | None:
 
 
 class Writer:
-    """Encodes one message from an entity, from a mapping of field names to values, or from a mix of both.
-
-    A field that the mapping lacks is written with its default. A key that is no field of this version is ignored.
-    """
+    """Encodes one message from an entity, a mapping of field names to values, or a mix of both. A missing field is
+    written with its default. A key that is no field of this version is ignored."""
 
     def __init__(self, pause: Pause | None) -> None:
         self.out = bytearray(512)
@@ -569,7 +564,7 @@ class Writer:
         self.pause = pause
 
     def result(self) -> bytes:
-        """The encoded bytes."""
+        """Return the encoded bytes."""
         return bytes(memoryview(self.out)[: self.size])
 
     def structure(self, layout: Layout, value: Any) -> None:
@@ -759,7 +754,7 @@ class Writer:
         self._bytes(data)
 
     def _tags(self, layout: Layout, values: Iterable[object]) -> None:
-        """Write the section of tagged fields: their number, then tag, size and value. Defaults are left out."""
+        """Write the section of tagged fields: their number, then tag, size and value of each. Defaults are omitted."""
         if layout.tag_defaults is None:
             layout.tag_defaults = [
                 _tagged_bytes(layout, layout.plain + place, layout.defaults[layout.plain + place], None)
@@ -781,7 +776,7 @@ class Writer:
 
 
 def _tagged_bytes(layout: Layout, index: int, value: object, pause: Pause | None) -> bytes:
-    """Encode the value of a tagged field; a nullable structure begins with a marker, 0 for null."""
+    """Encode the value of a tagged field. A nullable structure begins with a marker, 0 for null."""
     writer = Writer(pause)
     if layout.codes[index] != 12 + 64:
         writer._value(layout, index, value)
@@ -794,7 +789,7 @@ def _tagged_bytes(layout: Layout, index: int, value: object, pause: Pause | None
 
 
 def _picked(layout: Layout, index: int, fields: Mapping[str, object]) -> tuple[object, ...]:
-    """The values of adjacent number fields from a mapping, with defaults for missing keys."""
+    """Return the values of adjacent number fields from a mapping, with defaults for missing keys."""
     run = layout.runs[index]
     try:
         return run.pick(fields)
@@ -803,7 +798,7 @@ def _picked(layout: Layout, index: int, fields: Mapping[str, object]) -> tuple[o
 
 
 def _attributes_of(layout: Layout, value: object) -> dict[str, object]:
-    """The fields of another object, such as an entity of another version, by the names that the layout has."""
+    """Return the fields of another object, such as an entity of another version, by the names in the layout."""
     return {name: getattr(value, name) for name in layout.names if hasattr(value, name)}
 
 

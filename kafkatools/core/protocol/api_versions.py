@@ -1,7 +1,7 @@
-"""Every API of Kafka 4.3: its key, its versions, which of them are flexible; and what a broker says it can do.
+"""The APIs of Kafka 4.3: keys, versions and flexible versions; and the versions that a broker supports.
 
-`ApiKey` is the only table of keys and versions; which of them a broker serves is in `core/broker/server/apis.py`. A
-client uses the newest version that both sides have.
+`ApiKey` is the only table of keys and versions. Which of them this broker serves is in `core/broker/server/apis.py`. A
+client uses the newest version that both sides support.
 """
 
 from __future__ import annotations
@@ -16,11 +16,8 @@ BETWEEN_NODES = True
 
 
 class ApiKey(IntEnum):
-    """The APIs by Kafka's name in upper case: key, first version, last version, first flexible version,
-    BETWEEN_NODES if only controllers answer it, to nodes of the cluster.
-
-    Source: ApiKeys and the message definitions of Apache Kafka 4.3.
-    """
+    """The APIs by Kafka's name: key, first version, last version, first flexible version, and BETWEEN_NODES for an API
+    that only controllers answer, to other nodes. Source: ApiKeys and the message definitions of Apache Kafka 4.3."""
 
     _value_: int
     first_version: int
@@ -134,44 +131,46 @@ class ApiKey(IntEnum):
 
     @property
     def label(self) -> str:
-        """Kafka's name: `ApiKey.LIST_OFFSETS.label == "ListOffsets"`."""
+        """Kafka's name of the API: `ApiKey.LIST_OFFSETS.label == "ListOffsets"`."""
         return self.name.title().replace("_", "")
 
     @property
     def versions(self) -> range:
-        """The versions whose messages exist here."""
+        """The versions of the API that kafkatools supports."""
         return range(self.first_version, self.last_version + 1)
 
 
 def versions_of(api_key: int) -> range:
-    """The versions of an API whose messages exist here. Raises ValueError for a key that Kafka does not have."""
+    """Return the supported versions of an API. Raises ValueError for an unknown key."""
     return ApiKey(api_key).versions
 
 
 def is_flexible(api_key: int, version: int) -> bool:
-    """Whether the body of a version has compact lengths and tags (KIP-482)."""
+    """Return whether a version of an API has compact lengths and tagged fields (KIP-482). Raises ValueError for an
+    unknown key."""
     return version >= ApiKey(api_key).first_flexible_version
 
 
 def request_header_version(api_key: int, version: int) -> int:
-    """1, or 2 for a flexible request."""
+    """Return the request header version: 2 for a flexible request, else 1."""
     return 2 if is_flexible(api_key, version) else 1
 
 
 def response_header_version(api_key: int, version: int) -> int:
-    """0, or 1 for a flexible response; always 0 for ApiVersions, whose reader may not know the version (KIP-511)."""
+    """Return the response header version: 1 for a flexible response, else 0. Always 0 for ApiVersions, whose reader may
+    not know the version (KIP-511)."""
     return 1 if api_key != ApiKey.API_VERSIONS and is_flexible(api_key, version) else 0
 
 
 class VersionRange(NamedTuple):
-    """A lowest and a highest version."""
+    """The lowest and the highest supported version of an API or a feature."""
 
     min_version: int
     max_version: int
 
 
 class BrokerVersions(NamedTuple):
-    """What a broker answered to ApiVersions (NodeApiVersions)."""
+    """A broker's response to ApiVersions (Kafka's NodeApiVersions)."""
 
     error_code: int
     ranges: dict[int, VersionRange]
@@ -181,21 +180,22 @@ class BrokerVersions(NamedTuple):
     finalized_features_epoch: int = -1
 
     def supports(self, api_key: int, version: int) -> bool:
-        """Whether the broker takes a version of an API."""
+        """Return whether the broker supports a version of an API."""
         found = self.ranges.get(api_key)
         return found is not None and found.min_version <= version <= found.max_version
 
     def choose_version(self, api_key: int, oldest: int = 0, newest: int = NEVER) -> int:
-        """The newest version that both sides have between two bounds. Raises UnsupportedVersion."""
+        """Return the newest version from `oldest` to `newest` that both sides support. Raises UnsupportedVersion."""
         return choose_version(api_key, self.ranges, oldest, newest)
 
 
 class OnlyByBrokers(UnsupportedVersion):
-    """A controller was asked for what only brokers do."""
+    """A request that only brokers answer was about to be sent to a controller."""
 
 
 def choose_version(api_key: int, broker: dict[int, VersionRange], oldest: int = 0, newest: int = NEVER) -> int:
-    """The newest version of an API that both sides have (ApiVersions, NodeApiVersions.latestUsableVersion)."""
+    """Return the newest version of an API that both sides support (NodeApiVersions.latestUsableVersion). Raises
+    UnsupportedVersion, and OnlyByBrokers if the node is a controller."""
     ours = versions_of(api_key)
     theirs = broker.get(api_key)
     if theirs is None:

@@ -1,4 +1,4 @@
-"""The message codec in its compiled or its uncompiled form, as `_choose_kernel` decides: import it from here."""
+"""The message codec, compiled or plain as `_choose_kernel` decides: import it from here."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""DescribeConfigs responses read by hand, versions 1 to 4.
+"""A fast decoder of DescribeConfigs responses, versions 1 to 4.
 
-The settings of five hundred topics are eighteen thousand entries, most of them the same bytes over and over: the
-entries of a resource that repeat those of one before are taken from there, which is sound since what bytes mean depends
-on nothing else: 3 ms instead of 28 for the settings of 500 topics. A test holds it against the codec, version by
-version. Every length is checked against the bytes that are left before it is used.
+The settings of five hundred topics are eighteen thousand entries, most of them the same bytes again. If a resource's
+entries repeat those of an earlier resource, the decoded entries are reused: 3 ms instead of 28. This is safe because
+the meaning of the bytes depends on nothing else. A test compares this decoder with the codec, version by version. Every
+length is checked against the remaining bytes.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _FLAGS = struct.Struct(">?b?")
 
 
 class Synonym(NamedTuple):
-    """Another place that the value may come from."""
+    """Another source of a setting's value."""
 
     name: str
     value: str | None
@@ -35,7 +35,7 @@ class Synonym(NamedTuple):
 
 
 class Config(NamedTuple):
-    """A setting; without type and documentation before version 3."""
+    """A setting of a resource. Type and documentation exist from version 3 on."""
 
     name: str
     value: str | None
@@ -48,7 +48,7 @@ class Config(NamedTuple):
 
 
 class Result(NamedTuple):
-    """A resource: its settings, or an error. Resources with the very same settings share one tuple of them."""
+    """A resource with its settings, or an error. Resources with the same settings share one tuple of them."""
 
     error_code: int
     error_message: str | None
@@ -58,14 +58,14 @@ class Result(NamedTuple):
 
 
 class DescribeConfigsResponse(NamedTuple):
-    """The answer."""
+    """A DescribeConfigs response: one result per resource."""
 
     throttle_time_ms: int
     results: list[Result]
 
 
 def decode_response(version: int, body: bytes | bytearray | memoryview) -> DescribeConfigsResponse:
-    """The answer in a response's body. Raises DecodeError."""
+    """Decode the body of a DescribeConfigs response. Raises DecodeError."""
     try:
         return _Reader(body, version).response()
     except (struct.error, IndexError, UnicodeDecodeError) as error:
@@ -130,7 +130,7 @@ class _Reader:
         return layout.unpack_from(self._body, position)
 
     def _length(self, plain: struct.Struct) -> int:
-        """No more than the bytes that are left; -1 is null."""
+        """Read a length; -1 is null. Raises DecodeError if it exceeds the remaining bytes."""
         if self._flexible:
             number, self._position = read_unsigned_varint(self._body, self._position)
             length = number - 1

@@ -1,7 +1,7 @@
-"""Definitions of Kafka's messages and of the notation that they are written in: one definition covers all versions.
+"""Definitions of Kafka's messages, and the notation that they are written in: one definition covers all versions.
 
-`kafka_messages.txt` holds requests and responses (made by docs/generate_messages.py), `kafka_records.txt` the records
-of internal topics and what clients send each other. A message begins in the first column:
+`kafka_messages.txt` holds requests and responses (made by docs/generate_messages.py). `kafka_records.txt` holds the
+records of internal topics, and the messages that group members send each other. A message begins in the first column:
 
     MetadataRequest key=3 versions=0-13 flexible=9+
       topics []MetadataRequestTopic null=1+ default=null
@@ -54,21 +54,22 @@ class Field(NamedTuple):
 
     @property
     def is_structure(self) -> bool:
-        """Whether the field, or an element of it, has fields of its own."""
+        """Whether the field, or each element of an array field, is a structure."""
         return self.type not in _ZEROES and self.type not in _NUMBERS
 
     def is_tagged(self, version: int) -> bool:
-        """Whether the field is tagged in a version."""
+        """Return whether the field is tagged in a version."""
         return self.tag is not None and version in self.tagged
 
     def default(self, version: int) -> object:
-        """The default in a version. Not for a single structure: its default is built from its fields."""
+        """Return the field's default in a version. Not for a single structure, whose default is built from its
+        fields."""
         if self.declared_default is not _NOT_GIVEN and not (self.declared_default is None and version not in self.null):
             return self.declared_default
         return () if self.is_array else _ZEROES.get(self.type, 0)
 
     def has_null_default(self, version: int) -> bool:
-        """Whether null is the default in a version."""
+        """Return whether null is the field's default in a version."""
         return self.declared_default is None and version in self.null
 
 
@@ -111,7 +112,7 @@ def _text(file: str) -> str:
 
 @cache
 def definition_of(name: str) -> Definition:
-    """Parse the definition of a message. Raises KeyError for an unknown name."""
+    """Return the definition of a message by its name. Raises KeyError for an unknown name."""
     text, begin = _place_of(name)
     end = text.find("\n\n", begin)
     lines = text[begin : None if end < 0 else end].splitlines()
@@ -130,7 +131,8 @@ def definition_of(name: str) -> Definition:
 
 @cache
 def api_key_of(name: str) -> int:
-    """The API key or the record's type id of a message; -1 where Kafka defines none. Raises KeyError."""
+    """Return the API key of a message or the type id of a record, -1 where Kafka defines none. Raises KeyError for an
+    unknown name."""
     text, begin = _place_of(name)
     word = text[begin + len(name) + 1 : begin + len(name) + 20].split(" ", 1)[0]
     return int(word[4:]) if word.startswith("key=") else -1
@@ -141,7 +143,7 @@ def _is_message(name: str) -> bool:
 
 
 def _place_of(name: str) -> tuple[str, int]:
-    """The text of the file that has a definition, and the position where the definition begins."""
+    """Return the text of the file that contains a definition, and the position of the definition in it."""
     text = _text(FILES[0] if _is_message(name) else FILES[1])
     begin = text.find(f"\n{name} ") + 1
     if not begin:
@@ -155,7 +157,7 @@ def names_in(file: str) -> list[str]:
 
 
 def _fields(lines: list[str], number: int, indent: int) -> tuple[tuple[Field, ...], int]:
-    """Parse the fields of one structure; also return the number of the line after them."""
+    """Parse the fields of one structure. Return them and the number of the line after them."""
     found = []
     while number < len(lines) and _indent_of(lines[number]) == indent:
         line = lines[number]

@@ -1,9 +1,9 @@
-"""Entities: the immutable objects that messages are decoded to, one class for each structure in each version.
+"""Entities: immutable objects for decoded messages, one class for each structure in each version.
 
-An entity is a tuple of its fields, tagged ones last, with an attribute for each field. Rules: times are integers in ms,
-error codes are integers, arrays are tuples, a zero uuid is None. The constructor takes fields by name and uses defaults
-for the others; nested mappings and sequences become entities and tuples. A request also has the fields of other
-versions, with their defaults (a structure is None), so that a handler reads them whatever the version is.
+An entity is a tuple of its fields, tagged ones last, with an attribute for each field. Times are integers in ms, error
+codes are integers, arrays are tuples, a zero uuid is None. The constructor takes fields by name and uses defaults for
+the others; nested mappings and sequences become entities and tuples. A request also has the fields of other versions,
+with their defaults (a structure is None), so that a handler can read them in every version.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ Fields = dict[str, Any]
 
 
 class Entity(tuple[Any, ...]):
-    """The base of all entity classes."""
+    """The base class of all entities. A subclass is one structure of a message in one version. Raises TypeError for a
+    field that the version lacks."""
 
     __slots__ = ()
     __layout__: ClassVar[Layout]
@@ -63,7 +64,7 @@ class Entity(tuple[Any, ...]):
 
 
 def entity_of(layout: Layout, fields: Mapping[str, object]) -> Entity:
-    """Build an entity from a mapping of field names to values; a key that is no field of this version is ignored."""
+    """Build an entity from a mapping of field names to values. A key that is no field of this version is ignored."""
     values = [
         _value(layout, index, fields[name]) if name in fields else layout.defaults[index]
         for index, name in enumerate(layout.names)
@@ -85,7 +86,7 @@ def _value(layout: Layout, index: int, value: Any) -> object:
 
 @cache
 def entity_type(name: str, version: int) -> type[Entity]:
-    """The entity class of a message in a version. Raises KeyError for a message or a version that does not exist."""
+    """Return the entity class of a message in a version. Raises KeyError for an unknown message or version."""
     definition = definition_of(name)
     if version not in definition.versions:
         raise KeyError(version)
@@ -123,7 +124,7 @@ def _default_of_request(field: Field) -> object:
 
 
 def _described(definition: Definition, field: Field, version: int) -> tuple[str, int, Layout | None, object]:
-    """A field in the form that Layout expects: name, code, the layout of its structure or None, default."""
+    """Return a field in the form that Layout takes: name, code, layout of its structure or None, default."""
     nested = _layout(definition, field.type, field.fields, version) if field.is_structure else None
     code = STRUCTURE if nested is not None else KINDS[field.type]
     if field.is_array:

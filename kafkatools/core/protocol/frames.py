@@ -1,8 +1,8 @@
-"""Frames and headers, without I/O: size prefix, request and response headers, and the recognition of other protocols.
+"""Request and response frames without I/O: size prefix, headers, and the recognition of other protocols.
 
-Rules: a length is checked against the limit before anything of that size is made. A peer that answers in TLS or HTTP is
-named in one sentence, since its first bytes read as a size that no Kafka node sends. Header versions follow the API
-(KIP-482); ApiVersions answers always have header version 0 (KIP-511).
+A size is checked against the limit before memory of that size is allocated. An answer in TLS or HTTP is recognized by
+its first bytes, which would be a size that no Kafka node sends. Header versions depend on the API (KIP-482).
+ApiVersions responses always have header version 0 (KIP-511).
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ GROWTH_BYTES = 1 << 20
 
 
 class RequestHeader(NamedTuple):
-    """The header of a request and where its body starts in the frame."""
+    """The header of a request, and the position where its body starts in the frame."""
 
     api_key: int
     api_version: int
@@ -42,7 +42,7 @@ class RequestHeader(NamedTuple):
 
 
 def check_size(prefix: Buffer, max_bytes: int = DEFAULT_MAX_BYTES) -> int:
-    """The size in a frame's first four bytes. Raises NotKafka when they are TLS, HTTP or no possible size."""
+    """Return the size in a frame's first four bytes. Raises NotKafka when they are TLS, HTTP or an impossible size."""
     head = bytes(prefix[:SIZE_BYTES])
     if head[0] in (_TLS_ALERT, _TLS_HANDSHAKE) and head[1] == 3:
         raise NotKafka("it speaks TLS; set security.protocol to SSL or SASL_SSL, or use its plaintext port")
@@ -56,10 +56,8 @@ def check_size(prefix: Buffer, max_bytes: int = DEFAULT_MAX_BYTES) -> int:
 
 
 class FrameReader:
-    """Gathers the frames of a stream of bytes: `feed` bytes, or receive into `buffer()` and tell `advance` how many.
-
-    A frame is gathered in one bytearray of its size (grown in steps), without joining pieces.
-    """
+    """Splits a stream of bytes into frames. Pass bytes to `feed`, or receive them into `buffer()` and call `advance`.
+    Each frame is collected in one bytearray, which grows in steps up to the frame's size."""
 
     def __init__(self, max_bytes: int = DEFAULT_MAX_BYTES) -> None:
         self.max_bytes = max_bytes
@@ -72,11 +70,11 @@ class FrameReader:
 
     @property
     def is_inside_a_frame(self) -> bool:
-        """Whether some bytes of a frame have come, but not all."""
+        """Whether a part of a frame has arrived."""
         return self._frame is not None or self._filled > 0
 
     def buffer(self) -> memoryview:
-        """Where the next bytes belong; never empty."""
+        """Return the memory for the next bytes of the stream. It is never empty."""
         if self._frame is None:
             return memoryview(self._prefix)[self._filled :]
         if self._filled == len(self._frame):
@@ -84,7 +82,8 @@ class FrameReader:
         return memoryview(self._frame)[self._filled :]
 
     def advance(self, count: int) -> None:
-        """So many bytes were put into `buffer()`. Raises NotKafka."""
+        """Accept `count` bytes that the caller wrote into `buffer()`. Raises NotKafka for a frame with an impossible
+        size."""
         self._filled += count
         if self._frame is None:
             if self._filled == SIZE_BYTES:
@@ -97,7 +96,7 @@ class FrameReader:
             self._frame, self._filled = None, 0
 
     def feed(self, data: Buffer) -> None:
-        """Take bytes in. Raises NotKafka."""
+        """Accept the next bytes of the stream. Raises NotKafka for a frame with an impossible size."""
         view = memoryview(data)
         while view:
             target = self.buffer()
@@ -108,13 +107,13 @@ class FrameReader:
             view = view[count:]
 
     def receive(self) -> list[memoryview]:
-        """The frames that are complete, without their size prefixes; each is handed out once."""
+        """Return the complete frames, without their size prefixes, and forget them."""
         frames, self._frames = self._frames, []
         return [memoryview(frame).toreadonly() for frame in frames]
 
 
 def encode_request_header(api_key: int, version: int, correlation_id: int, client_id: str | None) -> bytes:
-    """A request header without the size prefix; the client id is never compact (KIP-482)."""
+    """Encode a request header without the size prefix. The client id is never compact (KIP-482)."""
     head = _REQUEST_HEAD.pack(api_key, version, correlation_id)
     if client_id is None:
         head += b"\xff\xff"
@@ -127,7 +126,7 @@ def encode_request_header(api_key: int, version: int, correlation_id: int, clien
 def frame_request(
     api_key: int, version: int, correlation_id: int, client_id: str | None, body: Sequence[Buffer]
 ) -> list[Buffer]:
-    """The buffers of a request whose body is already bytes; nothing of the body is copied."""
+    """Return the buffers of a request: size prefix and header, then the encoded body, which is not copied."""
     header = encode_request_header(api_key, version, correlation_id, client_id)
     size = len(header) + sum(len(part) for part in body)
     return [_SIZE.pack(size) + header, *body]
@@ -136,16 +135,15 @@ def frame_request(
 def encode_request(
     api_key: int, version: int, correlation_id: int, client_id: str | None, entity: Entity
 ) -> list[Buffer]:
-    """The buffers of a request: size prefix and header, then the body."""
+    """Encode a request and return its buffers: size prefix and header, then the body."""
     from kafkatools.core.protocol.messages import encode
 
     return frame_request(api_key, version, correlation_id, client_id, [encode(entity)])
 
 
 def decode_request_header(frame: Buffer) -> RequestHeader:
-    """The header of a request frame. Raises DecodeError; an API or version that nobody knows still gives its header,
-    with the body offset as if it were not flexible.
-    """
+    """Decode the header of a request frame. For an unknown API the body offset is that of a header version 1. Raises
+    DecodeError."""
     if len(frame) < _REQUEST_HEAD.size + 2:
         raise DecodeError(f"a request of {len(frame)} bytes is shorter than its header")
     api_key, version, correlation_id = _REQUEST_HEAD.unpack_from(frame, 0)
@@ -166,27 +164,27 @@ def decode_request_header(frame: Buffer) -> RequestHeader:
 
 
 def encode_response_header(api_key: int, version: int, correlation_id: int) -> bytes:
-    """A response header without the size prefix."""
+    """Encode a response header without the size prefix."""
     head = _SIZE.pack(correlation_id)
     return head + b"\0" if response_header_version(api_key, version) else head
 
 
 def frame_response(api_key: int, version: int, correlation_id: int, body: list[Buffer]) -> list[Buffer]:
-    """The buffers of a response whose body is already bytes."""
+    """Return the buffers of a response: size prefix and header, then the encoded body."""
     header = encode_response_header(api_key, version, correlation_id)
     size = len(header) + sum(len(part) for part in body)
     return [_SIZE.pack(size) + header, *body]
 
 
 def encode_response(api_key: int, version: int, correlation_id: int, entity: Entity) -> list[Buffer]:
-    """The buffers of a response: size prefix and header, then the body."""
+    """Encode a response and return its buffers: size prefix and header, then the body."""
     from kafkatools.core.protocol.messages import encode
 
     return frame_response(api_key, version, correlation_id, [encode(entity)])
 
 
 def decode_response_header(api_key: int, version: int, frame: Buffer) -> tuple[int, int]:
-    """The correlation id of a response frame and where its body starts. Raises DecodeError."""
+    """Return the correlation id of a response frame and the position where its body starts. Raises DecodeError."""
     if len(frame) < SIZE_BYTES:
         raise DecodeError(f"a response of {len(frame)} bytes is shorter than its header")
     correlation_id = _SIZE.unpack_from(frame, 0)[0]

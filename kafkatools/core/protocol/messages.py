@@ -1,7 +1,7 @@
 """Encode and decode Kafka's requests and responses, and look up their entity classes by API key and version.
 
-A class is built from the message's definition when it is first used. Entities hold times as integers in ms. A thread
-that works in slices (slices.py) may pause while it decodes, counts or encodes.
+A class is built from the message's definition when it is first used. Times in entities are integers in ms. On a thread
+that works in slices (slices.py), decoding, counting and encoding may pause.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ Buffer = bytes | bytearray | memoryview
 
 @cache
 def request_type(api_key: int, version: int) -> type[Entity]:
-    """The entity class of a request. Raises UnsupportedVersion."""
+    """Return the entity class of a request. Raises UnsupportedVersion."""
     return _message_type(api_key, version, "Request")
 
 
 @cache
 def response_type(api_key: int, version: int) -> type[Entity]:
-    """The entity class of a response. Raises UnsupportedVersion."""
+    """Return the entity class of a response. Raises UnsupportedVersion."""
     return _message_type(api_key, version, "Response")
 
 
@@ -49,11 +49,8 @@ def encode(entity: Entity) -> bytes:
 
 
 def encode_fields(message_type: type[Entity], fields: Mapping[str, object] | Entity) -> bytes:
-    """Encode a message from a mapping of field names to values, or from an entity.
-
-    Missing fields are written with their defaults, and fields that this version lacks are ignored. Raises ValueError
-    for a value that its field cannot hold.
-    """
+    """Encode a message from a mapping of field names to values, or from an entity. Missing fields get their defaults,
+    and fields that this version lacks are ignored. Raises ValueError for a value that its field cannot hold."""
     writer = Writer(current_pause())
     writer.structure(message_type.__layout__, fields)
     return writer.result()
@@ -62,16 +59,15 @@ def encode_fields(message_type: type[Entity], fields: Mapping[str, object] | Ent
 def decode(
     message_type: type[Entity], buffer: Buffer, offset: int = 0, most_elements: int = NO_LIMIT
 ) -> tuple[Entity, int]:
-    """Decode the message at `offset` and return its entity and its size in bytes.
-
-    Raises DecodeError, and TooManyElements when its arrays and tagged fields have more than `most_elements`.
-    """
+    """Decode the message at `offset`. Return its entity and its size in bytes. Raises DecodeError, and TooManyElements
+    when its arrays and tagged fields have more than `most_elements`."""
     reader = Reader(buffer, offset, current_pause(), most_elements)
     return reader.entity(message_type.__layout__), reader.position - offset
 
 
 def decode_all(message_type: type[Entity], buffer: Buffer, offset: int = 0) -> Entity:
-    """Decode the message that fills the buffer from `offset` on. Raises DecodeError, also when bytes are left over."""
+    """Decode the message from `offset` to the end of the buffer. Raises DecodeError, also for bytes after the
+    message."""
     entity, size = decode(message_type, buffer, offset)
     if offset + size != len(buffer):
         raise DecodeError(f"{len(buffer) - offset - size} bytes are left after {message_type.__name__}")
@@ -79,25 +75,21 @@ def decode_all(message_type: type[Entity], buffer: Buffer, offset: int = 0) -> E
 
 
 def count_elements(message_type: type[Entity], buffer: Buffer, offset: int, most_elements: int) -> None:
-    """Check the number of elements in a message before it is decoded, without creating values.
-
-    Raises TooManyElements when all its arrays and tagged fields together have more than `most_elements`. Raises
-    DecodeError for malformed bytes.
-    """
+    """Check the number of elements in a message without creating values. Raises TooManyElements when its arrays and
+    tagged fields together have more than `most_elements`, DecodeError for malformed bytes."""
     Reader(buffer, offset, current_pause(), most_elements).skip(message_type.__layout__)
 
 
 def build(message_type: type[Entity], fields: Mapping[str, object]) -> Entity:
     """Build an entity from plain fields: nested mappings become entities, sequences tuples, missing fields defaults.
-
-    Raises UnsupportedVersion for a field that this version lacks, unless it holds its default (see check_fields).
-    """
+    Raises UnsupportedVersion for a field that this version lacks, unless it holds its default (see check_fields)."""
     check_fields(message_type, fields)
     return entity_of(message_type.__layout__, fields)
 
 
 def check_fields(message_type: type[Entity], fields: Mapping[str, Any]) -> None:
-    """Raise UnsupportedVersion for a field that the version lacks, unless it is empty, null, 0, -1 or its default."""
+    """Raise UnsupportedVersion for a field that the version lacks, unless its value is empty, null, 0, -1 or its
+    default."""
     layout = message_type.__layout__
     for name, value in fields.items():
         if name not in layout.names:
@@ -118,7 +110,8 @@ def _is_empty_or_unset(value: object) -> bool:
 
 
 def _default_of(fields: Sequence[Field], name: str) -> object:
-    """The default of a field in the newest version; None when neither the message nor its structures have the field."""
+    """Return a field's default in the newest version, None when neither the message nor its structures have the
+    field."""
     for field in fields:
         if field.name == name:
             return field.default(NEWEST)

@@ -1,11 +1,11 @@
 """Interruptible loops over large requests and responses.
 
 A thread that handles a large request sets a pause callback for itself (`pausing`). Long loops iterate over
-`paced(...)`, which calls the pause every few elements; the pause returns at once or lets other work go first. Without a
-pause, the usual case, `paced` returns its argument unchanged.
+`paced(...)`, which calls the pause every few elements. The pause returns at once or lets other work run first. Without
+a pause, the usual case, `paced` returns its argument unchanged.
 
-A pause may come only where no state is half changed: while a request is decoded, while the fields of a response are
-made from state that is looked up again for each element, while the response is written.
+A pause is only allowed where no state is half changed: while a request is decoded, while response fields are made from
+state that is looked up again for each element, and while the response is encoded.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ ITEMS_SORTED_AT_ONCE = 1024
 
 
 class TooManyElements(Exception):
-    """The arrays of a message have more elements than were allowed."""
+    """The arrays of a message have more elements than the limit of the decoder."""
 
 
 class _State(threading.local):
-    """The pause of the current thread."""
+    """The pause callback of the current thread."""
 
     pause: Callable[[], None] | None = None
 
@@ -36,7 +36,7 @@ _state = _State()
 
 
 def paced(items: Iterable[Item]) -> Iterable[Item]:
-    """Iterate over the items, with a pause every few of them when the current thread works in slices."""
+    """Iterate over the items and call the current thread's pause callback, if it has one, every few items."""
     pause = _state.pause
     return items if pause is None else _with_pauses(items, pause)
 
@@ -49,7 +49,7 @@ def _with_pauses(items: Iterable[Item], pause: Callable[[], None]) -> Iterator[I
 
 
 def paced_sorted(items: Sequence[Sortable]) -> Iterable[Sortable]:
-    """The items in order, like `sorted`, with pauses when the current thread works in slices."""
+    """Sort the items like `sorted`, calling the current thread's pause callback, if it has one, during the work."""
     if _state.pause is None:
         return sorted(items)
     parts = [
@@ -60,13 +60,14 @@ def paced_sorted(items: Sequence[Sortable]) -> Iterable[Sortable]:
 
 
 def current_pause() -> Callable[[], None] | None:
-    """The pause of the current thread; None when it does not work in slices."""
+    """Return the pause callback of the current thread, None if it has none."""
     return _state.pause
 
 
 @contextmanager
 def pausing(pause: Callable[[], None] | None) -> Iterator[None]:
-    """Call `pause` in the loops of this block; None: no pauses, even if the surrounding block has them."""
+    """Set the current thread's pause callback inside a `with` block. None turns pauses off, even inside another
+    block."""
     before, _state.pause = _state.pause, pause
     try:
         yield

@@ -1,7 +1,7 @@
-"""Kafka's Uuid: 16 bytes, written as 22 characters of URL-safe base64 without padding.
+"""Kafka's Uuid: 16 bytes, written as 22 characters of URL-safe base64 without padding (org.apache.kafka.common.Uuid).
 
-Rules: None stands for the zero id in text; an id that begins with a dash is never made, since a command line would
-take it for an option (org.apache.kafka.common.Uuid).
+None stands for the zero uuid. A new uuid never begins with a dash in text, because a command line would take it for an
+option.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ METADATA_TOPIC_ID = uuid.UUID(int=1)
 
 
 def random_uuid() -> uuid.UUID:
-    """A random id (version 4), neither reserved nor with a leading dash (Uuid.randomUuid)."""
+    """Return a random uuid (version 4) whose text does not begin with a dash (Uuid.randomUuid)."""
     while True:
         made = uuid.uuid4()
         if not uuid_text(made).startswith("-"):
@@ -22,13 +22,13 @@ def random_uuid() -> uuid.UUID:
 
 
 def uuid_text(value: uuid.UUID | None) -> str:
-    """The 22 characters."""
+    """Return a uuid as Kafka's 22 characters of base64. None gives the zero uuid."""
     raw = bytes(16) if value is None else value.bytes
     return urlsafe_b64encode(raw)[:22].decode()
 
 
 def uuid_from_text(text: str) -> uuid.UUID:
-    """The id that Kafka writes so (Uuid.fromString). Raises ValueError in its words."""
+    """Parse Kafka's base64 text of a uuid (Uuid.fromString). Raises ValueError with Kafka's message."""
     if len(text) > 24:
         raise ValueError(f"Input string with prefix `{text[:24]}` is too long to be decoded as a base64 UUID")
     try:

@@ -1,7 +1,7 @@
-"""Kafka's UNSIGNED_VARINT and what is made of it: lengths of compact fields, sections of tagged fields (KIP-482).
+"""Kafka's UNSIGNED_VARINT, and the sections of tagged fields that use it (KIP-482), for messages framed by hand.
 
-One place for all who frame messages by hand. Rules: a varint has at most five bytes; nothing is read past the end of
-the buffer; what does not end is a DecodeError. The zig-zag varints inside records are `core/records/kernel.py`.
+A varint has at most five bytes. Nothing is read past the end of the buffer, and a varint without an end is a
+DecodeError. The zig-zag varints inside records are in `core/records/kernel.py`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ _MOST_TAGGED_FIELDS = 1000
 
 
 def unsigned_varint(number: int) -> bytes:
-    """A non-negative integer as Kafka's unsigned varint."""
+    """Encode a non-negative integer as an unsigned varint."""
     if number < 0x80:
         return bytes((number,))
     out = bytearray()
@@ -23,7 +23,7 @@ def unsigned_varint(number: int) -> bytes:
 
 
 def write_unsigned_varint(out: bytearray, number: int) -> None:
-    """Append one."""
+    """Append a non-negative integer to `out` as an unsigned varint."""
     while number > 0x7F:
         out.append(number & 0x7F | 0x80)
         number >>= 7
@@ -31,7 +31,7 @@ def write_unsigned_varint(out: bytearray, number: int) -> None:
 
 
 def read_unsigned_varint(buffer: bytes | bytearray | memoryview, position: int) -> tuple[int, int]:
-    """The varint at `position` and the position after it. Raises DecodeError."""
+    """Read the unsigned varint at a position. Return it and the position after it. Raises DecodeError."""
     end = len(buffer)
     if position < end and buffer[position] < 0x80:
         return buffer[position], position + 1
@@ -47,7 +47,7 @@ def read_unsigned_varint(buffer: bytes | bytearray | memoryview, position: int) 
 
 
 def skip_tagged_fields(buffer: bytes | bytearray | memoryview, position: int) -> int:
-    """The position behind a section of tagged fields. Raises DecodeError."""
+    """Return the position after a section of tagged fields. Raises DecodeError."""
     count, position = read_unsigned_varint(buffer, position)
     if count > _MOST_TAGGED_FIELDS:
         raise DecodeError(f"{count} tagged fields at byte {position}")

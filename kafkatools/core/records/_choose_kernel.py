@@ -1,6 +1,5 @@
-"""Imported for its effect, before the kernels: with KT_PURE_PYTHON=1 they are loaded from their sources even where
-compiled ones lie beside.
-"""
+"""Load the record kernels and the codec from their Python sources if KT_PURE_PYTHON=1, even if compiled ones exist.
+Imported for this effect, before the kernels."""
 
 from __future__ import annotations
 

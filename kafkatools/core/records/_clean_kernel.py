@@ -1,12 +1,12 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False
 # cython: cdivision=True, annotation_typing=False, infer_types=False
-"""The loops of the log cleaner: keys into a map of bounded memory, records that are kept, records copied.
+"""The loops of the log cleaner: put keys into a map of bounded memory, mark the retained records, copy them.
 
-The rules of `_kernel.py` hold here too. The map is open addressing over slots of three 64-bit words: the two halves of
-the key's hash and its newest offset plus one (0: the slot is free). The hash is SipHash-2-4 with 128 bits and a secret
-of the map's own, where Kafka's SkimpyOffsetMap has MD5: as short, faster, and without the secret nobody can make two
-keys that the cleaner would take for one. The number of slots is a prime, so that double hashing reaches all of them.
-Compiled, the loops over records run without the interpreter's lock.
+The rules of `_kernel.py` hold here too. The map uses open addressing over slots of three 64-bit words: the two halves
+of the key's hash, and the newest offset plus one (0: free slot). The hash is SipHash-2-4 with 128 bits and a secret per
+map, where Kafka's SkimpyOffsetMap uses MD5. It has the same size and is faster. Without the secret nobody can make two
+keys with the same hash. The number of slots is prime, so that double hashing reaches all of them. Compiled, the loops
+over records run without the interpreter's lock.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ FOUND_SIZE = 7
 
 
 def _wrap(value: int) -> int:
-    """The low 64 bits."""
+    """Return the low 64 bits of a number."""
     if cython.compiled:
         return value
     return value & 0xFFFFFFFFFFFFFFFF
@@ -89,7 +89,7 @@ def _join(high: int, low: int) -> int:
 
 
 def _word(data: Buffer, position: int, size: int) -> int:
-    """Up to eight bytes as a little-endian number."""
+    """Read up to eight bytes as a little-endian number."""
     if not cython.compiled:
         return int.from_bytes(data[position : position + size], "little")
     value = 0
@@ -151,7 +151,7 @@ def _sip_hash(data: Buffer, start: int, size: int, k0: int, k1: int) -> tuple[in
 
 
 def sip_hash(data: Buffer, start: int, size: int, k0: int, k1: int) -> tuple[int, int]:
-    """The 128 bits of SipHash-2-4 over a part of the data, as two numbers; (0, 0) when it lies outside."""
+    """Return SipHash-2-4 of a part of the data as two 64-bit numbers, (0, 0) if the part lies outside the data."""
     if start < 0 or size < 0 or size > len(data) - start:
         return 0, 0
     if size == 0:  # an empty buffer has no address
@@ -163,7 +163,7 @@ def sip_hash(data: Buffer, start: int, size: int, k0: int, k1: int) -> tuple[int
 
 
 def _find(slots: memoryview, count: int, low: int, high: int) -> int:
-    """The slot of a hash: the one that holds it, or the free one where it belongs; -1 when the map has neither."""
+    """Return the slot that holds a hash, or the free slot for it; -1 when the map has neither."""
     index = low % count
     step = 1 + high % (count - 1)
     tries = 0
@@ -181,7 +181,7 @@ def _find(slots: memoryview, count: int, low: int, high: int) -> int:
 def _put_key(
     slots: memoryview, count: int, state: array[int], data: Buffer, start: int, size: int, offset: int
 ) -> bool:
-    """Note the offset of a key; False when the map takes no key any more."""
+    """Store the offset of a key. Return False when the map is full."""
     if state[0] >= state[1]:
         return False
     low, high = _sip_hash(data, start, size, _unsigned(state[5]), _unsigned(state[6]))
@@ -198,7 +198,7 @@ def _put_key(
 
 
 def _newest_offset(slots: memoryview, count: int, state: array[int], data: Buffer, start: int, size: int) -> int:
-    """The offset that the map has for a key, -1 for none."""
+    """Return the offset stored for a key, -1 when the key is not in the map."""
     low, high = _sip_hash(data, start, size, _unsigned(state[5]), _unsigned(state[6]))
     slot = _find(slots, count, low, high)
     if slot < 0:
@@ -207,7 +207,7 @@ def _newest_offset(slots: memoryview, count: int, state: array[int], data: Buffe
 
 
 def _ends_well(data: Buffer, position: int, stop: int) -> bool:
-    """Whether a record ends where it says, seen from the length of its value on."""
+    """Return whether a record, read from its value's length on, ends where its size says."""
     size, position = _varint(data, position, stop)
     position = _skip(position, size, stop)
     size, position = _varint(data, position, stop)
@@ -248,8 +248,8 @@ def _put_keys(
 
 
 def put_keys(data: Buffer, position: int, count: int, base_offset: int, table: memoryview, state: array[int]) -> int:
-    """Puts the keys of `count` records of a v2 batch's record area, which begins at `position`, into the map; how many
-    records were done. Fewer: the map is full (state[MAP_IS_FULL]), or the record there is damaged."""
+    """Put the keys of up to `count` v2 records into the map. Return how many records were read. Fewer than `count`
+    means that the map is full (state[MAP_IS_FULL] is 1) or that the next record is damaged."""
     source = _items(data)
     end = len(data)
     numbers = _long_items(state)
@@ -264,7 +264,7 @@ def put_keys(data: Buffer, position: int, count: int, base_offset: int, table: m
 
 
 def put_key(key: Buffer, offset: int, table: memoryview, state: array[int]) -> bool:
-    """Puts one key; False when the map is full."""
+    """Store the newest offset of one key. Return False when the map is full."""
     slot_count = len(table) // 3
     numbers = _long_items(state)
     if len(state) < 7 or slot_count < 2:
@@ -274,7 +274,7 @@ def put_key(key: Buffer, offset: int, table: memoryview, state: array[int]) -> b
 
 
 def newest_offset(key: Buffer, table: memoryview, state: array[int]) -> int:
-    """The newest offset that the map has for a key; -1 for none."""
+    """Return the newest offset stored for a key, -1 when the key is not in the map."""
     slot_count = len(table) // 3
     numbers = _long_items(state)
     if len(state) < 7 or slot_count < 2:
@@ -357,9 +357,8 @@ def mark_retained(  # noqa: PLR0913
     keep: bytearray,
     found: array[int],
 ) -> int:
-    """Decides for each of `len(keep)` records of a v2 batch's record area, which begins at `position`, whether it
-    stays (Cleaner.shouldRetainRecord): keep[row] becomes 1 or 0, `found` the sums. How many records were sound.
-    """
+    """Decide which of `len(keep)` v2 records compaction keeps (Cleaner.shouldRetainRecord). keep[row] becomes 1 or 0,
+    and `found` the counts. Return how many records were valid."""
     count = len(keep)
     if count == 0 or len(found) < 7 or len(state) < 7 or len(table) < 6 or position < 0:
         return 0
@@ -409,8 +408,8 @@ def _copy_retained(
 
 
 def copy_retained(data: Buffer, position: int, keep: bytearray, shift: int, target: bytearray | memoryview) -> int:
-    """Writes the records with keep[row] = 1 to the target, their timestamp deltas moved by `shift` ms; how many bytes,
-    -1 when a record is damaged or the target too small."""
+    """Copy the records with keep[row] = 1 to the target, and add `shift` ms to their timestamp deltas. Return the bytes
+    written, -1 for a damaged record or a target that is too small."""
     count = len(keep)
     if count == 0 or len(target) == 0 or position < 0:
         return -1

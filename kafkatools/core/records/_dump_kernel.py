@@ -1,10 +1,10 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False
 # cython: cdivision=True, annotation_typing=False, infer_types=False
-"""The lines of dump-log for whole batches: one pass over the table of scan_batches or the columns of decode_records.
+"""Format the lines of dump-log for whole batches, from a table of scan_batches or the columns of decode_records.
 
-The rules are those of `_kernel.py`: ordinary Python that also compiles, nothing raised for data, every write inside a
-size that was compared with the target's length before. What these loops do not show (damage, gaps beyond the room for
-them, names or values that are not UTF-8) they refuse with -1, and the caller takes its own, slower way for that batch.
+The rules of `_kernel.py` hold here too: ordinary Python that also compiles, no exception for bad data, and every write
+inside a size that was compared with the target's length. What these loops cannot show is refused with -1: damage, more
+gaps than there is room for, names or values that are not UTF-8. The caller then formats that batch in Python.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def _source(data: Buffer) -> Buffer:
 
 
 def _text(target: Writable, position: int, shown: bytes) -> int:
-    """Copies a literal; the position after it."""
+    """Copy a literal to the target. Return the position after it."""
     if cython.compiled:
         size: int = strlen(shown)
         memcpy(target + position, shown, size)  # type: ignore[operator]
@@ -84,7 +84,7 @@ def _bytes(target: Writable, position: int, source: Buffer, start: int, size: in
 
 
 def _number(target: Writable, position: int, value: int) -> int:
-    """A 64-bit integer in decimal; the position after it."""
+    """Write a 64-bit integer in decimal. Return the position after it."""
     if not cython.compiled:
         shown = str(value).encode()
         target[position : position + len(shown)] = shown
@@ -108,7 +108,8 @@ def _number(target: Writable, position: int, value: int) -> int:
 
 
 def _sequence(base: int, increment: int) -> int:
-    """DefaultRecordBatch.incrementSequence for an increment that is not negative; -1 for a batch without sequences."""
+    """Add a non-negative increment to a sequence number (DefaultRecordBatch.incrementSequence); -1 without
+    sequences."""
     if base < 0:
         return -1
     if base > 2147483647 - increment:
@@ -117,7 +118,7 @@ def _sequence(base: int, increment: int) -> int:
 
 
 def _is_utf8(data: Buffer, start: int, size: int) -> bool:
-    """Whether the bytes are UTF-8 as Java and Python read it."""
+    """Return whether bytes are UTF-8 for both Java and Python."""
     if not cython.compiled:
         try:
             bytes(data[start : start + size]).decode()
@@ -168,10 +169,9 @@ def _has_only_sequences(data: Buffer, at: int, stop: int) -> bool:
 
 
 def first_irregular(table: array[int], first: int, stop: int, valid: bytearray, state: array[int]) -> int:
-    """The first of the rows first..stop that needs more than its line: damaged, legacy, or not following the others.
-
-    `valid` has a byte per row, 1 where the checksum is right. `state` = the next offset due, the leader epoch reached.
-    """
+    """Return the first table row that needs more than a batch line: damaged, legacy, or with offset or epoch out of
+    order. `valid` has a byte per row, 1 where the checksum is right. `state` holds the next offset and the leader
+    epoch."""
     items = _long_items(table)
     flags = _source(valid)
     due = _long_items(state)
@@ -191,10 +191,8 @@ def first_irregular(table: array[int], first: int, stop: int, valid: bytearray, 
 
 
 def format_batches(target: bytearray, table: array[int], first: int, stop: int, file_position: int) -> int:
-    """The lines of sound version 2 batches; how many bytes they took, -1 when the target could be too short.
-
-    `file_position` is added to the positions of the table.
-    """
+    """Write the lines of valid version 2 batches. Return the bytes written, -1 when the target may be too short.
+    `file_position` is added to the positions in the table."""
     items = _long_items(table)
     width, room = WIDTH, BATCH_LINE_BYTES
     stop = min(stop, len(table) // width)
@@ -279,11 +277,9 @@ def format_records(
     numbers: array[int],
     gaps: array[int],
 ) -> int:
-    """The lines of the records that decode_records read from `data`; how many bytes they took, -1 when refused.
-
-    Keys and values are shown as text. `numbers` says what to show and holds the last offset; where an offset is not
-    the successor of the one before, both are added to `gaps`. The header counts that were read are set back to zero.
-    """
+    """Write the lines of the records that decode_records read from `data`. Return the bytes written, -1 when refused.
+    Keys and values are shown as text. `numbers` holds what to show and the last offset. Where an offset does not follow
+    the previous one, both are added to `gaps`. The header counts that were read are reset to zero."""
     keeper = _long_items(numbers)
     rows = keeper[0]
     if not _has_room(rows, (*longs, *ints), len(data), len(target)):
@@ -318,7 +314,7 @@ def format_records(
 
 
 def _has_room(rows: int, columns: tuple[array[int], ...], data_size: int, target_size: int) -> bool:
-    """Whether the columns have the rows and the target has room: labels, numbers, and each byte of the data twice."""
+    """Return whether the columns have the rows, and the target room for labels, numbers and twice the data."""
     shortest = min(len(column) for column in columns)
     return 0 < rows <= shortest and data_size * 2 + rows * RECORD_LINE_BYTES <= target_size
 
@@ -338,10 +334,8 @@ def _clear(counts: array[int], rows: int) -> None:
 
 
 def _note_gaps(offsets: array[int], base_offset: int, keeper: array[int], pairs: array[int], room: int) -> bool:
-    """Where an offset is not the successor of the one before, both go to `pairs`.
-
-    False when there are too many, or an offset is out of its batch's range.
-    """
+    """Add both offsets to `pairs` where one does not follow the previous. Return False for too many gaps, or for an
+    offset outside its batch's range."""
     rows = keeper[0]
     last = keeper[6]
     found = keeper[7]
@@ -363,7 +357,7 @@ def _note_gaps(offsets: array[int], base_offset: int, keeper: array[int], pairs:
 
 
 def _key(out: Writable, position: int, source: Buffer, start: int, length: int, has_prefix: int) -> int:
-    """The key if there is one; -1 when it is not text."""
+    """Write a record's key, if it has one. Return the next position, -1 when the key is not UTF-8."""
     if length < 0:
         return position
     if not _is_utf8(source, start, length):
@@ -373,7 +367,7 @@ def _key(out: Writable, position: int, source: Buffer, start: int, length: int, 
 
 
 def _value(out: Writable, position: int, source: Buffer, start: int, length: int, has_prefix: int) -> int:
-    """The value if there is one; -1 when it is not text."""
+    """Write a record's value, if it has one. Return the next position, -1 when the value is not UTF-8."""
     if position < 0 or length < 0:
         return position
     if not _is_utf8(source, start, length):
@@ -383,7 +377,8 @@ def _value(out: Writable, position: int, source: Buffer, start: int, length: int
 
 
 def _header_names(out: Writable, position: int, source: Buffer, at: int, count: int) -> int:
-    """The names of headers that decode_records found sound, separated by commas; -1 when one is not text."""
+    """Write the names of a record's headers, separated by commas. Return the next position, -1 when one is not
+    UTF-8."""
     position = _text(out, position, b" headerKeys: [")
     first = True
     while count > 0:
@@ -403,7 +398,7 @@ def _header_names(out: Writable, position: int, source: Buffer, at: int, count: 
 
 
 def _size(source: Buffer, at: int) -> tuple[int, int]:
-    """A zig-zag varint that is known to be sound, and the position after it."""
+    """Read a zig-zag varint that is known to be valid. Return it and the position after it."""
     shift = 0
     raw = 0
     while source[at] >= 0x80:

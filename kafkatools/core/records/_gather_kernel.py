@@ -1,15 +1,15 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False
 # cython: cdivision=True, annotation_typing=False, infer_types=False
-"""Records of many batches into the columns of a table: where they lie first, then their bytes, column by column.
+"""Gather the records of many batches into the columns of a table: first their positions, then their bytes by column.
 
-The rules of `_kernel.py` hold here too. Two steps: `decode_batches` walks through the records of a run of batches
-(the rows of a table of `scan_batches`) and writes one row of PLACE_WIDTH integers a record; `gather_cells` copies the
-keys or the values one behind the other and writes the offsets beside them, and a bitmap of what is not null (Arrow's
-columnar format). `list_headers` does for headers what the first does for records, so that the second can follow.
+The rules of `_kernel.py` hold here too. There are two steps. `decode_batches` walks over the records of a run of
+batches (rows of a scan_batches table) and writes PLACE_WIDTH integers per record. `gather_cells` copies the keys or
+values one after the other, and writes their offsets and a validity bitmap (Arrow's columnar format). `list_headers`
+does the first step for record headers.
 
-Functions that run without the interpreter's lock have numbers in place of names: 8 is PLACE_WIDTH, and the bit of
-LogAppendTime; 6 bytes is the smallest body of a record. The numbers of the format are read by functions of this
-file's own: those of `_kernel.py` would be calls through a pointer, seven a record.
+Functions that run without the interpreter's lock have numbers in place of names: 8 is PLACE_WIDTH, and also the bit of
+LogAppendTime. 6 bytes is the smallest body of a record. This file has its own functions to read varints, because those
+of `_kernel.py` would be calls through a pointer, seven per record.
 """
 
 from __future__ import annotations
@@ -73,8 +73,8 @@ BATCH_HEADER = 61
 
 
 def _number(data: Buffer, position: int, end: int) -> tuple[int, int]:
-    """`_varint` of `_kernel`, here because a function of another module cannot be inlined: these loops would take a
-    third longer."""
+    """Read a varint like `_varint` of `_kernel`. A function of another module cannot be inlined, and these loops would
+    take a third longer."""
     if position < 0 or position >= end:
         return 0, -1
     byte = data[position]
@@ -87,7 +87,7 @@ def _number(data: Buffer, position: int, end: int) -> tuple[int, int]:
 
 
 def _wide_number(data: Buffer, position: int, end: int) -> tuple[int, int]:
-    """`_varlong`, likewise."""
+    """Read a varlong like `_varlong` of `_kernel`, inlined here for speed."""
     if position < 0 or position >= end:
         return 0, -1
     byte = data[position]
@@ -97,7 +97,7 @@ def _wide_number(data: Buffer, position: int, end: int) -> tuple[int, int]:
 
 
 def _after(position: int, size: int, end: int) -> int:
-    """`_skip`, likewise."""
+    """Skip bytes like `_skip` of `_kernel`, inlined here for speed."""
     if position < 0 or size > end - position:
         return -1
     if size > 0:
@@ -106,7 +106,7 @@ def _after(position: int, size: int, end: int) -> int:
 
 
 def _wrapped(value: int) -> int:
-    """`_as_long`, likewise."""
+    """Return the low 64 bits as a signed integer like `_as_long` of `_kernel`, inlined here for speed."""
     if cython.compiled:
         return value
     value &= 0xFFFFFFFFFFFFFFFF
@@ -116,9 +116,8 @@ def _wrapped(value: int) -> int:
 def _decode_batch(
     data: Buffer, after: int, end: int, batches: array[int], batch: int, places: array[int], row: int, stop: int
 ) -> tuple[int, int]:
-    """Records from `after` on into the rows up to `stop`; the row it came to, and where the record begins that was
-    not taken (DefaultRecord.readFrom).
-    """
+    """Write the positions of a batch's records to the rows before `stop` (DefaultRecord.readFrom). Return the next row,
+    and the position of the first record that was not read."""
     base_offset = batches[batch + 1]
     base_timestamp = batches[batch + 8]
     append_time = batches[batch + 9]
@@ -157,12 +156,13 @@ def _decode_batch(
 def decode_batches(
     data: Buffer, batches: array[int], stop: int, places: array[int], counts: array[int], run: array[int]
 ) -> int:
-    """Where the records of the batches run[RUN_ROW]..stop lie, one row of places each; how many.
+    """Write the positions of the records in the batches run[RUN_ROW]..stop, one row of `places` per record. Return the
+    rows.
 
-    `batches` is a table of `scan_batches` over the same data: plain batches of magic 2 only (of a compressed one the
-    caller has decompressed the records, and gives a table whose position is that of the records minus the size of a
-    header). counts[row of the batch] = how many of its records this call has taken. A call that stopped because the
-    places were full is followed by another with the same `run`; it begins with zeros.
+    `batches` is a table of `scan_batches` over the same data, with uncompressed batches of magic 2 only. For a
+    compressed batch the caller decompresses the records, and sets the table's position to that of the records minus the
+    header size. counts[row of the batch] is the number of its records in this call. A call that stops because `places`
+    is full is continued by another one with the same `run`, which begins with zeros.
     """
     source, end = _items(data), len(data)
     headers, rows, taken = _long_items(batches), _long_items(places), _int_items(counts)
@@ -209,11 +209,9 @@ def gather_cells(
     validity: bytearray,
     state: array[int],
 ) -> int:
-    """Appends the cells of the rows state[COLUMN_NEXT]..stop to a column of variable length; the row it came to.
-
-    `column` is PLACE_KEY or PLACE_VALUE. `offsets` has one item more than rows, the first is 0; a bit of `validity`,
-    all ones before, is cleared for a null. It stops early where `offsets`, `target` or `validity` have no room.
-    """
+    """Append the cells of the rows state[COLUMN_NEXT]..stop to a column of variable length. Return the next row.
+    `column` is PLACE_KEY or PLACE_VALUE. `offsets` has one item more than there are rows, the first is 0. A bit of
+    `validity`, all ones before, is cleared for a null. Stops early when `offsets`, `target` or `validity` is full."""
     source, end = _items(data), len(data)
     cells, ends = _long_items(places), _int_items(offsets)
     out, bits = _slots(target), _slots(validity)
@@ -244,7 +242,7 @@ def gather_cells(
 
 
 def _list_record(data: Buffer, position: int, count: int, end: int, places: array[int], row: int) -> bool:
-    """The places of one record's headers; whether they could be read."""
+    """Write the positions of one record's headers. Return False if they cannot be read."""
     slot = row * 8
     while count > 0:
         size, position = _number(data, position, end)
@@ -271,12 +269,10 @@ def list_headers(
     headers: array[int],
     state: array[int],
 ) -> int:
-    """The headers of the rows state[COLUMN_NEXT]..stop as a list a row; how many headers this call has put into
-    `headers`, in the columns PLACE_KEY and PLACE_VALUE.
-
-    `ends` has one item more than rows: how many headers there are up to a row, those of earlier calls included; a
-    record without headers is a null. It stops early where there is no room.
-    """
+    """Write the positions of the record headers of the rows state[COLUMN_NEXT]..stop to `headers`. Return how many
+    headers. Names are in the columns of PLACE_KEY, values in those of PLACE_VALUE. `ends` has one item more than there
+    are rows: the number of headers up to a row, with those of earlier calls. A record without headers is a null. Stops
+    early when an array is full."""
     source, end = _items(data), len(data)
     cells, sums, listed = _long_items(places), _int_items(ends), _long_items(headers)
     bits = _slots(validity)

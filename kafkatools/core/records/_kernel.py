@@ -4,14 +4,14 @@
 
 Rules of this file:
 
-- It is ordinary Python and, with the C types that `_kernel.pxd` adds, C. Both give the same results; `COMPILED` tells
-  which one runs.
-- Compiled, nothing checks an index. So every read is guarded by an explicit comparison with the end of the data, and
-  every write by the length of the target array, in this file. Lengths are compared as `size > end - position`, which
-  cannot overflow.
-- Nothing here raises for bad data: functions return how far they came, and the callers in batch.py say what was
-  wrong.
-- A position of -1 means "ran out or malformed" and is passed through, so that a row is checked once, at its end.
+- It is ordinary Python and, with the C types that `_kernel.pxd` adds, C. Both give the same results; `COMPILED` is True
+  when the C code runs.
+- Compiled code checks no index. So every read is guarded by an explicit comparison with the end of the data, and every
+  write by the length of the target array, in this file. Lengths are compared as `size > end - position`, which cannot
+  overflow.
+- Nothing here raises for bad data. Functions return how far they came, and the callers in batch.py explain the damage.
+- A position of -1 means that the data ended or is malformed. It is passed on, so that a row is checked once, at its
+  end.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ except ImportError:
 if not cython.compiled:
     # what the .pxd brings from C; only compiled branches use it
     def _in_c(*arguments: object) -> int:
-        """Stands for a function of C."""
+        """Placeholder for a C function that only compiled code calls."""
         raise NotImplementedError
 
     clone = memcpy = _in_c
@@ -68,21 +68,21 @@ _INTS = array("i")
 
 
 def new_longs(count: int) -> array[int]:
-    """An array of `count` 64-bit integers, to be filled by the caller: what it holds has no meaning yet."""
+    """Return an uninitialized array of `count` 64-bit integers, to be filled by the caller."""
     if cython.compiled:
         return clone(_LONGS, max(count, 0), False)  # type: ignore[return-value]
     return array("q", bytes(8 * max(count, 0)))
 
 
 def new_ints(count: int) -> array[int]:
-    """An array of `count` 32-bit integers, to be filled by the caller."""
+    """Return an uninitialized array of `count` 32-bit integers, to be filled by the caller."""
     if cython.compiled:
         return clone(_INTS, max(count, 0), False)  # type: ignore[return-value]
     return array("i", bytes(4 * max(count, 0)))
 
 
 def _as_int(value: int) -> int:
-    """The low 32 bits as a signed integer, as Java's int arithmetic leaves them."""
+    """Return the low 32 bits as a signed integer, as Java's int arithmetic does."""
     if cython.compiled:
         return value
     value &= 0xFFFFFFFF
@@ -96,7 +96,7 @@ def _as_unsigned_int(value: int) -> int:
 
 
 def _as_long(value: int) -> int:
-    """The low 64 bits as a signed integer, as Java's long arithmetic leaves them."""
+    """Return the low 64 bits as a signed integer, as Java's long arithmetic does."""
     if cython.compiled:
         return value
     value &= 0xFFFFFFFFFFFFFFFF
@@ -110,14 +110,14 @@ def _as_unsigned_long(value: int) -> int:
 
 
 def _items(data: Buffer) -> Buffer:
-    """The bytes as the loops index them: a pointer when compiled."""
+    """Return the bytes in the form that loops index: a pointer when compiled, else the buffer itself."""
     if cython.compiled:
         return cython.address(data[0])  # type: ignore[no-any-return]
     return data
 
 
 def _slots(data: Writable) -> Writable:
-    """The same for bytes that are written."""
+    """Return writable bytes in the form that loops index: a pointer when compiled, else the buffer itself."""
     if cython.compiled:
         return cython.address(data[0])  # type: ignore[no-any-return]
     return data
@@ -140,7 +140,7 @@ def _int_items(column: array[int] | None) -> array[int]:
 
 
 def _copy(target: Writable, position: int, source: Buffer, start: int, size: int) -> None:
-    """target[position:position + size] = source[start:start + size], both checked by the caller."""
+    """Copy `size` bytes between buffers. The caller has checked both ranges."""
     if cython.compiled:
         memcpy(target + position, source + start, size)  # type: ignore[operator]
     else:
@@ -165,9 +165,8 @@ def _long_varint(data: Buffer, position: int, end: int) -> tuple[int, int]:
 
 
 def _varint(data: Buffer, position: int, end: int) -> tuple[int, int]:
-    """A zig-zag 32-bit integer and the position after it; -1 when it does not end before `end` or has more than 5
-    bytes.
-    """
+    """Read a zig-zag 32-bit varint. Return it and the position after it, -1 when it is cut off or longer than 5
+    bytes."""
     if position < 0 or position >= end:
         return 0, -1
     byte = data[position]
@@ -194,9 +193,8 @@ def _long_varlong(data: Buffer, position: int, end: int) -> tuple[int, int]:
 
 
 def _varlong(data: Buffer, position: int, end: int) -> tuple[int, int]:
-    """A zig-zag 64-bit integer and the position after it; -1 when it does not end before `end` or has more than 10
-    bytes.
-    """
+    """Read a zig-zag 64-bit varint. Return it and the position after it, -1 when it is cut off or longer than 10
+    bytes."""
     if position < 0 or position >= end:
         return 0, -1
     byte = data[position]
@@ -221,12 +219,12 @@ def _size_of_unsigned(raw: int) -> int:
 
 
 def _size_of(value: int) -> int:
-    """How many bytes the zig-zag varint of a value takes."""
+    """Return the number of bytes of a value's zig-zag varint."""
     return _size_of_unsigned(_zigzag(value))
 
 
 def _put(target: Writable, position: int, value: int) -> int:
-    """Writes a zig-zag varint; the caller has made room. The position after it."""
+    """Write a zig-zag varint and return the position after it. The caller has made room."""
     raw = _zigzag(value)
     while raw >= 0x80:
         target[position] = (raw & 0x7F) | 0x80
@@ -237,17 +235,17 @@ def _put(target: Writable, position: int, value: int) -> int:
 
 
 def read_varint(data: Buffer, position: int) -> tuple[int, int]:
-    """(value, position after it) of a zig-zag 32-bit varint; position -1 when malformed or cut off."""
+    """Read a zig-zag 32-bit varint. Return it and the position after it, -1 when it is malformed or cut off."""
     return _varint(_items(data), position, len(data))
 
 
 def read_varlong(data: Buffer, position: int) -> tuple[int, int]:
-    """(value, position after it) of a zig-zag 64-bit varint; position -1 when malformed or cut off."""
+    """Read a zig-zag 64-bit varint. Return it and the position after it, -1 when it is malformed or cut off."""
     return _varlong(_items(data), position, len(data))
 
 
 def varint(value: int) -> bytes:
-    """The zig-zag varint of a signed integer of at most 64 bits."""
+    """Encode a signed integer of at most 64 bits as a zig-zag varint."""
     raw = (value << 1) ^ (value >> 63)
     out = bytearray()
     while raw >= 0x80:
@@ -258,7 +256,7 @@ def varint(value: int) -> bytes:
 
 
 def size_of_varint(value: int) -> int:
-    """How many bytes `varint(value)` has."""
+    """Return the number of bytes of `varint(value)`."""
     return _size_of(value)
 
 
@@ -266,7 +264,7 @@ def size_of_varint(value: int) -> int:
 
 
 def _skip(position: int, size: int, end: int) -> int:
-    """The position after `size` bytes; a negative size is a null and takes none."""
+    """Return the position after `size` bytes, -1 past the end. A negative size (null) takes no bytes."""
     if position < 0 or size > end - position:
         return -1
     if size > 0:
@@ -275,7 +273,8 @@ def _skip(position: int, size: int, end: int) -> int:
 
 
 def _skip_headers(data: Buffer, position: int, count: int, end: int) -> int:
-    """The position after `count` headers, -1 when they are malformed. Every header takes two bytes at least."""
+    """Return the position after `count` record headers, -1 when they are malformed. A header takes at least two
+    bytes."""
     if position < 0 or count < 0 or count > end - position:
         return -1
     while count > 0:
@@ -300,14 +299,13 @@ def decode_records(  # noqa: PLR0915 - one statement per field of the format
     ints: tuple[array[int], array[int], array[int], array[int], array[int], array[int]],
     status: array[int],
 ) -> int:
-    """Reads up to `count` records of a v2 batch's record area into columns; how many were sound
-    (DefaultRecord.readFrom).
+    """Decode up to `count` records of a v2 batch into columns (DefaultRecord.readFrom). Return how many were valid.
 
     `longs` = offsets, timestamps; `ints` = key positions, key lengths, value positions, value lengths, header
-    positions, header counts; every array holds `count` items at least, the two of the headers zeros. status[0] =
-    where the first record begins that was not read. A status array with STATUS_START and STATUS_ROW says where in the
-    data to begin and at which row, so that the batches of a fetch are read into the same columns one after the other;
-    `count` and what is returned are rows of the columns then.
+    positions, header counts. Every array has at least `count` items, those of the headers zeros. status[0] becomes the
+    position of the first record that was not read. A status array with STATUS_START and STATUS_ROW gives the position
+    and the row to begin at, so that the batches of a fetch are decoded into the same columns. Then `count` and the
+    result are rows of the columns.
     """
     for column in (*longs, *ints):
         count = min(count, len(column))
@@ -355,10 +353,8 @@ def decode_records(  # noqa: PLR0915 - one statement per field of the format
 
 
 def check_records(data: Buffer, position: int, count: int, base_timestamp: int) -> tuple[int, int, int]:
-    """Walks the record area of an uncompressed v2 batch from `position` to the end of the data without keeping
-    anything: how many of `count` records are sound and numbered 0, 1, 2..., where the first one begins that was not
-    taken, and the newest timestamp (-1 when all are older, LogValidator's NO_TIMESTAMP).
-    """
+    """Validate the records of an uncompressed v2 batch without decoding them. Return how many are valid and numbered 0,
+    1, 2..., the position after them, and their newest timestamp in ms (at least -1, as in LogValidator)."""
     source = _items(data)
     end = len(data)
     smallest = MINIMUM_RECORD_BODY
@@ -394,7 +390,7 @@ def check_records(data: Buffer, position: int, count: int, base_timestamp: int) 
 
 
 def _body_size(timestamp_delta: int, offset_delta: int, key_length: int, value_length: int, headers_size: int) -> int:
-    """DefaultRecord.sizeOfBodyInBytes; -1 as the length of a null."""
+    """Return a record's size in bytes without its size field (DefaultRecord.sizeOfBodyInBytes). Length -1 is null."""
     size = 1 + _size_of(timestamp_delta) + _size_of(offset_delta) + headers_size
     size += _size_of(key_length) + _size_of(value_length)
     if key_length > 0:
@@ -405,9 +401,8 @@ def _body_size(timestamp_delta: int, offset_delta: int, key_length: int, value_l
 
 
 def record_size(timestamp_delta: int, offset_delta: int, key_length: int, value_length: int, headers_size: int) -> int:
-    """What a record takes in a v2 batch (DefaultRecord.sizeInBytes); `headers_size` counts the header count too, 1
-    for none.
-    """
+    """Return a record's size in a v2 batch in bytes (DefaultRecord.sizeInBytes). `headers_size` includes the header
+    count: 1 for no headers."""
     size = _body_size(timestamp_delta, offset_delta, key_length, value_length, headers_size)
     return size + _size_of(size)
 
@@ -415,11 +410,9 @@ def record_size(timestamp_delta: int, offset_delta: int, key_length: int, value_
 def append_record(
     target: bytearray, state: array[int], timestamp: int, key: Buffer | None, value: Buffer | None, headers: bytes
 ) -> int:
-    """Writes one record after those that are there; its offset delta, or -1 when the target is too short: see
-    state[STATE_NEEDED].
-
-    `headers` = the encoded headers with their count.
-    """
+    """Write one record after the existing ones. Return its offset delta, -1 when the target must grow to
+    state[STATE_NEEDED] bytes. `headers` holds the encoded headers with their count. Raises ValueError for a short state
+    array."""
     if len(state) < STATE_SIZE:
         raise ValueError("short state")
     items = _long_items(state)
@@ -480,12 +473,12 @@ def encode_columns(  # noqa: PLR0915 - the state is taken apart and put together
     stop: int,
     factor: float,
 ) -> int:
-    """Writes rows start..stop as records without headers; how many were taken.
+    """Write rows start..stop as records without headers. Return how many were written.
 
-    `columns` = key positions, key lengths, value positions, value lengths, timestamps; the key's two and the
-    timestamps may be None. A row is taken while `records so far x factor + its size` stays within the write limit
-    (the first of a batch always is), and while the target has room. state[STATE_NEEDED] says why it stopped early: 0
-    the limit, > 0 the size the target must have, -1 a cell outside the data.
+    `columns` = key positions, key lengths, value positions, value lengths, timestamps; the first two and the last may
+    be None. A row is written while `size so far x factor + its size` is within the write limit (the first row of a
+    batch always is) and the target has room. state[STATE_NEEDED] is the reason for an early stop: 0 for the limit, > 0
+    for the size in bytes that the target needs, -1 for a cell outside the data.
     """
     key_positions, key_lengths, value_positions, value_lengths, timestamps = columns
     has_keys = key_lengths is not None
@@ -551,7 +544,7 @@ def encode_columns(  # noqa: PLR0915 - the state is taken apart and put together
 
 
 def _estimate(size: int, factor: float) -> int:
-    """What records of `size` bytes may take once compressed (MemoryRecordsBuilder.estimatedBytesWritten)."""
+    """Estimate the compressed size of `size` bytes of records (MemoryRecordsBuilder.estimatedBytesWritten)."""
     if factor == 1.0:
         return size
     return int(size * factor)

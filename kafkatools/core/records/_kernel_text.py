@@ -1,10 +1,10 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False
 # cython: cdivision=True, annotation_typing=False, infer_types=False
-"""The loops beside the record format: lines to columns, columns to lines, keys to partitions.
+"""Loops over text and keys: split lines into columns, write columns as lines, assign keys to partitions.
 
-The rules of `_kernel.py` hold here too: ordinary Python that `_kernel_text.pxd` makes C of; every place is compared
-with the end of its buffer; functions return how far they came. Output is appended to a bytearray, which is made long
-enough before anything is written to it.
+The rules of `_kernel.py` hold here too: ordinary Python that `_kernel_text.pxd` turns into C. Every position is
+compared with the end of its buffer, and functions return how far they came. Output is appended to a bytearray, which is
+made long enough before anything is written.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ Writable = bytearray | memoryview
 
 
 def _resize(out: bytearray, size: int) -> int:
-    """Makes a bytearray longer or shorter; what is new in it has no meaning yet."""
+    """Change the size of a bytearray. New bytes are uninitialized when compiled."""
     if cython.compiled:
         return PyByteArray_Resize(out, size)
     if size > len(out):
@@ -51,7 +51,8 @@ def _resize(out: bytearray, size: int) -> int:
 
 
 def _writable(out: bytearray) -> Writable:
-    """The bytes to write to: a pointer when compiled, good until the next `_resize`."""
+    """Return a bytearray in the form that loops write to. When compiled it is a pointer, valid until the next
+    `_resize`."""
     if cython.compiled:
         return cython.cast("unsigned char*", PyByteArray_AS_STRING(out))  # type: ignore[no-any-return]
     return out
@@ -70,14 +71,14 @@ def _put_text(slots: Writable, position: int, text: bytes) -> int:
 
 
 def _searchable(data: Buffer) -> Searchable:
-    """The bytes as `_find` takes them."""
+    """Return the bytes in the form that `_find` takes."""
     if cython.compiled:
         return _items(data)  # type: ignore[return-value]
     return bytes(data) if isinstance(data, memoryview) else data
 
 
 def _find(source: Searchable, byte: int, start: int, end: int) -> int:
-    """Where a byte comes next; `end` when it does not."""
+    """Return the position of the next occurrence of a byte, `end` when there is none."""
     if not cython.compiled:
         place: int = source.find(byte, start, end)
         return end if place < 0 else place
@@ -90,12 +91,10 @@ def _find(source: Searchable, byte: int, start: int, end: int) -> int:
 def find_lines(
     data: Buffer, start: int, is_end: bool, positions: array[int], lengths: array[int], status: array[int]
 ) -> int:
-    r"""Splits data into lines at \n, \r and \r\n (java.io.BufferedReader.readLine); how many, at most as many as
-    `positions` has room for.
-
-    With `is_end` what follows the last separator is a line too (if it is not empty); else it is left for the next
-    time. status[0] = where the first line begins that was not taken.
-    """
+    r"""Split data into lines at \n, \r and \r\n (java.io.BufferedReader.readLine). Return how many lines were found, at
+    most the length of `positions`. With `is_end` the text after the last separator is a line too, unless empty; else it
+    is left for the next call. status[0] becomes the position of the first line that was not taken. Raises ValueError
+    above 2 GiB of data."""
     if len(data) > 2147483647:
         raise ValueError("more than positions of 32 bits can tell")
     source, end = _searchable(data), len(data)
@@ -136,12 +135,8 @@ def split_keys(
     start: int,
     stop: int,
 ) -> int:
-    """Splits the cells `values` (positions, lengths) of rows start..stop at their first separator into keys and
-    values, in place.
-
-    Returns `stop`, or the row of the first cell that has no separator (or lies outside the data): that one is left as
-    it is.
-    """
+    """Split each cell of `values` in rows start..stop at its first separator into key and value, in place. Return
+    `stop`, or the first row whose cell has no separator or lies outside the data; that cell is unchanged."""
     source, end = _searchable(data), len(data)
     value_positions, value_lengths = _int_items(values[0]), _int_items(values[1])
     key_positions, key_lengths = _int_items(keys[0]), _int_items(keys[1])
@@ -164,7 +159,7 @@ def split_keys(
 
 
 def _find_text(source: Searchable, text: bytes, start: int, end: int) -> int:
-    """Where a text that is not empty begins inside start..end; -1 when it does not."""
+    """Return the position of a non-empty text inside start..end, -1 when there is none."""
     size = len(text)
     if size == 0:
         return -1
@@ -185,16 +180,16 @@ def _find_text(source: Searchable, text: bytes, start: int, end: int) -> int:
 
 
 def write_values(columns: KeyAndValuePlaces, out: bytearray, separator: bytes, null_literal: bytes) -> int:
-    """Appends every value (`null_literal` for a null) and the separator after it; how many rows, fewer when a cell
-    lies outside its buffer.
-    """
+    """Append each record's value and a separator to `out`, `null_literal` for a null. Return how many rows were
+    written; fewer than all when a cell lies outside its buffer."""
     return write_keys_and_values(columns, out, None, separator, null_literal)
 
 
 def write_keys_and_values(
     columns: KeyAndValuePlaces, out: bytearray, key_separator: bytes | None, separator: bytes, null_literal: bytes
 ) -> int:
-    """The same with the key and `key_separator` before each value; None leaves the key out."""
+    """Append each record's key, `key_separator`, value and separator to `out`. Without a `key_separator` the keys are
+    left out. Return how many rows were written; fewer than all when a cell lies outside its buffer."""
     data = columns.buffer
     source, end = _items(data), len(data)
     has_keys = key_separator is not None
@@ -281,16 +276,15 @@ def _murmur2(data: Buffer, position: int, length: int) -> int:
 
 
 def murmur2(data: Buffer) -> int:
-    """Kafka's hash of a key, a signed 32-bit integer."""
+    """Return Kafka's murmur2 hash of a key, a signed 32-bit integer."""
     return _murmur2(_items(data), 0, len(data))
 
 
 def partitions_for_keys(
     data: Buffer, key_positions: array[int], key_lengths: array[int], partition_count: int, partitions: array[int]
 ) -> int:
-    """Fills `partitions` with what the default partitioner picks for each key, -1 where the key is null; how many
-    rows, -1 for a bad cell.
-    """
+    """Set `partitions` to the default partitioner's choice for each key, -1 for a null key. Return the number of rows,
+    -1 when a key lies outside the data or `partition_count` is below 1."""
     source, end = _items(data), len(data)
     positions, lengths, out = _int_items(key_positions), _int_items(key_lengths), _int_items(partitions)
     count = min(len(key_positions), len(key_lengths), len(partitions))

@@ -1,9 +1,6 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False
 # cython: cdivision=True, annotation_typing=False, infer_types=False
-"""The headers of all batches of a buffer as one table of integers, for walks that look at headers only.
-
-The rules of `_kernel.py` hold here too.
-"""
+"""Read the headers of all batches in a buffer into one table of integers. The rules of `_kernel.py` hold here too."""
 
 from __future__ import annotations
 
@@ -35,7 +32,7 @@ SMALLEST_OVERHEAD = 14
 
 
 def _get_int(data: Buffer, position: int) -> int:
-    """A big-endian signed 32-bit integer."""
+    """Read a big-endian signed 32-bit integer."""
     if cython.compiled:
         return _as_int(
             (data[position] << 24) | (data[position + 1] << 16) | (data[position + 2] << 8) | data[position + 3]
@@ -44,7 +41,7 @@ def _get_int(data: Buffer, position: int) -> int:
 
 
 def _get_long(data: Buffer, position: int) -> int:
-    """A big-endian signed 64-bit integer."""
+    """Read a big-endian signed 64-bit integer."""
     if cython.compiled:
         high = _get_int(data, position)
         return (high << 32) | _as_unsigned_int(_get_int(data, position + 4))
@@ -63,13 +60,13 @@ def _get_magic(data: Buffer, position: int) -> int:
 
 
 def scan_batches(data: Buffer, start: int, end: int, table: array[int], status: array[int]) -> int:
-    """Reads the headers of the batches from `start` on into a table of HEADER_WIDTH integers a batch; how many
-    (FileLogInputStream).
+    """Read batch headers from `start` on into a table of HEADER_WIDTH integers per batch (FileLogInputStream). Return
+    how many.
 
-    Stops with status[STATUS_REASON]: SCAN_END at the end of the data, SCAN_PARTIAL where less than a whole batch is
-    left, SCAN_TOO_SMALL where a size is below the smallest overhead of any version, SCAN_FULL when the table is.
-    status[STATUS_POSITION] = where it stopped. For messages of magic 0 and 1 only the columns position, base offset,
-    size and magic are set, the others are 0.
+    status[STATUS_REASON] says why it stopped: SCAN_END at the end of the data, SCAN_PARTIAL at a partial batch,
+    SCAN_TOO_SMALL at a size below the smallest overhead of any version, SCAN_FULL when the table is full.
+    status[STATUS_POSITION] is where it stopped. Messages of magic 0 and 1 have only position, base offset, size and
+    magic; their other columns are 0.
     """
     source = _items(data)
     end = min(end, len(data))

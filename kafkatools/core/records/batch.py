@@ -1,11 +1,12 @@
-"""Views on record batches as they lie in a buffer: magic 2 here, magic 0 and 1 in legacy.py.
+"""Views on record batches in a buffer: magic 2 here, magic 0 and 1 in legacy.py.
 
 Rules:
 
-- A view copies nothing and checks nothing by itself; `ensure_valid` checks size and CRC, `columns` what is inside.
-- Damage raises CorruptRecord with the message that Kafka has for it. InvalidBatchContents is the part that Kafka
-  calls InvalidRecordException.
-- A batch of which a part is missing at the end of the data is the end of the data.
+- A view copies and checks nothing when it is created. `ensure_valid` checks the size and the CRC, `columns` the
+  records.
+- Damage raises CorruptRecord with Kafka's message, or its subclass InvalidBatchContents where Kafka raises
+  InvalidRecordException.
+- A partial batch at the end of the data is the end of the data.
 
 The format: KIP-98, org.apache.kafka.common.record.DefaultRecordBatch.
 """
@@ -57,7 +58,7 @@ _SIZE = struct.Struct(">qi")
 
 
 class _Field:
-    """A field of a batch's header."""
+    """A descriptor for one integer field of a batch's header."""
 
     def __init__(self, index: int) -> None:
         self._index = index
@@ -68,7 +69,7 @@ class _Field:
 
 
 class RecordBatch:
-    """A batch of magic 2 at `position` of a buffer."""
+    """A view on a batch of magic 2 at `position` in a buffer."""
 
     __slots__ = ("_header", "base_offset", "buffer", "length", "position")
 
@@ -85,7 +86,7 @@ class RecordBatch:
 
     @property
     def header(self) -> BatchHeader:
-        """All fields of the header, in the format's order; raises CorruptRecord when there is less than a header."""
+        """The decoded header. Raises CorruptRecord when the buffer is shorter than a header."""
         if self._header is None:
             if len(self.buffer) - self.position < HEADER_SIZE:
                 raise CorruptRecord(too_small_for_header(self.size_bytes))
@@ -94,7 +95,7 @@ class RecordBatch:
 
     @property
     def size_bytes(self) -> int:
-        """The whole batch, its first twelve bytes included."""
+        """The size of the whole batch in bytes, with base offset and length fields."""
         return self.length + LOG_OVERHEAD
 
     partition_leader_epoch = _Field(2)
@@ -124,7 +125,7 @@ class RecordBatch:
 
     @property
     def compression_type(self) -> CompressionType:
-        """The codec; raises UnsupportedCompressionType for a number that means none."""
+        """The batch's codec. Raises UnsupportedCompressionType for an unknown number."""
         return CompressionType.for_id(self.header[5] & CODEC_MASK)
 
     @property
@@ -141,7 +142,8 @@ class RecordBatch:
 
     @property
     def delete_horizon_ms(self) -> int | None:
-        """When the cleaner may drop the tombstones and markers of this batch (KIP-534)."""
+        """The time in ms from which the cleaner may drop the batch's tombstones and markers, None if not set
+        (KIP-534)."""
         return self.header.delete_horizon_ms
 
     @property
@@ -149,17 +151,17 @@ class RecordBatch:
         return self.header[9] > NO_PRODUCER_ID
 
     def computed_crc(self) -> int:
-        """The CRC-32C of the bytes from the attributes to the end."""
+        """Return the CRC-32C of the bytes from the attributes field to the end of the batch."""
         view = memoryview(self.buffer)
         crc: int = crc32c(view[self.position + ATTRIBUTES_OFFSET : self.position + self.size_bytes])
         return crc
 
     def is_valid(self) -> bool:
-        """Whether the size can hold a batch and the CRC is right (DefaultRecordBatch.isValid)."""
+        """Return whether the size is at least a header and the CRC is right (DefaultRecordBatch.isValid)."""
         return self.size_bytes >= HEADER_SIZE and self.crc == self.computed_crc()
 
     def ensure_valid(self) -> None:
-        """Raises CorruptRecord when `is_valid` is false, with Kafka's reason."""
+        """Raise CorruptRecord with Kafka's message unless the size and the CRC are valid."""
         if self.size_bytes < HEADER_SIZE:
             raise CorruptRecord(too_small_for_header(self.size_bytes))
         computed = self.computed_crc()
@@ -167,17 +169,16 @@ class RecordBatch:
             raise CorruptRecord(wrong_checksum(self.crc, computed))
 
     def to_bytes(self) -> bytes:
-        """A copy of the batch."""
+        """Return a copy of the batch's bytes."""
         return bytes(self.buffer[self.position : self.position + self.size_bytes])
 
     def payload(self) -> memoryview:
-        """The bytes after the header, compressed as they are."""
+        """Return the bytes after the header: the records, compressed or not."""
         return memoryview(self.buffer)[self.position + HEADER_SIZE : self.position + max(self.size_bytes, HEADER_SIZE)]
 
     def columns(self, max_output_bytes: int = MAX_DECOMPRESSED_BYTES) -> RecordColumns:
-        """The records; raises CorruptRecord for damage, RecordTooLarge when they decompress to more than the cap. The
-        CRC is not looked at.
-        """
+        """Return the decompressed records as columns, without a check of the CRC. Raises CorruptRecord for damage,
+        RecordTooLarge for more than `max_output_bytes`, UnsupportedCompressionType."""
         columns, error = self.try_columns(max_output_bytes)
         if error is not None:
             raise error
@@ -186,10 +187,8 @@ class RecordBatch:
     def try_columns(
         self, max_output_bytes: int = MAX_DECOMPRESSED_BYTES
     ) -> tuple[RecordColumns, InvalidBatchContents | None]:
-        """The records before the first damaged one, and what is wrong with that one.
-
-        Raises as `columns` does when there is nothing to read from: a bad count, a codec that fails.
-        """
+        """Return the records before the first damaged one and the error for that one, None if all are valid. Raises as
+        `columns` does when no record can be read: a negative count, failed decompression."""
         count = self.record_count
         if count < 0:
             raise InvalidBatchContents(f"Found invalid record count {count} in magic v{self.magic} batch")
@@ -227,12 +226,12 @@ class RecordBatch:
         return columns if decoded == count else columns.slice(0, decoded), status[kernel.STATUS_POSITION]
 
     def records(self) -> Iterator[Record]:
-        """The records as objects; raises as `columns` does."""
+        """Iterate over the records as objects. Raises as `columns` does."""
         return self.columns().records()
 
 
 def batch_at(buffer: Buffer, position: int) -> RecordBatch | LegacyBatch:
-    """A view on whatever begins at `position`, by its magic byte."""
+    """Return a view on the batch of any version at a position, chosen by its magic byte."""
     if buffer[position + MAGIC_OFFSET] in (0, 1):
         from kafkatools.core.records.legacy import LegacyBatch
 
@@ -241,11 +240,8 @@ def batch_at(buffer: Buffer, position: int) -> RecordBatch | LegacyBatch:
 
 
 def read_batches(buffer: Buffer, start: int = 0, end: int | None = None) -> Iterator[RecordBatch | LegacyBatch]:
-    """Views on the batches of a message from the network, until what is left is no whole batch
-    (ByteBufferLogInputStream).
-
-    Raises CorruptRecord for a size below every version's overhead and for an unknown magic byte.
-    """
+    """Yield views on the batches in network data, up to a partial batch (ByteBufferLogInputStream). Raises
+    CorruptRecord for a size below the smallest overhead and for an unknown magic byte."""
     end = len(buffer) if end is None else min(end, len(buffer))
     position = start
     while end - position >= LOG_OVERHEAD:
@@ -266,11 +262,8 @@ def read_batches(buffer: Buffer, start: int = 0, end: int | None = None) -> Iter
 def read_file_batches(
     buffer: Buffer, start: int = 0, end: int | None = None, *, file_name: str = ""
 ) -> Iterator[RecordBatch | LegacyBatch]:
-    """Views on the batches of a segment's bytes (FileLogInputStream): any magic byte is let through, a partial tail
-    is the end.
-
-    Raises CorruptRecord, naming the file, for a size below every version's overhead.
-    """
+    """Yield views on the batches in a segment's bytes, up to a partial batch (FileLogInputStream). Any magic byte is
+    accepted. Raises CorruptRecord, naming the file, for a size below the smallest overhead."""
     end = len(buffer) if end is None else min(end, len(buffer))
     position = start
     while (size := file_batch_size(buffer, position, end - position, file_name)) is not None:
@@ -286,11 +279,9 @@ def stamp_batch(
     leader_epoch: int,
     append_time: int | None = None,
 ) -> None:
-    """Patches what a broker assigns into a batch of magic 2, in place.
-
-    With `append_time` (ms) the batch becomes one of LogAppendTime: attributes, max timestamp and CRC are rewritten too
-    (DefaultRecordBatch.setLastOffset, setPartitionLeaderEpoch, setMaxTimestamp).
-    """
+    """Write base offset and leader epoch into a batch of magic 2, in place, as a leader does. With `append_time` (ms)
+    the batch becomes one of LogAppendTime: attributes, max timestamp and CRC are rewritten too
+    (DefaultRecordBatch.setLastOffset, setPartitionLeaderEpoch, setMaxTimestamp)."""
     struct.pack_into(">q", buffer, position, base_offset)
     struct.pack_into(">i", buffer, position + LOG_OVERHEAD, leader_epoch)
     if append_time is None:
@@ -303,6 +294,6 @@ def stamp_batch(
 
 
 def stamp_crc(buffer: bytearray | memoryview, position: int, size_bytes: int) -> None:
-    """Writes the CRC-32C of the batch as it is now."""
+    """Compute the CRC-32C of a changed batch and write it into the batch's header."""
     crc = crc32c(memoryview(buffer)[position + ATTRIBUTES_OFFSET : position + size_bytes])
     struct.pack_into(">I", buffer, position + CRC_OFFSET, crc)

@@ -1,17 +1,15 @@
-"""Writes record batches of magic 2 (Kafka's MemoryRecordsBuilder).
+"""Build record batches of magic 2 (Kafka's MemoryRecordsBuilder).
 
 Rules:
 
-- Records go uncompressed into one buffer whose first 61 bytes are kept for the header; `close` compresses what
-  follows, if asked to, and writes the header and the CRC. So appending costs the same with every codec, and a batch
-  is compressed once.
-- Offsets inside a batch are 0, 1, 2..., unless given one by one; timestamps are relative to the first record's.
-- Whether there is room is judged with the estimated compression ratio of the topic (estimated_ratio x 1.05), as Kafka
-  does. The first record of a batch always has room.
-- A given buffer (from a pool) is used as long as it is large enough; a larger batch goes on in one of the builder's
-  own.
-- The bytes are those of the Java client for the same records (with a codec: up to what the compression library makes
-  of them).
+- Records are written uncompressed into one buffer, whose first 61 bytes are kept for the header. `close` compresses the
+  records and writes the header and the CRC. So an append costs the same with every codec, and a batch is compressed
+  once.
+- Offset deltas are 0, 1, 2..., unless set one by one. Timestamps are relative to the first record's.
+- Free room is judged with the topic's estimated compression ratio (estimated_ratio x 1.05), as Kafka does. The first
+  record of a batch always has room.
+- The caller's buffer (from a pool) is used as long as it is large enough. A larger batch continues in a new buffer.
+- The bytes are those of the Java client for the same records; compressed, they depend on the compression library.
 """
 
 from __future__ import annotations
@@ -50,7 +48,7 @@ MOST_LENGTH_GROWTH = 15
 
 
 class BatchHeader(TypedDict, total=False):
-    """What a batch says of itself beside its records; what is left out is the default of Kafka's builder."""
+    """Header fields for a new batch. Missing fields have the defaults of Kafka's builder."""
 
     timestamp_type: TimestampType
     base_offset: int
@@ -65,11 +63,9 @@ class BatchHeader(TypedDict, total=False):
 
 
 class BatchBuilder:
-    """One batch under construction.
-
-    `capacity_bytes`: what the batch may take, header included (batch.size). Options, all by name: those of
-    BatchHeader; `level` of the codec, `estimated_ratio` of compressed to plain size, `buffer` to write into.
-    """
+    """A record batch under construction. `capacity_bytes` limits the batch with its header (batch.size). `level` is the
+    codec's, `estimated_ratio` the expected compressed size by plain size, `buffer` the memory to write to. Other
+    options are those of BatchHeader."""
 
     def __init__(
         self,
@@ -114,7 +110,7 @@ class BatchBuilder:
 
     @property
     def uncompressed_size_bytes(self) -> int:
-        """What the records take before compression, without the header."""
+        """The size of the records before compression, without the header."""
         return self._state[kernel.STATE_POSITION] - HEADER_SIZE
 
     @property
@@ -123,14 +119,14 @@ class BatchBuilder:
 
     @property
     def max_timestamp(self) -> int:
-        """The largest timestamp in ms; -1 in an empty batch. With LogAppendTime the append time."""
+        """The newest timestamp in ms, -1 in an empty batch; with LogAppendTime the append time."""
         if self.timestamp_type is TimestampType.LOG_APPEND_TIME:
             return self.log_append_time
         return self._state[kernel.STATE_MAX_TIMESTAMP]
 
     @property
     def last_offset_delta(self) -> int:
-        """Of the last record, or what `override_last_offset` said; -1 in an empty batch."""
+        """The offset delta of the last record, or as set by `override_last_offset`; -1 in an empty batch."""
         if self._last_offset_delta is not None:
             return self._last_offset_delta
         return self._state[kernel.STATE_NEXT_DELTA] - 1
@@ -141,18 +137,19 @@ class BatchBuilder:
 
     @property
     def estimated_size_bytes(self) -> int:
-        """The size of the batch once closed: exact without a codec and after close, else by the estimated ratio."""
+        """The size of the closed batch in bytes: exact without a codec and after `close`, else by the estimated
+        ratio."""
         if self._closed is not None:
             return len(self._closed)
         return HEADER_SIZE + int(self.uncompressed_size_bytes * self._factor)
 
     @property
     def is_full(self) -> bool:
-        """Whether not one more byte fits; an empty batch never is full."""
+        """Whether no further byte fits. An empty batch is never full."""
         return self.is_closed or (self.record_count > 0 and self.capacity_bytes <= self.estimated_size_bytes)
 
     def has_room_for(self, size: int) -> bool:
-        """Whether a record that takes `size` bytes (see `record_size`) may be appended; the first always may."""
+        """Return whether a record of `size` bytes (see `record_size`) fits. The first record always does."""
         if self.is_closed:
             return False
         return self.record_count == 0 or self.capacity_bytes >= self.estimated_size_bytes + size
@@ -164,7 +161,8 @@ class BatchBuilder:
         value: Buffer | None,
         headers: Sequence[tuple[str | bytes, bytes | None]] = (),
     ) -> int:
-        """What the record would take as the next one of this batch, uncompressed (DefaultRecord.sizeInBytes)."""
+        """Return the uncompressed size in bytes of a record as the next one of this batch
+        (DefaultRecord.sizeInBytes)."""
         return kernel.record_size(
             timestamp - self._state[kernel.STATE_BASE_TIMESTAMP] if self.record_count else 0,
             self._state[kernel.STATE_NEXT_DELTA],
@@ -180,7 +178,8 @@ class BatchBuilder:
         value: Buffer | None,
         headers: Sequence[tuple[str | bytes, bytes | None]] = (),
     ) -> int:
-        """Adds a record whether it fits or not (ask `has_room_for` first); its offset delta. `timestamp` in ms."""
+        """Add a record, even if `has_room_for` is False. Return its offset delta. `timestamp` in ms. Raises ValueError
+        when closed."""
         if self._closed is not None:
             raise ValueError("the batch is closed")
         encoded = encode_headers(headers) if headers else NO_HEADERS
@@ -198,7 +197,8 @@ class BatchBuilder:
         value: Buffer | None,
         headers: Sequence[tuple[str | bytes, bytes | None]] = (),
     ) -> int:
-        """Adds a record with an offset of its own, larger than all before: batches with holes. Its offset delta."""
+        """Add a record with an absolute offset, which leaves a gap. Return its offset delta. Raises ValueError unless
+        the offset is above those before, or when closed."""
         delta = offset - self.base_offset
         if not self._state[kernel.STATE_NEXT_DELTA] <= delta <= MAX_OFFSET_DELTA:
             raise ValueError(f"offset {offset} does not follow in a batch that begins at {self.base_offset}")
@@ -206,13 +206,12 @@ class BatchBuilder:
         return self.append(timestamp, key, value, headers)
 
     def override_last_offset(self, last_offset: int) -> None:
-        """Keeps the last offset of a batch whose last records are gone (MemoryRecordsBuilder.overrideLastOffset)."""
+        """Set the batch's last offset beyond its last record (MemoryRecordsBuilder.overrideLastOffset)."""
         self._last_offset_delta = last_offset - self.base_offset
 
     def append_columns(self, columns: RowColumns, start: int, stop: int, now_ms: int) -> int:
-        """Adds rows from `start` on while there is room, at least one to an empty batch; how many. Rows without
-        timestamps get `now_ms`.
-        """
+        """Add rows from `start` on while there is room, at least one to an empty batch. Return how many. Rows without
+        timestamps get `now_ms`. Raises ValueError for a cell outside the columns' buffer."""
         if self._closed is not None:
             return 0
         self._state[kernel.STATE_DEFAULT_TIMESTAMP] = now_ms
@@ -236,7 +235,7 @@ class BatchBuilder:
             self._grow(needed)
 
     def _grow(self, needed: int) -> None:
-        """Goes on in a buffer of the builder's own: a pool's buffer keeps its size."""
+        """Continue in a larger buffer of the builder's own. A pool's buffer keeps its size."""
         grown = bytearray(max(needed, 2 * len(self._buffer)))
         position = self._state[kernel.STATE_POSITION]
         grown[:position] = memoryview(self._buffer)[:position]
@@ -245,7 +244,7 @@ class BatchBuilder:
     def set_producer_state(
         self, producer_id: int, producer_epoch: int, base_sequence: int, is_transactional: bool = False
     ) -> None:
-        """Names the producer; only before the batch is closed."""
+        """Set the producer id, epoch and base sequence of an open batch. Raises ValueError when closed."""
         if self._closed is not None:
             raise ValueError("the producer state of a closed batch is written already")
         self.producer_id, self.producer_epoch, self.base_sequence = producer_id, producer_epoch, base_sequence
@@ -254,16 +253,14 @@ class BatchBuilder:
     def reopen_and_rewrite_producer_state(
         self, producer_id: int, producer_epoch: int, base_sequence: int, is_transactional: bool = False
     ) -> None:
-        """Names another producer in a closed batch; `close` then writes the header again (after a producer id or
-        epoch changed).
-        """
+        """Change the producer state of a closed batch, after the producer id or epoch changed. `close` writes the
+        header again."""
         self._closed = None
         self.set_producer_state(producer_id, producer_epoch, base_sequence, is_transactional)
 
     def close(self) -> memoryview | bytes:
-        """Compresses, writes the header; the whole batch, empty when nothing was appended. A second call gives the
-        same.
-        """
+        """Compress the records, write the header and return the batch; no bytes without records. A second call returns
+        the same."""
         if self._closed is None:
             self._closed = self._finish()
         return self._closed
@@ -285,7 +282,7 @@ class BatchBuilder:
         return memoryview(batch)
 
     def _count_from_horizon(self, horizon_ms: int) -> None:
-        """Make the records' timestamps relative to the delete horizon, which is the batch's base timestamp then."""
+        """Make the timestamps relative to the delete horizon, which becomes the batch's base timestamp."""
         from kafkatools.core.records import _clean_kernel as clean_kernel
 
         size, rows = self._state[kernel.STATE_POSITION], self.record_count
@@ -326,11 +323,8 @@ def write_header(
     timestamps: tuple[int, int],
     header: BatchHeader,
 ) -> None:
-    """Writes header and CRC of a batch whose records are in place (DefaultRecordBatch.writeHeader).
-
-    `timestamps` = base and max, in ms. Given apart from the records, an offset delta may be beyond the last record
-    (compacted batches).
-    """
+    """Write header and CRC of a batch whose records are in place (DefaultRecordBatch.writeHeader). `timestamps`: base
+    and max, in ms. `last_offset_delta` may be beyond the last record, as in compacted batches."""
     base_timestamp, max_timestamp = timestamps
     attributes = int(codec)
     if header.get("timestamp_type") is TimestampType.LOG_APPEND_TIME:

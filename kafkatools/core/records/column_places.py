@@ -1,4 +1,4 @@
-"""Where the keys and values of records lie in their buffer, as the kernels read it."""
+"""The type of record columns that the kernels take: positions of keys and values in a buffer."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from typing import Protocol
 
 
 class KeyAndValuePlaces(Protocol):
-    """The part of RecordColumns with keys and values: an entry a record, places in bytes, a length of -1 for null."""
+    """The key and value columns of RecordColumns, one entry per record. Positions and lengths in bytes, length -1 for
+    null."""
 
     count: int
     buffer: bytes | bytearray | memoryview

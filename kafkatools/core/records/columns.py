@@ -1,9 +1,8 @@
-"""Records as columns: offsets, timestamps and the places of keys and values in one buffer, without an object per
+"""Records as columns: offsets, timestamps, and positions of keys and values in one buffer, without an object per
 record.
 
-Rules: a column set never copies the bytes of its records; `key(i)` and `value(i)` do, when asked. A length of -1 is
-null. Positions count from the start of `buffer`. The arrays belong to the column set; who slices it gets arrays of
-his own and the same buffer.
+A column set never copies the bytes of its records; `key(i)` and `value(i)` return copies. Length -1 is null. Positions
+count from the start of `buffer`. A column set owns its arrays; a slice has its own arrays and shares the buffer.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ NO_HEADERS = b"\x00"
 
 
 class TimestampType(IntEnum):
-    """What a record's timestamp means: bit 3 of a batch's attributes. Magic 0 has none."""
+    """The meaning of a record's timestamp: bit 3 of a batch's attributes. Magic 0 has no timestamps."""
 
     NO_TIMESTAMP_TYPE = -1
     CREATE_TIME = 0
@@ -31,12 +30,12 @@ class TimestampType(IntEnum):
 
     @property
     def label(self) -> str:
-        """Kafka's name of it, as tools print it."""
+        """Kafka's name of the timestamp type, as its tools print it."""
         return ("CreateTime", "LogAppendTime", "NoTimestampType")[self.value]
 
 
 class Record(NamedTuple):
-    """One record; `timestamp` in ms, -1 for none."""
+    """A record. `timestamp` in ms, -1 for none."""
 
     offset: int
     timestamp: int
@@ -47,7 +46,7 @@ class Record(NamedTuple):
 
 
 class RecordColumns:
-    """The records of one batch (or of one message set entry)."""
+    """The records of one batch or message set entry, as columns over one buffer."""
 
     __slots__ = (
         "buffer",
@@ -82,11 +81,11 @@ class RecordColumns:
 
     @classmethod
     def empty(cls) -> RecordColumns:
-        """No records."""
+        """Return columns without records."""
         return cls(b"", (array("q"), array("q")), tuple(array("i") for _ in range(6)))
 
     def key(self, index: int) -> bytes | None:
-        """The key, None when it is null."""
+        """Return a copy of a record's key, None when it is null."""
         length = self.key_lengths[index]
         if length < 0:
             return None
@@ -94,7 +93,7 @@ class RecordColumns:
         return bytes(self.buffer[start : start + length])
 
     def value(self, index: int) -> bytes | None:
-        """The value, None when it is null."""
+        """Return a copy of a record's value, None when it is null."""
         length = self.value_lengths[index]
         if length < 0:
             return None
@@ -102,9 +101,8 @@ class RecordColumns:
         return bytes(self.buffer[start : start + length])
 
     def headers(self, index: int) -> tuple[Header, ...]:
-        """Names and values of the record's headers, in their order; a name that is not UTF-8 has replacement
-        characters.
-        """
+        """Return names and values of a record's headers. Bytes of a name that are not UTF-8 become replacement
+        characters."""
         count = self.header_counts[index]
         if count == 0:
             return ()
@@ -119,7 +117,7 @@ class RecordColumns:
         return tuple(headers)
 
     def record(self, index: int) -> Record:
-        """One row as an object."""
+        """Return a row as a Record."""
         return Record(
             self.offsets[index],
             self.timestamps[index],
@@ -130,7 +128,7 @@ class RecordColumns:
         )
 
     def records(self) -> Iterator[Record]:
-        """All rows as objects."""
+        """Yield all rows as Record objects."""
         for index in range(self.count):
             yield self.record(index)
 
@@ -138,7 +136,7 @@ class RecordColumns:
         return self.records()
 
     def slice(self, start: int, stop: int) -> RecordColumns:
-        """The rows start..stop over the same buffer."""
+        """Return the rows from `start` to before `stop`, over the same buffer."""
         rows = slice(start, stop)
         ints = (
             self.key_positions[rows],
@@ -152,11 +150,9 @@ class RecordColumns:
 
 
 class RowColumns:
-    """Rows that a producer hands in: values (and keys, timestamps) as places in one buffer; no headers.
-
-    The arrays of positions and lengths are array('i'), timestamps array('q') in ms. Keys may be None (all null),
-    timestamps too (the time of append).
-    """
+    """Rows to produce: values, optional keys and timestamps, as positions in one buffer; no headers. Positions and
+    lengths are array('i'), timestamps array('q') in ms. Without key arrays all keys are null, without timestamps the
+    time of append is used. Raises ValueError for columns of different lengths."""
 
     __slots__ = ("buffer", "count", "key_lengths", "key_positions", "timestamps", "value_lengths", "value_positions")
 
@@ -187,7 +183,7 @@ class RowColumns:
 
     @classmethod
     def of_values(cls, values: Sequence[bytes | None], keys: Sequence[bytes | None] | None = None) -> RowColumns:
-        """Rows from objects; it copies them."""
+        """Build rows from byte strings, which are copied into one buffer."""
         data = bytearray()
         value_positions, value_lengths = _gather(data, values)
         if keys is None:
@@ -206,7 +202,7 @@ def _gather(data: bytearray, cells: Sequence[bytes | None]) -> tuple[array[int],
 
 
 def encode_headers(headers: Sequence[tuple[str | bytes, bytes | None]]) -> bytes:
-    """The headers of a record with their count, as a v2 record ends."""
+    """Encode a record's headers with their count, in the v2 format."""
     if not headers:
         return NO_HEADERS
     parts = [varint(len(headers))]

@@ -1,4 +1,4 @@
-"""The compression codecs of record batches, with bounds on their output.
+"""Compress and decompress record batches, with limits on the output size.
 
 Rules:
 
@@ -58,12 +58,12 @@ class CompressionType(IntEnum):
 
     @property
     def label(self) -> str:
-        """Kafka's name of the codec."""
+        """Kafka's name of the codec, such as `lz4`."""
         return self.name.lower()
 
     @classmethod
     def for_label(cls, label: str) -> CompressionType:
-        """The codec of a name; raises UnsupportedCompressionType."""
+        """Return the codec with this name. Raises UnsupportedCompressionType."""
         for codec in cls:
             if codec.label == label:
                 return codec
@@ -71,7 +71,7 @@ class CompressionType(IntEnum):
 
     @classmethod
     def for_id(cls, codec: int) -> CompressionType:
-        """The codec of a number; raises UnsupportedCompressionType."""
+        """Return the codec with this number. Raises UnsupportedCompressionType."""
         if 0 <= codec < len(CODECS):
             return CODECS[codec]
         raise UnsupportedCompressionType(f"Unknown compression type id: {codec}")
@@ -81,7 +81,7 @@ CODECS = tuple(CompressionType)
 
 
 class Levels(NamedTuple):
-    """The levels a codec has (KIP-390); `default` is what no level means."""
+    """The range and the default of a codec's compression levels (KIP-390)."""
 
     lowest: int
     highest: int
@@ -96,7 +96,7 @@ LEVELS = {
 
 
 def check_level(codec: CompressionType, level: int) -> int:
-    """The level itself when the codec has it; raises ValueError."""
+    """Return the level if the codec has it. Raises ValueError."""
     levels = LEVELS.get(codec)
     if levels is None:
         raise ValueError(f"{codec.label} has no compression levels")
@@ -106,9 +106,8 @@ def check_level(codec: CompressionType, level: int) -> int:
 
 
 def compress(codec: int, data: Buffer, level: int | None = None, *, magic: int = 2) -> bytes:
-    """The data as the Java client compresses it; `magic` 0 writes lz4's header checksum the wrong way of that version
-    (KAFKA-3160).
-    """
+    """Compress data as the Java client does. With `magic` 0 the lz4 header checksum is wrong, as in that version
+    (KAFKA-3160). Raises UnsupportedCompressionType, ValueError for an impossible level."""
     codec = CompressionType.for_id(codec)
     if codec is CompressionType.NONE:
         return bytes(data)
@@ -123,12 +122,8 @@ def compress(codec: int, data: Buffer, level: int | None = None, *, magic: int =
 
 
 def decompress(codec: int, data: Buffer, *, magic: int = 2, max_output_bytes: int = MAX_DECOMPRESSED_BYTES) -> bytes:
-    """The data before compression.
-
-    Raises CorruptRecord when it is damaged or cut off, UnsupportedCompressionType for a codec that Kafka does not
-    have, RecordTooLarge when there is more than `max_output_bytes` of it. `magic` 0 does not look at lz4's header
-    checksum.
-    """
+    """Return the decompressed data. With `magic` 0 the lz4 header checksum is ignored. Raises CorruptRecord for damaged
+    or truncated data, UnsupportedCompressionType for an unknown codec, RecordTooLarge above `max_output_bytes`."""
     codec = CompressionType.for_id(codec)
     if codec is CompressionType.NONE:
         return bytes(data)
@@ -175,11 +170,9 @@ def _decompress_gzip(data: Buffer, limit: int) -> bytes:
 
 
 def _gzip_member(view: memoryview, position: int, parts: list[bytes], left: int, limit: int) -> tuple[int, int]:
-    """Append the contents of one gzip member to `parts`; returns its end and the rest of the limit.
-
-    zlib copies the input that it does not use. Pieces of the input that double in size keep that copy smaller than the
-    member, so a stream of many small members takes linear time.
-    """
+    """Append the contents of one gzip member to `parts`. Return its end and the rest of the limit. zlib copies the
+    input that it does not use. Pieces of the input that double in size keep that copy smaller than the member, so a
+    stream of many small members takes linear time."""
     member = zlib.decompressobj(zlib.MAX_WBITS | 16)
     size = GZIP_FIRST_PIECE
     while not member.eof:
@@ -252,7 +245,7 @@ def _decompress_snappy_block(block: memoryview, left: int, limit: int) -> bytes:
 
 
 def _snappy_size(block: memoryview) -> int:
-    """The length that a raw snappy block begins with: an unsigned varint of 32 bits."""
+    """Read the uncompressed size at the start of a raw snappy block: an unsigned varint of 32 bits."""
     size = 0
     for index, byte in enumerate(block[:5]):
         size |= (byte & 0x7F) << (7 * index)
@@ -265,7 +258,8 @@ def _snappy_size(block: memoryview) -> int:
 
 
 def _compress_lz4(data: Buffer, level: int, *, broken_checksum: bool) -> bytes:
-    """Kafka's Lz4BlockOutputStream: no content size, no checksums but the header's; level 9 is the fast compressor."""
+    """Write an lz4 frame like Kafka's Lz4BlockOutputStream: no content size, a header checksum only. Level 9 is the
+    fast compressor."""
     import lz4.block
 
     mode = "default" if level == LEVELS[CompressionType.LZ4].default else "high_compression"
@@ -311,7 +305,7 @@ def _decompress_lz4(data: Buffer, limit: int, *, ignore_checksum: bool) -> bytes
 
 
 def _with_lz4_checksum(data: bytes) -> bytes:
-    """The frame with the header checksum that its descriptor has by the format."""
+    """Return the frame with the header checksum that the lz4 format requires."""
     if len(data) < 7 or data[:4] != LZ4_MAGIC:
         return data
     size = 2 + (8 if data[4] & LZ4_CONTENT_SIZE else 0) + (4 if data[4] & LZ4_DICTIONARY else 0)
@@ -325,7 +319,7 @@ def _lz4_header_checksum(descriptor: bytes) -> bytes:
 
 
 def _xxh32_short(data: bytes) -> int:
-    """xxHash32 with seed 0 of less than 16 bytes."""
+    """Return xxHash32 with seed 0 of less than 16 bytes."""
     mask = 0xFFFFFFFF
     value = 374761393 + len(data)
     whole = len(data) & ~3
@@ -379,9 +373,8 @@ def _decompress_zstd(data: memoryview, limit: int) -> bytes:
 
 
 def _zstd_bound(data: memoryview) -> int:
-    """The most that the frames can hold, from their block headers; raises CorruptRecord when a frame is cut off (RFC
-    8878).
-    """
+    """Return an upper bound of the decompressed size of zstd frames, from their block headers (RFC 8878). Raises
+    CorruptRecord for a truncated frame."""
     position = 0
     bound = 0
     while position < len(data) or position == 0:
@@ -399,7 +392,7 @@ def _zstd_bound(data: memoryview) -> int:
 
 
 def _zstd_blocks(data: memoryview, position: int) -> tuple[int, int]:
-    """(position after the frame, the most its blocks can hold)."""
+    """Return the position after a zstd frame and an upper bound of the size of its blocks' contents."""
     descriptor = data[position + 4]
     is_single_segment = descriptor >> 5 & 1
     position += (

@@ -1,7 +1,7 @@
-"""Control records: what Kafka writes about the log into the log (transaction markers, KRaft's own records).
+"""Control records: transaction markers and KRaft's control records in the log.
 
-A control batch has one bit in its attributes; the key of each of its records is version (int16) and type (int16), the
-value depends on the type. Source: org.apache.kafka.common.record.ControlRecordType, EndTransactionMarker; KIP-98,
+A control batch has the control bit in its attributes. The key of a control record is version (int16) and type (int16),
+the value depends on the type. Source: org.apache.kafka.common.record.ControlRecordType, EndTransactionMarker; KIP-98,
 KIP-595, KIP-630, KIP-853.
 """
 
@@ -27,7 +27,7 @@ MARKER_BATCH_SIZE = 78
 
 
 class ControlRecordType(IntEnum):
-    """The kinds of control records."""
+    """The types of control records, with Kafka's numbers."""
 
     UNKNOWN = -1
     ABORT = 0
@@ -43,14 +43,13 @@ class ControlRecordType(IntEnum):
         return self in (ControlRecordType.ABORT, ControlRecordType.COMMIT)
 
     def key(self) -> bytes:
-        """The record key of this type."""
+        """Return the record key of this control record type."""
         return _KEY.pack(CONTROL_KEY_VERSION, self.value)
 
 
 def parse_control_type(key: bytes | None) -> ControlRecordType:
-    """The type that a control record's key names; UNKNOWN for types to come. Raises InvalidBatchContents
-    (ControlRecordType.parse).
-    """
+    """Return the type in a control record's key, UNKNOWN for an unknown number (ControlRecordType.parse). Raises
+    InvalidBatchContents."""
     if key is None:
         raise InvalidBatchContents("Control record without a key")
     if len(key) < _KEY.size:
@@ -65,14 +64,14 @@ def parse_control_type(key: bytes | None) -> ControlRecordType:
 
 
 class EndTransactionMarker(NamedTuple):
-    """The end of a transaction in one partition."""
+    """A transaction marker: COMMIT or ABORT, and the transaction coordinator's epoch."""
 
     type: ControlRecordType
     coordinator_epoch: int
 
     @classmethod
     def parse(cls, key: bytes | None, value: bytes | None) -> EndTransactionMarker:
-        """The marker of a control record; raises CorruptRecord when it is none."""
+        """Parse the key and value of a transaction marker. Raises CorruptRecord for any other record."""
         kind = parse_control_type(key)
         if not kind.is_end_transaction:
             raise CorruptRecord(f"Expected end transaction marker type, but found {kind.name}")
@@ -90,12 +89,12 @@ class EndTransactionMarker(NamedTuple):
 
     @classmethod
     def of_batch(cls, batch: RecordBatch) -> EndTransactionMarker:
-        """The marker of a control batch."""
+        """Parse the transaction marker in a control batch. Raises CorruptRecord for any other batch."""
         record = batch.columns().record(0)
         return cls.parse(record.key, record.value)
 
     def value(self) -> bytes:
-        """The record value."""
+        """Return the marker's record value."""
         return _MARKER.pack(END_TRANSACTION_VERSION, self.coordinator_epoch)
 
 
@@ -108,7 +107,8 @@ def write_end_transaction_marker(
     base_offset: int = 0,
     partition_leader_epoch: int = -1,
 ) -> bytearray:
-    """The batch of one marker (MemoryRecords.withEndTransactionMarker)."""
+    """Return a control batch with one transaction marker (MemoryRecords.withEndTransactionMarker). `timestamp` in
+    ms."""
     builder = BatchBuilder(
         MARKER_BATCH_SIZE,
         base_offset=base_offset,

@@ -1,14 +1,13 @@
-"""Batches of one version as batches of another, both ways, with a report of what the target cannot hold.
+"""Convert batches between message formats, up and down, and report what the target format cannot hold.
 
 Rules:
 
-- Offsets are kept. Batches that have the wanted magic already are copied byte for byte.
-- Down to magic 1 and 0, a batch becomes one message set entry per record, or one wrapper when compressed. Control
-  batches have no form there and are left out (RecordsUtil.downConvert); what else the format does not have is dropped
-  and counted in `Loss`.
-- Up to magic 2, consecutive messages become a batch each entry; a message of magic 0 gets the timestamp -1.
-- zstd exists with magic 2 only: going down, another codec must be named.
-- The partition leader epoch is the broker's to assign, and is -1 afterwards.
+- Offsets are kept. Batches that have the target's magic and codec already are copied byte for byte.
+- Down to magic 1 and 0, each record becomes a message set entry; compressed records become one wrapper. Control batches
+  are dropped (RecordsUtil.downConvert). What else the format lacks is dropped and counted in `Loss`.
+- Up to magic 2, each message set entry becomes a batch. A message of magic 0 gets the timestamp -1.
+- zstd exists with magic 2 only. Below it, another codec must be named.
+- The partition leader epoch is assigned by the broker, and is -1 in converted batches.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ AnyBatch = RecordBatch | LegacyBatch
 
 @dataclass
 class Loss:
-    """How much of what was in the batches the target's version cannot hold."""
+    """Counts of what the target's message format cannot hold."""
 
     headers: int = 0
     timestamps: int = 0
@@ -43,7 +42,7 @@ class Loss:
         return any(getattr(self, item.name) for item in fields(self))
 
     def describe(self) -> str:
-        """One line for people; empty when nothing was lost."""
+        """Return the non-zero counts as one line, empty when nothing was lost."""
         return ", ".join(
             f"{getattr(self, item.name)} {item.name.replace('_', ' ')}"
             for item in fields(self)
@@ -53,7 +52,7 @@ class Loss:
 
 @dataclass(frozen=True)
 class Conversion:
-    """The converted bytes, how many records they hold, and what was lost on the way."""
+    """The converted batches, the number of their records, and the loss."""
 
     data: bytes
     record_count: int
@@ -63,11 +62,8 @@ class Conversion:
 def convert(
     batches: Iterable[AnyBatch], magic: int, *, codec: int | None = None, level: int | None = None
 ) -> Conversion:
-    """The batches with `magic` 0, 1 or 2, compressed as they were or with `codec`.
-
-    Raises UnsupportedForMessageFormat for another magic, UnsupportedCompressionType for zstd below magic 2,
-    CorruptRecord for damage.
-    """
+    """Convert batches to magic 0, 1 or 2, with their own codec or `codec`. Raises UnsupportedForMessageFormat for
+    another magic, UnsupportedCompressionType for zstd below magic 2, CorruptRecord for damage."""
     if not 0 <= magic <= CURRENT_MAGIC:
         raise UnsupportedForMessageFormat(f"There is no message format {magic}.")
     loss = Loss()
@@ -108,7 +104,7 @@ def _count_loss(batch: AnyBatch, rows: list[Record], magic: int, loss: Loss) -> 
 
 
 def _write_batch(batch: AnyBatch, rows: list[Record], codec: CompressionType, level: int | None) -> bytes:
-    """A batch of magic 2 with the same offsets and, from magic 2, the same producer, flags and delete horizon."""
+    """Write a batch of magic 2 with the same offsets, producer, flags and delete horizon."""
     timestamp_type = batch.timestamp_type
     if timestamp_type is TimestampType.NO_TIMESTAMP_TYPE:
         timestamp_type = TimestampType.CREATE_TIME

@@ -1,7 +1,7 @@
 """CRC-32C, from the package crc32c: import it from here.
 
-The package reads its own version out of the installed metadata when it is imported, which takes 30 ms of a command's
-start; here its one extension module is loaded without that. Everything else of it stays as it is.
+The package reads its own version from installed metadata at import, which takes 30 ms of a command's start. Here its
+extension module is loaded alone. The function is the package's.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ Crc = Callable[..., int]
 
 
 def _load() -> Crc:
-    """The function of the extension module; of the package where the extension cannot be found alone."""
+    """Return the function of the extension module, or that of the package if the extension cannot be found alone."""
     package = PathFinder.find_spec("crc32c") if "crc32c" not in sys.modules else None
     if package is not None and package.submodule_search_locations:
         spec = PathFinder.find_spec("crc32c._crc32c", package.submodule_search_locations)

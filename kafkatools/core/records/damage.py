@@ -1,8 +1,8 @@
-"""Records of magic 2 read step by step, and what is wrong with one, in the words of Kafka's DefaultRecord.readFrom.
+"""Read records of magic 2 field by field, and explain damage with the messages of Kafka's DefaultRecord.readFrom.
 
-The kernel reads sound records; here one record that it would not read is read again, and the dump of segments reads
-records up to a damaged one. A stream (compressed) hands out one record's bytes at a time; a buffer lets a record read
-on to its end, and only then is the size compared: so the same damage has different messages, in Kafka too.
+The kernel reads valid records. A record that it rejects is read again here, and the dump reads records up to a damaged
+one. Kafka reads compressed records from a stream, one record's bytes at a time. It reads uncompressed ones from a
+buffer, past a record's end, and compares the size afterwards. So the same damage has different messages.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ class DamagedRecord(Exception):
 
 
 class _Truncated(Exception):
-    """The bytes of a record ended too early."""
+    """The data ended inside a record."""
 
 
 class RawRecord(NamedTuple):
-    """The fields of a record as they are stored: deltas, sizes (-1 or less for null) and bytes."""
+    """The fields of a v2 record as stored: deltas, sizes (negative for null) and bytes."""
 
     timestamp_delta: int
     offset_delta: int
@@ -37,7 +37,7 @@ class RawRecord(NamedTuple):
 
 
 class RecordReader:
-    """Reads varints and byte strings from a record area; `position` moves on."""
+    """A cursor over v2 records that reads varints and byte strings and advances `position`."""
 
     def __init__(self, data: memoryview, position: int = 0) -> None:
         self.data = data
@@ -54,7 +54,7 @@ class RecordReader:
         return self.data[self.position - 1]
 
     def varint(self, bits: int = 32) -> int:
-        """A zig-zag varint; raises DamagedRecord for one that does not end, as ByteUtils.readVarint does."""
+        """Read a zig-zag varint. Raises DamagedRecord for one that is too long (ByteUtils.readVarint)."""
         raw = shift = 0
         limit = 28 if bits == 32 else 63
         while (byte := self.byte()) & 0x80:
@@ -75,7 +75,8 @@ class RecordReader:
 
 
 def read_record(reader: RecordReader, *, is_stream: bool = False) -> RawRecord:
-    """The next record. Raises DamagedRecord."""
+    """Read the next record. Raises DamagedRecord with Kafka's message, which differs for compressed records
+    (`is_stream`)."""
     try:
         size = reader.varint()
     except _Truncated:
@@ -125,7 +126,7 @@ def _read_headers(reader: RecordReader) -> tuple[tuple[bytes, bytes | None], ...
 
 
 def explain(data: Buffer, position: int, is_more_expected: bool, is_stream: bool) -> str:
-    """Kafka's message for the record at `position`; when no more are expected, for there being one."""
+    """Return Kafka's message for the damaged record at a position, or for bytes that follow the last record."""
     if not is_more_expected:
         return REMAINING
     try:

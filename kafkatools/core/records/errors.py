@@ -1,4 +1,4 @@
-"""Errors that readers of every record format raise."""
+"""Errors of the readers of all message formats."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from kafkatools.core.errors import CorruptRecord
 
 
 class InvalidBatchContents(CorruptRecord):
-    """The records inside a batch are not what its header says (InvalidRecordException)."""
+    """The records of a batch contradict its header (Kafka's InvalidRecordException)."""
 
     code: ClassVar[int] = 87
     name: ClassVar[str] = "INVALID_RECORD"

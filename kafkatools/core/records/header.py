@@ -1,8 +1,8 @@
-"""The header of a record batch: its fields, its checksum, and the size of the batch.
+"""The header of a record batch: its fields, its checksum and its size.
 
-The append path and recovery need a dozen fields of every batch and nothing else, so one `struct` call reads them into a
-tuple. Message sets (magic 0 and 1) give the same tuple, with -1 for missing fields. Records are never decoded here.
-Source: KIP-98, org.apache.kafka.common.record.DefaultRecordBatch.
+Appends and recovery need only the header of each batch, so one `struct` call reads it into a tuple. Message sets (magic
+0 and 1) give the same tuple, with -1 for missing fields. Records are never decoded here. Source: KIP-98,
+org.apache.kafka.common.record.DefaultRecordBatch.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _SEQUENCES = 1 << 31
 
 
 class BatchHeader(NamedTuple):
-    """The header of a batch in the order of its bytes; `length` does not count the 12 bytes of offset and length."""
+    """The header fields of a batch in byte order. `length` does not count the 12 bytes of base offset and length."""
 
     base_offset: int
     length: int
@@ -63,24 +63,24 @@ class BatchHeader(NamedTuple):
 
     @property
     def size_bytes(self) -> int:
-        """The size of the whole batch, with the 12 bytes of offset and length."""
+        """The size of the whole batch in bytes, with base offset and length fields."""
         return self.length + LOG_OVERHEAD
 
     @property
     def last_offset(self) -> int:
-        """The offset of the last record that the producer wrote; compaction may have removed the record."""
+        """The offset of the last record that the producer wrote. Compaction may have removed that record."""
         return self.base_offset + self.last_offset_delta
 
     @property
     def last_sequence(self) -> int:
-        """The sequence of the last record; -1 without a producer."""
+        """The sequence of the last record, -1 without a producer id."""
         if self.base_sequence == NO_SEQUENCE:
             return NO_SEQUENCE
         return increment_sequence(self.base_sequence, self.last_offset_delta)
 
     @property
     def codec(self) -> int:
-        """The compression type's id."""
+        """The compression type's number."""
         return self.attributes & CODEC_MASK
 
     @property
@@ -90,20 +90,19 @@ class BatchHeader(NamedTuple):
 
     @property
     def is_control(self) -> bool:
-        """Whether the batch holds a control record."""
+        """Whether the batch holds control records."""
         return self.attributes & CONTROL_BIT != 0
 
     @property
     def delete_horizon_ms(self) -> int | None:
-        """The time in ms from which the cleaner may drop the batch's tombstones and markers, if set (KIP-534)."""
+        """The time in ms from which the cleaner may drop the batch's tombstones and markers, None if not set
+        (KIP-534)."""
         return self.base_timestamp if self.attributes & DELETE_HORIZON_BIT else None
 
 
 def increment_sequence(sequence: int, increment: int) -> int:
-    """Add to a sequence number, which wraps to 0 after 2147483647 (DefaultRecordBatch.incrementSequence).
-
-    The delta in a damaged header may be negative; the result then overflows as with Java's int.
-    """
+    """Add to a sequence number, which wraps to 0 after 2147483647 (DefaultRecordBatch.incrementSequence). A damaged
+    header may have a negative increment; the result then overflows like a Java int."""
     total = sequence + increment
     if increment >= 0:
         return total if total <= _LAST_SEQUENCE else total - _SEQUENCES
@@ -113,10 +112,8 @@ def increment_sequence(sequence: int, increment: int) -> int:
 
 
 def read_header(buffer: Buffer, position: int = 0) -> BatchHeader:
-    """Read the header at a position. Raises CorruptRecord when the batch is smaller than its header.
-
-    A message set (magic below 2) has only offset, size, CRC, attributes and, with magic 1, a timestamp.
-    """
+    """Read the batch header at a position. Raises CorruptRecord when the batch is smaller than its header. A message
+    set (magic below 2) has only offset, size, CRC, attributes and, with magic 1, a timestamp."""
     if len(buffer) - position >= HEADER_SIZE and buffer[position + MAGIC_OFFSET] in (2, 3):
         header = BatchHeader._make(V2_HEADER.unpack_from(buffer, position))
         if header.length < HEADER_SIZE - LOG_OVERHEAD:
@@ -138,27 +135,25 @@ def _read_other_header(buffer: Buffer, position: int) -> BatchHeader:
 
 
 def too_small_for_header(size_bytes: int) -> str:
-    """Kafka's message for a batch of magic 2 that claims to be smaller than its header."""
+    """Return Kafka's message for a batch of magic 2 that claims to be smaller than its header."""
     return f"Record batch is corrupt (the size {size_bytes} is smaller than the minimum allowed overhead {HEADER_SIZE})"
 
 
 def too_small_in_file(length: int, file_name: str | None = None) -> str:
-    """Kafka's message for a length in a segment that is below that of the smallest message."""
+    """Return Kafka's message for a length in a segment below that of the smallest message."""
     where = "" if file_name is None else f" in file {file_name}."
     return f"Found record size {length} smaller than minimum record overhead ({SMALLEST_OVERHEAD}){where}"
 
 
 def too_small_in_message(length: int) -> str:
-    """Kafka's message for a length in a request, or in a wrapper, that is below that of the smallest message."""
+    """Return Kafka's message for a length in a request or a wrapper below that of the smallest message."""
     return f"Record size {length} is less than the minimum record overhead ({SMALLEST_OVERHEAD})"
 
 
 def file_batch_size(buffer: Buffer, at: int, left: int, file_name: str | None = None) -> int | None:
-    """The size in bytes of the batch at `at` in a segment with `left` bytes from there; None at the end of the log.
-
-    The rules are those of Kafka's FileLogInputStream: 17 bytes or fewer, or a size that runs past the end, is the end
-    of the log; a length below 14 is damage. Raises CorruptRecord.
-    """
+    """Return the size in bytes of the batch at position `at` of a segment, None at the end of the log. `left` is the
+    number of bytes from there on. As in Kafka's FileLogInputStream, 17 bytes or fewer, or a size past the end, is the
+    end of the log. Raises CorruptRecord for a length below 14."""
     if left <= HEADER_SIZE_UP_TO_MAGIC:
         return None
     length: int = _OVERHEAD.unpack_from(buffer, at)[1]
@@ -168,7 +163,7 @@ def file_batch_size(buffer: Buffer, at: int, left: int, file_name: str | None = 
 
 
 def whole_batches(records: Buffer) -> Iterator[tuple[int, int]]:
-    """Yield position and size of each complete batch. A fetch may have cut off the last one at its limit."""
+    """Yield position and size of each complete batch. A fetch may have cut off the last batch at its size limit."""
     position, end = 0, len(records)
     while end - position >= LOG_OVERHEAD:
         length = _OVERHEAD.unpack_from(records, position)[1]
@@ -180,12 +175,13 @@ def whole_batches(records: Buffer) -> Iterator[tuple[int, int]]:
 
 
 def whole_batches_bytes(records: Buffer) -> int:
-    """The number of bytes of the complete batches at the beginning."""
+    """Return the size in bytes of the complete batches at the start of the data."""
     return max((position + size for position, size in whole_batches(records)), default=0)
 
 
 def compute_crc(batch: memoryview, magic: int) -> int:
-    """Compute the checksum of one batch: CRC-32C from the attributes on; for message sets CRC-32 from the magic on."""
+    """Compute the checksum of one batch: CRC-32C from the attributes on, for message sets CRC-32 from the magic byte
+    on."""
     if magic >= 2:
         return int(crc32c(batch[ATTRIBUTES_OFFSET:]))
     return zlib.crc32(batch[LEGACY_CRC_START:])
@@ -199,5 +195,5 @@ def ensure_valid(batch: memoryview, header: BatchHeader) -> None:
 
 
 def wrong_checksum(stored: int, computed: int) -> str:
-    """Kafka's message for a batch or a message whose checksum is wrong."""
+    """Return Kafka's message for a batch or a message with a wrong checksum."""
     return f"Record is corrupt (stored crc = {stored}, computed crc = {computed})"

@@ -1,7 +1,7 @@
-"""Keys and values of records as pieces of JSON text, for whole columns at once.
+"""Format keys, values and headers of records as JSON text, whole columns at a time.
 
-The rules are those of every `--json` (docs/json/README.md): bytes that are UTF-8 are a string, other bytes are
-{"b64": ...}, no bytes are null. `kafkatools/output.py` says the same of single values.
+The format is that of every `--json` (docs/json/README.md): UTF-8 bytes become a string, other bytes {"b64": ...}, null
+is null. `kafkatools/output.py` does the same for single values.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ _COPIED_A_ROW = 1024
 
 
 def quoted(text: str) -> str:
-    """A string as JSON, control characters of all kinds escaped."""
+    """Return a string as JSON, with all control characters escaped."""
     return json_safe(_encoded(text))
 
 
 def cell(data: bytes | memoryview | None) -> str:
-    """One key or value."""
+    """Return one key or value as JSON."""
     if data is None:
         return "null"
     try:
@@ -37,10 +37,8 @@ def cell(data: bytes | memoryview | None) -> str:
 
 
 def cells(buffer: Buffer, positions: Sequence[int], lengths: Sequence[int]) -> list[str]:
-    """A column of keys or values: length -1 is null.
-
-    The cells are decoded and escaped as one text, with a character between them that JSON leaves as it is.
-    """
+    """Return a column of keys or values as JSON; length -1 is null. The cells are decoded and escaped as one text,
+    joined by a character that JSON does not escape."""
     if max(lengths, default=-1) < 0:
         return ["null"] * len(lengths)
     # slices of bytes are cheaper than those of a view, where the copy is not much more than what is taken from it
@@ -67,7 +65,7 @@ def _singly(found: Sequence[bytes | memoryview], lengths: Sequence[int]) -> list
 
 
 def header_lists(columns: RecordColumns) -> list[str] | None:
-    """The headers of every record as lists of [name, value]; None when a name is not UTF-8."""
+    """Return the headers of each record as a JSON list of [name, value], None when a name is not UTF-8."""
     if not any(columns.header_counts):
         return ["[]"] * columns.count
     shown = []
@@ -83,7 +81,8 @@ def header_lists(columns: RecordColumns) -> list[str] | None:
 
 
 def fetched_lines(topic: str, partition: int, columns: RecordColumns) -> str | None:
-    """The lines of console-consumer (docs/json/records.md); None when a header's name is not UTF-8."""
+    """Return records as the JSON lines of console-consumer (docs/json/records.md), None when a header name is not
+    UTF-8."""
     headers = header_lists(columns)
     if headers is None:
         return None

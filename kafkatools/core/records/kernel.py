@@ -1,8 +1,8 @@
-"""The record kernel, compiled or plain: import it from here.
+"""The record kernels, compiled or plain: import them from here.
 
-`_kernel.py`, `_kernel_text.py` and `_scan_kernel.py` are sources that run as they are and that setup.py compiles to
-C; the results are the same. KT_PURE_PYTHON=1 at run time takes the plain source even if the compiled module is there.
-`COMPILED` tells which one runs.
+`_kernel.py`, `_kernel_text.py` and `_scan_kernel.py` run as Python, and setup.py compiles them to C; the results are
+the same. With KT_PURE_PYTHON=1 at run time the Python source is used even if the compiled module exists. `COMPILED` is
+True when the C code runs.
 """
 
 from __future__ import annotations

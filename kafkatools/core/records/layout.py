@@ -1,7 +1,7 @@
-"""Where the fields of a batch lie: the numbers of magic 2's header and of what all versions share, in one place.
+"""The positions and sizes of batch header fields, for magic 2 and for what all versions share.
 
-Nothing is imported here, so whoever needs a number and no records pays for nothing.
-Source: KIP-98, org.apache.kafka.common.record.DefaultRecordBatch.
+Nothing is imported here, so the numbers cost nothing to import. Source: KIP-98,
+org.apache.kafka.common.record.DefaultRecordBatch.
 """
 
 from struct import Struct

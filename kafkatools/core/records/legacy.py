@@ -1,14 +1,13 @@
-"""Message sets of magic 0 and 1: what logs of Kafka 0.7 to 0.10 hold and old clients send.
+"""Message sets of magic 0 and 1, as in logs of Kafka 0.7 to 0.10 and from old clients.
 
 Rules:
 
-- An entry is one message. A compressed message wraps others: its value is a message set, compressed. Magic 1 numbers
-  the inner messages 0, 1, 2..., and the wrapper has the absolute offset of the last; magic 0 keeps absolute offsets
+- An entry is one message. The value of a compressed message, the wrapper, is a compressed message set. Magic 1 numbers
+  the inner messages 0, 1, 2..., and the wrapper has the absolute offset of the last one. Magic 0 has absolute offsets
   inside.
-- The CRC-32 (not 32C) covers a message from its magic byte on; a wrapper's says nothing about the inner ones beyond
-  its own bytes.
-- Magic 0 has no timestamps. A wrapper of LogAppendTime gives its timestamp to all inner messages.
-- lz4 of magic 0 has a wrong header checksum, by tradition (KAFKA-3160).
+- The CRC-32 (not 32C) covers a message from its magic byte on. A wrapper's CRC covers the compressed bytes only.
+- Magic 0 has no timestamps. A wrapper with LogAppendTime gives its timestamp to all inner messages.
+- The lz4 header checksum of magic 0 is wrong, by tradition (KAFKA-3160).
 
 Sources: KIP-31, KIP-32, org.apache.kafka.common.record.LegacyRecord, AbstractLegacyRecordBatch.
 """
@@ -48,7 +47,7 @@ _INT = struct.Struct(">i")
 
 
 class _Message(NamedTuple):
-    """One message of a set: where it lies and what its fixed fields say."""
+    """The position and the fixed fields of one message in a message set."""
 
     offset: int
     start: int
@@ -60,9 +59,8 @@ class _Message(NamedTuple):
 
 
 class LegacyBatch:
-    """An entry of a message set at `position` of a buffer: a message, or a wrapper with all that it wraps. The
-    properties of RecordBatch.
-    """
+    """A view on a message set entry of magic 0 or 1: a message, or a wrapper with its inner messages. It has the
+    properties of RecordBatch."""
 
     __slots__ = ("_base_offset", "attributes", "buffer", "crc", "last_offset", "length", "magic", "position")
 
@@ -92,12 +90,12 @@ class LegacyBatch:
 
     @property
     def size_bytes(self) -> int:
-        """The whole entry with offset and size."""
+        """The size of the entry in bytes, with offset and size fields."""
         return self.length + LOG_OVERHEAD
 
     @property
     def base_offset(self) -> int:
-        """The offset of the first message; a wrapper is decompressed for it."""
+        """The offset of the first message. Decompresses a wrapper."""
         if self._base_offset is None:
             self._base_offset = self.columns().offsets[0]
         return self._base_offset
@@ -112,7 +110,7 @@ class LegacyBatch:
 
     @property
     def max_timestamp(self) -> int:
-        """The timestamp of the outer message; -1 with magic 0."""
+        """The timestamp of the outer message in ms, -1 with magic 0."""
         if self.magic == 0 or self.length < RECORD_OVERHEAD[1]:
             return NO_TIMESTAMP
         timestamp: int = _LONG.unpack_from(self.buffer, self.position + 18)[0]
@@ -122,12 +120,12 @@ class LegacyBatch:
 
     @property
     def record_count(self) -> int:
-        """How many messages; a wrapper is decompressed for it."""
+        """The number of messages. Decompresses a wrapper."""
         return self.columns().count if self.attributes & CODEC_MASK else 1
 
     @property
     def compression_type(self) -> CompressionType:
-        """The codec; raises UnsupportedCompressionType for a number that means none."""
+        """The entry's codec. Raises UnsupportedCompressionType for an unknown number."""
         return CompressionType.for_id(self.attributes & CODEC_MASK)
 
     @property
@@ -137,16 +135,16 @@ class LegacyBatch:
         return TimestampType.LOG_APPEND_TIME if self.attributes & TIMESTAMP_TYPE_BIT else TimestampType.CREATE_TIME
 
     def computed_crc(self) -> int:
-        """The CRC-32 of the outer message."""
+        """Return the CRC-32 of the outer message."""
         view = memoryview(self.buffer)
         return zlib.crc32(view[self.position + LOG_OVERHEAD + CRC_START : self.position + self.size_bytes])
 
     def is_valid(self) -> bool:
-        """Whether the size can hold a message and the CRC of the outer one is right (LegacyRecord.isValid)."""
+        """Return whether the size is at least a message and the outer CRC is right (LegacyRecord.isValid)."""
         return self.length >= SMALLEST_OVERHEAD and self.crc == self.computed_crc()
 
     def ensure_valid(self) -> None:
-        """Raises CorruptRecord when `is_valid` is false, with Kafka's reason."""
+        """Raise CorruptRecord with Kafka's message unless the size and the outer CRC are valid."""
         if self.length < SMALLEST_OVERHEAD:
             raise CorruptRecord(
                 f"Record is corrupt (crc could not be retrieved as the record is too small, size = {self.length})"
@@ -156,13 +154,12 @@ class LegacyBatch:
             raise CorruptRecord(wrong_checksum(self.crc, computed))
 
     def to_bytes(self) -> bytes:
-        """A copy of the entry."""
+        """Return a copy of the entry's bytes."""
         return bytes(self.buffer[self.position : self.position + self.size_bytes])
 
     def columns(self, max_output_bytes: int = MAX_DECOMPRESSED_BYTES) -> RecordColumns:
-        """The messages; raises CorruptRecord for damage, RecordTooLarge when they decompress to more than the cap. No
-        CRC is looked at.
-        """
+        """Return the messages as columns, without a check of the CRCs. Raises CorruptRecord for damage, RecordTooLarge
+        for more than `max_output_bytes`, UnsupportedCompressionType."""
         outer = _message(self.buffer, self.position, self.position + self.size_bytes)
         if outer is None:
             raise InvalidBatchContents("Found invalid record structure")
@@ -172,7 +169,7 @@ class LegacyBatch:
         return _columns(payload, self._inner_messages(outer, payload), self.timestamp_type)
 
     def records(self) -> Iterator[Record]:
-        """The messages as objects; raises as `columns` does."""
+        """Iterate over the messages as objects. Raises as `columns` does."""
         return self.columns().records()
 
     def _wrapped(self, outer: _Message, max_output_bytes: int) -> bytes:
@@ -224,9 +221,8 @@ class LegacyBatch:
 
 
 def _message(buffer: Buffer, position: int, end: int) -> _Message | None:
-    """The message at `position`; None when it is cut off. Raises CorruptRecord for a size below the smallest
-    message's.
-    """
+    """Read the fixed fields of the message at a position, None for a partial message. Raises CorruptRecord for an
+    impossible size or magic."""
     if end - position < LOG_OVERHEAD:
         return None
     (offset,) = _LONG.unpack_from(buffer, position)
@@ -248,7 +244,7 @@ def _message(buffer: Buffer, position: int, end: int) -> _Message | None:
 
 
 def _cells(buffer: Buffer, message: _Message) -> tuple[tuple[int, int], tuple[int, int]]:
-    """(position, length) of key and value; raises CorruptRecord when they are not inside the message."""
+    """Return position and length of key and value. Raises CorruptRecord when they are not inside the message."""
     position = message.start + 6 + 8 * message.magic
     cells = []
     for _ in range(2):
@@ -279,7 +275,8 @@ def _columns(buffer: Buffer, messages: list[_Message], timestamp_type: Timestamp
 
 
 def inner_checksums(batch: LegacyBatch, max_output_bytes: int = MAX_DECOMPRESSED_BYTES) -> list[tuple[int, bool]]:
-    """(stored CRC, whether it is right) of each message that `columns` gives, in the same order."""
+    """Return the stored CRC of each message and whether it is right, in the order of `columns`. Raises as `columns`
+    does; InvalidBatchContents for a partial entry."""
     outer = _message(batch.buffer, batch.position, batch.position + batch.size_bytes)
     if outer is None:
         raise InvalidBatchContents("Found invalid record structure")
@@ -300,11 +297,9 @@ def write_message_set(
     timestamp_type: TimestampType = TimestampType.CREATE_TIME,
     level: int | None = None,
 ) -> bytes:
-    """Records as messages of magic 0 or 1, in one wrapper when there is a codec (MemoryRecordsBuilder); headers are
-    not written.
-
-    Offsets are the records' own, in rising order. With LogAppendTime the last record's timestamp is everyone's.
-    """
+    """Write records as messages of magic 0 or 1, compressed in one wrapper if there is a codec (MemoryRecordsBuilder).
+    Headers are not written. Offsets are the records' own, in rising order. With LogAppendTime all messages get the last
+    record's timestamp. Raises UnsupportedCompressionType for zstd."""
     codec = CompressionType.for_id(codec)
     if codec is CompressionType.ZSTD:
         raise UnsupportedCompressionType("ZStandard needs batches of magic 2")

@@ -1,11 +1,10 @@
-"""What the cleaner leaves of one batch: nothing, an empty batch, the batch as it is, or one with fewer records
-(MemoryRecords.filterTo with the filter of Cleaner.cleanInto).
+"""Filter the records of one batch for log compaction (MemoryRecords.filterTo with the filter of Cleaner.cleanInto).
 
-A batch that is written anew keeps its base offset, its last offset and its producer's numbers, so that holes are all a
-reader sees and a producer's last sequence stays known. The first cleaning that finds a tombstone, or a marker of a
-transaction of which nothing is left, writes into the batch when they may go (the delete horizon, KIP-534). The
-checksum of every batch is looked at before anything is believed: a batch that is written anew gets a new one, and
-damage would be damage nobody sees.
+The result is the unchanged batch, a batch with fewer records, an empty batch, or nothing. A rewritten batch keeps its
+base offset, last offset, producer id, epoch and sequence. Readers see gaps in the offsets, and the producer's last
+sequence survives. The first cleaning of a batch with tombstones, or of a marker whose transaction has no records left,
+sets the batch's delete horizon (KIP-534): the time from which they may be removed. Every checksum is verified first,
+because a rewritten batch gets a fresh checksum that would hide damage.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ LENGTH_ROOM = 15
 
 @dataclass
 class FilterStats:
-    """Counts of one round of cleaning (CleanerStats)."""
+    """Record counts of one cleaning round (CleanerStats)."""
 
     records_read: int = 0
     records_kept: int = 0
@@ -41,15 +40,17 @@ class FilterStats:
 
 
 def delete_horizon_ms(header: BatchHeader) -> int | None:
-    """When the tombstones and the marker of a batch may go; None as long as nobody has said so."""
+    """Return the delete horizon of a batch (KIP-534) in ms since 1970, None when the batch has none or is of magic 0 or
+    1."""
     if header.magic >= 2 and header.attributes & DELETE_HORIZON_BIT:
         return header.base_timestamp
     return None
 
 
 def plain_records(header: BatchHeader, batch: memoryview, max_decompressed_bytes: int) -> tuple[Buffer, int]:
-    """The decompressed records of a batch of magic 2, and the position of the first one in the returned buffer. Raises
-    RecordTooLarge when they unpack to more than `max_decompressed_bytes`."""
+    """Decompress the records of a batch of magic 2. Return a buffer and the position of its first record. An
+    uncompressed batch is returned itself, without a copy. Raises CorruptRecord, UnsupportedCompressionType, and
+    RecordTooLarge for more than `max_decompressed_bytes`."""
     codec = header.attributes & CODEC_MASK
     if codec == NO_CODEC:
         return batch, HEADER_SIZE
@@ -58,7 +59,8 @@ def plain_records(header: BatchHeader, batch: memoryview, max_decompressed_bytes
 
 @dataclass(eq=False, repr=False)
 class BatchFilter:
-    """Decides over the batches of one round, in the order of the log."""
+    """Decides which records of each batch survive compaction. Takes the batches of one cleaning round in offset
+    order."""
 
     offset_map: OffsetMap
     transactions: CleanedTransactions
@@ -73,7 +75,9 @@ class BatchFilter:
     stats: FilterStats = field(default_factory=FilterStats, init=False)
 
     def apply(self, header: BatchHeader, batch: memoryview) -> Buffer | None:
-        """The bytes that take the batch's place, None for none. Raises CorruptRecord."""
+        """Return the bytes that replace a batch in the cleaned segment, None when nothing of the batch is kept. Raises
+        CorruptRecord for a wrong checksum or a damaged record, RecordTooLarge for records above
+        `max_decompressed_bytes`."""
         ensure_valid(batch, header)
         return self._apply_v2(header, batch) if header.magic >= 2 else self._apply_legacy(header, batch)
 
@@ -90,7 +94,8 @@ class BatchFilter:
         return self._data_batch(header, batch, horizon)
 
     def _emptied(self, header: BatchHeader) -> Buffer | None:
-        """Nothing of the batch is left: only its header stays, and only where it still says something."""
+        """Return the bare header of a batch without records, or None when the header is not needed either. The header
+        stays if it carries the last sequence of an active producer, or ends the range that is cleaned."""
         last = self.last_records.get(header.producer_id)
         is_last_of_producer = False
         if header.producer_id != NO_PRODUCER_ID and last is not None:
@@ -146,7 +151,7 @@ class BatchFilter:
         needs_horizon: bool,
         plain: tuple[Buffer, int] | None = None,
     ) -> Buffer:
-        """The batch with the kept records only (MemoryRecords.buildRetainedRecordsInto)."""
+        """Build a batch from the records that `keep` marks with 1 (MemoryRecords.buildRetainedRecordsInto)."""
         records, position = plain_records(header, batch, self.max_decompressed_bytes) if plain is None else plain
         kept = keep.count(1)
         horizon = self.now_ms + self.delete_retention_ms if needs_horizon else delete_horizon_ms(header)
@@ -171,7 +176,7 @@ class BatchFilter:
         return target
 
     def _apply_legacy(self, header: BatchHeader, batch: memoryview) -> Buffer | None:
-        """A message of magic 0 or 1, or a wrapper: its tombstones go by the age of the segment."""
+        """Filter one message set entry of magic 0 or 1. Its tombstones are dropped by the age of the segment."""
         from kafkatools.core.records.legacy import LegacyBatch, write_message_set
 
         entry = batch_at(batch, 0)

@@ -1,7 +1,8 @@
-"""Transactions as the cleaner meets them on its way through a log: which batches belong to aborted ones, which markers
-have nothing left to end (Kafka's CleanedTransactionMetadata).
+"""Transaction state during log compaction: which batches are aborted, which markers can go
+(CleanedTransactionMetadata).
 
-A marker is kept as long as any batch of its transaction is, and the entry of an aborted transaction with it.
+A transaction marker is kept as long as any batch of its transaction is in the log. The transaction index entry of an
+aborted transaction is kept with its marker.
 """
 
 import heapq
@@ -14,10 +15,10 @@ from kafkatools.core.records.header import BatchHeader
 
 
 class CleanedTransactions:
-    """Aborted and committed transactions that are open at the cleaner's place in the log."""
+    """The aborted and committed transactions that are open at the offset which the cleaner has reached."""
 
     def __init__(self, aborted: Iterable[AbortedTransaction]) -> None:
-        """`aborted`: the index entries of the stretch of log that is walked."""
+        """`aborted`: the transaction index entries of the segments that are cleaned."""
         self._aborted = [(entry.first_offset, entry) for entry in aborted]
         heapq.heapify(self._aborted)
         self._ongoing_aborted: dict[int, AbortedTransaction] = {}
@@ -31,7 +32,7 @@ class CleanedTransactions:
             self._ongoing_aborted.setdefault(entry.producer_id, entry)
 
     def on_batch(self, header: BatchHeader) -> bool:
-        """A batch of data: whether it belongs to an aborted transaction."""
+        """Record a data batch. Return whether its transaction was aborted, so that its records can be dropped."""
         self._advance_to(header.last_offset)
         if not header.is_transactional:
             return False
@@ -42,8 +43,8 @@ class CleanedTransactions:
         return False
 
     def on_control_batch(self, header: BatchHeader, batch: memoryview) -> bool:
-        """A marker: whether nothing of its transaction is left, so that it may go too. One that is kept and aborted
-        a transaction is noted in the index of the cleaned segment."""
+        """Record a control batch. Return whether it is a marker whose transaction has no batches left, so that it may
+        be dropped. The index entry of an abort marker that stays is appended to `cleaned_index`."""
         self._advance_to(header.last_offset)
         try:
             marker = read_end_marker(batch)

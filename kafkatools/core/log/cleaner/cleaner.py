@@ -1,13 +1,13 @@
-"""Cleaning one log: the newest record of every key stays, what it replaced goes (Kafka's Cleaner).
+"""Compact one log: keep the newest record of each key and drop the records it replaced (Kafka's Cleaner).
 
-Two passes. The first one reads the dirty part and notes the newest offset of each key in a map of bounded memory; when
-the map is full, the rest waits for the next round. The second one reads everything up to there, segment by segment,
-and writes what stays into new segments; neighbours are joined as far as the limits of a segment allow. Each new segment
-is written as `.cleaned`, made durable, and then handed to `swap`, which puts it in the place of the old ones.
+The first pass reads the dirty part of the log and stores the newest offset of each key in a map of bounded memory. When
+the map is full, the rest waits for the next round. The second pass reads every segment up to that offset and copies the
+surviving records into `.cleaned` segments. Neighbouring segments are merged as far as segment.bytes allows. Each
+cleaned segment is made durable and handed to the `swap` callback, which puts it in the place of the old ones.
 
-Nothing here knows the log: it follows a plan (`LogToClean`), through a `FileSystem` of its own, so it can run on
-another thread. `turn` is called between batches with the bytes done since the last call; it may wait (throttle), and it
-raises CleaningAborted or anything else to end the round.
+The cleaner has no access to the log object. It follows a plan (`LogToClean`) through its own `FileSystem`, so it can
+run on another thread. The `turn` callback runs between batches with the bytes read since the last call. It may sleep
+(throttle), and it ends the round by raising CleaningAborted or any other exception.
 """
 
 import os
@@ -33,14 +33,15 @@ DEFAULT_DEDUPE_BUFFER_BYTES = 128 * 1024 * 1024
 
 
 class CleanedSegment(NamedTuple):
-    """A new segment on disk, under the suffix `.cleaned`, and the old ones whose place it takes."""
+    """A compacted segment on disk under the suffix `.cleaned`, and the base offsets of the segments that it
+    replaces."""
 
     base_offset: int
     replaced: Sequence[int]
 
 
 class CleanerStats(NamedTuple):
-    """What a round did: everything below `end_offset` is clean."""
+    """The result of one cleaning round: the log is clean below `end_offset`, with these record counts."""
 
     end_offset: int
     counts: FilterStats
@@ -51,14 +52,14 @@ Turn = Callable[[LogToClean, int], None]
 
 
 def never_wait(wanted: LogToClean, size_bytes: int) -> None:
-    """The simplest `turn`: ends the round when the plan was aborted."""
+    """The default `turn` callback, without a throttle: raise CleaningAborted if the plan was aborted."""
     if wanted.is_aborted:
         raise CleaningAborted
 
 
 @dataclass(eq=False, repr=False)
 class Cleaner:
-    """One cleaner, with the memory that it may use."""
+    """A log compactor with a bounded buffer for keys (log.cleaner.dedupe.buffer.size, bytes)."""
 
     files: FileSystem
     _: KW_ONLY
@@ -67,10 +68,10 @@ class Cleaner:
     turn: Turn = never_wait
 
     def clean(self, wanted: LogToClean, now_ms: int, swap: Swap) -> CleanerStats:
-        """One round over one log. Raises CorruptRecord for a damaged batch, RecordTooLarge for one that unpacks to more
-        than max.decompressed.message.bytes, SegmentOverflowed for a segment that has to
-        be split first, CleaningAborted, OSError. Whatever is raised, no `.cleaned` file stays and what was swapped in
-        is sound."""
+        """Run one cleaning round over one log. Return the end of the clean part and the record counts. Raises
+        CorruptRecord for a damaged batch, RecordTooLarge for a batch above max.decompressed.message.bytes,
+        SegmentOverflowed for a segment that must be split first, CleaningAborted, and OSError. After an error no
+        `.cleaned` file remains, and the segments swapped in before are valid."""
         offset_map = OffsetMap(self.dedupe_buffer_bytes, self.load_factor)
         self.build_offset_map(wanted, offset_map)
         end_offset = offset_map.latest_offset + 1
@@ -94,7 +95,7 @@ class Cleaner:
     # the first pass
 
     def build_offset_map(self, wanted: LogToClean, offset_map: OffsetMap) -> None:
-        """Note the newest offset of each key from the first dirty offset on; stops when the map is full."""
+        """Store the newest offset of each key from the first dirty offset on. Stops when the map is full."""
         start = wanted.measure.first_dirty_offset
         offset_map.begin_at(start)
         overlapping = [entry for entry in wanted.aborted_transactions if entry.last_offset >= start]
@@ -109,7 +110,7 @@ class Cleaner:
     def _map_segment(
         self, wanted: LogToClean, segment: SegmentToClean, offset_map: OffsetMap, transactions: CleanedTransactions
     ) -> bool:
-        """One segment's keys; False when the map became full."""
+        """Put one segment's keys into the offset map. Return False when the map is full."""
         start = wanted.measure.first_dirty_offset
         position = wanted.dirty_position if segment.base_offset <= start else 0
         for header, batch in self._batches(wanted, segment, position):
@@ -178,15 +179,16 @@ class Cleaner:
 
     @staticmethod
     def _legacy_horizon_ms(wanted: LogToClean) -> int:
-        """Messages of magic 0 and 1 have no delete horizon: their tombstones go delete.retention.ms before the last
-        change of the clean part."""
+        """Return the segment age, in ms since 1970, up to which tombstones of magic 0 and 1 are dropped. These formats
+        have no delete horizon. The limit is delete.retention.ms before the last change of the clean part, 0 without a
+        clean part."""
         clean = [each for each in wanted.segments if each.base_offset < wanted.measure.first_dirty_offset]
         return clean[-1].modified_ms - wanted.config.delete_retention_ms if clean else 0
 
     def _copy(
         self, wanted: LogToClean, segment: SegmentToClean, batch_filter: BatchFilter, cleaned: LogSegment
     ) -> None:
-        """Copy what stays of one segment, some hundred kilobytes at a time."""
+        """Append one segment's surviving batches to the cleaned segment, in writes of about 512 KiB."""
         waiting: list[Buffer] = []
         headers: list[BatchHeader] = []
         size = 0
@@ -205,7 +207,7 @@ class Cleaner:
 
 
 def remove_cleaned(files: FileSystem, directory: str, base_offset: int) -> None:
-    """Remove what a round that did not come to its end left under this name."""
+    """Remove the `.cleaned` files of the segment at `base_offset`, which an interrupted cleaning round left."""
     stem = os.path.join(directory, offset_name(base_offset))
     for suffix in (LOG_SUFFIX, *INDEX_SUFFIXES):
         files.remove(stem + suffix + CLEANED_SUFFIX)
@@ -214,7 +216,8 @@ def remove_cleaned(files: FileSystem, directory: str, base_offset: int) -> None:
 def _map_batch(
     header: BatchHeader, batch: memoryview, offset_map: OffsetMap, start: int, max_decompressed_bytes: int
 ) -> bool:
-    """Put a batch's keys into the map; False when it is full."""
+    """Put a batch's keys into the offset map. Return False when the map is full. Raises CorruptRecord for a damaged
+    record."""
     if header.magic < 2:
         records = batch_at(batch, 0).columns(max_decompressed_bytes).records()
         return all(
@@ -234,7 +237,7 @@ def _map_batch(
 def group_by_size(
     segments: Sequence[SegmentToClean], max_bytes: int, max_index_bytes: int
 ) -> list[list[SegmentToClean]]:
-    """Neighbours that fit into one segment together, and whose offsets fit its indexes
+    """Group neighbouring segments that fit into one cleaned segment: log bytes, index bytes and offset range
     (Cleaner.groupSegmentsBySize)."""
     groups: list[list[SegmentToClean]] = []
     for segment in segments:

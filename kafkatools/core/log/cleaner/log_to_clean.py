@@ -1,8 +1,8 @@
-"""What the cleaner is told about a log: a plan made by the log's owner, followed by the cleaner on its own thread.
+"""The plan of one log compaction: the log's owner makes it, and the cleaner follows it on its own thread.
 
-The plan holds numbers and names, no object of the log: the segments below the active one do not change while it is
-carried out. What does change them (truncation, deletion, an offline log) calls `abort`; the cleaner looks at
-`is_aborted` between batches, and the owner refuses to swap anything in for an aborted plan.
+The plan holds numbers and names, no object of the log. The segments below the active one do not change while the plan
+is carried out. Truncation, deletion and a disk failure call `abort`. The cleaner checks `is_aborted` between batches,
+and the owner refuses to swap in segments of an aborted plan.
 """
 
 from collections.abc import Sequence
@@ -17,11 +17,11 @@ NO_OFFSET = -1
 
 
 class CleaningAborted(Exception):
-    """The log changed under the cleaner; the next round begins anew (LogCleaningAbortedException)."""
+    """The log changed during its cleaning. The next round starts from the beginning (LogCleaningAbortedException)."""
 
 
 class SegmentOverflowed(Exception):
-    """A segment has offsets that do not fit its indexes: it has to be split before it can be cleaned."""
+    """A segment has offsets that do not fit its indexes, and must be split before it can be cleaned."""
 
     def __init__(self, base_offset: int) -> None:
         super().__init__(f"the segment at offset {base_offset} has offsets that do not fit its indexes")
@@ -29,14 +29,15 @@ class SegmentOverflowed(Exception):
 
 
 class LastRecord(NamedTuple):
-    """The last offset of data that an active producer wrote (-1: it has markers only) and its epoch."""
+    """The offset of an active producer's last data record (-1 when it has only markers) and its producer epoch."""
 
     last_data_offset: int
     producer_epoch: int
 
 
 class SegmentToClean(NamedTuple):
-    """One segment: where it is, where the next one begins, how large it and its indexes are."""
+    """One segment of a cleaning plan: offset range, path, modification time, and the sizes of the log file and its
+    indexes."""
 
     base_offset: int
     end_offset: int
@@ -48,7 +49,7 @@ class SegmentToClean(NamedTuple):
 
 
 class Measure(NamedTuple):
-    """How dirty a log is (Kafka's LogToClean)."""
+    """How much of a log is clean and how much can be cleaned (Kafka's LogToClean)."""
 
     first_dirty_offset: int
     first_uncleanable_offset: int
@@ -58,18 +59,18 @@ class Measure(NamedTuple):
 
     @property
     def total_bytes(self) -> int:
-        """Bytes of the clean and the cleanable part."""
+        """The size of the clean part and the cleanable part together."""
         return self.clean_bytes + self.cleanable_bytes
 
     @property
     def cleanable_ratio(self) -> float:
-        """The dirty part of the whole."""
+        """The cleanable part of `total_bytes`, from 0.0 to 1.0. Compared with min.cleanable.dirty.ratio."""
         return self.cleanable_bytes / self.total_bytes if self.total_bytes else 0.0
 
 
 @dataclass(eq=False, slots=True)
 class LogToClean:
-    """One log and the range that is to be cleaned."""
+    """The plan for cleaning one log: its segments, the offset range, and the transactions and producers in it."""
 
     topic_partition: TopicPartition
     directory: str
@@ -82,5 +83,5 @@ class LogToClean:
     is_aborted: bool = False
 
     def abort(self) -> None:
-        """The log is not what the plan says any more."""
+        """Void the plan, because the log has changed. The cleaner then raises CleaningAborted."""
         self.is_aborted = True

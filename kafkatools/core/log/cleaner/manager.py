@@ -1,9 +1,9 @@
-"""Which log is cleaned next, and what became of it (Kafka's LogCleanerManager).
+"""Choose the next log to compact and handle the outcome of each cleaning (Kafka's LogCleanerManager).
 
-The dirtiest compacted log whose dirty part is larger than min.cleanable.dirty.ratio, or that has records older than
-max.compaction.lag.ms. A log that cannot be cleaned (damage, a bug) is put aside with the reason, until the next start;
-one that met an error of the disk is tried again some minutes later, and the others have their turn meanwhile.
-All of this runs on the thread that owns the logs; how far a log is clean is kept with the log (`first_dirty_offset`).
+A compacted log is due when its dirty part exceeds min.cleanable.dirty.ratio, or when it has records older than
+max.compaction.lag.ms. The dirtiest log is cleaned first. A log that cannot be cleaned (damage, a bug) is marked
+uncleanable, with the reason, until the next start. After a disk error a log is tried again five minutes later.
+Everything here runs on the thread that owns the logs. Each log keeps its own `first_dirty_offset`.
 """
 
 from collections.abc import Iterable
@@ -20,7 +20,7 @@ RETRY_MS = 300_000
 
 
 class LogCleanerManager:
-    """Chooses logs and takes the outcome of their cleaning."""
+    """Chooses the log to clean, and records which logs are uncleanable or wait for another try."""
 
     def __init__(self) -> None:
         self.uncleanable: dict[TopicPartition, str] = {}
@@ -28,8 +28,8 @@ class LogCleanerManager:
         self._retry_at_ms: dict[TopicPartition, int] = {}
 
     def grab_filthiest_log(self, logs: Iterable[PartitionLog], now_ms: int) -> tuple[PartitionLog, LogToClean] | None:
-        """The log to clean and the plan for it, None when nothing is dirty enough. The log is marked as being
-        cleaned."""
+        """Return the dirtiest log that is due for cleaning and its plan, None when no log is due. Marks the log as
+        being cleaned."""
         best: tuple[float, PartitionLog, LogToClean] | None = None
         self.dirtiest_ratio = 0.0
         for log in logs:
@@ -63,19 +63,20 @@ class LogCleanerManager:
         )
 
     def put_aside(self, log: PartitionLog, error: BaseException) -> None:
-        """Never try this log again: it would fail again."""
+        """Mark a log as uncleanable until the next start, with the error as the reason."""
         self.uncleanable[log.topic_partition] = f"{type(error).__name__}: {error}"
 
     def forget(self, name: TopicPartition) -> None:
-        """A partition was deleted; one of the same name may come."""
+        """Forget a deleted partition's failures, so that a later partition of the same name starts afresh."""
         self.uncleanable.pop(name, None)
         self._retry_at_ms.pop(name, None)
 
     def done_cleaning(
         self, log: PartitionLog, wanted: LogToClean, outcome: CleanerStats | Exception, now_ms: int
     ) -> bool:
-        """Take the outcome of a round; whether the log is cleaner than before. A segment whose offsets overflow is
-        split, so that the next round can go on."""
+        """Record the outcome of a cleaning round. Return whether another round may make progress at once. On success
+        `first_dirty_offset` moves to the end of the clean part. A segment with overflowed offsets is split. After a
+        disk error the log waits for RETRY_MS; any other error makes the log uncleanable."""
         if log.cleaning is wanted:
             log.cleaning = None
         if isinstance(outcome, CleanerStats):

@@ -1,8 +1,8 @@
-"""Key -> newest offset, in bounded memory: what the cleaner knows of the dirty part of a log (OffsetMap).
+"""A map from key to newest offset in bounded memory, for log compaction (Kafka's OffsetMap).
 
-Keys are kept as 128-bit hashes (SipHash with a secret of each map, see `records/_clean_kernel.py`), 24 bytes a key as
-in Kafka's SkimpyOffsetMap. The memory is given out by the system when it is first written, so a small log costs little
-whatever log.cleaner.dedupe.buffer.size says.
+A key takes 24 bytes, as in Kafka's SkimpyOffsetMap: a 128-bit hash (SipHash with a random secret per map, see
+`records/_clean_kernel.py`) and the offset. The system provides memory only when a slot is first written, so a small log
+costs little whatever log.cleaner.dedupe.buffer.size says.
 """
 
 import os
@@ -17,12 +17,13 @@ MAX_MEMORY_BYTES = 2**31 - 1
 
 
 class OffsetMap:
-    """A map that forgets nothing and refuses what does not fit."""
+    """A hash table of key hashes and offsets. A full map refuses further keys and never evicts one."""
 
     def __init__(
         self, memory_bytes: int, load_factor: float = DEFAULT_LOAD_FACTOR, secret: bytes | None = None
     ) -> None:
-        """`memory_bytes` is for all slots; raises ValueError when it does not hold a single key."""
+        """Allocate `memory_bytes` for the slots. `secret` (16 bytes, default random) seeds the hash. Raises ValueError
+        when the memory cannot hold a single key."""
         self.slots = _prime_at_most(min(memory_bytes, MAX_MEMORY_BYTES) // BYTES_PER_ENTRY)
         self.max_entries = int(self.slots * load_factor)
         if self.max_entries < 1:
@@ -38,43 +39,43 @@ class OffsetMap:
 
     @property
     def entry_count(self) -> int:
-        """Keys in the map."""
+        """The number of keys in the map."""
         return self.state[kernel.MAP_ENTRIES]
 
     @property
     def latest_offset(self) -> int:
-        """Everything up to this offset is in the map."""
+        """The offset up to which the log has been read into the map, -1 before the first record."""
         return self.state[kernel.MAP_LATEST]
 
     def update_latest_offset(self, offset: int) -> None:
-        """Everything up to this offset has been looked at."""
+        """Set the offset up to which the log has been read into the map."""
         self.state[kernel.MAP_LATEST] = offset
 
     def begin_at(self, offset: int) -> None:
-        """`put_records` leaves out what lies below this offset."""
+        """Make `put_records` ignore records below this offset."""
         self.state[kernel.MAP_START] = offset
 
     def put(self, key: bytes, offset: int) -> bool:
-        """Note a key's newest offset; False when the map is full."""
+        """Store the newest offset of a key. Return False when the map is full."""
         return kernel.put_key(key, offset, self.table, self.state)
 
     def get(self, key: bytes) -> int:
-        """The newest offset of a key, -1 for one that is not here."""
+        """Return the newest offset of a key, -1 when the key is not in the map."""
         return kernel.newest_offset(key, self.table, self.state)
 
     def put_records(self, data: Buffer, position: int, count: int, base_offset: int) -> int:
-        """Put the keys of a v2 batch's plain records; how many records were done. Fewer than `count` means that the
-        map is full, or that the record there is damaged: `is_full` tells."""
+        """Put the keys of `count` decompressed v2 records from `position` on into the map. Return the number of records
+        read. A result below `count` means that the map is full (`is_full`) or that the next record is damaged."""
         return kernel.put_keys(data, position, count, base_offset, self.table, self.state)
 
     @property
     def is_full(self) -> bool:
-        """Whether the last `put_records` stopped for want of room."""
+        """Whether the last `put_records` stopped because the map was full."""
         return self.state[kernel.MAP_IS_FULL] == 1
 
 
 def _prime_at_most(number: int) -> int:
-    """The largest prime up to a number, 0 when there is none."""
+    """Return the largest prime that is at most `number`, 0 when there is none."""
     while number > 1:
         if number in (2, 3) or (number % 2 and all(number % divisor for divisor in range(3, int(number**0.5) + 1, 2))):
             return number

@@ -1,4 +1,4 @@
-"""What of a log is dirty and may be cleaned, and the plan of a cleaning; the log's owner makes both."""
+"""Measure how dirty a log is, and make the plan for cleaning it. Runs on the thread that owns the log."""
 
 from collections.abc import Sequence
 
@@ -9,8 +9,9 @@ from kafkatools.core.log.partition.segment_reads import aborted_transactions
 
 
 def measure(log: LogState, now_ms: int) -> Measure:
-    """What of a log is clean, what may be cleaned, and what may not yet (LogCleanerManager.cleanableOffsets): never the
-    active segment, nothing from the last stable offset on, nothing younger than min.compaction.lag.ms."""
+    """Determine the clean, the cleanable and the uncleanable part of a log (LogCleanerManager.cleanableOffsets).
+    Uncleanable are the active segment, everything from the last stable offset on, and segments younger than
+    min.compaction.lag.ms."""
     first_dirty = log.log_start_offset if log.first_dirty_offset is None else log.first_dirty_offset
     if not log.log_start_offset <= first_dirty <= log.log_end_offset:
         first_dirty = log.log_start_offset
@@ -38,12 +39,12 @@ def measure(log: LogState, now_ms: int) -> Measure:
 
 
 def _between(log: LogState, start: int, end: int) -> list[LogSegment]:
-    """The segments from the one that holds `start` to the one that holds `end - 1`."""
+    """Return the segments from the one that holds `start` to the one that holds `end - 1`."""
     return log.segments.range(start, end) if start < end else []
 
 
 def _is_overdue(log: LogState, closed: Sequence[LogSegment], now_ms: int) -> bool:
-    """Whether a dirty record is older than max.compaction.lag.ms (LogCleanerManager.maxCompactionDelay)."""
+    """Return whether a dirty segment is older than max.compaction.lag.ms (LogCleanerManager.maxCompactionDelay)."""
     clean_until_ms = now_ms - log.config.max_compaction_lag_ms
     if clean_until_ms <= 0:
         return False
@@ -51,7 +52,7 @@ def _is_overdue(log: LogState, closed: Sequence[LogSegment], now_ms: int) -> boo
 
 
 def plan(log: LogState, measured: Measure) -> LogToClean:
-    """All that the cleaner needs to know to clean this log up to the measured bound."""
+    """Make the plan for cleaning a log up to `measured.first_uncleanable_offset`."""
     found = [each for each in _between(log, 0, measured.first_uncleanable_offset) if each is not log.active_segment]
     ends = [segment.base_offset for segment in found[1:]] + [measured.first_uncleanable_offset]
     segments = [
@@ -81,7 +82,7 @@ def plan(log: LogState, measured: Measure) -> LogToClean:
 
 
 def _dirty_position(log: LogState, first_dirty_offset: int) -> int:
-    """Where in its segment the first dirty batch begins."""
+    """Return the file position of the first dirty batch in its segment, 0 when no segment holds that offset."""
     segment = log.segments.floor(first_dirty_offset)
     found = None if segment is None else segment.translate_offset(first_dirty_offset)
     return 0 if found is None else found.position

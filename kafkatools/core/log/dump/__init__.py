@@ -1,5 +1,5 @@
-"""Reading segments, indexes and snapshots to show them, sound or damaged, as Apache Kafka's DumpLogSegments reads them.
+"""Read segments, indexes and snapshots, valid or damaged, in order to show them (Apache Kafka's DumpLogSegments).
 
-Nothing here prints or writes. A damaged place raises `Damage` at the point where Kafka's reader would give up; the
-caller decides whether to stop there or to go on at `resync.next_valid_batch`.
+Nothing here prints or writes. `Damage` is raised where Kafka's reader would give up. The caller stops there, or
+continues at `resync.next_valid_batch`.
 """

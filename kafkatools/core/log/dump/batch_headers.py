@@ -1,8 +1,8 @@
-"""Batch headers as Kafka's file reader finds them: the chain of lengths, with no check of what is inside.
+"""Read batch headers as Kafka's file reader does: by the chain of batch sizes, without a check of the records.
 
 Source: FileLogInputStream.nextBatch and the FileChannelRecordBatch classes. A header needs 17 bytes (up to the magic
-byte); a length below 14 is damage; a batch that runs past the end is the end of the log. Every magic of 2 and above
-(as a signed byte) is read as version 2, everything below as a legacy message.
+byte). A length below 14 is damage, and a batch that runs past the end is the end of the log. A magic byte of 2 or above
+(signed) is read as version 2, any other as a legacy message.
 """
 
 from __future__ import annotations
@@ -31,10 +31,8 @@ _CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 
 
 class V2Header(BatchHeader):
-    """The header of a version 2 batch at `position` of its file; `view` is the whole batch, `size_bytes` long.
-
-    It may be damaged: the batch may claim to be shorter than its header, and its last offset overflows as in Java.
-    """
+    """The header of a version 2 batch at `position` in its file, possibly damaged. `view` holds the whole batch. The
+    batch may claim to be shorter than its header, and its last offset overflows as in Java."""
 
     crc_position: ClassVar[int] = layout.CRC_OFFSET
     least_bytes: ClassVar[int] = layout.HEADER_SIZE
@@ -44,7 +42,7 @@ class V2Header(BatchHeader):
 
     @classmethod
     def read(cls, view: memoryview, position: int, size_bytes: int, crc: int | None = None) -> V2Header:
-        """The header at the start of a view that holds a whole one; `crc`: the computed checksum, when it is known."""
+        """Read the batch header at the start of a view. `crc` is the computed checksum, if it is known."""
         header = cls._make(layout.V2_HEADER.unpack_from(view))
         header.view = view[:size_bytes]
         header.position = position
@@ -54,15 +52,17 @@ class V2Header(BatchHeader):
 
     @property
     def last_offset(self) -> int:
+        """The last offset of the batch, with the overflow of a Java long."""
         return (self.base_offset + self.last_offset_delta + (1 << 63)) % (1 << 64) - (1 << 63)
 
     @property
     def timestamp_type(self) -> str:
+        """`CreateTime` or `LogAppendTime`."""
         return "LogAppendTime" if self.attributes & layout.TIMESTAMP_TYPE_BIT else "CreateTime"
 
 
 class LegacyHeader:
-    """A message of magic 0 or 1 (or, compressed, the wrapper of several) at `position` of its file."""
+    """A message of magic 0 or 1 at `position` in its file; if it is compressed, the wrapper of several messages."""
 
     __slots__ = ("attributes", "crc", "is_valid", "magic", "max_timestamp", "offset", "position", "size_bytes", "view")
     crc_position: ClassVar[int] = layout.LOG_OVERHEAD
@@ -102,7 +102,7 @@ class LegacyHeader:
         return False
 
     def ensure_known_magic(self) -> None:
-        """Raise Damage for a magic byte that is no version of the message format."""
+        """Raise Damage for a magic byte other than 0 and 1."""
         if self.magic not in (0, 1):
             raise Damage(f"Invalid magic used in LegacyRecord: {self.magic}", self.position)
 
@@ -111,17 +111,15 @@ Header = V2Header | LegacyHeader
 
 
 def codec_name(codec: int) -> str:
-    """Kafka's name of a compression type; raises Damage for a number Kafka does not know."""
+    """Return Kafka's name of a compression type. Raises Damage for an unknown number."""
     if codec >= len(_CODECS):
         raise Damage(f"Unknown compression type id: {codec}")
     return _CODECS[codec]
 
 
 def next_batch(file: SegmentFile, position: int, end: int, shown_name: str) -> Header | None:
-    """The batch at `position`, None where Kafka sees the end of the log; raises Damage for an impossible length.
-
-    `shown_name` is the file's name in Kafka's message.
-    """
+    """Return the header of the batch at a position, None at Kafka's end of the log. `shown_name` is the file name in
+    messages. Raises Damage for an impossible batch size."""
     if position >= end - layout.HEADER_SIZE_UP_TO_MAGIC:
         return None
     prefix = file.view(position, layout.HEADER_SIZE_UP_TO_MAGIC)

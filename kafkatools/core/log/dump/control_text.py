@@ -1,4 +1,4 @@
-"""What is shown of a control record: transaction markers and the records of a KRaft log."""
+"""Format control records for the dump: transaction markers and the control records of a KRaft log."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ _LABELS = {
 
 
 def control_text(record: DumpedRecord) -> str:
-    """The text after a control record's metadata; raises Damage for a record that cannot be read."""
+    """Return the text that DumpLogSegments prints after a control record's metadata. Raises Damage for an unreadable
+    record."""
     key = record.key if record.key is not None else b""
     if len(key) < 4:
         raise Damage(

@@ -1,4 +1,4 @@
-"""What was found wrong in a file, and where."""
+"""Damage in log files: the exception for readers, and the finding that is reported to the user."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 
 class Damage(Exception):
-    """Kafka's reader gives up here. `reason` is Kafka's wording where there is one; `position` the byte in the file."""
+    """Damage at which Kafka's reader gives up. `reason` has Kafka's wording where there is one; `position` is the byte
+    in the file, -1 if unknown."""
 
     def __init__(self, reason: str, position: int = -1) -> None:
         super().__init__(reason)
@@ -16,7 +17,7 @@ class Damage(Exception):
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing found wrong: the file, the byte (-1 for the whole file), what it is and what was lost by it."""
+    """A problem in a file: the byte position (-1 for the whole file), the problem, and what was lost by it."""
 
     file: str
     position: int
@@ -24,6 +25,7 @@ class Finding:
     lost: str = ""
 
     def text(self) -> str:
+        """Return the finding as one line: file, position, problem and loss."""
         place = f" at byte {self.position}" if self.position >= 0 else ""
         if not self.lost:
             return f"{self.file}{place}: {self.problem}"
@@ -31,5 +33,5 @@ class Finding:
 
     @property
     def headline(self) -> str:
-        """Kafka's own line where its tool prints one for this; empty otherwise."""
+        """The line that Kafka's tool prints for this problem, empty if it prints none."""
         return self.problem if self.problem.startswith("Snapshot ") else ""

@@ -1,7 +1,7 @@
-"""What is shown of a record's key and value: as text, as a number, or as the record of an internal topic.
+"""Decode record keys and values for the dump: as text, as numbers, or as records of an internal topic.
 
-A decoder is a function of a record to (key text or None, value text or None); it raises Damage where Kafka's tool
-would stop. Source: the MessageParser classes of DumpLogSegments.
+A decoder takes a record and returns the texts of its key and value, None for what is absent. It raises Damage where
+Kafka's tool would stop. Source: the MessageParser classes of DumpLogSegments.
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ it is the bytes in base64."""
 
 
 def value_decoder(class_name: str) -> Callable[[bytes | memoryview], str] | None:
-    """The decoder of a Java class name, with or without Kafka's package; None when there is no such class here."""
+    """Return the decoder for a Java class name, with or without Kafka's package; None for an unknown class."""
     return VALUE_DECODERS.get(class_name.removeprefix(_PACKAGE))
 
 
 def plain_decoder(
     key_decoder: Callable[[bytes | memoryview], str], decode_value: Callable[[bytes | memoryview], str]
 ) -> Decoder:
-    """Key and value each by a decoder class."""
+    """Return a record decoder that applies one function to the key and another one to the value."""
 
     def decode(record: DumpedRecord) -> Decoded:
         for data, size in ((record.key, record.key_size), (record.value, record.value_size)):
@@ -62,7 +62,7 @@ def plain_decoder(
 def coordinator_decoder(
     records: CoordinatorRecords, value_as_json: Callable[[Entity], dict[str, object]] = to_json
 ) -> Decoder:
-    """Records of a coordinator's topic."""
+    """Return a decoder for the records of a coordinator's topic, as JSON text."""
 
     def decode(record: DumpedRecord) -> Decoded:
         if record.key is None:
@@ -85,7 +85,8 @@ def coordinator_decoder(
 
 
 def offsets_decoder() -> Decoder:
-    """`__consumer_offsets`; the subscriptions and assignments of classic consumer groups are shown decoded too."""
+    """Return the decoder for `__consumer_offsets`. Subscriptions and assignments of classic consumer groups are decoded
+    too."""
     from kafkatools.core.protocol.schemas import offsets
 
     return coordinator_decoder(offsets.RECORDS, _group_value)
@@ -116,21 +117,21 @@ def _replace(shown: dict[str, object], name: str, schema: Schema, data: bytes) -
 
 
 def transaction_log_decoder() -> Decoder:
-    """`__transaction_state`."""
+    """Return the decoder for `__transaction_state`."""
     from kafkatools.core.protocol.schemas import transaction_log
 
     return coordinator_decoder(transaction_log.RECORDS)
 
 
 def share_group_state_decoder() -> Decoder:
-    """`__share_group_state`."""
+    """Return the decoder for `__share_group_state`."""
     from kafkatools.core.protocol.schemas import share_group_state
 
     return coordinator_decoder(share_group_state.RECORDS)
 
 
 def cluster_metadata_decoder() -> Decoder:
-    """`__cluster_metadata` and its snapshots."""
+    """Return the decoder for `__cluster_metadata` and KRaft snapshots."""
     from kafkatools.core.protocol.schemas import metadata
 
     def decode(record: DumpedRecord) -> Decoded:
@@ -149,7 +150,7 @@ def cluster_metadata_decoder() -> Decoder:
 
 
 def remote_log_metadata_decoder() -> Decoder:
-    """`__remote_log_metadata`."""
+    """Return the decoder for `__remote_log_metadata`."""
     from kafkatools.core.protocol.schemas import remote_log_metadata
 
     def decode(record: DumpedRecord) -> Decoded:

@@ -1,4 +1,4 @@
-"""A record as the dump of a segment shows it, whatever its format, and the decompression before it is read."""
+"""The record type of the segment dump, for all message formats, and decompression with the dump's errors."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kafkatools.core.log.dump.damage import Damage
 
 @dataclass(slots=True)
 class DumpedRecord:
-    """One record as it is shown; `crc` and `is_valid` only for messages of magic 0 and 1."""
+    """A record of any message format in the dump. `crc` and `is_valid` are set for magic 0 and 1 only."""
 
     offset: int
     timestamp: int
@@ -25,7 +25,7 @@ class DumpedRecord:
 
 
 def decompressed(codec: int, data: memoryview, magic: int) -> memoryview:
-    """The uncompressed record area; raises Damage."""
+    """Decompress the records of a batch. Raises Damage."""
     from kafkatools.core.log.dump.batch_headers import codec_name
     from kafkatools.core.records.compression import CompressionType, decompress
 

@@ -1,7 +1,7 @@
-"""Dumping files of every kind: what is read and in which order. How it looks is up to `Lines`: text or JSON.
+"""Dump log files of every kind: read them in the order of Kafka's tool, and pass the parts to a `Lines` object.
 
-Where Kafka's tool would end with an exception, a finding is reported, and the dump goes on with what can still be read.
-What Kafka's tool says on stderr after everything is in `summary`.
+`Lines` formats the output as text or JSON. Where Kafka's tool ends with an exception, a finding is reported, and the
+dump continues with what is still readable. `summary` collects what Kafka's tool prints on stderr at the end.
 """
 
 from __future__ import annotations
@@ -32,53 +32,55 @@ _Index = TypeVar("_Index", OffsetIndexFile, TimeIndexFile)
 
 
 class StoppedAtDamage(Exception):
-    """With stop_at_damage: Kafka's tool would end here."""
+    """The dump ended at damage, as Kafka's tool does (option stop_at_damage)."""
 
 
 class Lines(Protocol):
-    """One form of the dump."""
+    """An output format of the dump. Each method writes one part of a file."""
 
     def file(self, path: str, kind: str | None) -> None:
-        """A file begins."""
+        """Write the start of a file; `kind` is its suffix, None for an unknown one."""
 
     def log(self, path: str, base_offset: int) -> None:
-        """A segment begins."""
+        """Write the start of a segment."""
 
     def snapshot(self, path: str, snapshot_id: tuple[int, int] | None) -> None:
-        """A KRaft snapshot begins; None for the bootstrap one."""
+        """Write the start of a KRaft snapshot: end offset and epoch, None for the bootstrap snapshot."""
 
     def stretch(
         self, file: SegmentFile, end: int, gaps: GapFinder, limits: SegmentLimits
     ) -> Callable[[int, array[int]], int] | None:
-        """A quick way through sound batches (LogWalk.batches), if this form has one."""
+        """Return a fast path for runs of valid batches (the `forward` of LogWalk.batches), None if this format has
+        none."""
 
     def batch(self, header: Header, decoder: Decoder | None, gaps: GapFinder) -> None:
-        """A batch and, if asked for, its records; raises Damage where it cannot go on. It ends with a whole line."""
+        """Write a batch and, with the deep option, its records. Raises Damage at unreadable records, after a complete
+        line."""
 
     def trailing(self, path: str, count: int) -> None:
-        """So many bytes at the end are not a batch."""
+        """Write that the last `count` bytes of a log are not a batch."""
 
     def empty_index(self, path: str) -> None:
-        """The index has no entries."""
+        """Write that an index has no entries."""
 
     def sane_index(self, path: str) -> None:
-        """The index passed the sanity check."""
+        """Write that an index passed the sanity check."""
 
     def offset_entry(self, path: str, entry: CheckedEntry) -> None:
-        """An entry of an offset index."""
+        """Write an entry of an offset index."""
 
     def time_entry(self, path: str, entry: CheckedEntry) -> None:
-        """An entry of a time index."""
+        """Write an entry of a time index."""
 
     def producer(self, path: str, entry: ProducerEntry) -> None:
-        """An entry of a producer snapshot."""
+        """Write a producer of a producer snapshot."""
 
     def aborted_transaction(self, path: str, entry: AbortedTransaction) -> None:
-        """An entry of a transaction index."""
+        """Write an entry of a transaction index."""
 
 
 class FileDump:
-    """Dumps files one after the other."""
+    """Dumps log files one after the other, by the options of DumpLogSegments."""
 
     def __init__(self, options: DumpOptions, lines: Lines, report: Callable[[Finding], None]) -> None:
         self._options = options
@@ -90,12 +92,14 @@ class FileDump:
 
     @property
     def position(self) -> int:
-        """About how many bytes of the log that is being dumped are done. Any thread may ask."""
+        """Approximately the bytes of the current log that have been dumped. Other threads may read it, to show
+        progress."""
         file = self._file
         return 0 if file is None else file.window_start
 
     def dump(self, path: str) -> bool:
-        """Dump one file; False when it is of no known kind. Raises OSError for a file that cannot be opened."""
+        """Dump one file. Return False for a file of unknown kind. Raises OSError for an unreadable file, Damage for a
+        name without an offset, StoppedAtDamage."""
         kind = file_kinds.kind_of(path)
         self._file = None
         self._lines.file(path, kind)
@@ -150,7 +154,7 @@ class FileDump:
                 self._compare_end(path, file, walk, limits)
 
     def _end(self, file: SegmentFile, path: str) -> int:
-        """The position at which the dump of a log ends. Kafka does not open a segment above LARGEST_FILE."""
+        """Return the byte position where the dump of a log ends. Kafka refuses a segment above LARGEST_FILE."""
         if file.size <= LARGEST_FILE:
             return slice_end(file, 0, self._options.max_bytes, path)
         problem = f"The size of segment {path} ({file.size}) is larger than the maximum allowed segment size of"
@@ -158,7 +162,7 @@ class FileDump:
         return file.size if self._options.max_bytes == ALL_BYTES else self._options.max_bytes
 
     def _compare_end(self, path: str, file: SegmentFile, walk: LogWalk, limits: SegmentLimits) -> None:
-        """Compare the last batches with the segment that follows and with the offset index."""
+        """Compare the last batches with the next segment and with the offset index, and report contradictions."""
         for damage in (
             later_epoch_problem(limits.next_path, walk.leader_epoch),
             wrongly_indexed_batch(file, path, file_kinds.base_offset_of(path)),
@@ -209,7 +213,7 @@ class FileDump:
                     self._lines.offset_entry(path, entry)
 
     def _index(self, kind: type[_Index], path: str, base_offset: int, log: SegmentFile) -> _Index | None:
-        """Read an index; report it and return None when it cannot belong to its log."""
+        """Read an index file. Report it and return None if it cannot belong to its log."""
         try:
             return kind.read(path, base_offset, log.size)
         except Damage as damage:
@@ -283,7 +287,7 @@ class FileDump:
             self._dump_aborted_transactions(path, file)
 
     def _misfit(self, file: SegmentFile, log_path: str) -> Damage | None:
-        """Damage of a transaction index with more entries than its log can have markers."""
+        """Return the damage of a transaction index with more entries than its log can have markers, else None."""
         log_bytes = os.path.getsize(log_path) if os.path.isfile(log_path) else LARGEST_FILE
         limit = min(log_bytes, LARGEST_FILE) // HEADER_SIZE + SLACK_ENTRIES
         count = file.size // ENTRY_SIZE
@@ -310,6 +314,6 @@ class FileDump:
 
 
 def beside(path: str, suffix: str) -> str:
-    """The file of the same segment with another suffix; absolute, as Kafka's messages show it."""
+    """Return the absolute path of the file with another suffix in the same segment."""
     absolute = os.path.abspath(path)
     return os.path.join(os.path.dirname(absolute), os.path.basename(path).split(".")[0] + suffix)

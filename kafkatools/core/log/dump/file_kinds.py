@@ -1,4 +1,4 @@
-"""Which file is which, by its name."""
+"""Recognize the kind of a log file by its name."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ _SNAPSHOT_NAME = re.compile(r"([0-9]{20})-([0-9]{10})\.checkpoint(\.deleted|\.pa
 
 
 def kind_of(path: str) -> str | None:
-    """The suffix of a file this package can read, None for any other."""
+    """Return the suffix of a file that the dump can read, such as `.log`; None for any other file."""
     name = os.path.basename(path)
     suffix = name[name.rfind(".") :] if "." in name else ""
     return suffix if suffix in KINDS else None
 
 
 def base_offset_of(path: str) -> int:
-    """The offset a file's name begins with; raises Damage when it is not a number."""
+    """Return the offset that begins a file's name. Raises Damage when it is not a number."""
     name = os.path.basename(path).split(".")[0]
     if not _JAVA_LONG.fullmatch(name) or not -(1 << 63) <= int(name) < 1 << 63:
         raise Damage(f'For input string: "{name}"')
@@ -36,7 +36,8 @@ def base_offset_of(path: str) -> int:
 
 
 def snapshot_id_of(path: str) -> tuple[int, int] | None:
-    """End offset and epoch of a KRaft snapshot by its name; raises Damage when the name has neither."""
+    """Return end offset and epoch from the name of a KRaft snapshot, None for the bootstrap snapshot. Raises Damage for
+    another name."""
     name = os.path.basename(path)
     if name == BOOTSTRAP_SNAPSHOT:
         return None
@@ -47,7 +48,7 @@ def snapshot_id_of(path: str) -> tuple[int, int] | None:
 
 
 def files_in(directory: str) -> list[str]:
-    """Every file of a directory that can be dumped, by name; those of its subdirectories after them."""
+    """List the files under a directory that can be dumped, sorted by name; subdirectories come after their parent."""
     found = []
     for root, directories, names in os.walk(directory):
         directories.sort()

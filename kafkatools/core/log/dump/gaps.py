@@ -1,4 +1,4 @@
-"""Offsets that are not followed by their successors."""
+"""Find gaps in the offsets of a log."""
 
 from __future__ import annotations
 
@@ -6,20 +6,20 @@ from array import array
 
 
 class GapFinder:
-    """Notes which offset is followed by another than its successor, in a table of the caller's."""
+    """Collects gaps between consecutive records in the caller's dict: offset before the gap -> offset after it."""
 
     def __init__(self, gaps: dict[int, int]) -> None:
         self._gaps = gaps
         self.last = -1
 
     def see(self, offset: int) -> None:
-        """One record after the other."""
+        """Add the offset of the next record."""
         if offset != self.last + 1:
             self._gaps[self.last] = offset
         self.last = offset
 
     def see_column(self, offsets: array[int]) -> None:
-        """A batch, at once when its offsets follow each other and the last one seen."""
+        """Add the offsets of a batch, in one step if they continue without a gap."""
         first = self.last + 1
         if offsets == array("q", range(first, first + len(offsets))):
             self.last += len(offsets)
@@ -28,7 +28,7 @@ class GapFinder:
             self.see(offset)
 
     def see_all(self, pairs: array[int], count: int, last: int) -> None:
-        """What the kernel found in a batch: `count` pairs, and the last offset."""
+        """Add `count` gaps of a batch, found by the kernel as pairs of offsets, and the batch's last offset."""
         for number in range(count):
             self._gaps[pairs[2 * number]] = pairs[2 * number + 1]
         self.last = last

@@ -1,7 +1,7 @@
-"""Comparing indexes with their log, entry by entry, as DumpLogSegments does.
+"""Compare indexes with their log, entry by entry, as DumpLogSegments does.
 
-Each check yields one `CheckedEntry` per index entry; `stops_kafka` marks the ones at which Kafka's tool would end.
-The chain of batches is walked once however many entries there are.
+Each check yields one `CheckedEntry` per index entry; `problem` is set where Kafka's tool would end. Each batch header
+is read once, however many entries there are.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ NO_BATCH = -1
 
 @dataclass
 class CheckedEntry:
-    """An entry of an index: `first` and `second` are its numbers; the rest is what the log says."""
+    """An index entry and what the log has for it. `first` and `second` are the entry's numbers: offset and position, or
+    timestamp and offset."""
 
     first: int
     second: int
@@ -34,7 +35,8 @@ class CheckedEntry:
 
 
 def slice_end(file: SegmentFile, position: int, size: int, log_path: str) -> int:
-    """Where a slice of the log ends; raises Damage for a position outside it (FileRecords.availableBytes)."""
+    """Return the end position of a slice of a log. Raises Damage for a position outside the log
+    (FileRecords.availableBytes)."""
     shown = f"FileRecords(size={file.size}, file={log_path}, start=0, end={END_OF_FILES})"
     if position < 0:
         raise Damage(f"Invalid position: {position} in read from {shown}")
@@ -48,7 +50,7 @@ def slice_end(file: SegmentFile, position: int, size: int, log_path: str) -> int
 def check_offset_index(
     index: OffsetIndexFile, log: SegmentFile, log_path: str, max_message_size: int
 ) -> Iterator[CheckedEntry]:
-    """Every entry up to the first zero one, with the last offset of the batch at its position."""
+    """Yield every entry before the first zero entry, with the last offset of the batch at its position."""
     for number, (offset, position) in enumerate(index.entries):
         if offset == index.base_offset and number > 0:
             return
@@ -66,7 +68,7 @@ def check_offset_index(
 
 
 class BatchChain:
-    """The batches of a log from any position on, each header read once."""
+    """The batches of a log from any position on; each header is read once."""
 
     def __init__(self, log: SegmentFile, log_path: str) -> None:
         self._log = log
@@ -75,14 +77,15 @@ class BatchChain:
         self._ends: dict[int, Damage | None] = {}
 
     def _step(self, position: int) -> tuple[int, int] | None:
-        """(last offset, position of the next batch), None at the end; raises Damage."""
+        """Return the last offset of the batch and the position of the next one, None at the end. Raises Damage."""
         if position not in self._next:
             batch = next_batch(self._log, position, self._log.size, self._log_path)
             self._next[position] = None if batch is None else (batch.last_offset, position + batch.size_bytes)
         return self._next[position]
 
     def find(self, position: int, offset: int) -> tuple[int, int]:
-        """(position, last offset) of the first batch from `position` on whose last offset is not below `offset`."""
+        """Return position and last offset of the first batch from `position` on that reaches `offset`, (-1, -1) when
+        there is none. Raises Damage."""
         while (step := self._step(position)) is not None:
             if step[0] >= offset:
                 return position, step[0]
@@ -90,7 +93,7 @@ class BatchChain:
         return NO_BATCH, -1
 
     def ensure_readable(self, position: int) -> None:
-        """Raise the Damage that ends the chain from `position` on, if one does."""
+        """Raise the Damage that ends the chain of batches from `position` on, if there is any."""
         passed = []
         problem: Damage | None = None
         while position not in self._ends:
@@ -114,7 +117,8 @@ class BatchChain:
 def check_time_index(
     times: TimeIndexFile, offsets: OffsetIndexFile, log: SegmentFile, log_path: str
 ) -> Iterator[CheckedEntry]:
-    """Every entry up to the first zero one, with the batch that holds its offset and that batch's largest timestamp."""
+    """Yield every entry before the first zero entry, with the last offset and largest timestamp of the batch that holds
+    its offset."""
     chain = BatchChain(log, log_path)
     for number, (timestamp, offset) in enumerate(times.entries):
         if offset == times.base_offset and number > 0:
@@ -134,10 +138,8 @@ def check_time_index(
 
 
 def _largest_timestamp(log: SegmentFile, position: int, log_path: str) -> tuple[int, bool]:
-    """The largest timestamp of a batch's records; -1 and True for a batch without any.
-
-    Compaction empties batches, and messages of magic 0 have no timestamp.
-    """
+    """Return the largest record timestamp of a batch in ms, and True if a difference is harmless. It is for batches
+    emptied by compaction, and for messages of magic 0, which have no timestamp."""
     batch = next_batch(log, position, log.size, log_path)
     largest = -1
     count = 0

@@ -1,8 +1,8 @@
-"""Offset and time indexes as Kafka's OffsetIndex and TimeIndex read them: whole entries only, a partial one ignored.
+"""Read offset and time indexes for the dump as Kafka's OffsetIndex and TimeIndex do. A partial entry is ignored.
 
-Nothing is created, truncated or written: a missing index is an error of the caller's, an odd size is only reported.
-Memory is bounded: the zeros that a broker preallocates are not kept, and an index that has more entries than its log
-can have batches is damage.
+No file is created, truncated or written. A missing index is the caller's error, an odd size is only reported. Memory is
+bounded: the zeros that a broker preallocates are not kept, and an index with more entries than its log can have batches
+is damage.
 """
 
 from __future__ import annotations
@@ -28,17 +28,16 @@ SLACK_ENTRIES = 1024
 
 
 def _hiding_zero(relative_offsets: Iterable[int]) -> int:
-    """Number of the first zero entry after the first one, if others follow; readers stop at it. -1 for none."""
+    """Return the number of the first zero entry with others after it, where readers stop; -1 when there is none."""
     offsets = enumerate(relative_offsets)
     first = next((number for number, offset in offsets if number and not offset), -1)
     return first if first > 0 and any(offset for _, offset in offsets) else -1
 
 
 class IndexEntries(Sequence[tuple[int, int]]):
-    """The entries of an index of `size` bytes as pairs, unpacked on access. Entries after the end of `data` are zeros.
-
-    `offset_slot`: the place in a pair that holds an offset relative to `base_offset`; pairs have it absolute.
-    """
+    """The entries of an index file of `size` bytes as pairs of integers, unpacked on access. Entries after the end of
+    `data` are zeros. `offset_slot` is the place of the offset in a pair; the pairs have it absolute, the file relative
+    to `base_offset`."""
 
     def __init__(self, entry: struct.Struct, offset_slot: int, base_offset: int, data: bytes, size: int) -> None:
         self._entry = entry
@@ -68,20 +67,18 @@ class IndexEntries(Sequence[tuple[int, int]]):
 
     @property
     def stored_count(self) -> int:
-        """The number of pairs without the zeros at the end, which are not kept."""
+        """The number of entries without the zeros at the end of the file."""
         return min(self._count, len(self._data) // self._entry.size)
 
     def relative_offsets(self) -> Iterator[int]:
-        """The offsets of the stored pairs, less the base offset."""
+        """Return the stored entries' offsets, relative to the base offset."""
         whole = memoryview(self._data)[: self.stored_count * self._entry.size]
         return (pair[self._offset_slot] for pair in self._entry.iter_unpack(whole))
 
 
 def read_index(path: str, entry_bytes: int, log_bytes: int) -> tuple[bytes, int]:
-    """The bytes of an index without zero entries at its end, and its size. Holes are skipped, not read.
-
-    Raises Damage when no log of `log_bytes` can have so large an index.
-    """
+    """Return the bytes of an index without zeros at its end, and the file's size in bytes. Holes of a sparse file are
+    not read. Raises OSError, and Damage for an index that is too large for a log of `log_bytes`."""
     limit = min(log_bytes, LARGEST_FILE) // (LOG_OVERHEAD + SMALLEST_OVERHEAD) + SLACK_ENTRIES
     with SegmentFile(path, _READ_BYTES) as file:
         if file.size > LARGEST_FILE:
@@ -103,7 +100,8 @@ def read_index(path: str, entry_bytes: int, log_bytes: int) -> tuple[bytes, int]
 
 @dataclass(frozen=True)
 class _IndexFile:
-    """The common parts of both kinds of index. `offset_slot`: the place in an entry that holds a relative offset."""
+    """The common parts of offset and time indexes. `offset_slot` is the field of an entry that holds the relative
+    offset."""
 
     entry_format: ClassVar[struct.Struct]
     offset_slot: ClassVar[int]
@@ -113,36 +111,38 @@ class _IndexFile:
 
     @classmethod
     def parse(cls, data: bytes, base_offset: int, size: int | None = None) -> Self:
-        """Parse the bytes of an index. `size`: the file's size, when zeros at its end were left out of `data`."""
+        """Parse the bytes of an index. `size` is the file's size if zeros at its end are missing in `data`."""
         size = len(data) if size is None else size
         return cls(base_offset, size, IndexEntries(cls.entry_format, cls.offset_slot, base_offset, data, size))
 
     @classmethod
     def read(cls, path: str, base_offset: int, log_bytes: int) -> Self:
-        """Read the index of a log of `log_bytes`. Raises OSError, and Damage when it has too many entries for that."""
+        """Read the index of a log of `log_bytes`. Raises OSError, and Damage when it has too many entries for that
+        log."""
         data, size = read_index(path, cls.entry_format.size, log_bytes)
         return cls.parse(data, base_offset, size)
 
     @property
     def odd_bytes(self) -> int:
-        """How many bytes at the end are less than an entry."""
+        """The size of a partial entry at the end of the file, in bytes."""
         return self.size % self.entry_format.size
 
     @property
     def unseen_from(self) -> int:
-        """The byte of a zero entry that hides others behind it, negative when there is none."""
+        """The file position of a zero entry that hides later entries from readers, negative when there is none."""
         return _hiding_zero(self.entries.relative_offsets()) * self.entry_format.size
 
 
 @dataclass(frozen=True)
 class OffsetIndexFile(_IndexFile):
-    """`<base offset>.index`: pairs of offset and position."""
+    """An offset index, `<base offset>.index`: pairs of offset and position."""
 
     entry_format = _OFFSET_ENTRY
     offset_slot = 0
 
     def sanity_check(self, path: str) -> None:
-        """OffsetIndex.sanityCheck; raises Damage."""
+        """Raise Damage with Kafka's message if the last offset or the file size is impossible
+        (OffsetIndex.sanityCheck)."""
         if self.entries and self.entries[-1][0] < self.base_offset:
             raise Damage(
                 f"Corrupt index found, index file {path} has non-zero size but the last offset is "
@@ -155,7 +155,8 @@ class OffsetIndexFile(_IndexFile):
             )
 
     def lookup(self, target: int) -> int:
-        """Position of the last entry at or below `target`, 0 when there is none (AbstractIndex.indexSlotRangeFor)."""
+        """Return the position of the last entry at or below an offset, 0 when there is none
+        (AbstractIndex.indexSlotRangeFor)."""
         entries = self.entries
         if not entries:
             return 0
@@ -181,13 +182,14 @@ class OffsetIndexFile(_IndexFile):
 
 @dataclass(frozen=True)
 class TimeIndexFile(_IndexFile):
-    """`<base offset>.timeindex`: pairs of timestamp and offset."""
+    """A time index, `<base offset>.timeindex`: pairs of timestamp and offset."""
 
     entry_format = _TIME_ENTRY
     offset_slot = 1
 
     def sanity_check(self, path: str) -> None:
-        """TimeIndex.sanityCheck; raises Damage."""
+        """Raise Damage with Kafka's message if the last entry or the file size is impossible
+        (TimeIndex.sanityCheck)."""
         start = f"Corrupt time index found, time index file ({path}) has non-zero size but the last"
         if self.entries:
             timestamp, offset = self.entries[-1]

@@ -1,7 +1,7 @@
-"""The dump as rows for JSON lines: one mapping per file, batch, record, index entry, producer, aborted transaction.
+"""The dump as rows for JSON lines: one mapping per file, batch, record, index entry, producer or aborted transaction.
 
-Keys and values of records stay bytes, and headers keep their values and their order; who writes the rows turns bytes
-into JSON. What a decoder made of a key or value is added as `decoded_key` and `decoded_value`.
+Keys, values and headers of records stay bytes; the writer of the rows turns them into JSON. A decoder's output is added
+as `decoded_key` and `decoded_value`.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ Row = Mapping[str, object]
 
 
 def finding_row(finding: Finding) -> Row:
-    """A finding as a row of the dump."""
+    """Return a finding as a row of the dump."""
     return {
         "type": "finding",
         "file": finding.file,
@@ -44,7 +44,8 @@ def finding_row(finding: Finding) -> Row:
 
 
 class JsonLines:
-    """Rows (see file_dump.Lines); `write` takes one row, `write_lines` the finished lines of a batch's records."""
+    """The JSON format of the dump (see file_dump.Lines). `write` takes one row, `write_lines` the finished lines of a
+    batch's records."""
 
     def __init__(
         self,
@@ -173,7 +174,7 @@ def _codec_or_number(codec: int) -> str | int:
 
 
 def _parsed(shown: str | None) -> JsonValue:
-    """A decoder's JSON as JSON, other text as it is."""
+    """Return a decoder's JSON text as a value, other text unchanged."""
     if shown is not None and shown.startswith("{"):
         try:
             value: JsonValue = json.loads(shown)

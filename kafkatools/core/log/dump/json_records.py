@@ -1,4 +1,4 @@
-"""The JSON lines of a sound batch's records, a batch at a time; the same text as the rows of json_lines give."""
+"""Format the records of a valid batch as JSON lines, a batch at a time: the text that the rows of json_lines give."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from kafkatools.core.records.json_cells import cells, header_lists, quoted
 
 
 def record_lines(path: str, header: V2Header, options: DumpOptions, gaps: GapFinder) -> str | None:
-    """The lines without the last newline; None for a batch that is to be shown record by record: damaged, of control
-    records, empty, or with keys and values that a decoder has to read."""
+    """Return the JSON lines of a batch's records, without the last newline. None for a batch that must be shown record
+    by record: damaged, empty, of control records, or with a decoder."""
     is_decoded = options.print_contents and not options.is_plain_text
     if is_decoded or header.is_control or not header.is_valid or header.record_count <= 0:
         return None

@@ -1,7 +1,7 @@
-"""Messages of magic 0 and 1, plain or wrapped in a compressed one.
+"""Read messages of magic 0 and 1 for the dump, plain or wrapped in a compressed message.
 
-Source: AbstractLegacyRecordBatch.DeepRecordsIterator and LegacyRecord. Inner offsets of magic 1 are relative to the
-wrapper's, which is the last one's; with LogAppendTime the wrapper's timestamp holds for all.
+Source: AbstractLegacyRecordBatch.DeepRecordsIterator and LegacyRecord. Inner offsets of magic 1 are relative, and the
+wrapper has the offset of the last inner message. With LogAppendTime the wrapper's timestamp is that of all messages.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ LARGEST_INNER_MESSAGE = 1 << 28
 
 
 def legacy_records_of(header: LegacyHeader) -> Iterator[DumpedRecord]:
-    """The messages of one entry of a legacy log; raises Damage."""
+    """Yield the messages of one message set entry. Raises Damage."""
     if header.codec == 0:
         yield _message(header.view, header.offset, header)
         return
@@ -34,7 +34,8 @@ def legacy_records_of(header: LegacyHeader) -> Iterator[DumpedRecord]:
 
 
 def value_position(view: memoryview, magic: int) -> int:
-    """Where the value's length is; raises Damage when the key's length points outside the message."""
+    """Return the position of the value's length field in a message. Raises Damage when the key's length points outside
+    the message."""
     at = LEGACY_HEADER_V0 if magic == 0 else LEGACY_HEADER_V1
     return at + 4 + max(_length_at(view, at), 0)
 

@@ -1,7 +1,7 @@
-"""Walking through the batches of a log as Kafka's tool does, and beyond the places where it would end.
+"""Iterate over the batches of a log as Kafka's tool does, and continue where Kafka's tool would end.
 
-`LogWalk` yields batches; what stands between them goes to `findings`. The consumer calls `give_up` when the records of
-a batch turn out to be damaged: that is where Kafka's tool stops, and the walk goes on at the next valid batch.
+`LogWalk` yields batch headers and reports what is wrong between them. The consumer calls `give_up` when the records of
+a batch are damaged, where Kafka's tool stops. The walk then continues at the next valid batch.
 """
 
 from __future__ import annotations
@@ -20,10 +20,8 @@ LARGEST_OFFSET = (1 << 63) - 1
 
 
 class LogWalk:
-    """The batches of `file` up to `end`.
-
-    `has_stopped`: Kafka's tool would have ended by now. `trailing_bytes`: what it calls invalid bytes at the end.
-    """
+    """The batches of a segment file up to byte `end`. `has_stopped`: Kafka's tool would have ended by now.
+    `trailing_bytes`: the invalid bytes that Kafka's tool reports at the end."""
 
     def __init__(
         self,
@@ -50,11 +48,9 @@ class LogWalk:
         self.trailing_bytes = 0
 
     def batches(self, forward: Callable[[int, array[int]], int] | None = None) -> Iterator[Header]:
-        """Batches in the order of the file, until Kafka's end of the log.
-
-        `forward(position, state)` may deal with sound batches from a position on itself; it gives the position after
-        them and keeps `state` (HeaderChecks.state).
-        """
+        """Yield batch headers in file order, until Kafka's end of the log. `forward(position, state)`, if given, is a
+        fast path: it shows valid batches from a position on, updates `state` (HeaderChecks.state), and returns the
+        position after them."""
         while not (self.has_stopped and self._stop_at_damage):
             if forward is not None:
                 self._position = forward(self._position, self._checks.state)
@@ -81,16 +77,17 @@ class LogWalk:
 
     @property
     def leader_epoch(self) -> int:
-        """The leader epoch of the last batch, UNKNOWN before the first one and behind damage."""
+        """The leader epoch of the last batch, -1 before the first batch and directly after damage."""
         return self._checks.state[1]
 
     def give_up(self, header: Header, damage: Damage) -> None:
-        """The batch cannot be read any further; the walk goes on behind it, or at the next valid batch inside it."""
+        """Report damaged records in a batch. The walk continues after the batch, or at the next valid batch inside it
+        if its checksum is wrong."""
         start = header.position + (header.size_bytes if header.is_valid else 1)
         self._resume(damage.reason, header.position, start)
 
     def salvage(self) -> Iterator[Header]:
-        """The batches behind Kafka's end of the log, those that are certainly ones."""
+        """Yield the valid batches after Kafka's end of the log."""
         position = self._next_valid(self._position)
         while position >= 0:
             header = next_batch(self._file, position, self._end, self._name)
@@ -100,7 +97,8 @@ class LogWalk:
             position = self._next_valid(header.position + header.size_bytes)
 
     def _look_inside(self, header: Header) -> None:
-        """A batch with a wrong checksum may only have a wrong length, with others inside. Its view is void then."""
+        """Report a valid batch inside one with a wrong checksum, whose length may be wrong. Voids the view of the outer
+        batch."""
         start, end = header.position + 1, header.position + header.size_bytes
         found = next_valid_batch(self._file, start, self._end, legacy=self._is_legacy, before=end)
         if found < 0:
@@ -135,11 +133,8 @@ class LogWalk:
 
 
 class HeaderChecks:
-    """Checks of the header fields that a batch's checksum does not cover: magic, rising offsets, leader epochs.
-
-    One wrong batch gives one finding, or two with the next batch: offsets and epochs are compared with the previous
-    batch, whether that one was right or not.
-    """
+    """Checks of the batch header fields that the checksum does not cover: magic, rising offsets, leader epochs. Each
+    batch is compared with the previous one, so a wrong batch causes one finding, or two with the next batch."""
 
     def __init__(
         self, shown_name: str, report: Callable[[Finding], None], base_offset: int, limits: SegmentLimits
@@ -153,11 +148,11 @@ class HeaderChecks:
         """The next offset due and the leader epoch reached."""
 
     def forget(self) -> None:
-        """Begin anew after a gap."""
+        """Reset the leader epoch after damage."""
         self.state[1] = UNKNOWN
 
     def check(self, header: Header) -> None:
-        """Report what is wrong with a header."""
+        """Report the problems of a batch header."""
         if not header.is_valid:
             self._found(header, "the checksum is wrong", f"batch of {header.size_bytes} bytes may be damaged")
         if not isinstance(header, V2Header):
@@ -170,7 +165,7 @@ class HeaderChecks:
             self._epochs(header, is_compared=is_in_bounds)
 
     def _offsets(self, header: Header, first: int) -> bool:
-        """Whether the offsets of a batch are in order and within bounds."""
+        """Check a batch's offsets and report problems. Return whether they are in order and within the limits."""
         due = self.state[0]
         problem = self._limits.offset_problem(due, first, header.last_offset)
         if first < due:

@@ -1,4 +1,4 @@
-"""What a dump is asked to show."""
+"""The options of a dump."""
 
 from __future__ import annotations
 
@@ -13,12 +13,14 @@ DEFAULT_MESSAGE_SIZE = 5 * 1024 * 1024
 
 @dataclass(frozen=True)
 class DumpOptions:
-    """The options of the real tool, and two of our own.
+    """The options of DumpLogSegments, and a few of kafkatools' own.
 
-    `decoder` makes the decoder of keys and values when the first log is dumped; it raises Damage when there is none of
-    that name. `is_plain_text`: it shows both as text. `stop_at_damage` ends where Kafka's tool would; `salvage` also
-    shows batches behind what Kafka takes for the end of the log. `judges_by_neighbours` also compares a segment with
-    the other files of its directory.
+    - `decoder` creates the decoder of keys and values when the first log is dumped. It raises Damage for an unknown
+      name.
+    - `is_plain_text`: the decoder shows keys and values as text.
+    - `stop_at_damage` ends the dump where Kafka's tool would end.
+    - `salvage` also shows batches after Kafka's end of the log.
+    - `judges_by_neighbours` also compares a segment with the other files of its directory.
     """
 
     print_contents: bool = False

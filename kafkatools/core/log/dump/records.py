@@ -1,7 +1,7 @@
-"""The records of one batch, one after the other, failing where Kafka's reader fails.
+"""Read the records of one batch for the dump, and fail where Kafka's reader fails.
 
-Source: DefaultRecordBatch.iterator and DefaultRecord.readFrom. Records of a plain batch come one by one, so those
-before a damaged one are seen; a compressed batch is read whole before its first record is.
+Source: DefaultRecordBatch.iterator and DefaultRecord.readFrom. The records of an uncompressed batch are read one by
+one, so those before a damaged one are shown. A compressed batch is read completely before its first record is shown.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def records_of(header: Header) -> Iterator[DumpedRecord]:
-    """The records of a batch, lazily; raises Damage."""
+    """Return an iterator over the records of a batch of any format. Raises Damage, at once or during the iteration."""
     if not isinstance(header, V2Header):
         from kafkatools.core.log.dump.legacy_records import legacy_records_of
 
@@ -38,7 +38,7 @@ def records_of(header: Header) -> Iterator[DumpedRecord]:
 
 
 def _sound_records(header: V2Header) -> Iterator[DumpedRecord] | None:
-    """The same by the record kernel, for a batch without damage and without headers; None for any other."""
+    """Read a valid batch by the record kernel. Return None for a damaged batch or one with headers."""
     from kafkatools.core.records.batch import RecordBatch
 
     try:

@@ -1,6 +1,6 @@
-"""Finding the next batch that is certainly one, after a damaged place.
+"""Find the next valid batch after damage.
 
-A candidate must have magic 2 (or, in a legacy log, 0 or 1), a length that fits, sane counts, and a correct checksum.
+A candidate has magic 2 (0 or 1 in a legacy log), a size that fits, possible counts, and a correct checksum.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ _MAGIC_POSITION = 16
 def next_valid_batch(
     file: SegmentFile, position: int, end: int, *, legacy: bool = False, before: int | None = None
 ) -> int:
-    """The position of the first valid batch at or after `position`, and before `before`; -1 when there is none."""
+    """Return the position of the first valid batch at or after `position` and before `before`, -1 when there is
+    none."""
     stop = end - LEGACY_HEADER_V0 if before is None else min(before, end - LEGACY_HEADER_V0)
     while position < stop:
         position = max(position, file.next_data(position) - HEADER_SIZE)
@@ -70,7 +71,7 @@ def _is_batch(file: SegmentFile, position: int, end: int, header: bytes) -> bool
 
 
 def _is_plausible(header: bytes) -> bool:
-    """Cheap checks before the checksum is computed, so that garbage costs little."""
+    """Check the header fields before the checksum is computed, so that garbage costs little."""
     attributes, last_delta, _, max_timestamp, producer_id, epoch, sequence, count = _TAIL.unpack_from(header, 21)
     return bool(
         attributes & ~_KNOWN_ATTRIBUTES == 0

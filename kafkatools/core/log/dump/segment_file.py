@@ -1,8 +1,9 @@
-"""A file read through a bounded window, so that a segment of any size costs little memory.
+"""Read a file through a bounded window, so that a segment of any size takes little memory.
 
-`view(position, size)` gives the bytes; windows are read with pread into one of two buffers, and the next one is read
-ahead on a thread while the caller works on this one (reads release the interpreter's lock). A view is valid until the
-second `view` call after it. The file is never mapped, so truncating it under us cannot end the process.
+`view(position, size)` returns bytes of the current window. Windows are read with pread into one of two buffers. A
+thread reads the next one ahead while the caller uses the current one (reads release the interpreter's lock). A view is
+valid until the second `view` call after it. The file is never mapped, so its truncation by another process cannot end
+this one.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ LARGEST_FILE = (1 << 31) - 1
 
 
 class SegmentFile(Closing):
-    """One file, open for reading; `size` is what it had when it was opened."""
+    """A file open for reading. `size` is its size in bytes when it was opened."""
 
     def __init__(self, path: str, window_bytes: int = WINDOW_BYTES) -> None:
         self.path = path
@@ -43,11 +44,11 @@ class SegmentFile(Closing):
 
     @property
     def window_start(self) -> int:
-        """Where the bytes begin that are being worked on."""
+        """The file position where the current window begins."""
         return self._start
 
     def view(self, position: int, size: int) -> memoryview:
-        """The bytes [position, position + size), fewer at the end of the file."""
+        """Return the bytes [position, position + size), fewer at the end of the file. Raises OSError."""
         offset = position - self._start
         if offset >= 0 and offset + size <= len(self._window):
             return self._window[offset : offset + size]
@@ -58,12 +59,14 @@ class SegmentFile(Closing):
         return self._window[offset : offset + size]
 
     def window(self, position: int, least: int) -> memoryview:
-        """Everything the window holds from `position` on, at least `least` bytes unless the file ends."""
+        """Return all bytes of the window from `position` on; at least `least` bytes, unless the file ends. Raises
+        OSError."""
         self.view(position, least)
         return self._window[position - self._start :]
 
     def checksum(self, position: int, size: int, function: Callable[[memoryview, int], int]) -> int:
-        """The checksum of any number of bytes, window by window; `function(data, checksum so far)`."""
+        """Return the checksum of any number of bytes, computed window by window with `function(data, checksum so
+        far)`."""
         value = 0
         stop = min(position + size, self.size)
         while position < stop:
@@ -75,14 +78,15 @@ class SegmentFile(Closing):
         return value
 
     def next_data(self, position: int) -> int:
-        """The first position from `position` on that is not in a hole of a sparse file, where all is zeros."""
+        """Return the first position at or after `position` that is not in a hole of a sparse file, the file's size if
+        there is none."""
         try:
             return os.lseek(self._descriptor, position, os.SEEK_DATA)
         except OSError as problem:
             return self.size if problem.errno == errno.ENXIO else position
 
     def read_ahead_from(self, position: int) -> None:
-        """Say where the next window will begin, so that it is read meanwhile."""
+        """Start to read the window at `position` on a thread."""
         if self._ahead is not None or position >= self.size:
             return
         if len(self._spare) < self._window_bytes:
@@ -106,7 +110,7 @@ class SegmentFile(Closing):
 
 
 class _ReadAhead(threading.Thread):
-    """Reads one window. Only `start` and `join` are called by the other thread until it has ended."""
+    """A thread that reads one window. Its results may be used after `join` only."""
 
     def __init__(self, descriptor: int, buffer: bytearray, position: int) -> None:
         super().__init__(name="segment-reader", daemon=True)
@@ -128,12 +132,13 @@ class _ReadAhead(threading.Thread):
 
 
 def is_zero(data: bytes) -> bool:
-    """Whether there is nothing but zero bytes."""
+    """Return whether all bytes are zero."""
     return data.count(0) == len(data)
 
 
 def open_regular_file(path: str) -> int:
-    """A descriptor of the file; OSError for a pipe or a device, which could keep us waiting for ever."""
+    """Open a file for reading and return its descriptor. Raises OSError for a pipe or a device, whose reads could
+    block."""
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     if stat.S_ISREG(os.fstat(descriptor).st_mode):
         return descriptor
@@ -142,7 +147,7 @@ def open_regular_file(path: str) -> int:
 
 
 def fill(descriptor: int, buffer: bytearray, position: int) -> int:
-    """Read from the file until the buffer is full or the file ends; how many bytes."""
+    """Read from a file position until the buffer is full or the file ends. Return the number of bytes."""
     filled = 0
     with memoryview(buffer) as view:
         while filled < len(buffer):

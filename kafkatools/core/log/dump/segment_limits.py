@@ -1,9 +1,9 @@
-"""Bounds from the files beside a segment for the header fields of its batches that no checksum covers.
+"""Limits for the offsets and leader epochs of a segment's batches, taken from the other files of its directory.
 
-A batch's checksum begins behind its base offset and its leader epoch. Both can be judged by other files of the same
-directory: the name of the next segment, `leader-epoch-checkpoint`, the offset at which a producer snapshot was taken
-when the log was closed, and the offset index. A file that is not there gives no bound. The directory is read after the
-segment was opened: a broker that appends meanwhile writes these files first, or says something about later batches.
+A batch's checksum does not cover its base offset and leader epoch. Other files restrict both: the name of the next
+segment, `leader-epoch-checkpoint`, the offset index, and the offset of a producer snapshot that was taken when the log
+was closed. A missing file gives no limit. The directory is read after the segment was opened. A broker that appends
+meanwhile writes these files first, or they concern later batches.
 """
 
 from __future__ import annotations
@@ -30,11 +30,8 @@ _WIDTH = kernel.HEADER_WIDTH
 
 @dataclass(frozen=True)
 class SegmentLimits:
-    """Bounds on the batches of one segment. `SegmentLimits()` has no bounds.
-
-    `epochs`: (start offset, leader epoch), rising in both. `log_ends`: offsets at which the log once ended, inside the
-    last segment. `next_path`: the segment that follows.
-    """
+    """Limits on the batches of one segment; `SegmentLimits()` has none. `epochs`: (start offset, leader epoch), rising
+    in both. `log_ends`: offsets at which the log once ended, inside the last segment. `next_path`: the next segment."""
 
     largest_offset: int | None = None
     epochs: tuple[tuple[int, int], ...] = ()
@@ -42,11 +39,9 @@ class SegmentLimits:
     next_path: str | None = None
 
     def first_outside(self, table: array[int], rows: int, previous_end: int) -> int:
-        """The first of the rows of scan_batches' table that does not keep to the bounds, `rows` when all do.
-
-        Offsets and epochs of the rows rise, so that the first and the last row speak for those between them unless an
-        epoch begins or the log once ended there.
-        """
+        """Return the first row of a scan_batches table that violates the limits, `rows` when none does. Offsets and
+        epochs of the rows rise. So the first and the last row stand for those between them, unless an epoch begins or
+        the log once ended there."""
         if rows <= 0:
             return rows
         last = (rows - 1) * _WIDTH
@@ -76,7 +71,7 @@ class SegmentLimits:
         return bisect_right(self.epochs, (offset, LARGEST_RELATIVE_OFFSET + 1)) - 1
 
     def epoch_problem(self, offset: int, epoch: int) -> str | None:
-        """The problem with the leader epoch of a batch that begins at `offset`; None when it is sound."""
+        """Return the problem with the leader epoch of a batch that begins at `offset`, None when it is possible."""
         if not self.epochs or epoch == NO_EPOCH:
             return None
         entry = self._entry(offset)
@@ -88,7 +83,8 @@ class SegmentLimits:
         return f"leader epoch {epoch} where {LEADER_EPOCH_CHECKPOINT} has {due}" if is_wrong else None
 
     def offset_problem(self, previous_end: int, offset: int, last_offset: int) -> str | None:
-        """The problem with the offsets of a batch that begins at or after `previous_end`; None when they are sound."""
+        """Return the problem with the offsets of a batch, None when they are possible. `previous_end`: the offset after
+        the previous batch."""
         if self.largest_offset is not None and last_offset > self.largest_offset:
             what = "the next segment begins behind" if self.next_path is not None else "a segment can hold up to"
             return f"last offset {last_offset}, but {what} offset {self.largest_offset}"
@@ -102,7 +98,7 @@ UNLIMITED = SegmentLimits()
 
 
 def read_limits(path: str, base_offset: int, report: Callable[[Finding], None]) -> SegmentLimits:
-    """Read the bounds from the directory of a segment. Reports a checkpoint that cannot be read."""
+    """Read the limits for a segment from its directory. An unreadable leader epoch checkpoint is reported."""
     directory = os.path.dirname(os.path.abspath(path))
     own_name = os.path.basename(path)
     segments: dict[int, str] = {}

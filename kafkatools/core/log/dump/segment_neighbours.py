@@ -16,7 +16,7 @@ _HEAD_BYTES = 1 << 16
 
 
 def later_epoch_problem(next_path: str | None, epoch: int) -> Damage | None:
-    """Damage of a log whose leader epoch is lower in its next segment."""
+    """Return the damage of a log whose leader epoch is lower in its next segment, else None."""
     if next_path is None or epoch == _NO_EPOCH:
         return None
     try:
@@ -30,10 +30,8 @@ def later_epoch_problem(next_path: str | None, epoch: int) -> Damage | None:
 
 
 def wrongly_indexed_batch(log: SegmentFile, log_path: str, base_offset: int) -> Damage | None:
-    """Damage of a batch whose last offset is above that of the last index entry, which points to it.
-
-    An entry above the batch's last offset is sound: older brokers indexed several batches as one.
-    """
+    """Return the damage of a batch whose last offset is above that of the last index entry, which points to it; else
+    None. An index entry above the batch's last offset is valid: older brokers indexed several batches as one."""
     path = log_path.removesuffix(file_kinds.LOG) + file_kinds.OFFSET_INDEX
     try:
         entries = OffsetIndexFile.read(path, base_offset, log.size).entries

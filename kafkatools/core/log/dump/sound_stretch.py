@@ -1,7 +1,7 @@
-"""The quick way through the sound stretches of a log: whole windows of batches by the record kernels.
+"""The fast path of the dump: format windows of valid batches with the record kernels.
 
-It shows the same lines as the slow way and leaves every batch that is anything but ordinary (damage, control records,
-magic 0 and 1, names or values that are not UTF-8) to it, by returning that batch's position.
+The output is the same as that of the slow path. Any batch that is not ordinary (damage, control records, magic 0 and 1,
+names or values that are not UTF-8) is left to the slow path, by returning its position.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _APPEND_TIME = 8
 
 
 class SoundStretch:
-    """Shows sound batches of one file from a position on; `write` takes bytes."""
+    """Writes the dump lines of valid batches of one file from a position on. `write` takes bytes."""
 
     def __init__(
         self,
@@ -52,7 +52,7 @@ class SoundStretch:
         self._records = RecordLines(options, gaps) if options.deep else None
 
     def forward(self, position: int, state: array[int]) -> int:
-        """Show batches until one is not ordinary or the log ends; the position after them."""
+        """Write the lines of batches until one is not ordinary or the log ends. Return the position after them."""
         while True:
             window = self._window(position)
             rows = kernel.scan_batches(window, 0, len(window), self._table, self._status)
@@ -70,7 +70,7 @@ class SoundStretch:
             position += scanned
 
     def _window(self, position: int) -> memoryview:
-        """What can be read at once from a position on: a whole batch at least, unless it is very large."""
+        """Return the bytes of the file from a position on: at least one whole batch, unless it is very large."""
         window = self._file.window(position, min(HEADER_SIZE, max(self._end - position, 0)))
         if len(window) >= LOG_OVERHEAD:
             size = _SIZE.unpack_from(window, 8)[0] + LOG_OVERHEAD
@@ -79,7 +79,8 @@ class SoundStretch:
         return window[: max(self._end - position, 0)]
 
     def _regular_rows(self, rows: int, valid: bytearray, state: array[int]) -> int:
-        """The number of leading rows without a finding. `state` becomes the offset and epoch before the next row."""
+        """Return the number of leading rows without a finding. Sets `state` to the offset and leader epoch before the
+        next row."""
         before = state[0]
         stop = dump_kernel.first_irregular(self._table, 0, rows, valid, state)
         within = self._limits.first_outside(self._table, stop, before)
@@ -103,7 +104,7 @@ class SoundStretch:
         return valid
 
     def _show(self, window: memoryview, position: int, stop: int, state: array[int]) -> int:
-        """Show rows up to `stop`; the row it came to."""
+        """Write the lines of the rows before `stop`. Return the first row that was not written."""
         room = dump_kernel.BATCH_LINE_BYTES * (stop if self._records is None else 1)
         if len(self._target) < room:
             self._target = bytearray(room)
@@ -125,7 +126,7 @@ class SoundStretch:
 
 
 class RecordLines:
-    """The lines of a batch's records, into `target`."""
+    """Formats the dump lines of a batch's records into the buffer `target`."""
 
     def __init__(self, options: DumpOptions, gaps: GapFinder) -> None:
         self._gaps = gaps
@@ -150,7 +151,7 @@ class RecordLines:
         )
 
     def prepare(self, window: memoryview, header: array[int]) -> int:
-        """Put the lines of the batch into `target`; how many bytes, -1 for a batch that is not ordinary."""
+        """Format a batch's records into `target`. Return the number of bytes, -1 for a batch that is not ordinary."""
         attributes, count = header[dump_kernel.ATTRIBUTES], header[dump_kernel.COUNT]
         if count <= 0 or attributes & _CONTROL:
             return count if count <= 0 and not attributes & _CONTROL else -1

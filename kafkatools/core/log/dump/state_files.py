@@ -1,4 +1,4 @@
-"""Producer snapshots and transaction indexes, the small files beside a segment.
+"""Read producer snapshots and transaction indexes for the dump.
 
 Source: ProducerStateManager.readSnapshot (version 1) and TransactionIndex.
 """
@@ -22,17 +22,18 @@ _ENTRIES_AT_ONCE = 30000
 
 
 class ProducerEntry(SnapshotEntry):
-    """What a snapshot remembers of one producer, as Kafka's tool shows it."""
+    """A producer in a snapshot, with the numbers that Kafka's tool shows."""
 
     __slots__ = ()
 
     @property
     def has_batch(self) -> bool:
+        """Whether the producer has appended a data batch."""
         return self.last_offset >= 0
 
     @property
     def first_sequence(self) -> int:
-        """BatchMetadata.firstSeq: sequences go from 2147483647 to 0."""
+        """The first sequence of the last batch (BatchMetadata.firstSeq). Sequences wrap to 0 after 2147483647."""
         if self.last_sequence < self.offset_delta:
             return 0x7FFFFFFF - (self.offset_delta - self.last_sequence) + 1
         return self.last_sequence - self.offset_delta
@@ -43,7 +44,7 @@ def _wrong_checksum(stored: int, computed: int) -> str:
 
 
 def read_producer_snapshot(data: bytes) -> list[ProducerEntry]:
-    """The producers of a `.snapshot` file; raises Damage with Kafka's wording."""
+    """Return the producers in the bytes of a `.snapshot` file. Raises Damage with Kafka's message."""
     version = int.from_bytes(data[:2], "big", signed=True) if len(data) >= 2 else 0
     if len(data) >= 2 and version != SNAPSHOT_VERSION:
         raise Damage(f"Snapshot failed schema validation: Snapshot contained an unknown file version {version}", 0)
@@ -60,7 +61,8 @@ def read_producer_snapshot(data: bytes) -> list[ProducerEntry]:
 
 
 def read_producer_snapshot_file(path: str) -> list[ProducerEntry]:
-    """The producers of the snapshot at `path`; raises OSError, and Damage without reading a file of impossible size."""
+    """Return the producers in a `.snapshot` file. Raises OSError, Damage. A file of impossible size is not loaded into
+    memory."""
     with SegmentFile(path) as file:
         if file.size > LARGEST_FILE:
             raise Damage(f"Required array size too large: a snapshot of {file.size} bytes", 0)
@@ -77,7 +79,7 @@ def read_producer_snapshot_file(path: str) -> list[ProducerEntry]:
 
 
 def aborted_transactions_in(file: SegmentFile) -> Iterator[tuple[int, AbortedTransaction]]:
-    """The whole entries of a `.txnindex` file with their positions, in the order of the file, read piece by piece."""
+    """Yield the position and content of each whole entry of a `.txnindex` file, in file order."""
     step = _ENTRIES_AT_ONCE * ENTRY_SIZE
     for start in range(0, file.size, step):
         for number, entry in enumerate(parse_entries(bytes(file.view(start, step)))):

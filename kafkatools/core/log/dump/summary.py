@@ -1,4 +1,4 @@
-"""What Kafka's tool says on stderr after all files: indexes that do not fit their log, and gaps between offsets.
+"""The text that Kafka's tool prints on stderr after all files: indexes that contradict their log, and gaps in offsets.
 
 Files are named by their absolute paths.
 """
@@ -13,7 +13,7 @@ from kafkatools.core.log.dump.index_checks import CheckedEntry
 
 @dataclass
 class Summary:
-    """Collected over all files of a run."""
+    """Index mismatches and offset gaps of all files of a dump, by the file's absolute path."""
 
     mismatches: dict[str, list[CheckedEntry]] = field(default_factory=dict)
     wrong_times: dict[str, list[CheckedEntry]] = field(default_factory=dict)
@@ -23,13 +23,14 @@ class Summary:
 
     @property
     def has_damage(self) -> bool:
-        """Is any of it damage? Gaps are not, nor what compaction and old brokers leave behind."""
+        """Whether anything here is damage. Offset gaps are not, nor differences that compaction and old brokers
+        leave."""
         entries = [entry for table in (self.mismatches, self.wrong_times) for each in table.values() for entry in each]
         is_harmful = any(not entry.is_harmless for entry in entries)
         return is_harmful or bool(self.times_out_of_order) or bool(self.offsets_not_found)
 
     def lines(self) -> Iterator[str]:
-        """Kafka's blocks, in its order."""
+        """Yield the lines of Kafka's summary, in Kafka's order."""
         yield from self._offset_index_lines()
         yield from self._time_index_lines()
         for shown, gaps in self.gaps.items():

@@ -1,4 +1,4 @@
-"""The lines of the dump, word for word those of Apache Kafka's tool."""
+"""Format the parts of the dump's lines, word for word as Apache Kafka's tool."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from kafkatools.core.log.dump.dumped_record import DumpedRecord
 
 
 def batch_start(header: Header) -> str:
-    """The first half of a batch's line: what comes before its compression type is looked at."""
+    """Return the first half of a batch's line, which is printed before the compression type is checked."""
     if not isinstance(header, V2Header):
         return f"offset: {header.offset}"
     return (
@@ -22,7 +22,7 @@ def batch_start(header: Header) -> str:
 
 
 def batch_end(header: Header) -> str:
-    """The second half; raises Damage for an unknown compression type. The position is that within the file."""
+    """Return the second half of a batch's line. Raises Damage for an unknown compression type."""
     return (
         f" position: {header.position} {header.timestamp_type}: {header.max_timestamp} size: {header.size_bytes} "
         f"magic: {header.magic} compresscodec: {codec_name(header.codec)} crc: {header.crc} "
@@ -31,7 +31,7 @@ def batch_end(header: Header) -> str:
 
 
 def record_metadata(header: Header, record: DumpedRecord) -> str:
-    """A record's line up to its contents."""
+    """Return a record's line up to its key and value."""
     shown = (
         f"| offset: {record.offset} {header.timestamp_type}: {record.timestamp} "
         f"keySize: {record.key_size} valueSize: {record.value_size}"
@@ -43,7 +43,7 @@ def record_metadata(header: Header, record: DumpedRecord) -> str:
 
 
 def record_contents(key: str | None, value: str | None, prefix: str) -> str:
-    """Key and value, each only when there is one."""
+    """Return the text of a record's key and value, each only if it is not None."""
     shown = ""
     if key is not None:
         shown = f"{prefix}key: {key}"

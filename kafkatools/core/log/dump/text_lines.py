@@ -1,4 +1,4 @@
-"""The dump as text, byte for byte that of Apache Kafka's tool."""
+"""The text format of the dump, byte for byte that of Apache Kafka's tool."""
 
 from __future__ import annotations
 
@@ -25,10 +25,8 @@ from kafkatools.core.log.format.transaction_index import CURRENT_VERSION, Aborte
 
 
 class TextLines:
-    """Kafka's lines (see file_dump.Lines); `write` takes UTF-8 bytes.
-
-    `show` makes of a key, a value, a header's name or a path what a terminal may get; None leaves them as they are.
-    """
+    """The text format of the dump (see file_dump.Lines). `write` takes UTF-8 bytes. `show` makes a key, a value, a
+    header name or a path safe for a terminal; None leaves them unchanged."""
 
     def __init__(
         self,
@@ -139,7 +137,7 @@ class TextLines:
 
 
 class _Line:
-    """Remembers whether the line that was begun is finished."""
+    """A line of output that may be complete or not, so that it can be finished after an error."""
 
     def __init__(self, write: Callable[[str], object]) -> None:
         self._write = write

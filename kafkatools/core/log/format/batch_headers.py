@@ -1,4 +1,4 @@
-"""Walking through the batches of a file: headers alone or whole batches, until Kafka's end of the log."""
+"""Iterate over the record batches of a segment file: headers only, or whole batches, up to the end of the log."""
 
 from collections.abc import Iterator
 
@@ -11,7 +11,8 @@ READ_CHUNK_BYTES = 1024 * 1024
 
 
 def walk_headers(file: LogFile, start: int = 0, end: int | None = None) -> Iterator[tuple[int, BatchHeader]]:
-    """Positions and headers from `start` on; reads headers and little else. Raises CorruptRecord at damage."""
+    """Yield the position and header of each batch between the byte positions `start` and `end` (default: the file's
+    end). Stops at a partial batch, which is the end of the log. Raises CorruptRecord at an impossible batch size."""
     walker = _Walker(file, end, WALK_CHUNK_BYTES)
     position = start
     while (header := walker.header_at(position)) is not None:
@@ -22,7 +23,8 @@ def walk_headers(file: LogFile, start: int = 0, end: int | None = None) -> Itera
 def walk_batches(
     file: LogFile, start: int = 0, end: int | None = None
 ) -> Iterator[tuple[int, BatchHeader, memoryview]]:
-    """Positions, headers and whole batches from `start` on. Checksums are the caller's business."""
+    """Yield the position, header and bytes of each batch between two byte positions. Checksums are not verified. Stops
+    at a partial batch. Raises CorruptRecord at an impossible batch size."""
     walker = _Walker(file, end, READ_CHUNK_BYTES)
     position = start
     while (header := walker.header_at(position)) is not None:
@@ -32,7 +34,7 @@ def walk_batches(
 
 
 class _Walker:
-    """A window that moves forward over a file."""
+    """A read buffer that moves forward over a segment file."""
 
     def __init__(self, file: LogFile, end: int | None, chunk_bytes: int) -> None:
         self._file = file
@@ -42,7 +44,7 @@ class _Walker:
         self._window = memoryview(b"")
 
     def window(self, position: int, size: int) -> memoryview:
-        """Bytes of the file, read ahead by a chunk; what lies past the end is left out."""
+        """Return up to `size` bytes at a position; fewer at the end of the file. Reads ahead by `chunk_bytes`."""
         offset = position - self._start
         if offset < 0 or offset + size > len(self._window):
             wanted = min(max(size, self._chunk_bytes), self._end - position)
@@ -52,7 +54,7 @@ class _Walker:
         return self._window[offset : offset + size]
 
     def header_at(self, position: int) -> BatchHeader | None:
-        """The header of the whole batch at a position, None at the end of the log."""
+        """Return the header of the batch at a position, None when no whole batch is left. Raises CorruptRecord."""
         left = self._end - position
         prefix = self.window(position, LOG_OVERHEAD) if left > HEADER_SIZE_UP_TO_MAGIC else b""
         if file_batch_size(prefix, 0, left) is None:

@@ -1,8 +1,8 @@
-"""The small files beside the segments: offset checkpoints, `partition.metadata`, `meta.properties` and the marker of a
-clean stop.
+"""Read and write the small text files of a log directory: offset checkpoints, `partition.metadata`, `meta.properties`
+and the clean shutdown marker.
 
-A checkpoint is text: a version (0), a count, one line per entry. All are replaced atomically. Reading is strict: what
-does not parse is reported with the file's name, never taken for an empty file.
+A checkpoint has a version (0), a count and one line per entry. Every write replaces the file atomically. A malformed
+file is an error that names the file, and is never taken for an empty one.
 """
 
 import json
@@ -26,7 +26,8 @@ def _text(files: FileSystem, path: str) -> str:
 
 
 def read_checkpoint(files: FileSystem, path: str, columns: int) -> list[tuple[str, ...]]:
-    """The entries of a checkpoint file as text; raises KafkaStorageError for one that is malformed."""
+    """Return the entries of a checkpoint file as tuples of strings, each with `columns` fields. Raises
+    KafkaStorageError for a malformed file."""
     lines = _text(files, path).split("\n")
     try:
         version, expected = int(lines[0]), int(lines[1])
@@ -54,18 +55,19 @@ def _are_numbers(fields: tuple[str, ...]) -> bool:
 
 
 def format_checkpoint(entries: Iterable[tuple[str, ...]]) -> bytes:
-    """The content of a checkpoint file."""
+    """Return the content of a checkpoint file with these entries."""
     lines = [" ".join(entry) for entry in entries]
     return ("\n".join([str(CHECKPOINT_VERSION), str(len(lines)), *lines]) + "\n").encode()
 
 
 def write_checkpoint(files: FileSystem, path: str, entries: Iterable[tuple[str, ...]]) -> None:
-    """Replace a checkpoint file."""
+    """Replace a checkpoint file atomically and durably."""
     write_atomically(files, path, format_checkpoint(entries))
 
 
 def read_offset_checkpoint(files: FileSystem, path: str) -> dict[TopicPartition, int]:
-    """`topic partition offset` lines, as in recovery-point-offset-checkpoint; a missing file is empty."""
+    """Return the offset of each partition in a checkpoint such as recovery-point-offset-checkpoint. A missing file
+    gives an empty dict. Raises KafkaStorageError for a malformed file."""
     if not files.exists(path):
         return {}
     rows = read_checkpoint(files, path, columns=3)
@@ -73,20 +75,20 @@ def read_offset_checkpoint(files: FileSystem, path: str) -> dict[TopicPartition,
 
 
 def write_offset_checkpoint(files: FileSystem, path: str, offsets: Mapping[TopicPartition, int]) -> None:
-    """Replace such a file, sorted by partition."""
+    """Replace a checkpoint of one offset per partition, with its lines sorted by partition."""
     rows = sorted(offsets.items())
     write_checkpoint(files, path, ((tp.topic, str(tp.partition), str(offset)) for tp, offset in rows))
 
 
 class PartitionMetadata(NamedTuple):
-    """What `partition.metadata` holds."""
+    """The content of a partition's `partition.metadata` file: file version and topic id (22 base64 characters)."""
 
     version: int
     topic_id: str
 
 
 def read_partition_metadata(files: FileSystem, path: str) -> PartitionMetadata:
-    """Read `partition.metadata`; raises KafkaStorageError when it is malformed."""
+    """Read `partition.metadata`. Raises KafkaStorageError when the file is malformed."""
     values = dict(_split_pair(line, path) for line in _text(files, path).splitlines() if line.strip())
     try:
         metadata = PartitionMetadata(int(values["version"]), values["topic_id"])
@@ -105,13 +107,14 @@ def _split_pair(line: str, path: str) -> tuple[str, str]:
 
 
 def write_partition_metadata(files: FileSystem, path: str, topic_id: str) -> None:
-    """Write `partition.metadata`; the topic id is Kafka's 22 characters of base64. The name is durable with the first
-    flush of the log: a file that is lost is written again, one that is there is whole."""
+    """Write `partition.metadata` with a topic id (22 base64 characters). The content is durable at once, the file's
+    name with the first flush of the log. A lost file is written again."""
     replace_content(files, path, f"version: 0\ntopic_id: {topic_id}".encode(), sync=True)
 
 
 def read_meta_properties(files: FileSystem, path: str) -> dict[str, str]:
-    """The properties of a log directory; FileNotFoundError when it was never formatted."""
+    """Return the properties in a log directory's `meta.properties`. Raises FileNotFoundError for an unformatted
+    directory, KafkaStorageError for a malformed file."""
     values = {}
     for line in _text(files, path).splitlines():
         if line.strip() and not line.lstrip().startswith(("#", "!")):
@@ -123,7 +126,7 @@ def read_meta_properties(files: FileSystem, path: str) -> dict[str, str]:
 
 
 def write_meta_properties(files: FileSystem, path: str, values: Mapping[str, str], now_ms: int) -> None:
-    """Write `meta.properties` as Java's Properties.store does."""
+    """Write `meta.properties` in the form of Java's Properties.store, with `now_ms` in its date comment."""
     known = [name for name in _META_PROPERTIES_ORDER if name in values]
     names = known + sorted(set(values) - set(known))
     lines = ["#", "#" + java_date(now_ms), *(f"{name}={values[name]}" for name in names)]
@@ -131,22 +134,22 @@ def write_meta_properties(files: FileSystem, path: str, values: Mapping[str, str
 
 
 def java_date(time_ms: int) -> str:
-    """A time in UTC as Java's Date prints it: `Sat Nov 21 03:00:09 UTC 2026`."""
+    """Format a time in ms since 1970 as Java's Date does in UTC: `Sat Nov 21 03:00:09 UTC 2026`."""
     at = time.gmtime(time_ms // 1000)
     text = time.asctime(at)  # English whatever the locale, but with a blank in front of a day of one digit
     return f"{text[:8]}{at.tm_mday:02d}{text[10:19]} UTC {at.tm_year}"
 
 
 class CleanShutdown(NamedTuple):
-    """What `.kafka_cleanshutdown` holds."""
+    """The content of the clean shutdown marker `.kafka_cleanshutdown`: file version and broker epoch."""
 
     version: int
     broker_epoch: int
 
 
 def read_clean_shutdown(files: FileSystem, path: str) -> CleanShutdown | None:
-    """The marker of a clean stop, None when there is none. One without content (before 3.7) or that cannot be read
-    still says that the stop was clean; only the epoch is unknown (-1)."""
+    """Read the clean shutdown marker; None when it is missing. An empty marker (Kafka before 3.7) or an unreadable one
+    still counts, with broker epoch -1."""
     if not files.exists(path):
         return None
     try:
@@ -157,6 +160,6 @@ def read_clean_shutdown(files: FileSystem, path: str) -> CleanShutdown | None:
 
 
 def write_clean_shutdown(files: FileSystem, path: str, broker_epoch: int) -> None:
-    """Leave the marker of a clean stop."""
+    """Write the clean shutdown marker with the broker's epoch."""
     text = json.dumps({"version": 0, "brokerEpoch": broker_epoch}, separators=(",", ":"))
     write_atomically(files, path, text.encode())

@@ -1,8 +1,8 @@
-"""Names of the files and directories of a log: what each is called, and what a name says.
+"""Build and parse the names of log files and partition directories (Kafka's LogFileUtils). Does not touch the disk.
 
-A segment's files share its base offset, written in 20 digits (Kafka's LogFileUtils). Suffixes after the type mark
-work that a crash may leave behind: `.deleted` (waiting for removal), `.cleaned` (being written by the cleaner or by a
-split, worth nothing yet) and `.swap` (complete, about to replace what it was made from). Nothing here touches a disk.
+The files of a segment share its base offset, written in 20 digits. A suffix after the type marks work that a crash may
+interrupt. `.deleted` waits for removal. `.cleaned` is incomplete output of the cleaner or of a split. `.swap` is
+complete and about to replace its source segments.
 """
 
 from kafkatools.core.topic_partition import TopicPartition as TopicPartition
@@ -35,45 +35,45 @@ MAX_NAME_LENGTH = 255
 
 
 def offset_name(offset: int) -> str:
-    """An offset as the 20 digits that file names begin with."""
+    """Format an offset as the 20 digits that begin the names of a segment's files."""
     return f"{offset:020d}"
 
 
 def offset_from_name(name: str) -> int | None:
-    """The offset that a file name begins with, None when it begins with something else."""
+    """Return the offset that begins a file name, None for a name without one."""
     digits, dot, _ = name.partition(".")
     return int(digits) if dot and digits.isascii() and digits.isdigit() else None
 
 
 def is_log_name(name: str) -> bool:
-    """Whether a name is that of a segment's .log file."""
+    """Return whether a file name is that of a segment's `.log` file."""
     return name.endswith(LOG_SUFFIX) and offset_from_name(name) is not None
 
 
 def is_index_name(name: str) -> bool:
-    """Whether a name is that of one of a segment's three indexes."""
+    """Return whether a file name is that of a segment's offset, time or transaction index."""
     return name.endswith(INDEX_SUFFIXES) and offset_from_name(name) is not None
 
 
 def partition_directory_name(topic: str, partition: int) -> str:
-    """The directory of a partition."""
+    """Return the name of a partition's directory, `topic-partition`."""
     return f"{topic}-{partition}"
 
 
 def deleted_directory_name(topic: str, partition: int, unique_id: str) -> str:
-    """The name a partition's directory gets while it waits for removal: `topic-partition.id-delete`, cut to what a
-    file system takes (UnifiedLog.logDeleteDirName)."""
+    """Return the name of a partition's directory that waits for removal: `topic-partition.id-delete`, with the topic
+    cut to fit 255 characters (UnifiedLog.logDeleteDirName)."""
     suffix = f"-{partition}.{unique_id}{DELETE_DIRECTORY_SUFFIX}"
     return topic[: MAX_NAME_LENGTH - len(suffix)] + suffix
 
 
 def future_directory_name(topic: str, partition: int, unique_id: str) -> str:
-    """The directory of a replica that is on its way to another log directory (UnifiedLog.logFutureDirName)."""
+    """Return the name of a future replica's directory, `topic-partition.id-future` (UnifiedLog.logFutureDirName)."""
     return f"{topic}-{partition}.{unique_id}{FUTURE_DIRECTORY_SUFFIX}"
 
 
 def parse_future_directory(name: str) -> TopicPartition | None:
-    """The partition whose future replica has a directory of this name; None for anything else."""
+    """Return the partition of a future replica's directory name, None for any other name."""
     if not name.endswith(FUTURE_DIRECTORY_SUFFIX):
         return None
     partition, dot, _ = name.removesuffix(FUTURE_DIRECTORY_SUFFIX).rpartition(".")
@@ -81,12 +81,14 @@ def parse_future_directory(name: str) -> TopicPartition | None:
 
 
 def partition_of_directory(name: str) -> TopicPartition:
-    """The partition that a directory belongs to, whatever is to become of it; one of that name for anything else."""
+    """Return the partition of a directory name, current or future replica. Any other name gives partition 0 of a topic
+    of that name."""
     return parse_partition_directory(name) or parse_future_directory(name) or TopicPartition(name, 0)
 
 
 def parse_partition_directory(name: str) -> TopicPartition | None:
-    """The partition whose directory has this name; None for anything else, directories under deletion included."""
+    """Return the partition of a directory name `topic-partition`, None for any other name, `-delete` directories
+    included."""
     topic, dash, digits = name.rpartition("-")
     if not dash or not topic or not (digits.isascii() and digits.isdigit()):
         return None

@@ -1,9 +1,9 @@
-"""`leader-epoch-checkpoint`: where each leader's writing began (KIP-101, KIP-279). Kafka's LeaderEpochFileCache.
+"""The start offset of each leader epoch, kept in `leader-epoch-checkpoint` (LeaderEpochFileCache, KIP-101, KIP-279).
 
-Entries rise in both epoch and offset. The file is rewritten whenever they change; the common case, another batch of the
-current leader, changes nothing and costs two comparisons. A new epoch is written at once but synced with the log,
-before the recovery point passes it: until then the batches themselves tell of it. So becoming the leader of a thousand
-partitions does not wait for the disk.
+Entries rise in both epoch and offset, and every change rewrites the file. The common case, another batch of the current
+leader, changes nothing and costs two comparisons. The entry of a new epoch is written at once, but synced only with the
+log, before the recovery point passes it. Until then the batches carry the epoch too. So a broker that becomes the
+leader of a thousand partitions does not wait for the disk.
 """
 
 from typing import NamedTuple
@@ -16,14 +16,14 @@ UNDEFINED_OFFSET = -1
 
 
 class EpochEntry(NamedTuple):
-    """A leader epoch and the first offset written under it."""
+    """A leader epoch and the offset of the first record written under it."""
 
     epoch: int
     start_offset: int
 
 
 class LeaderEpochCache:
-    """The epochs of one partition."""
+    """The leader epochs of one partition, in memory and in the file at `path`."""
 
     def __init__(self, files: FileSystem, path: str) -> None:
         self._files = files
@@ -33,14 +33,15 @@ class LeaderEpochCache:
         self._is_file_synced = True
 
     def load(self) -> None:
-        """Read the file; one that is missing is empty. Raises KafkaStorageError when it is malformed."""
+        """Read the leader epoch checkpoint. A missing file means no epochs. Raises KafkaStorageError when the file is
+        malformed."""
         if self._files.exists(self.path):
             rows = read_checkpoint(self._files, self.path, columns=2)
             self.entries = [EpochEntry(int(epoch), int(offset)) for epoch, offset in rows]
             self._in_file = self.entries
 
     def _replace(self, entries: list[EpochEntry], *, sync: bool = True) -> None:
-        """Change the file, then what is known: after an error of the disk the two still agree."""
+        """Write new entries to the file, then to memory, so that the two still agree after a disk error."""
         if entries != self._in_file:
             data = format_checkpoint((str(e.epoch), str(e.start_offset)) for e in entries)
             if sync:
@@ -52,11 +53,11 @@ class LeaderEpochCache:
 
     @property
     def needs_sync(self) -> bool:
-        """Whether `flush` has something to do."""
+        """Whether some epoch entries are not durable yet."""
         return not self._is_file_synced or self.entries != self._in_file
 
     def flush(self) -> bool:
-        """Make the entries durable, unless they are; True when the caller has to sync the directory too."""
+        """Make the epoch entries durable. Return True when the caller has to fsync the directory as well."""
         if self.entries != self._in_file:
             self._replace(self.entries, sync=False)
         if self._is_file_synced:
@@ -69,12 +70,12 @@ class LeaderEpochCache:
 
     @property
     def latest_epoch(self) -> int | None:
-        """The newest epoch, None when none was written."""
+        """The newest leader epoch, None when there is none."""
         return self.entries[-1].epoch if self.entries else None
 
     def assign(self, epoch: int, start_offset: int) -> None:
-        """Note that `epoch` writes from `start_offset` on. Entries that contradict it (a later epoch, or a start at or
-        above this offset) are dropped, as in LeaderEpochFileCache.assign."""
+        """Add the start offset of a leader epoch (LeaderEpochFileCache.assign). Entries of a later epoch, or that start
+        at or above this offset, are dropped. Raises ValueError for a negative epoch or offset."""
         if epoch < 0 or start_offset < 0:
             raise ValueError(f"Received invalid partition leader epoch entry ({epoch}, {start_offset})")
         entries = self.entries
@@ -87,8 +88,8 @@ class LeaderEpochCache:
         self._replace([*entries, EpochEntry(epoch, start_offset)], sync=False)
 
     def note_batch(self, epoch: int, base_offset: int) -> None:
-        """Take over the leader epoch of a batch of the log; below 0 it has none. Epochs rise with the offsets: entries
-        that contradict the batch come from a file that is older or newer than the log, and are dropped."""
+        """Add the leader epoch of a batch found in the log; a negative epoch is ignored. Entries that contradict the
+        batch come from an older or newer state of the file, and are dropped."""
         entries = self.entries
         if epoch < 0 or (entries and entries[-1].epoch == epoch and entries[-1].start_offset <= base_offset):
             return
@@ -101,8 +102,8 @@ class LeaderEpochCache:
             self._replace(updated, sync=False)
 
     def end_offset_for(self, epoch: int, log_end_offset: int) -> tuple[int, int]:
-        """The largest epoch known that is at most `epoch`, and where it ends: the OffsetForLeaderEpoch answer. (-1, -1)
-        when nothing can be said."""
+        """Return the largest epoch that is at most `epoch` and its end offset (OffsetForLeaderEpoch). Returns (-1, -1)
+        for an unknown epoch."""
         if epoch == UNDEFINED_EPOCH or not self.entries:
             return UNDEFINED_EPOCH, UNDEFINED_OFFSET
         if epoch == self.entries[-1].epoch:
@@ -114,20 +115,21 @@ class LeaderEpochCache:
         return (epoch if floor is None else floor.epoch), higher.start_offset
 
     def epoch_for_offset(self, offset: int) -> int | None:
-        """The epoch under which an offset was written."""
+        """Return the leader epoch that wrote an offset, None when the offset is below the first epoch."""
         return next((e.epoch for e in reversed(self.entries) if e.start_offset <= offset), None)
 
     def truncate_from_end(self, end_offset: int) -> None:
-        """Drop what begins at or above an offset."""
+        """Drop the epochs that start at or above an offset, durably."""
         if end_offset >= 0 and self.entries and self.entries[-1].start_offset >= end_offset:
             self._replace([entry for entry in self.entries if entry.start_offset < end_offset])
 
     def forget_from(self, end_offset: int) -> None:
-        """As `truncate_from_end`, in memory until `flush`: what the file has more has written nothing."""
+        """Drop the epochs that start at or above an offset, in memory only. The next `flush` writes the file."""
         self.entries = [entry for entry in self.entries if entry.start_offset < end_offset]
 
     def truncate_from_start(self, start_offset: int) -> None:
-        """Drop what ends below an offset; the epoch that holds it begins there now."""
+        """Drop the epochs that end below an offset, durably. The epoch that holds the offset starts there from now
+        on."""
         earlier = [entry for entry in self.entries if entry.start_offset <= start_offset]
         if start_offset < 0 or not earlier:
             return
@@ -136,6 +138,6 @@ class LeaderEpochCache:
             self._replace(updated)
 
     def clear(self) -> None:
-        """Forget everything, in the file too."""
+        """Drop all epochs, durably."""
         if self.entries:
             self._replace([])

@@ -1,8 +1,8 @@
-"""`.index`: from offset to the position of its batch in `.log`. Kafka's OffsetIndex.
+"""A segment's `.index` file: maps offsets to positions in the `.log` file (Kafka's OffsetIndex).
 
-An entry is a relative offset (4 bytes, big endian) and a position (4 bytes). It names the *last* offset of a batch and
-the position where that batch begins, about every index.interval.bytes. Readers: `OffsetIndex(files, path, base_offset)`
-without a size never writes.
+An entry is a relative offset and a position (4 bytes each, big endian), written about every index.interval.bytes. The
+offset is the *last* one of a batch, the position is where that batch begins. `OffsetIndex(files, path, base_offset)`
+without a size is for readers and never writes.
 """
 
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ from kafkatools.core.log.format.sparse_index import InvalidIndexOffset, SparseIn
 
 
 class OffsetPosition(NamedTuple):
-    """An offset and where the batch that ends with it begins in the segment."""
+    """The last offset of a batch and the position of the batch in the segment file."""
 
     offset: int
     position: int
@@ -37,13 +37,13 @@ class OffsetIndex(SparseIndex):
 
     @property
     def last_offset(self) -> int:
-        """The offset of the last entry; the base offset when there is none."""
+        """The offset of the last index entry, the segment's base offset in an empty index."""
         if not self.is_loaded:
             self._load()
         return self._last_offset
 
     def lookup(self, offset: int) -> OffsetPosition:
-        """The last entry at or below an offset; (base offset, 0) when there is none."""
+        """Return the last entry at or below an offset, (base offset, 0) when there is none."""
         count = self.entry_count
         relative = offset - self.base_offset
         is_past_last = count > 0 and offset >= self._last_offset
@@ -51,23 +51,24 @@ class OffsetIndex(SparseIndex):
         return self.entry_at(number) if number >= 0 else OffsetPosition(self.base_offset, 0)
 
     def fetch_upper_bound(self, position: int) -> OffsetPosition | None:
-        """The first entry at or behind a position: its offset is above all that lies before the position. None when
-        there is no such entry (fetchUpperBoundOffset)."""
+        """Return the first entry at or after a file position, None when there is none
+        (OffsetIndex.fetchUpperBoundOffset). Its offset is above all records before the position."""
         number = self._last_slot_at_most(position - 1, 1) + 1
         return self.entry_at(number) if number < self.entry_count else None
 
     def entry_at(self, number: int) -> OffsetPosition:
-        """One entry."""
+        """Return the index entry with this number, counted from 0."""
         relative, position = self._slot(number)
         return OffsetPosition(self.base_offset + relative, position)
 
     def entries(self) -> Iterator[OffsetPosition]:
-        """Every slot of the file in order, preallocated zeros included (as offset = base offset, position 0)."""
+        """Yield every entry in file order. Preallocated zeros count as entries (base offset, position 0)."""
         for number in range(self.entry_count):
             yield self.entry_at(number)
 
     def append(self, offset: int, position: int) -> None:
-        """Add an entry; raises InvalidIndexOffset unless the offset is above the last one."""
+        """Add an index entry. Raises InvalidIndexOffset unless the offset is above the last one and fits, or if the
+        index is full."""
         if not self.is_loaded:
             self._load()
         if self._entry_count and offset <= self._last_offset:
@@ -79,7 +80,8 @@ class OffsetIndex(SparseIndex):
         self._last_offset = offset
 
     def sanity_check(self) -> None:
-        """Raise CorruptIndex when the file contradicts itself, with Kafka's words (OffsetIndex.sanityCheck)."""
+        """Raise CorruptIndex, with Kafka's message, if the last offset or the file size is impossible
+        (OffsetIndex.sanityCheck)."""
         if self.entry_count and self._last_offset < self.base_offset:
             raise CorruptIndex(
                 f"Corrupt index found, index file ({self.path}) has non-zero size but the last offset is "

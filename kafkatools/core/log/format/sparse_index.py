@@ -1,11 +1,10 @@
-"""What `.index` and `.timeindex` have in common: fixed-size entries in rising order, a bound on their number.
+"""The common base of `.index` and `.timeindex`: a bounded file of sorted entries of fixed size.
 
-Kafka maps its index files into memory (AbstractIndex). Here the newest entries wait in memory and go to the file a
-page at a time, and lookups read pages: the bytes on disk are the same, no descriptor or address space is held per
-partition, and an error of the disk is an OSError instead of a signal. What has not been written when the process dies
-belongs to segments above the recovery point, whose indexes recovery rebuilds anyway. The file of the active segment
-is preallocated to its largest size when its first page is written (a sparse file) and trimmed when the segment is
-rolled or closed, as in Kafka.
+Kafka maps its index files into memory (AbstractIndex). Here new entries collect in memory and are written a page at a
+time, and lookups read pages. The bytes on disk are the same. No partition holds a descriptor or address space, and a
+disk error is an OSError instead of a signal. Entries that are lost with the process belong to segments above the
+recovery point, whose indexes recovery rebuilds anyway. The file of the active segment is preallocated to its largest
+size with its first page (a sparse file). It is trimmed when the segment is rolled or closed, as in Kafka.
 """
 
 import os
@@ -23,18 +22,19 @@ MAX_RELATIVE_OFFSET = 2**31 - 1
 
 
 class InvalidIndexOffset(KafkaError, name="INVALID_OFFSET"):
-    """An offset does not follow the last entry of an index (InvalidOffsetException)."""
+    """An offset does not fit an index: not above the last entry, too far from the base offset, or the index is full
+    (InvalidOffsetException)."""
 
 
 class SparseIndex(IndexFile):
-    """A file of sorted fixed-size entries. `offset_slot`: the place of the relative offset in an entry. Subclasses say
-    what an entry is and in which order it may follow another."""
+    """A file of sorted entries of fixed size. Subclasses define the entry's layout and order. `offset_slot` is the
+    field of an entry that holds the relative offset."""
 
     entry: ClassVar[Struct]
     offset_slot: ClassVar[int]
 
     def __init__(self, files: FileSystem, path: str, base_offset: int, max_index_bytes: int = -1) -> None:
-        """`max_index_bytes` -1 is for readers: nothing is ever preallocated."""
+        """`max_index_bytes`: the size limit of the file; -1 (for readers) means no limit and no preallocation."""
         super().__init__(files, path, base_offset)
         self.max_index_bytes = max_index_bytes
         self._max_entries = max_index_bytes // self.entry.size if max_index_bytes >= 0 else 2**62
@@ -49,31 +49,31 @@ class SparseIndex(IndexFile):
 
     @property
     def entry_count(self) -> int:
-        """Entries, those not yet written included. A file that was not closed also counts its preallocated zeros, as
-        Kafka's does: only recovery can tell."""
+        """The number of entries, pending ones included. As in Kafka, the preallocated zeros of a file that was not
+        closed count as entries until recovery."""
         if self._entry_count == UNLOADED:
             self._load()
         return self._entry_count
 
     @property
     def size_bytes(self) -> int:
-        """Bytes of valid entries."""
+        """The size of all entries in bytes, without preallocated space."""
         return self.entry_count * self.entry.size
 
     @property
     def file_size_bytes(self) -> int:
-        """What the file takes on disk now, preallocation included; 0 when there is none."""
+        """The size of the index file on disk in bytes, preallocated space included; 0 when there is no file."""
         file = self._open_existing()
         return 0 if file is None else file.size_bytes
 
     @property
     def is_full(self) -> bool:
-        """Whether no entry fits any more, so that the segment has to roll."""
+        """Whether the index takes no further entry, so that the segment has to roll."""
         return self.entry_count >= self._max_entries
 
     @property
     def is_loaded(self) -> bool:
-        """Whether anything has been asked of this index yet."""
+        """Whether the entry count has been read from the file."""
         return self._entry_count != UNLOADED
 
     def _load(self) -> None:
@@ -83,7 +83,7 @@ class SparseIndex(IndexFile):
         self._load_last()
 
     def _load_last(self) -> None:
-        """Bring what the subclass keeps of the last entry up to date."""
+        """Set the last entry that the subclass caches, after a load or a truncation."""
 
     def _open_existing(self) -> LogFile | None:
         if self._file is None:
@@ -94,7 +94,6 @@ class SparseIndex(IndexFile):
         return self._file
 
     def _slot(self, number: int) -> tuple[int, ...]:
-        """The stored fields of one entry."""
         size = self.entry.size
         if number >= self._persisted_count:
             return self.entry.unpack_from(self._pending, (number - self._persisted_count) * size)
@@ -113,7 +112,8 @@ class SparseIndex(IndexFile):
         self._page_number = page_number
 
     def _last_slot_at_most(self, target: int, field: int) -> int:
-        """The last entry whose field is at most `target`, -1 when there is none."""
+        """Return the number of the last entry whose `field` is at most `target`, -1 when there is none (binary
+        search)."""
         low, high = 0, self.entry_count
         while low < high:
             middle = (low + high) // 2
@@ -124,7 +124,8 @@ class SparseIndex(IndexFile):
         return low - 1
 
     def relative_offset(self, offset: int) -> int:
-        """An offset as the four bytes an entry has for it; raises InvalidIndexOffset when it does not fit."""
+        """Return an offset relative to the base offset. Raises InvalidIndexOffset when the result does not fit an
+        int32."""
         relative = offset - self.base_offset
         if not 0 <= relative <= MAX_RELATIVE_OFFSET:
             raise InvalidIndexOffset(
@@ -148,12 +149,12 @@ class SparseIndex(IndexFile):
                 self.write_pending()
 
     def create(self) -> None:
-        """Make sure that the file exists."""
+        """Create the index file unless it exists."""
         if self._file is None:
             self._file = self._files.open(self.path, create=True)
 
     def write_pending(self) -> None:
-        """Bring the waiting entries to the file."""
+        """Write the entries that wait in memory to the file, without fsync."""
         if not self._pending:
             return
         self.create()
@@ -167,13 +168,13 @@ class SparseIndex(IndexFile):
         self._page_number = -1
 
     def flush(self) -> None:
-        """Write and fsync."""
+        """Write the pending entries and fsync the file."""
         self.write_pending()
         if self._file is not None:
             self._file.flush()
 
     def trim_to_valid_size(self) -> None:
-        """Write what waits and cut off the preallocated rest."""
+        """Write the pending entries and cut off the preallocated space after them."""
         if self._entry_count == UNLOADED:
             return
         self.write_pending()
@@ -182,7 +183,7 @@ class SparseIndex(IndexFile):
             file.truncate(self.size_bytes)
 
     def truncate_to(self, offset: int) -> None:
-        """Drop the entries at and above an offset."""
+        """Drop the entries with an offset at or above this one."""
         relative = offset - self.base_offset
         number = self._last_slot_at_most(relative, self.offset_slot)
         keep = number if number >= 0 and self._slot(number)[self.offset_slot] == relative else number + 1
@@ -200,12 +201,12 @@ class SparseIndex(IndexFile):
         self._load_last()
 
     def reset(self) -> None:
-        """Throw all entries away, before a rebuild."""
+        """Drop all entries, before the index is rebuilt."""
         self.create()
         self._entry_count = 0
         self._truncate_to_entries(0)
 
     def close(self) -> None:
-        """Trim and let the file go."""
+        """Write the pending entries, trim the file and close it."""
         self.trim_to_valid_size()
         self.release()

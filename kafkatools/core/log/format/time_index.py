@@ -1,8 +1,8 @@
-"""`.timeindex`: from timestamp to offset. Kafka's TimeIndex.
+"""A segment's `.timeindex` file: maps timestamps to offsets (Kafka's TimeIndex).
 
-An entry is a timestamp (8 bytes) and a relative offset (4 bytes): no record of the segment up to that offset is newer
-than the timestamp. Entries are written together with those of `.index`, when the newest timestamp has moved, and once
-more when the segment is closed. Readers: `TimeIndex(files, path, base_offset)` without a size never writes.
+An entry is a timestamp (8 bytes) and a relative offset (4 bytes): no record up to that offset is newer than the
+timestamp. An entry is written together with one of `.index` if the newest timestamp has risen, and once more when the
+segment is closed. `TimeIndex(files, path, base_offset)` without a size is for readers and never writes.
 """
 
 from collections.abc import Iterator
@@ -17,7 +17,7 @@ NO_TIMESTAMP = -1
 
 
 class TimestampOffset(NamedTuple):
-    """A timestamp and the offset it belongs to."""
+    """A timestamp in ms and the offset of a record or batch that has it."""
 
     timestamp: int
     offset: int
@@ -39,33 +39,35 @@ class TimeIndex(SparseIndex):
 
     @property
     def is_full(self) -> bool:
-        """One slot is kept free for the entry that closes the segment."""
+        """Whether the index takes no further entry. One slot is kept free for the entry that closes the segment."""
         return self.entry_count >= self._max_entries - 1
 
     @property
     def last_entry(self) -> TimestampOffset:
-        """The last entry; (-1, base offset) when there is none."""
+        """The last index entry, (-1, base offset) in an empty index."""
         if not self.is_loaded:
             self._load()
         return self._last_entry
 
     def lookup(self, timestamp: int) -> TimestampOffset:
-        """The last entry at or below a timestamp; (-1, base offset) when there is none."""
+        """Return the last entry at or below a timestamp, (-1, base offset) when there is none."""
         number = self._last_slot_at_most(timestamp, 0)
         return self.entry_at(number) if number >= 0 else TimestampOffset(NO_TIMESTAMP, self.base_offset)
 
     def entry_at(self, number: int) -> TimestampOffset:
-        """One entry."""
+        """Return the index entry with this number, counted from 0."""
         timestamp, relative = self._slot(number)
         return TimestampOffset(timestamp, self.base_offset + relative)
 
     def entries(self) -> Iterator[TimestampOffset]:
-        """Every slot of the file in order, preallocated zeros included (as timestamp 0, offset = base offset)."""
+        """Yield every entry in file order. Preallocated zeros count as entries (timestamp 0, base offset)."""
         for number in range(self.entry_count):
             yield self.entry_at(number)
 
     def maybe_append(self, timestamp: int, offset: int, *, skip_full_check: bool = False) -> None:
-        """Add an entry if the timestamp is above the last one; raises when offset or timestamp would go back."""
+        """Add an entry if the timestamp is above that of the last entry. Raises InvalidIndexOffset for a lower offset,
+        IllegalState for a lower timestamp or a full index. `skip_full_check` uses the slot kept for the closing
+        entry."""
         last = self.last_entry
         if not skip_full_check and self.is_full:
             raise IllegalState(f"Attempt to append to a full time index (size = {self._entry_count}).")
@@ -84,7 +86,8 @@ class TimeIndex(SparseIndex):
             self._last_entry = TimestampOffset(timestamp, offset)
 
     def sanity_check(self) -> None:
-        """Raise CorruptIndex when the file contradicts itself, with Kafka's words (TimeIndex.sanityCheck)."""
+        """Raise CorruptIndex, with Kafka's message, if the last entry or the file size is impossible
+        (TimeIndex.sanityCheck)."""
         last = self.last_entry
         if self.entry_count and last.timestamp < self.entry_at(0).timestamp:
             raise CorruptIndex(

@@ -1,8 +1,9 @@
-"""`.txnindex`: the aborted transactions of a segment, which read_committed readers leave out (TransactionIndex).
+"""A segment's `.txnindex` file: its aborted transactions, which read_committed consumers skip (Kafka's
+TransactionIndex).
 
-An entry is a version (2 bytes, 0), producer id, first offset, last offset (that of the abort marker) and the last
-stable offset at the time of the marker, 8 bytes each. Last offsets rise. There is no file until something is aborted.
-Entries are few: they are kept in memory once read.
+An entry has a version (2 bytes, 0), then 8 bytes each: producer id, first offset, last offset (that of the abort
+marker), and the last stable offset when the marker was written. Last offsets rise. The file is created with the first
+aborted transaction. All entries are kept in memory once read, because they are few.
 """
 
 from bisect import bisect_left
@@ -23,7 +24,7 @@ _LAST_OFFSET = attrgetter("last_offset")
 
 
 class AbortedTransaction(NamedTuple):
-    """One aborted transaction (Kafka's AbortedTxn)."""
+    """One entry of a transaction index (Kafka's AbortedTxn)."""
 
     version: int
     producer_id: int
@@ -39,20 +40,21 @@ class AbortedTransaction(NamedTuple):
 
 
 def parse_entries(data: bytes) -> Iterator[AbortedTransaction]:
-    """The whole entries, in the order of the file; a partial one at the end is not seen."""
+    """Yield the entries in the bytes of a transaction index. A partial entry at the end is ignored."""
     for position in range(0, len(data) - ENTRY_SIZE + 1, ENTRY_SIZE):
         yield AbortedTransaction._make(ENTRY.unpack_from(data, position))
 
 
 class TransactionIndex(IndexFile):
-    """The aborted transactions of one segment."""
+    """The transaction index of one segment."""
 
     def __init__(self, files: FileSystem, path: str, base_offset: int) -> None:
         super().__init__(files, path, base_offset)
         self._entries: list[AbortedTransaction] | None = None
 
     def entries(self) -> Iterator[AbortedTransaction]:
-        """The whole entries in order; raises KafkaError at one of an unknown version. A partial tail is no entry."""
+        """Yield the entries in the file; a partial entry at the end is ignored. Raises KafkaError for an entry of
+        unknown version."""
         try:
             data = self._files.read_bytes(self.path)
         except FileNotFoundError:
@@ -71,7 +73,7 @@ class TransactionIndex(IndexFile):
         return self._entries
 
     def append(self, aborted: AbortedTransaction) -> None:
-        """Add an entry; its last offset must be above the one before."""
+        """Add an aborted transaction. Raises IllegalState unless its last offset is above that of the last entry."""
         entries = self._loaded()
         if entries and entries[-1].last_offset >= aborted.last_offset:
             raise IllegalState(
@@ -84,7 +86,8 @@ class TransactionIndex(IndexFile):
         entries.append(aborted)
 
     def collect_aborted(self, fetch_offset: int, upper_bound_offset: int) -> tuple[list[AbortedTransaction], bool]:
-        """Those that touch [fetch_offset, upper_bound_offset), and whether no later segment can hold another."""
+        """Return the aborted transactions that overlap the offsets [fetch_offset, upper_bound_offset), and True when no
+        later segment can have another one."""
         found = []
         entries = self._loaded()
         for entry in islice(entries, bisect_left(entries, fetch_offset, key=_LAST_OFFSET), None):
@@ -95,14 +98,14 @@ class TransactionIndex(IndexFile):
         return found, False
 
     def truncate_to(self, offset: int) -> None:
-        """Drop the entries whose marker is at or above an offset."""
+        """Drop the transactions whose abort marker is at or above an offset."""
         entries = self._loaded()
         keep = next((i for i, entry in enumerate(entries) if entry.last_offset >= offset), len(entries))
         if keep < len(entries):
             self._cut(keep)
 
     def reset(self) -> None:
-        """Throw all entries away, before a rebuild."""
+        """Drop all entries, before the index is rebuilt."""
         self._entries = []
         self._cut(0)
 
@@ -115,7 +118,8 @@ class TransactionIndex(IndexFile):
             self._file.truncate(count * ENTRY_SIZE)
 
     def sanity_check(self) -> None:
-        """Raise CorruptIndex when an entry ends before the segment begins (TransactionIndex.sanityCheck)."""
+        """Raise CorruptIndex if an entry's last offset is below the segment's base offset
+        (TransactionIndex.sanityCheck)."""
         for entry in self.entries():
             if entry.last_offset < self.base_offset:
                 raise CorruptIndex(
@@ -124,10 +128,10 @@ class TransactionIndex(IndexFile):
                 )
 
     def flush(self) -> None:
-        """Write what was appended through to the disk."""
+        """Fsync the index file, if it is open."""
         if self._file is not None:
             self._file.flush()
 
     def close(self) -> None:
-        """Let the file go: nothing waits to be written."""
+        """Close the index file. There are no pending entries."""
         self.release()

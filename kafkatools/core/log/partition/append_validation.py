@@ -1,9 +1,9 @@
-"""What a batch must be before it is appended (LogValidator, UnifiedLog.analyzeAndValidateRecords).
+"""Validate and convert batches before they are appended (LogValidator, UnifiedLog.analyzeAndValidateRecords).
 
-The header, the checksum and, when nothing is compressed, the form of the records are always checked: the kernel walks
-over them, 2 us for 16 KiB. Compressed records are not unpacked for it (Kafka does). Records are decoded only when a
-rule is about them: a compacted topic (every record needs a key), timestamps that may be out of range, a codec or a
-timestamp type that the topic wants otherwise. A batch that has to be written anew comes back as new bytes.
+The header and the checksum are always checked, and so is the form of uncompressed records: the kernel walks over 16 KiB
+of them in 2 us. Compressed records are not decompressed for this check (Kafka does it). Records are decoded only where
+a topic setting needs it: compaction (every record needs a key), timestamp limits, compression.type,
+message.timestamp.type. A batch that must change its codec is returned as new bytes.
 """
 
 from struct import Struct
@@ -43,14 +43,14 @@ _SHOWN_ERRORS = 3
 
 
 class RecordErrorDetail(NamedTuple):
-    """What is wrong with one record of a rejected batch; goes into the Produce response."""
+    """The index of an invalid record in its batch and the reason, for the Produce response."""
 
     batch_index: int
     message: str
 
 
 class RejectedRecords(InvalidRecord):
-    """Records of a batch break a rule of the topic."""
+    """A batch was rejected because some records break a rule of the topic, such as a missing key."""
 
     record_errors: list[RecordErrorDetail]
 
@@ -67,7 +67,7 @@ class RejectedRecords(InvalidRecord):
 
 
 class RejectedTimestamps(InvalidTimestamp):
-    """Timestamps of a batch are out of the topic's range."""
+    """A batch was rejected because some timestamps are outside the topic's range."""
 
     record_errors: list[RecordErrorDetail]
 
@@ -77,7 +77,7 @@ class RejectedTimestamps(InvalidTimestamp):
 
 
 def single_batch(records: memoryview) -> BatchHeader | None:
-    """The header of exactly one whole batch of magic 2, None for anything else: the hot path's test."""
+    """Return the header if the bytes are exactly one batch of magic 2, else None. Used on the hot path."""
     if len(records) < HEADER_SIZE:
         return None
     header = BatchHeader._make(V2_HEADER.unpack_from(records, 0))
@@ -85,8 +85,9 @@ def single_batch(records: memoryview) -> BatchHeader | None:
 
 
 def split_batches(records: memoryview, label: object) -> list[BatchHeader]:
-    """The headers of what a leader is given to append: whole batches of magic 2, one after the other, nothing else.
-    Raises CorruptRecord or InvalidRecord (ByteBufferLogInputStream, ProduceRequest.validateRecords)."""
+    """Return the headers of consecutive whole batches of magic 2 (ByteBufferLogInputStream,
+    ProduceRequest.validateRecords). Raises CorruptRecord, and InvalidRecord for no batch, a partial batch or another
+    magic."""
     headers = []
     position = 0
     end = len(records)
@@ -109,7 +110,8 @@ def split_batches(records: memoryview, label: object) -> list[BatchHeader]:
 
 
 def wrong_magic(magic: int) -> Exception:
-    """The error for another magic than 2: versions that exist are not allowed, others are damage."""
+    """Return the error for a batch that is not of magic 2: InvalidRecord for magic 0 and 1, CorruptRecord for any
+    other."""
     if magic in (0, 1):
         return InvalidRecord(
             "Produce requests with version 3 or higher are only allowed to contain record batches with magic version 2"
@@ -120,7 +122,8 @@ def wrong_magic(magic: int) -> Exception:
 def check_batch(
     header: BatchHeader, batch: memoryview, max_message_bytes: int, label: object, *, is_client: bool
 ) -> None:
-    """Header and checksum of one batch of magic 2; raises what Kafka would, in its order."""
+    """Check the header and the checksum of a batch of magic 2, in Kafka's order. Raises MessageTooLarge, CorruptRecord,
+    UnsupportedCompressionType, and InvalidRecord for what a client (`is_client`) may not write."""
     if is_client and header.base_offset != 0:
         raise InvalidRecord(
             f"The baseOffset of the record batch in the append to {label} should be 0, but it is {header.base_offset}"
@@ -164,9 +167,9 @@ def _check_client_header(header: BatchHeader, label: object) -> None:
 
 
 def check_contents(header: BatchHeader, batch: memoryview, label: object) -> BatchHeader:
-    """The records of a client's uncompressed batch: as many as declared, sound, numbered from 0, nothing after them;
-    else InvalidRecord. A newest timestamp that is not that of the records is put right, as Kafka does
-    (DefaultRecordBatch.setMaxTimestamp). Gives the header as it is now."""
+    """Check the records of a client's uncompressed batch. Correct a wrong max timestamp in the batch
+    (DefaultRecordBatch.setMaxTimestamp) and return the resulting header. Raises InvalidRecord for damaged records, a
+    wrong record count, or offsets that are not 0, 1, 2..."""
     count, end, newest = check_records(batch, HEADER_SIZE, header.record_count, header.base_timestamp)
     if count != header.record_count or end != len(batch):
         from kafkatools.core.records.batch import RecordBatch
@@ -185,7 +188,7 @@ def check_contents(header: BatchHeader, batch: memoryview, label: object) -> Bat
 
 
 class AppendRules:
-    """What a topic's settings ask of each batch, worked out once."""
+    """The checks and conversions that a topic's settings require of each batch, prepared once per configuration."""
 
     def __init__(self, config: LogConfig, label: object) -> None:
         self._config = config
@@ -205,7 +208,7 @@ class AppendRules:
         )
 
     def is_plain(self, header: BatchHeader, now_ms: int) -> bool:
-        """Whether nothing but the header of this batch matters: the hot path."""
+        """Return whether a batch needs no check or conversion by the topic's settings. True on the hot path."""
         return (
             self._is_plain
             and header.max_timestamp <= now_ms + self._after_max_ms
@@ -213,16 +216,17 @@ class AppendRules:
         )
 
     def is_ordinary(self, size_bytes: int, max_timestamp: int, now_ms: int) -> bool:
-        """Whether a batch of this size and newest timestamp is within all limits of a topic without further rules."""
+        """Return whether a topic without special settings accepts a batch of this size and max timestamp (ms)."""
         return self._is_plain and size_bytes <= self._max_bytes and max_timestamp <= now_ms + self._after_max_ms
 
     def append_time(self, now_ms: int) -> int | None:
-        """The timestamp to stamp, None for CreateTime."""
+        """Return the LogAppendTime timestamp to stamp on a batch (`now_ms`), None for a topic with CreateTime."""
         return now_ms if self._has_log_append_time else None
 
     def apply(self, header: BatchHeader, batch: memoryview, origin: AppendOrigin, now_ms: int) -> memoryview:
-        """Check the records and give the batch as the topic wants it: the same bytes, or new ones. Raises
-        RejectedRecords, RejectedTimestamps, InvalidRecord for records that cannot be read."""
+        """Check the records of a batch and convert it to the topic's codec and timestamp type. Return the same bytes or
+        new ones. Raises RejectedRecords, RejectedTimestamps, MessageTooLarge, and InvalidRecord for unreadable
+        records."""
         if header.is_control:
             return batch
         if self._needs_keys or not self._has_log_append_time or header.attributes & TIMESTAMP_TYPE_BIT:
@@ -260,7 +264,8 @@ class AppendRules:
             raise RejectedRecords(key_errors)
 
     def _has_faulty_record(self, columns: "RecordColumns", now_ms: int) -> bool:
-        """Whether any record breaks a rule. Reads whole columns instead of records: a batch may hold millions."""
+        """Return whether any record breaks a rule. Reads whole columns, because a batch may hold millions of
+        records."""
         if not columns.count:
             return False
         if self._needs_keys and min(columns.key_lengths) < 0:
@@ -276,7 +281,7 @@ class AppendRules:
         )
 
     def _rewrite(self, header: BatchHeader, batch: memoryview, codec: int) -> memoryview:
-        """The same records in another codec (LogValidator.buildRecordsAndAssignOffsets)."""
+        """Compress the records with another codec (LogValidator.buildRecordsAndAssignOffsets)."""
         from kafkatools.core.records.batch import RecordBatch
         from kafkatools.core.records.builder import BatchBuilder
         from kafkatools.core.records.compression import CompressionType
@@ -311,7 +316,7 @@ _WRONG_TYPE = "Invalid timestamp type in message. Producer should not set timest
 
 
 def _restore_create_time(batch: memoryview) -> None:
-    """Take the type LogAppendTime off a batch for a topic of CreateTime (DefaultRecordBatch.setMaxTimestamp)."""
+    """Clear the LogAppendTime bit of a batch for a topic with CreateTime (DefaultRecordBatch.setMaxTimestamp)."""
     batch[ATTRIBUTES_OFFSET + 1] &= 0xFF ^ TIMESTAMP_TYPE_BIT
     CRC_FIELD.pack_into(batch, CRC_OFFSET, compute_crc(batch, 2))
 
@@ -325,8 +330,8 @@ def _out_of_range(index: int, timestamp: int, oldest: int, newest: int) -> Recor
 
 
 def _readable(batch: "RecordBatch", label: object, max_output_bytes: int) -> "RecordColumns":
-    """Decode a batch whose checksum is right. Raises InvalidRecord for contents that contradict the header or unpack to
-    more than the topic allows."""
+    """Decode a batch whose checksum is right. Raises InvalidRecord for contents that contradict the header or exceed
+    `max_output_bytes`."""
     try:
         return batch.columns(max_output_bytes)
     except (CorruptRecord, RecordTooLarge) as error:

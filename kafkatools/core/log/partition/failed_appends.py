@@ -1,10 +1,10 @@
-"""Idempotent batches that the disk refused, and the batches of the same producer that were in flight behind them.
+"""Batches of idempotent producers that failed with a disk error, and the producer's in-flight batches after them.
 
-A producer has up to five batches in flight. When the disk refuses one of them, the batches behind it do not continue
-the producer's sequence any more. They get KafkaStorageError as well, and the producer sends all of them again, in
-order. OutOfOrderSequenceNumber would tell the producer that records are lost; librdkafka then begins a new epoch in all
-of its partitions, where a batch in flight is written a second time. If the log knew nothing of the producer yet, the
-later batch would even be appended, and the refused one lost.
+A producer has up to five batches in flight. After one of them fails with a disk error, the later ones no longer
+continue the producer's sequence. They get KafkaStorageError as well, and the producer sends all of them again, in
+order. OutOfOrderSequenceNumber would tell the producer that records are lost. librdkafka then begins a new epoch in all
+of its partitions, where a batch in flight is written a second time. If the log did not know the producer yet, a later
+batch would even be appended, and the failed one lost.
 """
 
 from kafkatools.core.errors import KafkaStorageError
@@ -16,7 +16,7 @@ _SEQUENCES = 1 << 31
 
 
 class FailedAppends:
-    """Epoch and first sequence of the oldest refused batch of each producer of one partition."""
+    """The epoch and first sequence of each producer's oldest batch that failed with a disk error, in one partition."""
 
     def __init__(self) -> None:
         self._refused: dict[int, tuple[int, int]] = {}
@@ -25,7 +25,7 @@ class FailedAppends:
         return bool(self._refused)
 
     def note(self, producer_id: int, producer_epoch: int, first_sequence: int) -> None:
-        """Note that the disk refused a batch."""
+        """Record a batch that failed with a disk error. Batches without a producer id are ignored."""
         if producer_id == NO_PRODUCER_ID:
             return
         known = self._refused.get(producer_id)
@@ -36,7 +36,8 @@ class FailedAppends:
         self._refused[producer_id] = producer_epoch, first_sequence
 
     def check(self, header: BatchHeader, entry: ProducerEntry | None) -> None:
-        """Raise KafkaStorageError for a batch behind a refused batch, until the refused batch is appended."""
+        """Raise KafkaStorageError for a batch after a failed one of the same producer, until the failed one is
+        appended."""
         refused = self._refused.get(header.producer_id)
         if refused is None:
             return
@@ -54,5 +55,5 @@ class FailedAppends:
 
 
 def _is_before(first: int, second: int) -> bool:
-    """Whether a sequence comes before another one, across the wrap after 2^31 - 1."""
+    """Return whether a sequence comes before another one. Sequences wrap to 0 after 2^31 - 1."""
     return 0 < (second - first) % _SEQUENCES < _SEQUENCES // 2

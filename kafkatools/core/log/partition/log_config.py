@@ -1,7 +1,5 @@
-"""The settings of one log, as plain numbers: what a topic's configuration means to its partitions on this disk.
-
-Names and defaults are those of Kafka's LogConfig. The broker makes one per topic with `LogConfig.from_values`.
-"""
+"""The topic settings that a partition's log uses, as plain values. Names and defaults are those of Kafka's
+LogConfig."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
@@ -16,7 +14,7 @@ LEAST_DECOMPRESSED_BYTES = 16 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class LogConfig:
-    """Settings of a log; sizes in bytes, times in ms, -1 where Kafka says -1 for "no limit"."""
+    """The settings of one log. Sizes in bytes, times in ms, -1 where Kafka's -1 means no limit."""
 
     cleanup_policy: frozenset[str] = frozenset({"delete"})
     compression_type: str = "producer"
@@ -51,38 +49,37 @@ class LogConfig:
     max_segment_ms: int = field(init=False)
 
     def __post_init__(self) -> None:
-        """A compacted log rolls early enough for max.compaction.lag.ms (LogConfig.maxSegmentMs)."""
+        """Set `max_segment_ms`: a compacted log rolls early enough for max.compaction.lag.ms
+        (LogConfig.maxSegmentMs)."""
         lag_ms = self.max_compaction_lag_ms if self.is_compacted and self.max_compaction_lag_ms > 0 else self.segment_ms
         object.__setattr__(self, "max_segment_ms", min(lag_ms, self.segment_ms))
 
     @property
     def max_decompressed_bytes(self) -> int:
-        """The most bytes that the records of one batch may unpack to."""
+        """The limit on the decompressed size of one batch's records, in bytes."""
         if self.max_decompressed_message_bytes > 0:
             return self.max_decompressed_message_bytes
         return max(LEAST_DECOMPRESSED_BYTES, DECOMPRESSED_RATIO * self.max_message_bytes)
 
     @property
     def is_compacted(self) -> bool:
-        """Whether cleanup.policy has compact."""
+        """Whether cleanup.policy contains compact."""
         return "compact" in self.cleanup_policy
 
     @property
     def is_deleted(self) -> bool:
-        """Whether cleanup.policy has delete."""
+        """Whether cleanup.policy contains delete."""
         return "delete" in self.cleanup_policy
 
     @property
     def has_log_append_time(self) -> bool:
-        """Whether the broker's time replaces the producer's."""
+        """Whether message.timestamp.type is LogAppendTime: the broker's time replaces the producer's."""
         return self.message_timestamp_type == "LogAppendTime"
 
     @classmethod
     def from_values(cls, values: Mapping[str, object]) -> "LogConfig":
-        """From settings by their dotted names (text or already typed); names that are no business of a log are skipped.
-
-        `internal.segment.bytes` stands for segment.bytes below its lower limit, as in Kafka's own tests.
-        """
+        """Build a LogConfig from settings by their dotted names; values may be text. Other settings are ignored.
+        `internal.segment.bytes` replaces segment.bytes below its lower limit, as in Kafka's own tests."""
         known = {each.name: each.type for each in fields(cls) if each.init}
         given: dict[str, Any] = {}
         for name, value in values.items():

@@ -1,11 +1,10 @@
-"""One log directory: its marker of a clean stop, its checkpoints, and the logs that lie in it.
+"""One log directory of a broker: its clean shutdown marker, its checkpoints and the logs in it (a part of LogManager).
 
-Rules. `.kafka_cleanshutdown` is removed before any log is opened and written last, so a crash in between is never taken
-for a clean stop. A checkpoint that is damaged is as good as missing: recovery starts from the beginning. A deleted
-partition's directory is renamed at once and removed after file.delete.delay.ms, or at the next start. A directory whose
-topic id is not the one asked for belongs to a topic that was deleted meanwhile: it is put aside as `-stray`, never
-mixed in and never removed. A directory that is offline (`failure`) is not touched any more. What Kafka's LogManager
-keeps by directory.
+The marker `.kafka_cleanshutdown` is removed before any log is opened and written last, so a crash in between never
+counts as a clean shutdown. A damaged checkpoint counts as missing: recovery then starts at the beginning. The directory
+of a deleted partition is renamed at once. It is removed after file.delete.delay.ms or at the next start. A partition
+directory with another topic id belongs to a deleted topic: it is renamed to `-stray`, never reused and never removed. A
+log directory that is offline (`failure`) is not touched any more.
 """
 
 import os
@@ -31,7 +30,7 @@ _Offsets = dict[TopicPartition, int]
 
 
 class LogDirectory:
-    """The directory `path` and its open logs, those of future replicas among them."""
+    """One log directory and its open logs, including those of future replicas."""
 
     def __init__(
         self,
@@ -40,7 +39,7 @@ class LogDirectory:
         tasks: DelayedTasks,
         note_failure: "Callable[[LogDirectory, Exception], None] | None" = None,
     ) -> None:
-        """`note_failure` is called with the directory and each error of its disk, when it is one of several."""
+        """`note_failure` is called with this directory and each disk error, if the broker has several directories."""
         self.files = files
         self.path = path
         self.directory_id: uuid.UUID | None = None
@@ -61,13 +60,14 @@ class LogDirectory:
         return f"LogDirectory({self.path!r})"
 
     def path_of(self, name: str) -> str:
-        """Where a file or a partition's directory lies."""
+        """Return the path of a file or a partition's directory in this log directory."""
         return os.path.join(self.path, name)
 
     # start
 
     def start(self) -> None:
-        """Read marker and checkpoints, take the marker away, finish the deletions that a stop interrupted."""
+        """Read and remove the clean shutdown marker, read the checkpoints, and finish interrupted deletions. Raises
+        OSError."""
         marker = self.path_of(filenames.CLEAN_SHUTDOWN)
         stopped = checkpoints.read_clean_shutdown(self.files, marker)
         self.is_clean_start = stopped is not None
@@ -99,7 +99,7 @@ class LogDirectory:
             return {}
 
     def partitions(self) -> list[TopicPartition]:
-        """The partitions that have a directory here, the metadata log and future replicas apart."""
+        """List the partitions with a directory here, except `__cluster_metadata` and future replicas."""
         found = [
             filenames.parse_partition_directory(entry.name)
             for entry in self.files.list_directory(self.path)
@@ -112,8 +112,8 @@ class LogDirectory:
     def open(
         self, name: TopicPartition, topic_id: str, config: LogConfig, wall_ms: int, *, is_replicated: bool = False
     ) -> PartitionLog:
-        """Open the log of a partition, or begin one, durable after `sync_names`. Its high watermark is the end of the
-        log, or, of one of several replicas, what the checkpoint says."""
+        """Open a partition's log, or begin one, which `sync_names` makes durable. The high watermark comes from the
+        checkpoint if `is_replicated`, else it is the log end offset. Raises KafkaStorageError, OSError."""
         path = self.path_of(filenames.partition_directory_name(name.topic, name.partition))
         is_new = not self.files.exists(path)
         if not is_new and self._is_of_another_topic(path, topic_id):
@@ -122,7 +122,8 @@ class LogDirectory:
         return self._load(path, name, topic_id, config, wall_ms, is_new=is_new, is_replicated=is_replicated)
 
     def open_future(self, name: TopicPartition, topic_id: str, config: LogConfig, wall_ms: int) -> PartitionLog:
-        """Open the log of a replica that is on its way here, or begin it. One of a topic that is gone is removed."""
+        """Open or begin the log of a future replica in this directory. A future replica of a deleted topic is removed.
+        Raises KafkaStorageError, OSError."""
         known = self.futures.get(name)
         if known is not None and self._is_of_another_topic(self.path_of(known), topic_id):
             self._remove_directory(self.path_of(known))
@@ -170,11 +171,12 @@ class LogDirectory:
         return checkpoints.read_partition_metadata(self.files, metadata).topic_id != topic_id
 
     def put_aside(self, path: str) -> None:
-        """A partition's directory that nobody knows: kept as `-stray`."""
+        """Rename an unknown partition's directory to `-stray`, so that it is kept but not used."""
         self.files.rename(path, f"{path}.{uuid.uuid4().hex}{filenames.STRAY_DIRECTORY_SUFFIX}")
 
     def sync_names(self) -> None:
-        """Make the directories that were begun durable: once for many. Raises KafkaStorageError."""
+        """Make the partition directories created since the last call durable, with one fsync. Raises
+        KafkaStorageError."""
         if self._has_new_names:
             try:
                 self.files.fsync_directory(self.path)
@@ -183,7 +185,8 @@ class LogDirectory:
             self._has_new_names = False
 
     def delete(self, name: TopicPartition, wall_ms: int) -> None:
-        """Take a log away, that of a future replica too; its files are removed after file.delete.delay.ms."""
+        """Close a partition's log (or future replica) and rename its directory. The files are removed after
+        file.delete.delay.ms."""
         log = self.logs.pop(name)
         self.residents.discard(name)
         self.futures.pop(name, None)
@@ -203,7 +206,8 @@ class LogDirectory:
         self.files.remove_directory(path)
 
     def promote(self, name: TopicPartition) -> PartitionLog:
-        """The future replica takes the partition's name, durably; gives its log."""
+        """Rename a future replica's directory to that of the current replica, durably. Return its log. Raises
+        OSError."""
         log = self.logs[name]
         target = self.path_of(filenames.partition_directory_name(name.topic, name.partition))
         self.files.rename(log.directory, target)
@@ -214,7 +218,8 @@ class LogDirectory:
         return log
 
     def run(self, task: Callable[[], None]) -> None:
-        """Work that had to wait: void when the directory is offline by now."""
+        """Run a delayed task, unless the directory is offline. A disk error is reported, or raised if this is the only
+        directory."""
         if self.failure is not None:
             return
         try:
@@ -225,13 +230,13 @@ class LogDirectory:
             self.on_storage_error(error)
 
     def forget_future(self, name: TopicPartition) -> None:
-        """A replica that was on its way here is of a partition that is gone."""
+        """Remove the directory of a future replica whose partition was deleted."""
         self._remove_directory(self.path_of(self.futures.pop(name)))
 
     # checkpoints
 
     def checkpoint(self, name: str, offset_of: Callable[[PartitionLog], int | None]) -> None:
-        """Write a checkpoint of all logs here, those apart that have no such offset."""
+        """Write a checkpoint file with one offset per log. Logs for which `offset_of` returns None are omitted."""
         offsets = {partition: offset_of(log) for partition, log in self.logs.items()}
         known = {partition: offset for partition, offset in offsets.items() if offset is not None}
         if self._written.get(name) != known:  # an idle broker leaves the disk alone
@@ -247,23 +252,23 @@ class LogDirectory:
         self.checkpoint(filenames.REPLICATION_OFFSET_CHECKPOINT, lambda log: log.high_watermark)
 
     def checkpoint_start_offsets(self) -> None:
-        """Write log-start-offset-checkpoint: the logs whose start lies inside their first segment."""
+        """Write log-start-offset-checkpoint, for logs whose start offset is inside their first segment."""
         self.checkpoint(
             filenames.LOG_START_OFFSET_CHECKPOINT,
             lambda log: log.log_start_offset if log.log_start_offset > log.segments.first.base_offset else None,
         )
 
     def first_dirty_offsets(self) -> _Offsets:
-        """Up to where each log is clean: what cleaner-offset-checkpoint holds."""
+        """Return the first dirty offset of each log that was cleaned: the content of cleaner-offset-checkpoint."""
         offsets = {name: log.first_dirty_offset for name, log in self.logs.items()}
         return {name: offset for name, offset in offsets.items() if offset is not None}
 
     # end
 
     def close(self, broker_epoch: int, *, is_clean: bool = True) -> None:
-        """Flush and close every log, write the checkpoints, then, if the stop `is_clean`, its marker. After a disk
-        error in one step the other steps still run. With an error, or a log that is offline, there is no marker, and
-        the next start recovers. Raises the first OSError or KafkaStorageError."""
+        """Flush and close every log, write the checkpoints, then the clean shutdown marker if `is_clean`. After a disk
+        error in one step the other steps still run. With an error or an offline log there is no marker, and the next
+        start recovers. Raises the first OSError or KafkaStorageError."""
         steps: list[Callable[[], object]] = [log.flush_and_close for log in self.logs.values()]
         steps += [self.checkpoint_recovery_points, self.checkpoint_high_watermarks, self.checkpoint_start_offsets]
         if self.first_dirty_offsets():
@@ -282,8 +287,8 @@ class LogDirectory:
         checkpoints.write_clean_shutdown(self.files, self.path_of(filenames.CLEAN_SHUTDOWN), broker_epoch)
 
     def abandon(self, *, is_clean: bool = True) -> None:
-        """Close before all logs were opened: what is on the disk stays as it was found, the marker of a clean stop
-        too when nothing was opened."""
+        """Close during start, before all logs are open. Files stay as they are, and the clean shutdown marker is
+        restored if no log was opened."""
         was_opened = bool(self.logs)
         for log in self.logs.values():
             log.close()
@@ -291,19 +296,19 @@ class LogDirectory:
             checkpoints.write_clean_shutdown(self.files, self.path_of(filenames.CLEAN_SHUTDOWN), self.last_broker_epoch)
 
     def refuse(self, error: Exception) -> None:
-        """Refuse appends and reads; the disk failed, and the directory is about to go offline."""
+        """Make every log refuse appends and reads, because the disk failed and the directory is about to go offline."""
         for log in list(self.logs.values()):
             log.refuse(error)
 
     def go_offline(self, error: Exception) -> None:
-        """The disk failed: nothing here is read or written any more."""
+        """Take the directory and all its logs offline after a disk error. Nothing in it is read or written any more."""
         self.failure = KafkaStorageError(f"Log directory {self.path} is offline: {error}")
         for log in self.logs.values():
             log.go_offline(error)
 
 
 class _DirectoryTasks(DelayedTasks):
-    """The tasks of all directories, for the logs of one."""
+    """A task queue for the logs of one directory, which runs nothing once the directory is offline."""
 
     def __init__(self, tasks: DelayedTasks, run: Callable[[Callable[[], None]], None]) -> None:
         super().__init__()
@@ -311,5 +316,4 @@ class _DirectoryTasks(DelayedTasks):
         self._run = run
 
     def schedule(self, due_ms: int, task: Callable[[], None]) -> None:
-        """Run a task when it is due and the directory is not offline."""
         self._tasks.schedule(due_ms, lambda: self._run(task))

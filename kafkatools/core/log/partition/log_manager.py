@@ -1,10 +1,10 @@
-"""The partition logs of a broker, in one log directory or several. Kafka's LogManager.
+"""The partition logs of a broker in one or several log directories (Kafka's LogManager).
 
-Rules. A new partition goes to the directory with the fewest, unless somebody said where. Of several directories one may
-fail: whatever meets an error of its disk tells `failing`, and the owner takes it offline as a whole
-(`take_offline`); a partition that may lie in a directory that is offline is not begun anew in another one. The only
-directory of a broker never goes offline: what fails there is tried again. The owner calls the periodic methods; nothing
-here waits.
+A new partition goes to the directory with the fewest logs, unless the metadata or a request names one. With several
+directories, one may fail: a disk error is recorded in `failing`, and the owner takes the whole directory offline
+(`take_offline`). A partition that may be in an offline directory is not begun anew in another one. A broker's only
+directory never goes offline; the failed operation is tried again. The owner calls the periodic methods. Nothing here
+waits.
 """
 
 import os
@@ -26,7 +26,7 @@ UNASSIGNED = uuid.UUID(int=1)
 
 
 class LogManager:
-    """All partition logs of the directories `paths`."""
+    """All partition logs of a broker, in its log directories `paths`."""
 
     def __init__(self, files: FileSystem, *paths: str, report: Callable[[str], None] = lambda line: None) -> None:
         self.files = files
@@ -44,45 +44,45 @@ class LogManager:
 
     @property
     def live(self) -> list[LogDirectory]:
-        """The directories that are not offline."""
+        """The log directories that are online."""
         return [directory for directory in self.directories if directory.failure is None]
 
     @property
     def offline(self) -> list[LogDirectory]:
-        """Those that are."""
+        """The log directories that are offline."""
         return [directory for directory in self.directories if directory.failure is not None]
 
     @property
     def is_clean_start(self) -> bool:
-        """Whether the last stop was clean, wherever there is something to read."""
+        """Whether every live log directory had a clean shutdown marker."""
         return all(directory.is_clean_start for directory in self.live)
 
     @property
     def last_broker_epoch(self) -> int:
-        """The epoch of the broker that stopped cleanly here, -1 when it is not known or the directories do not agree
+        """The broker epoch in the clean shutdown markers; -1 when unknown or when the directories differ
         (LogManager.readBrokerEpochFromCleanShutdownFiles)."""
         found = {directory.last_broker_epoch for directory in self.live}
         return found.pop() if len(found) == 1 else -1
 
     def find_directory(self, path: str) -> LogDirectory | None:
-        """The directory of this path, None when there is none."""
+        """Return the log directory with this path, None when there is none."""
         wanted = os.path.abspath(path)
         return next((each for each in self.directories if os.path.abspath(each.path) == wanted), None)
 
     def directory_of(self, log: PartitionLog) -> LogDirectory:
-        """Where a log lies."""
+        """Return the log directory that holds a log."""
         name = log.topic_partition
         return next((each for each in self.directories if each.logs.get(name) is log), self.directories[0])
 
     def note_failure(self, directory: LogDirectory, error: Exception) -> None:
-        """Note that a directory's disk failed; the owner sees it in `failing`. Until the owner takes the directory
-        offline its logs refuse all appends and reads: the sequences of batches in flight must not be checked."""
+        """Record a disk error in `failing`, for the owner to take the directory offline. Until then its logs refuse
+        appends and reads, because the sequences of batches in flight must not be checked."""
         if directory.failure is None:
             self.failing.setdefault(directory, error)
             directory.refuse(error)
 
     def take_offline(self, directory: LogDirectory) -> list[TopicPartition]:
-        """Give up a directory (handleLogDirFailure); the partitions that are not here any more."""
+        """Take a directory offline (LogManager.handleLogDirFailure). Return the partitions whose logs were in it."""
         error = self.failing.pop(directory, None) or KafkaStorageError("its disk failed")
         directory.go_offline(error)
         lost = [name for name, log in self.logs.items() if directory.logs.get(name) is log]
@@ -104,7 +104,7 @@ class LogManager:
         )
 
     def _each(self, work: Callable[[LogDirectory], object]) -> None:
-        """Do something in every directory; of several the others go on without one that fails."""
+        """Call `work` for every live directory. With several directories an error fails only its own directory."""
         for directory in self.live:
             try:
                 work(directory)
@@ -116,8 +116,8 @@ class LogManager:
     # start
 
     def start(self) -> None:
-        """Read markers and checkpoints. A directory that cannot be read is offline; KafkaStorageError when none is
-        left."""
+        """Read the markers and checkpoints of all directories. A directory that cannot be read goes offline. Raises
+        KafkaStorageError when none is left."""
         self._give_up_failing()
         self._each(LogDirectory.start)
         self._give_up_failing()
@@ -135,8 +135,9 @@ class LogManager:
             self.take_offline(directory)
 
     def _put_duplicates_aside(self, directory: LogDirectory) -> None:
-        """A partition in two directories: a stop came between the two renames of a move, or a directory came back that
-        had failed before. What reaches further stays, the other one is kept as a stray."""
+        """Keep one copy of a partition that is in two directories, and rename the other one to `-stray`. This happens
+        when a crash came between the two renames of a move, or when a failed directory is back. The copy with the later
+        segment stays."""
         for other in self.live[self.live.index(directory) + 1 :]:
             for name in sorted(directory.residents & other.residents):
                 keeps = max((directory, other), key=lambda each: self._reach(each, name))
@@ -146,7 +147,7 @@ class LogManager:
                 self._report(f"WARN {name} lies in {keeps.path} and in {loses.path}: the latter is put aside")
 
     def _reach(self, directory: LogDirectory, name: TopicPartition) -> tuple[int, int]:
-        """Where the last segment of a log begins, and its size."""
+        """Return the base offset and the size in bytes of a partition's last segment."""
         path = directory.path_of(filenames.partition_directory_name(*name))
         segments = [
             (filenames.offset_from_name(entry.name) or 0, entry.size_bytes)
@@ -156,7 +157,7 @@ class LogManager:
         return max(segments, default=(-1, 0))
 
     def partition_paths(self) -> Iterator[tuple[TopicPartition, str]]:
-        """The partitions that have a directory here, and the directory; the metadata log apart."""
+        """Yield each partition with a directory here and the directory's path, except `__cluster_metadata`."""
         for directory in self.live:
             for name in directory.partitions():
                 yield name, directory.path_of(filenames.partition_directory_name(*name))
@@ -173,9 +174,9 @@ class LogManager:
         is_replicated: bool = False,
         directory_id: uuid.UUID | None = UNASSIGNED,
     ) -> PartitionLog:
-        """The log of a partition: the open one, the one on disk, or a new one, durable after `sync_names`.
-        `directory_id` says where the metadata has it. Raises KafkaStorageError when it cannot be made, or lies in a
-        directory that is offline."""
+        """Return the log of a partition: open, loaded from disk, or new (durable after `sync_names`). `directory_id` is
+        the directory in the metadata. Raises KafkaStorageError when the log cannot be created or may be in an offline
+        directory."""
         log = self.logs.get(name)
         if log is not None:
             return log
@@ -195,7 +196,7 @@ class LogManager:
         raise KafkaStorageError(f"No log directories available. Tried {', '.join(each.path for each in tried)}")
 
     def _candidates(self, name: TopicPartition, directory_id: uuid.UUID | None) -> list[LogDirectory]:
-        """Where a log lies, or where to begin it."""
+        """Return the directory that has a partition, or the directories to try for a new one, best first."""
         usable = [directory for directory in self.live if directory not in self.failing]
         for directory in self.live:
             if name in directory.residents:
@@ -211,22 +212,22 @@ class LogManager:
 
     @staticmethod
     def _next_directories(usable: list[LogDirectory]) -> list[LogDirectory]:
-        """The directories for a new partition, the one with the fewest first (nextLogDirs)."""
+        """Return the directories for a new partition, the one with the fewest logs first (LogManager.nextLogDirs)."""
         free = [directory for directory in usable if not directory.is_cordoned] or usable
         return sorted(free, key=lambda directory: len(directory.logs))
 
     def prefer(self, name: TopicPartition, directory: LogDirectory) -> None:
-        """Where a partition that is not here yet is to be begun (maybeUpdatePreferredLogDir)."""
+        """Choose the directory in which a partition will be created (LogManager.maybeUpdatePreferredLogDir)."""
         if name not in directory.logs:
             self._preferred[name] = directory
 
     def sync_names(self) -> None:
-        """Make the directories that `get_or_create` made durable: once for many. Raises KafkaStorageError."""
+        """Make the directories that `get_or_create` created durable, with one fsync per log directory. Raises
+        KafkaStorageError."""
         self._each(LogDirectory.sync_names)
 
     def delete(self, name: TopicPartition, wall_ms: int) -> None:
-        """Take a partition's log away, with a replica that is on its way; the files are removed after
-        file.delete.delay.ms."""
+        """Delete a partition's log and its future replica. The files are removed after file.delete.delay.ms."""
         self.cancel_future(name, wall_ms)
         log = self.logs.pop(name, None)
         if log is not None:
@@ -236,7 +237,8 @@ class LogManager:
     # future replicas
 
     def begin_future(self, name: TopicPartition, directory: LogDirectory, wall_ms: int) -> PartitionLog:
-        """The log of a replica on its way to another directory. Raises KafkaStorageError."""
+        """Open or create the log of a future replica, which moves a partition to another directory. Raises
+        KafkaStorageError."""
         current = self.logs[name]
         assert current.topic_id is not None, "an open log has the id of its topic"
         try:
@@ -251,13 +253,13 @@ class LogManager:
         return future
 
     def cancel_future(self, name: TopicPartition, wall_ms: int) -> None:
-        """A replica is not to move any more."""
+        """Cancel a partition's move to another directory, and delete its future replica."""
         future = self.future_logs.pop(name, None)
         if future is not None:
             self.directory_of(future).delete(name, wall_ms)
 
     def interrupted_futures(self) -> list[tuple[TopicPartition, LogDirectory]]:
-        """The moves that a stop interrupted, of partitions that are open."""
+        """Return the moves of open partitions that a shutdown interrupted, with their target directories."""
         return [
             (name, directory)
             for directory in self.live
@@ -266,9 +268,9 @@ class LogManager:
         ]
 
     def promote_future(self, name: TopicPartition, wall_ms: int) -> PartitionLog:
-        """The future replica, which holds all that the current one does and is durable, takes its place; the old one is
-        deleted (replaceCurrentWithFutureLog). Raises KafkaStorageError, with the move undone or half done: a start
-        finds both and keeps one."""
+        """Replace a partition's current replica with its complete and durable future replica
+        (replaceCurrentWithFutureLog). Return the new current log. Raises KafkaStorageError, with the move undone or
+        half done; the next start keeps one of the two."""
         current, future = self.logs[name], self.future_logs[name]
         source, target = self.directory_of(current), self.directory_of(future)
         try:
@@ -295,50 +297,50 @@ class LogManager:
     # periodic work
 
     def cleanup(self, wall_ms: int) -> int:
-        """Retention over all logs but one that is being cleaned (LogManager.cleanupLogs); gives the number of segments
-        deleted."""
+        """Apply retention to all logs that are not being cleaned (LogManager.cleanupLogs). Return the number of deleted
+        segments."""
         idle = (log for log in self.logs.values() if log.failure is None and log.cleaning is None)
         return sum(log.delete_retention_segments(wall_ms) for log in idle)
 
     def cleanable_logs(self) -> Iterator[PartitionLog]:
-        """The logs that may be compacted: not while they move."""
+        """Return the logs that may be compacted: all without a future replica."""
         return (log for name, log in self.logs.items() if name not in self.future_logs)
 
     def cleaner_checkpoint(self, log: PartitionLog) -> tuple[str, dict[TopicPartition, int]]:
-        """The path of the cleaner-offset-checkpoint of a log's directory, and what it is to hold."""
+        """Return the path and the new content of the cleaner-offset-checkpoint in a log's directory."""
         directory = self.directory_of(log)
         return directory.path_of(filenames.CLEANER_OFFSET_CHECKPOINT), directory.first_dirty_offsets()
 
     def flush_due(self, wall_ms: int) -> None:
-        """flush.ms: force logs whose last flush is too long ago (LogManager.flushDirtyLogs)."""
+        """Flush the logs whose last flush is flush.ms ago or more (LogManager.flushDirtyLogs)."""
         for log in self.logs.values():
             if wall_ms - log.last_flush_ms >= log.config.flush_ms:
                 log.flush(wall_ms)
 
     def remove_expired_producers(self, wall_ms: int) -> None:
-        """Forget producers that wrote nothing for producer.id.expiration.ms."""
+        """Forget producers that wrote nothing for producer.id.expiration.ms, in all logs."""
         for log in self.logs.values():
             log.producer_state.remove_expired_producers(wall_ms)
 
     def checkpoint_recovery_points(self) -> None:
-        """Write recovery-point-offset-checkpoint of every directory."""
+        """Write recovery-point-offset-checkpoint in every live directory."""
         self._each(LogDirectory.checkpoint_recovery_points)
 
     def checkpoint_high_watermarks(self) -> None:
-        """Write replication-offset-checkpoint."""
+        """Write replication-offset-checkpoint in every live directory."""
         self._each(LogDirectory.checkpoint_high_watermarks)
 
     def checkpoint_start_offsets(self) -> None:
-        """Write log-start-offset-checkpoint."""
+        """Write log-start-offset-checkpoint in every live directory."""
         self._each(LogDirectory.checkpoint_start_offsets)
 
     def abandon(self, *, is_clean: bool = True) -> None:
-        """Stop before the logs were taken up: nothing is flushed, and the checkpoints stay as they were found."""
+        """Stop during start, before the logs are in use. Nothing is flushed, and the checkpoints stay as they are."""
         self._each(lambda directory: directory.abandon(is_clean=is_clean))
 
     def close(self, broker_epoch: int, *, is_clean: bool = True) -> None:
-        """Close all directories. One that fails gets no marker of a clean stop; without `is_clean` none gets it. Raises
-        the first OSError or KafkaStorageError after all were tried."""
+        """Close all directories. Clean shutdown markers are written if `is_clean`, except in a directory that fails.
+        Raises the first OSError or KafkaStorageError after all directories were tried."""
         failures: list[Exception] = []
         for directory in self.live:
             try:

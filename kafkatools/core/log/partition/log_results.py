@@ -1,4 +1,4 @@
-"""What goes through an append, and what appends and reads give back."""
+"""The inputs and results of appends and reads on a partition's log."""
 
 from typing import NamedTuple
 
@@ -9,7 +9,7 @@ from kafkatools.core.records.header import BatchHeader
 
 
 class CheckedBatch(NamedTuple):
-    """A batch that has passed validation and is to be appended; `append_time` is -1 for CreateTime."""
+    """A validated batch, ready to be appended. `append_time` in ms is -1 for CreateTime."""
 
     records: memoryview
     header: BatchHeader
@@ -19,12 +19,13 @@ class CheckedBatch(NamedTuple):
 
     @property
     def max_timestamp(self) -> int:
-        """The newest timestamp that readers will see."""
+        """The max timestamp in ms that the batch gets in the log."""
         return self.header.max_timestamp if self.append_time < 0 else self.append_time
 
 
 class LogAppendInfo(NamedTuple):
-    """What an append did. `log_append_time` is -1 for CreateTime; `batch_max_timestamp` is that of the newest batch."""
+    """The result of an append. `log_append_time` is -1 for CreateTime; `batch_max_timestamp` is that of the newest
+    batch."""
 
     first_offset: int
     last_offset: int
@@ -35,13 +36,13 @@ class LogAppendInfo(NamedTuple):
 
     @classmethod
     def of_duplicate(cls, batch: BatchMetadata, log_start_offset: int) -> "LogAppendInfo":
-        """The result for a batch that was appended before."""
+        """Build the result of a duplicate batch: the offsets and the timestamp of the first append."""
         return cls(batch.first_offset, batch.last_offset, batch.timestamp, log_start_offset, batch.timestamp, True)
 
 
 class LogSlice(NamedTuple):
-    """A stretch of a segment's file to be sent. `file.fileno()` is asked for at the moment of sending.
-    `first_entry_incomplete` (as in FetchDataInfo): the limit cut the first batch."""
+    """A byte range of a segment file that a read returns, to be sent without a copy. `first_entry_incomplete`, as in
+    FetchDataInfo: the size limit cuts the first batch."""
 
     file: LogFile
     position: int
@@ -51,9 +52,9 @@ class LogSlice(NamedTuple):
     first_entry_incomplete: bool = False
 
     def read(self) -> bytes:
-        """The bytes."""
+        """Return the bytes of the slice. Raises OSError."""
         return self.file.read_at(self.position, self.size_bytes) if self.size_bytes else b""
 
     def fileno(self) -> int:
-        """The descriptor, for sendfile; valid until the next use of the log."""
+        """Return the segment file's descriptor, for sendfile. It is valid until the next use of the log."""
         return self.file.fileno()

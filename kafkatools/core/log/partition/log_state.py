@@ -1,7 +1,7 @@
-"""The state of one partition's log and what every change of it is made of: storage errors, rolling, flushing, deleting.
+"""The state of one partition's log, and the operations that change it: roll, flush, delete segments, storage errors.
 
-PartitionLog adds the operations of its users. They live in modules beside it (reads, replicated appends, retention,
-truncation, loading), which take this class.
+PartitionLog adds the public operations. Reads, replicated appends, retention, truncation and loading are in modules of
+their own, which take this class.
 """
 
 import os
@@ -35,7 +35,7 @@ _Result = TypeVar("_Result")
 
 
 class LogState:
-    """The segments of one partition, their ends, and the state of epochs and producers. One thread at a time."""
+    """The segments, offsets, leader epochs and producer state of one partition. One thread at a time may use it."""
 
     def __init__(
         self,
@@ -45,7 +45,7 @@ class LogState:
         tasks: DelayedTasks,
         on_storage_error: Callable[[Exception], None] | None = None,
     ) -> None:
-        """`on_storage_error` is called with each error of the disk: one of several directories failed."""
+        """`on_storage_error` is called with each disk error, if the broker has several log directories."""
         self.directory = directory
         self.config = config
         self.files = files
@@ -76,53 +76,54 @@ class LogState:
 
     @property
     def size_bytes(self) -> int:
-        """The size of all segments."""
+        """The size of all `.log` files in bytes."""
         return self.segments.size_bytes
 
     @property
     def active_segment(self) -> LogSegment:
-        """The segment that is written."""
+        """The newest segment, which appends go to."""
         return self.segments.active
 
     @property
     def first_unstable_offset(self) -> int | None:
-        """The first offset of the oldest undecided transaction."""
+        """The first offset of the oldest undecided transaction, None when there is none."""
         offset = self.producer_state.first_unstable_offset
         return None if offset is None else max(offset, self.log_start_offset)
 
     @property
     def last_stable_offset(self) -> int:
-        """Where read_committed readers stop: the first unstable offset, at most the high watermark."""
+        """The offset where read_committed consumers stop: the first unstable offset, at most the high watermark."""
         unstable = self.first_unstable_offset
         return self.high_watermark if unstable is None else min(unstable, self.high_watermark)
 
     def load_topic_id(self) -> None:
-        """Read `partition.metadata`, if it is there."""
+        """Read the topic id from `partition.metadata`, if the file exists. Raises KafkaStorageError."""
         path = os.path.join(self.directory, PARTITION_METADATA)
         if self.files.exists(path):
             self.topic_id = read_partition_metadata(self.files, path).topic_id
 
     def storage(self, what: str, operation: Callable[[], _Result]) -> _Result:
-        """Run something that touches the disk; its errors become KafkaStorageError."""
+        """Return the result of a disk operation. Raises KafkaStorageError, with `what` in its message, instead of an
+        OSError."""
         try:
             return operation()
         except OSError as error:
             raise self.storage_error(f"while {what} for {self.topic_partition} in {self.directory}", error) from error
 
     def storage_error(self, when: str, error: Exception) -> KafkaStorageError:
-        """What an error of the disk is for whoever asked; the owner of the directory hears of it too."""
+        """Report a disk error to `on_storage_error`, and return the KafkaStorageError for it."""
         if self.on_storage_error is not None:
             self.on_storage_error(error)
         return KafkaStorageError(f"Error {when}: {error}")
 
     def settle_end(self, now_ms: int) -> None:
-        """After a write: the end of the log, flush.messages."""
+        """Finish an append: update the producer state's end offset, and flush if flush.messages is reached."""
         self.producer_state.map_end_offset = self.log_end_offset
         if self.log_end_offset - self.recovery_point >= self.config.flush_messages:
             self.flush(now_ms)
 
     def ensure_fits_segment(self, size: int) -> None:
-        """Raise RecordListTooLarge for more than a segment takes."""
+        """Raise RecordListTooLarge for an append of more bytes than segment.bytes."""
         if size > self.config.segment_bytes:
             raise RecordListTooLarge(
                 f"Message batch size is {size} bytes in append to partition {self.topic_partition}, which exceeds the "
@@ -132,14 +133,14 @@ class LogState:
     def settle_producers(
         self, segment: LogSegment, updates: Iterable[ProducerAppendInfo], completed: Iterable[CompletedTransaction]
     ) -> None:
-        """After a write: what it changed of producers and transactions."""
+        """Apply the producer updates and ended transactions of an append, after its write. Raises KafkaStorageError."""
         for update in updates:
             self.producer_state.update(update)
         for transaction in completed:
             self._complete(segment, transaction)
 
     def _complete(self, segment: LogSegment, completed: CompletedTransaction) -> None:
-        """A marker was written: note an aborted transaction in the index, then let the transaction go."""
+        """End a transaction whose marker was appended. An abort is added to the transaction index first."""
         if completed.is_aborted:
             try:
                 segment.txn_index.append(self.producer_state.aborted_entry(completed))
@@ -148,7 +149,8 @@ class LogState:
         self.producer_state.complete_transaction(completed)
 
     def roll(self, now_ms: int) -> LogSegment:
-        """Begin a new segment at the end of the log; gives it. An empty active segment at that offset is kept."""
+        """Create and return a new active segment at the log end offset; an empty active segment there is kept. Raises
+        KafkaStorageError if the active segment at that offset has records, OSError."""
         active = self.segments.active
         base_offset = self.log_end_offset
         if active.base_offset == base_offset:
@@ -172,8 +174,8 @@ class LogState:
         return segment
 
     def delete_segments(self, doomed: Iterable[LogSegment], now_ms: int) -> int:
-        """Take segments out of the log: their files are renamed `.deleted` now and removed after file.delete.delay.ms,
-        so that readers who have a slice can finish. Gives how many."""
+        """Remove segments from the log. Return their number. Their files are renamed to `.deleted` and removed after
+        file.delete.delay.ms, so that reads in progress can finish."""
         doomed = list(doomed)
         if doomed:
             self.abort_cleaning()
@@ -185,8 +187,8 @@ class LogState:
         return len(doomed)
 
     def remove_later(self, segment: LogSegment, snapshot: str | None, now_ms: int) -> None:
-        """Remove the files of a segment that is out of the log after file.delete.delay.ms. Lets its descriptors go at
-        once: the log may be closed before."""
+        """Remove the files of a deleted segment after file.delete.delay.ms. Closes them at once, because the log may be
+        closed before."""
         segment.release()
 
         def remove() -> None:
@@ -197,7 +199,8 @@ class LogState:
         self.tasks.schedule(now_ms + self.config.file_delete_delay_ms, remove)
 
     def flush(self, now_ms: int = 0, up_to: int | None = None) -> None:
-        """Make everything below an offset durable, by default the whole log, and move the recovery point there."""
+        """Make the log durable below an offset (default: all of it), and move the recovery point there. Raises
+        KafkaStorageError."""
         offset = self.log_end_offset if up_to is None else min(up_to, self.log_end_offset)
         if offset <= self.recovery_point or self.is_closed:
             return
@@ -215,7 +218,8 @@ class LogState:
             self._are_names_durable = True
 
     def refuse(self, error: Exception) -> KafkaStorageError:
-        """Refuse every append and read: the directory's disk failed. Returns the error that callers get from now on."""
+        """Make the log refuse all appends and reads after a disk error. Return the KafkaStorageError that callers
+        get."""
         if self.failure is None:
             self.failure = KafkaStorageError(
                 f"The log of {self.topic_partition} in {self.directory} is offline: {error}"
@@ -223,7 +227,8 @@ class LogState:
         return self.failure
 
     def go_offline(self, error: Exception) -> KafkaStorageError:
-        """Refuse everything and let the files go: memory and disk may disagree, and the next start recovers."""
+        """Take the log offline: refuse all operations and close its files, because memory and disk may differ. The next
+        start recovers the log. Return the KafkaStorageError that callers get."""
         if self.failure is None:
             self.storage_error("of the disk", error)
         failure = self.refuse(error)
@@ -232,7 +237,7 @@ class LogState:
         return failure
 
     def release(self) -> None:
-        """Let all files go without writing: the disk may have failed."""
+        """Close all files without writing, because the disk may have failed."""
         self.abort_cleaning()
         for segment in self.segments:
             segment.release()
@@ -240,17 +245,17 @@ class LogState:
 
     @property
     def may_have_holes(self) -> bool:
-        """Whether offsets may be missing: the log is compacted, or was once."""
+        """Whether offsets may be missing, because the log is or was compacted."""
         return self.config.is_compacted or self.first_dirty_offset is not None
 
     def abort_cleaning(self) -> None:
-        """The cleaner's plan is void: the segments it was made for are not those of the log any more."""
+        """Void the cleaner's current plan, because the segments of the log change."""
         if self.cleaning is not None:
             self.cleaning.abort()
 
     def increment_log_start_offset(self, offset: int) -> bool:
-        """Make everything below an offset unreadable (DeleteRecords); whether anything changed. Segments that lie below
-        go with the next retention pass. Raises OffsetOutOfRange above the high watermark."""
+        """Raise the log start offset (DeleteRecords). Return whether it changed. Segments below it are deleted by the
+        next retention run. Raises OffsetOutOfRange above the high watermark, KafkaStorageError."""
         if offset > self.high_watermark:
             raise OffsetOutOfRange(
                 f"Cannot increment the log start offset to {offset} of partition {self.topic_partition} since it is "

@@ -1,9 +1,9 @@
-"""The log of one partition: append, read, roll, truncate, flush. Kafka's UnifiedLog and LocalLog.
+"""The log of one partition: append, read, roll, truncate, flush (Kafka's UnifiedLog and LocalLog).
 
-Rules. One thread at a time. An append decides everything (validation, producer state, roll) before it writes, and
-changes what it knows only after the write succeeded: an error leaves the log as it was. On the hot path, one plain
-batch of magic 2, it looks at the header and the checksum, patches offset and leader epoch in the caller's buffer and
-makes one write. An error of the disk becomes KafkaStorageError. Nothing here waits or reads a clock.
+Only one thread at a time may use a log. An append does all validation, producer checks and rolling before it writes,
+and changes its state only after the write succeeded. So an error leaves the log as it was. On the hot path, one plain
+batch of magic 2, it reads the header and the checksum, patches offset and leader epoch in the caller's buffer, and
+makes one write. A disk error becomes KafkaStorageError. Nothing here waits or reads a clock.
 """
 
 import os
@@ -46,7 +46,7 @@ _Result = TypeVar("_Result")
 
 
 class PartitionLog(LogState):
-    """The log of one partition. `PartitionLog.open` makes or loads it."""
+    """The log of one partition. Use `PartitionLog.open` to create or load it."""
 
     @classmethod
     def open(
@@ -61,68 +61,69 @@ class PartitionLog(LogState):
         had_clean_shutdown: bool = True,
         tasks: DelayedTasks | None = None,
     ) -> "PartitionLog":
-        """Load the log in a directory, or begin one; see `load`."""
+        """Load the log in a directory, or begin an empty one. Raises KafkaStorageError, CorruptRecord; see `load`."""
         log = cls(directory, config, files or RealFileSystem(), tasks or DelayedTasks())
         log.load(log_start_offset, recovery_point, now_ms, had_clean_shutdown=had_clean_shutdown)
         return log
 
     def load(self, log_start_offset: int, recovery_point: int, now_ms: int, *, had_clean_shutdown: bool) -> None:
-        """Read what is in the directory. The two offsets are those of the root's checkpoints; without a clean shutdown
-        everything from the recovery point on is checked, and cut where it is damaged. A log whose `first_dirty_offset`
-        is known was cleaned once and may have holes, whatever its policy is now."""
+        """Load the log from its directory. The two offsets come from the log directory's checkpoints. Without a clean
+        shutdown everything from the recovery point on is checked, and cut off at damage. Raises KafkaStorageError,
+        CorruptRecord. Set `first_dirty_offset` before: a log that was cleaned may have holes, whatever its policy is
+        now."""
         self.storage(
             "loading", lambda: recovery.load(self, log_start_offset, recovery_point, had_clean_shutdown, now_ms)
         )
 
     def begin(self, now_ms: int) -> None:
-        """Begin an empty log in a directory that does not exist yet. `load` would list it three times."""
+        """Begin an empty log in a new directory, without the listing that `load` does. Raises KafkaStorageError."""
         self.storage("creating", lambda: recovery.begin(self, now_ms))
 
     # what it is
 
     @property
     def latest_epoch(self) -> int | None:
-        """The newest leader epoch that wrote here."""
+        """The newest leader epoch in the log, None when there is none."""
         return self.epochs.latest_epoch
 
     def update_high_watermark(self, offset: int) -> int:
-        """Set the high watermark, kept between log start and log end; gives what it is now."""
+        """Set the high watermark, limited to the range from log start to log end offset. Return the new value."""
         self.high_watermark = max(self.log_start_offset, min(offset, self.log_end_offset))
         self.producer_state.on_high_watermark_updated(self.high_watermark)
         return self.high_watermark
 
     def maybe_increment_high_watermark(self, offset: int) -> bool:
-        """Move the high watermark on; it never goes back this way."""
+        """Raise the high watermark to an offset. Return False, without a change, when the offset is not above it."""
         if offset <= self.high_watermark:
             return False
         self.update_high_watermark(offset)
         return True
 
     def update_config(self, config: LogConfig) -> None:
-        """Take a topic's changed settings; they hold from the next append on."""
+        """Apply changed topic settings, from the next append on."""
         self.config = config
         self.rules = AppendRules(config, self.topic_partition)
         for segment in self.segments:
             segment.index_interval_bytes = config.index_interval_bytes
 
     def assign_topic_id(self, topic_id: str) -> None:
-        """Write `partition.metadata`, once."""
+        """Write the topic id to `partition.metadata`, unless it is there already. Raises KafkaStorageError."""
         if self.topic_id != topic_id:
             path = os.path.join(self.directory, PARTITION_METADATA)
             self.storage("writing metadata", lambda: write_partition_metadata(self.files, path, topic_id))
             self.topic_id = topic_id
 
     def assign_epoch_start_offset(self, epoch: int, start_offset: int | None = None) -> None:
-        """Note that a leader begins its epoch here (what becoming leader does)."""
+        """Record the start offset of a leader epoch (default: the log end offset), when a replica becomes leader."""
         start = self.log_end_offset if start_offset is None else start_offset
         self.storage("writing epochs", lambda: self.epochs.assign(epoch, start))
 
     def end_offset_for_epoch(self, epoch: int) -> tuple[int, int]:
-        """(epoch, end offset) for OffsetForLeaderEpoch; (-1, -1) when nothing can be said."""
+        """Return (epoch, end offset) for an OffsetForLeaderEpoch request, (-1, -1) for an unknown epoch."""
         return self.epochs.end_offset_for(epoch, self.log_end_offset)
 
     def has_ongoing_transaction(self, producer_id: int, producer_epoch: int) -> bool:
-        """Whether a producer has a transaction open here under this epoch."""
+        """Return whether a producer has an open transaction in this partition under this producer epoch."""
         return self.producer_state.has_ongoing_transaction(producer_id, producer_epoch)
 
     # appending
@@ -137,13 +138,13 @@ class PartitionLog(LogState):
         transaction_version: int = -1,
         is_verified: bool = True,
     ) -> LogAppendInfo:
-        """Append whole batches of magic 2, from a client exactly one, giving them the next offsets.
+        """Assign the next offsets to whole batches of magic 2 and append them; from a client exactly one batch.
 
-        `records` is writable and is patched in place. `is_verified` False means that the transaction coordinator does
-        not know of this partition: such a write is refused unless the transaction is open already (KIP-890).
-        Raises CorruptRecord, InvalidRecord, MessageTooLarge, RecordListTooLarge, InvalidTimestamp,
-        UnsupportedCompressionType, OutOfOrderSequenceNumber, InvalidProducerEpoch, InvalidTxnState,
-        TransactionCoordinatorFenced, KafkaStorageError. A duplicate is no error: the first append's offsets come back.
+        `records` must be writable and is patched in place. `is_verified` False means that the transaction coordinator
+        does not know of this partition: the write is refused unless the transaction is open already (KIP-890). A
+        duplicate is no error: the result has the offsets of the first append. Raises CorruptRecord, InvalidRecord,
+        MessageTooLarge, RecordListTooLarge, InvalidTimestamp, UnsupportedCompressionType, OutOfOrderSequenceNumber,
+        InvalidProducerEpoch, InvalidTxnState, TransactionCoordinatorFenced, KafkaStorageError.
         """
         if self.failure is not None:
             raise self.failure
@@ -182,7 +183,7 @@ class PartitionLog(LogState):
     def _append_checked(
         self, batch: CheckedBatch, origin: AppendOrigin, transaction_version: int, is_verified: bool
     ) -> LogAppendInfo:
-        """Append a batch whose producer's state has to be looked at more closely."""
+        """Append a batch that needs the full checks on its producer's state."""
         header = batch.header
         duplicate = self.producer_state.find_duplicate(header) if origin is AppendOrigin.CLIENT else None
         if duplicate is not None:
@@ -213,12 +214,13 @@ class PartitionLog(LogState):
     def _as_topic_wants(
         self, records: memoryview, header: BatchHeader, origin: AppendOrigin, now_ms: int
     ) -> tuple[memoryview, BatchHeader, int | None]:
-        """Apply the topic's rules; gives the batch, maybe new, its header and the append time if the topic has one."""
+        """Apply the topic's rules. Return the batch (the same or new bytes), its header, and the append time or
+        None."""
         records = self.rules.apply(header, records, origin, now_ms)
         return records, split_batches(records, self.topic_partition)[0], self.rules.append_time(now_ms)
 
     def _write(self, batch: CheckedBatch) -> LogSegment:
-        """Give one batch its offsets and put it on the disk, in a new segment when the active one is done."""
+        """Stamp the offsets and the leader epoch on a batch and append it, rolling the active segment if needed."""
         records, header, leader_epoch, now_ms, append_time = batch
         base_offset = self.log_end_offset
         last_offset = base_offset + header.last_offset_delta
@@ -246,7 +248,8 @@ class PartitionLog(LogState):
     def _append_several(
         self, records: memoryview, leader_epoch: int, now_ms: int, origin: AppendOrigin, transaction_version: int
     ) -> LogAppendInfo:
-        """Several batches, from a coordinator or the controller; each becomes an append. From a client: refused."""
+        """Append several batches from a coordinator or the controller, one by one. A client's are refused with
+        InvalidRecord."""
         headers = split_batches(records, self.topic_partition)
         if origin is AppendOrigin.CLIENT:
             raise InvalidRecord(
@@ -272,26 +275,28 @@ class PartitionLog(LogState):
         return infos[-1]._replace(first_offset=infos[0].first_offset)
 
     def append_as_follower(self, records: memoryview, now_ms: int) -> LogAppendInfo:
-        """Append batches that have their offsets and epochs, as a leader sent them. Raises UnexpectedAppendOffset when
-        they do not follow the end of the log, CorruptRecord for a wrong checksum (nothing is appended)."""
+        """Append batches from the leader, with their offsets and epochs. Raises UnexpectedAppendOffset for an offset
+        below the log end, CorruptRecord for a wrong checksum (nothing is appended), KafkaStorageError."""
         return append_replicated(self, records, now_ms)
 
     # segments
 
     @property
     def needs_full_flush(self) -> bool:
-        """Whether more than the active segment's file waits for the disk: what `flush` does and one fsync does not."""
+        """Whether an fsync of the active segment's file is not enough: older segments or leader epochs are not durable
+        yet."""
         return self.recovery_point <= self.active_segment.base_offset or self.epochs.needs_sync
 
     def note_flushed(self, offset: int, now_ms: int) -> None:
-        """The owner made the active segment's file durable up to an offset. One that was rolled meanwhile stays above
-        the recovery point: its indexes are not durable."""
+        """Move the recovery point, after the owner has fsynced the active segment's file up to an offset. Does nothing
+        if the segment was rolled meanwhile, because its indexes are not durable."""
         if self.active_segment.base_offset < offset:
             self.recovery_point = max(self.recovery_point, min(offset, self.log_end_offset))
             self.last_flush_ms = now_ms
 
     def close(self) -> None:
-        """Write the producer snapshot and the ends of the indexes, let all files go."""
+        """Write the producer snapshot and pending index entries, and close all files. Does not flush. Raises
+        KafkaStorageError."""
         self.abort_cleaning()
         if not self.is_closed:
             self.storage("closing", self._close)
@@ -303,7 +308,7 @@ class PartitionLog(LogState):
             segment.close()
 
     def flush_and_close(self) -> None:
-        """Flush and close. Releases the files and raises KafkaStorageError when the disk fails."""
+        """Flush and close the log. After a disk error, close its files and raise KafkaStorageError."""
         try:
             self.flush()
             self.close()
@@ -316,9 +321,9 @@ class PartitionLog(LogState):
     def read(
         self, offset: int, max_bytes: int, *, min_one_message: bool = True, max_offset: int | None = None
     ) -> LogSlice:
-        """Batches from the one that holds `offset` on, up to `max_bytes` and below `max_offset` (a high watermark or
-        last stable offset; default: the end of the log). With `min_one_message` the first batch comes whole even if it
-        is larger. Raises OffsetOutOfRange outside [log start, log end]."""
+        """Return the batches from the one with `offset` on, below `max_offset` (default: log end) and up to
+        `max_bytes`. With `min_one_message` the first batch is whole even if it is larger. Raises OffsetOutOfRange
+        outside [log start, log end], KafkaStorageError."""
         end = self.log_end_offset
         if offset > end or offset < self.log_start_offset:
             raise OffsetOutOfRange(
@@ -337,21 +342,22 @@ class PartitionLog(LogState):
             raise self.storage_error(f"while reading {self.topic_partition}", error) from error
 
     def offset_for_timestamp(self, timestamp: int) -> TimestampAndOffset | None:
-        """The first record at or after a timestamp, None when there is none (ListOffsets)."""
+        """Return the first record at or after a timestamp (ms), None when there is none (ListOffsets)."""
         return self.storage("searching by timestamp", lambda: search(self, timestamp))
 
     def max_timestamp(self) -> TimestampAndOffset | None:
-        """The first record with the newest timestamp, None in a log without timestamps (ListOffsets with -3)."""
+        """Return the first record with the newest timestamp, None in a log without timestamps (ListOffsets with -3)."""
         return self.storage("searching by timestamp", lambda: newest_record(self))
 
     def aborted_transactions(self, start_offset: int, end_offset: int) -> list[AbortedTransaction]:
-        """The aborted transactions with records in [start_offset, end_offset)."""
+        """Return the aborted transactions with records in the offsets [start_offset, end_offset)."""
         return segment_reads.aborted_transactions(self, start_offset, end_offset)
 
     # moving the ends
 
     def truncate_to(self, offset: int, now_ms: int = 0) -> bool:
-        """Cut off everything at and above an offset; whether anything was cut."""
+        """Remove all records at or above an offset. Return whether there were any. Raises ValueError for a negative
+        offset, KafkaStorageError."""
         if offset < 0:
             raise ValueError(f"Cannot truncate partition {self.topic_partition} to a negative offset ({offset}).")
         if offset >= self.log_end_offset:
@@ -362,16 +368,17 @@ class PartitionLog(LogState):
         return True
 
     def truncate_fully_and_start_at(self, offset: int, now_ms: int = 0) -> None:
-        """Throw everything away; the next record gets this offset."""
+        """Remove all records and continue the log at an offset. Raises KafkaStorageError."""
         self.truncations += 1
         self.storage("truncating", lambda: truncate_fully(self, offset, now_ms))
 
     def delete_retention_segments(self, now_ms: int) -> int:
-        """Delete the segments that retention gives up; how many."""
+        """Delete the segments that retention or the log start offset has expired. Return their number. Raises
+        KafkaStorageError."""
         return self.storage("deleting segments", lambda: delete_old_segments(self, now_ms))
 
     def move_to(self, directory: str) -> None:
-        """Follow the partition's directory to a new name."""
+        """Use a new path, after the partition's directory was renamed. Aborts a cleaning."""
         self.abort_cleaning()
         self.directory = directory
         self.epochs.path = os.path.join(directory, LEADER_EPOCH_CHECKPOINT)

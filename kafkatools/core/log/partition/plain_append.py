@@ -1,12 +1,12 @@
 """The fast path of an append: one ordinary batch, as in almost every Produce request of a busy client.
 
-A batch is ordinary when all of this holds; nothing is changed before it is established.
+A batch is ordinary if all of these conditions hold. They are checked before anything changes.
 
 - It is a client's only batch for the partition, with a valid header, checksum and records.
 - The topic has no settings that rewrite or restrict records.
 - It has no producer id, or continues the sequence of its producer without opening or leaving a transaction.
 
-Any other batch goes to `PartitionLog.append_as_leader`, which validates in full and names what is wrong.
+Any other batch goes to `PartitionLog.append_as_leader`, which validates in full and raises the exact error.
 """
 
 from kafkatools.core.errors import KafkaStorageError
@@ -29,7 +29,8 @@ _CODEC_COUNT = 5
 
 
 def append_plain(log: PartitionLog, records: memoryview, leader_epoch: int, now_ms: int) -> LogAppendInfo | None:
-    """Append an ordinary batch; None, and nothing has happened, when it is another one. Raises KafkaStorageError."""
+    """Append an ordinary client batch on the fast path. Return None, without any change, if it needs
+    `append_as_leader`. Raises KafkaStorageError."""
     size = len(records)
     if size < HEADER_SIZE or log.failure is not None:
         return None
@@ -65,7 +66,7 @@ def append_plain(log: PartitionLog, records: memoryview, leader_epoch: int, now_
 
 
 def _is_sound(records: memoryview, header: tuple[int, ...], entry: ProducerEntry | None) -> bool:
-    """Whether the batch is what its header says, and the header what a client may send."""
+    """Return whether a batch's checksum and records are valid and its header is one that a client may send."""
     base_offset, _, _, _, crc, attributes, delta, base_timestamp, newest, _, _, _, count = header
     codec = attributes
     if entry is not None and entry.current_txn_first_offset >= 0:
@@ -82,7 +83,7 @@ def _is_sound(records: memoryview, header: tuple[int, ...], entry: ProducerEntry
 def _write(
     log: PartitionLog, records: memoryview, stamp: tuple[int, int, int], last_offset: int, newest: int, now_ms: int
 ) -> bool:
-    """Stamp offset and epoch, and write; False when the batch begins an epoch or a segment."""
+    """Stamp the offset and leader epoch on a batch and write it. Return False if it begins an epoch or a segment."""
     epochs = log.epochs.entries
     segment = log.segments.active
     if not epochs or epochs[-1].epoch != stamp[2] or epochs[-1].start_offset > stamp[0]:

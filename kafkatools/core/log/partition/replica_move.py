@@ -1,10 +1,9 @@
-"""A replica on its way to another log directory of its broker: its log is copied in slices, while it is written, cut
-and read (what Kafka's ReplicaAlterLogDirsThread does for one partition).
+"""Copy a partition's log to another log directory of the broker, while the log is in use (ReplicaAlterLogDirsThread).
 
-Rules. The copy gets whole batches with their offsets and epochs, as a follower does, and every checksum is looked at
-on the way. Before each slice it is cut back to where both logs agree, by their leader epochs (KIP-101). What was copied
-is made durable bit by bit; when nothing is left to copy and all is durable the copy may take the log's place, in the
-same turn: nothing was written in between.
+The copy receives whole batches with their offsets and epochs, as a follower does, and every checksum is verified.
+Before each slice the copy is truncated to where both logs agree, by their leader epochs (KIP-101). It is flushed every
+FLUSH_BYTES. When the copy is complete and durable it may replace the log in the same turn of the owner's loop, because
+nothing was written in between.
 """
 
 from dataclasses import replace
@@ -17,7 +16,7 @@ FLUSH_BYTES = 16 << 20
 
 
 class ReplicaMove:
-    """The copying of `current` to `future`."""
+    """The copying of a current replica's log to its future replica in another log directory."""
 
     def __init__(self, current: PartitionLog, future: PartitionLog) -> None:
         self.current = current
@@ -26,12 +25,12 @@ class ReplicaMove:
 
     @property
     def lag(self) -> int:
-        """The offsets that are still to be copied."""
+        """The number of offsets that are not copied yet."""
         return max(0, self.current.log_end_offset - self.future.log_end_offset)
 
     def step(self, now_ms: int, max_bytes: int = SLICE_BYTES) -> int:
-        """Copy a slice, at least a batch; the number of bytes, 0 when nothing is left to copy. Raises
-        KafkaStorageError, and CorruptRecord for a batch that is damaged on the disk."""
+        """Copy up to `max_bytes`, at least one batch. Return the bytes copied (1 after a truncation), 0 when the copy
+        is complete. Raises KafkaStorageError, and CorruptRecord for a damaged batch."""
         current, future = self.current, self.future
         if future.log_end_offset < current.log_start_offset:
             future.truncate_fully_and_start_at(current.log_start_offset, now_ms)
@@ -51,7 +50,7 @@ class ReplicaMove:
         return len(data)
 
     def _append(self, records: memoryview, now_ms: int) -> None:
-        """Append; a batch that is larger than a segment may be by now gets one that is as large."""
+        """Append to the future replica. A batch above the current segment.bytes gets a segment of its size."""
         future, config = self.future, self.future.config
         if len(records) > config.segment_bytes:
             future.config = replace(config, segment_bytes=len(records))
@@ -61,7 +60,7 @@ class ReplicaMove:
             future.config = config
 
     def _cut_back(self, now_ms: int) -> bool:
-        """Cut off what the current log does not have any more; whether there was anything."""
+        """Truncate what the current replica does not have any more. Return whether there was anything."""
         current, future = self.current, self.future
         epoch = future.latest_epoch
         if epoch is None:
@@ -90,7 +89,7 @@ class ReplicaMove:
             future.increment_log_start_offset(start)
 
     def _flush_now_and_then(self, size_bytes: int, now_ms: int) -> None:
-        """Little at a time, so that nobody waits long for the disk."""
+        """Flush the future replica every FLUSH_BYTES, so that no single flush takes long."""
         self._unflushed_bytes += size_bytes
         if self._unflushed_bytes >= FLUSH_BYTES:
             self.future.flush(now_ms)

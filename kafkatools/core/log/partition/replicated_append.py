@@ -1,4 +1,4 @@
-"""Appending what a leader sent, with its offsets and epochs: the follower's side of UnifiedLog.append."""
+"""Append a leader's batches on a follower, with their offsets and leader epochs (UnifiedLog.appendAsFollower)."""
 
 from kafkatools.core.errors import UnexpectedAppendOffset
 from kafkatools.core.log.partition.append_validation import check_batch, split_batches
@@ -13,7 +13,7 @@ _ANY_SIZE = 2**31
 
 
 def append_replicated(log: LogState, records: memoryview, now_ms: int) -> LogAppendInfo:
-    """See `PartitionLog.append_as_follower`."""
+    """Append batches from the leader; see `PartitionLog.append_as_follower`."""
     if log.failure is not None:
         raise log.failure
     headers = split_batches(records, log.topic_partition)
@@ -35,7 +35,7 @@ def append_replicated(log: LogState, records: memoryview, now_ms: int) -> LogApp
 def _check(
     log: LogState, records: memoryview, headers: list[BatchHeader], updates: dict[int, ProducerAppendInfo]
 ) -> list[CompletedTransaction]:
-    """Check every batch before any is written; fills `updates` and gives the transactions that end."""
+    """Check every batch before the first write. Fill `updates` by producer id, and return the transactions that end."""
     next_offset = log.log_end_offset
     completed = []
     position = 0

@@ -1,7 +1,7 @@
-"""Which segments a log may give up: by time, by size, below the log start offset. Kafka's UnifiedLog.deleteOldSegments.
+"""Delete old segments by retention.ms, retention.bytes and log start offset (UnifiedLog.deleteOldSegments).
 
-Only whole segments go, oldest first, and none that holds records above the high watermark. The active segment goes
-only when it is not empty and everything in it is due: a new one is rolled first.
+Whole segments are deleted, oldest first, and none with records at or above the high watermark. The active segment is
+deleted only if it is not empty and all of it has expired; a new segment is rolled first.
 """
 
 from collections.abc import Callable
@@ -11,7 +11,8 @@ from kafkatools.core.log.partition.segment import LogSegment
 
 
 def delete_old_segments(log: LogState, now_ms: int) -> int:
-    """Delete what is due; how many segments. A compacted topic without delete gives up only what is below its start."""
+    """Delete the segments that have expired. Return their number. A topic with only the compact policy loses no more
+    than the segments below its log start offset."""
     deleted = 0
     if log.config.is_deleted:
         deleted += _delete_while(log, now_ms, _is_below_log_start(log))

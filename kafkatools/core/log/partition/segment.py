@@ -1,8 +1,8 @@
-"""One segment of a log: the `.log` file and its three indexes. Kafka's LogSegment.
+"""One segment of a partition's log: the `.log` file and its three indexes (Kafka's LogSegment).
 
-Every index entry is checked against the batch it points to before it is trusted; one that is wrong costs a scan from
-the start of the segment, never a wrong record. The end of the segment is remembered in memory, so that readers at the
-tail of the log need no index.
+An index entry is checked against the batch that it points to before it is used. A wrong entry costs a scan from the
+start of the segment, but never gives a wrong record. The position of the last batch is kept in memory, so that reads at
+the end of the log need no index.
 """
 
 import os
@@ -34,14 +34,14 @@ NO_TAIL = 2**63
 
 
 class Position(NamedTuple):
-    """A batch and where it begins."""
+    """The header of a batch and its byte position in the segment."""
 
     position: int
     header: BatchHeader
 
 
 class TimestampAndOffset(NamedTuple):
-    """The answer to a search by timestamp."""
+    """The result of a timestamp search: a record's timestamp (ms), offset and leader epoch (None if unknown)."""
 
     timestamp: int
     offset: int
@@ -49,12 +49,13 @@ class TimestampAndOffset(NamedTuple):
 
 
 class LogSegment:
-    """The records from `base_offset` up to the next segment."""
+    """A segment: the records from `base_offset` up to the next segment, in a `.log` file with three indexes."""
 
     def __init__(
         self, files: FileSystem, directory: str, base_offset: int, config: LogConfig, now_ms: int, *, suffix: str = ""
     ) -> None:
-        """Opens an existing `.log`; `LogSegment.create` makes a new one."""
+        """Open an existing segment; `LogSegment.create` makes a new one. Raises FileNotFoundError without a `.log`
+        file."""
         self._files = files
         self._suffix = suffix
         self.base_offset = base_offset
@@ -79,7 +80,7 @@ class LogSegment:
     def create(
         cls, files: FileSystem, directory: str, base_offset: int, config: LogConfig, now_ms: int, *, suffix: str = ""
     ) -> "LogSegment":
-        """Make the files of a segment, or take those there are."""
+        """Create the files of a segment, or open existing ones."""
         files.open(os.path.join(directory, offset_name(base_offset)) + LOG_SUFFIX + suffix, create=True)
         segment = cls(files, directory, base_offset, config, now_ms, suffix=suffix)
         if config.preallocate and segment.log.size_bytes == 0:
@@ -90,32 +91,32 @@ class LogSegment:
 
     @property
     def size_bytes(self) -> int:
-        """The size of `.log`."""
+        """The size of the `.log` file in bytes."""
         return self.log.size_bytes
 
     @property
     def paths(self) -> list[str]:
-        """The paths of the four files, whether they exist or not."""
+        """The paths of the `.log` file and the three indexes, whether they exist or not."""
         return [self.log.path, self.offset_index.path, self.time_index.path, self.txn_index.path]
 
     # timestamps
 
     @property
     def max_timestamp_so_far(self) -> TimestampOffset:
-        """The newest timestamp and its offset, from the time index when the segment was not written in this run."""
+        """The newest timestamp and its offset. For a segment of an earlier run they come from the time index."""
         if self._max_timestamp is None:
             self._max_timestamp = self.time_index.last_entry
         return self._max_timestamp
 
     @property
     def largest_timestamp(self) -> int:
-        """The newest timestamp; when no record has one, the time the file was last written."""
+        """The newest record timestamp in ms, or the file's modification time if no record has a timestamp."""
         newest = self.max_timestamp_so_far.timestamp
         return newest if newest >= 0 else self._files.modified_ms(self.log.path)
 
     @property
     def first_batch_timestamp(self) -> int:
-        """The newest timestamp of the first batch, -1 when there is none (LogSegment.getFirstBatchTimestamp)."""
+        """The max timestamp of the first batch in ms, -1 in an empty segment (LogSegment.getFirstBatchTimestamp)."""
         first = self._first_timestamp()
         return NO_TIMESTAMP if first is None else first
 
@@ -127,14 +128,16 @@ class LogSegment:
         return self._first_batch_timestamp
 
     def time_waited_for_roll(self, now_ms: int, max_timestamp: int) -> int:
-        """How long the segment has been open: by the records' time if they have one, else by the clock's."""
+        """Return the segment's age in ms, for segment.ms: by the records' timestamps, or by the clock if they have
+        none."""
         first = self._first_timestamp()
         return max_timestamp - first if first is not None and first >= 0 else now_ms - self.created_ms
 
     # writing
 
     def should_roll(self, config: LogConfig, size: int, last_offset: int, max_timestamp: int, now_ms: int) -> bool:
-        """Whether an append of `size` bytes has to go to a new segment."""
+        """Return whether an append of `size` bytes must go to a new segment: by size, age, full index or offset
+        range."""
         current = self.log.size_bytes
         if current > config.segment_bytes - size or last_offset - self.base_offset > MAX_RELATIVE_OFFSET:
             return True
@@ -149,12 +152,13 @@ class LogSegment:
         return max_timestamp - first > config.max_segment_ms - self.roll_jitter_ms
 
     def _check_indexes(self) -> bool:
-        """Whether an index takes no further entry; remembered until one changes."""
+        """Return whether the offset or the time index is full, and cache the result until an index changes."""
         self._are_indexes_full = self.offset_index.is_full or self.time_index.is_full
         return self._are_indexes_full
 
     def append(self, data: Buffer, last_offset: int, max_timestamp: int, base_offset: int) -> None:
-        """Write one batch that has its offsets."""
+        """Append one batch with assigned offsets, and index it. Raises LogOffsetOverflow for an offset that does not
+        fit the indexes, OSError."""
         if last_offset - self.base_offset > MAX_RELATIVE_OFFSET:
             raise LogOffsetOverflow(
                 f"Detected offset overflow at offset {last_offset} in segment {self.log.path}: more than 2^31 - 1 "
@@ -168,7 +172,8 @@ class LogSegment:
         self._note_batch(position, len(data), last_offset, max_timestamp)
 
     def append_batches(self, data: Buffer, headers: Iterable[BatchHeader]) -> None:
-        """Write several batches that have their offsets, at once."""
+        """Append several batches with assigned offsets in one write, and index them. Raises LogOffsetOverflow,
+        OSError."""
         headers = list(headers)
         if headers[-1].last_offset - self.base_offset > MAX_RELATIVE_OFFSET:
             raise LogOffsetOverflow(f"Detected offset overflow at {headers[-1].last_offset} in {self.log.path}")
@@ -197,7 +202,7 @@ class LogSegment:
     # reading
 
     def translate_offset(self, offset: int, start_position: int = 0) -> Position | None:
-        """The first batch whose last offset is at or above `offset`, None when the segment ends before."""
+        """Return the first batch whose last offset is at or above `offset`, None when the segment ends before it."""
         if offset >= self._tail_offset:
             position = self._tail_position
         else:
@@ -208,17 +213,18 @@ class LogSegment:
         return None
 
     def fetch_upper_bound_offset(self, position: int) -> int | None:
-        """An offset above all that lies before a position, as near as the offset index knows; None when it does not."""
+        """Return an offset above all records before a file position, from the offset index; None when the index has no
+        such entry."""
         entry = self.offset_index.fetch_upper_bound(position)
         return entry.offset if entry is not None and self._is_believed(entry) else None
 
     def _indexed_position(self, offset: int) -> int:
-        """Where to start looking for an offset."""
+        """Return the file position where a search for an offset may start, by the offset index."""
         entry = self.offset_index.lookup(offset)
         return entry.position if entry.position and self._is_believed(entry) else 0
 
     def _is_believed(self, entry: OffsetPosition) -> bool:
-        """An entry that does not point to the batch it names is not."""
+        """Return whether an index entry points to the batch whose last offset it has."""
         try:
             found = next(walk_headers(self.log, entry.position, min(self.log.size_bytes, entry.position + 2**31)), None)
         except CorruptRecord:
@@ -226,7 +232,7 @@ class LogSegment:
         return found is not None and found[1].last_offset == entry.offset
 
     def read_next_offset(self) -> int:
-        """The offset after the last record. Walks from the last index entry; raises CorruptRecord at damage."""
+        """Return the offset after the last record. Walks from the last index entry. Raises CorruptRecord at damage."""
         position = self._indexed_position(self.offset_index.last_offset)
         next_offset = self.base_offset
         for _, header in walk_headers(self.log, position):
@@ -234,7 +240,8 @@ class LogSegment:
         return next_offset
 
     def ends_whole(self) -> bool:
-        """Whether the file ends with a whole batch, walking from the last index entry, and the index points into it."""
+        """Return whether the file ends with a whole batch and the last index entry is right. Raises CorruptRecord at
+        damage."""
         entry = self.offset_index.lookup(self.offset_index.last_offset)
         position = self._indexed_position(self.offset_index.last_offset)
         if position != entry.position:
@@ -246,8 +253,8 @@ class LogSegment:
     def find_offset_by_timestamp(
         self, timestamp: int, starting_offset: int, max_decompressed_bytes: int = LEAST_DECOMPRESSED_BYTES
     ) -> TimestampAndOffset | None:
-        """The first record with at least this timestamp, at or above an offset. Raises InvalidRecord for a batch that
-        unpacks to more than `max_decompressed_bytes`."""
+        """Return the first record at or after a timestamp (ms) and an offset, None when there is none. Raises
+        InvalidRecord for a batch that decompresses to more than `max_decompressed_bytes`, CorruptRecord."""
         from kafkatools.core.records.batch import batch_at
 
         entry = self.time_index.lookup(timestamp)
@@ -272,12 +279,13 @@ class LogSegment:
     def recover(
         self, producer_state: ProducerStateManager, epochs: LeaderEpochCache, *, may_have_holes: bool = True
     ) -> int:
-        """Rebuild the indexes from `.log` and cut it after its last valid batch; gives the bytes cut off.
+        """Rebuild the indexes from the `.log` file, and truncate it after its last valid batch. Return the bytes cut
+        off.
 
-        A batch is valid when its size is possible, its checksum is right and its offsets, which the checksum does not
-        cover, follow those before it; only a compacted log may have holes. Kafka believes any offset that rises, and
-        throws a whole segment away for one that goes back; here the batches before it are kept. Raises
-        LogOffsetOverflow for a sound batch that the indexes cannot take.
+        A batch is valid if its size is possible, its checksum is right, and its offsets, which the checksum does not
+        cover, follow those before it. Only a compacted log may have holes. Kafka accepts any rising offset, and drops a
+        whole segment for an offset that goes back; here the batches before it are kept. Raises LogOffsetOverflow for a
+        valid batch whose offset does not fit the indexes.
         """
         self.offset_index.reset()
         self.time_index.reset()
@@ -331,7 +339,7 @@ class LogSegment:
         return truncated
 
     def truncate_to(self, offset: int, now_ms: int) -> int:
-        """Cut off everything at and above an offset; gives the bytes cut off `.log`."""
+        """Remove all records and index entries at or above an offset. Return the bytes cut off the `.log` file."""
         self._tail_offset = NO_TAIL
         found = self.translate_offset(offset)
         self.offset_index.truncate_to(offset)
@@ -361,7 +369,7 @@ class LogSegment:
     # life
 
     def become_inactive(self) -> None:
-        """Close the time index with the newest timestamp and trim the indexes, when the next segment begins."""
+        """Close the segment for appends: add the newest timestamp to the time index, and trim preallocated space."""
         newest = self.max_timestamp_so_far
         self.time_index.maybe_append(newest.timestamp, newest.offset, skip_full_check=True)
         self.offset_index.trim_to_valid_size()
@@ -369,8 +377,8 @@ class LogSegment:
         self.log.trim()
 
     def flush(self, *, with_indexes: bool = True) -> None:
-        """Make the segment durable. The indexes of the active segment need not be: after a crash recovery rebuilds them
-        in any case; they are written so that others can read them."""
+        """Make the segment durable. Without `with_indexes` the indexes are written but not synced: recovery rebuilds
+        those of an active segment anyway. Raises OSError."""
         self.log.flush()
         self.offset_index.write_pending()
         self.time_index.write_pending()
@@ -380,7 +388,7 @@ class LogSegment:
             self.txn_index.flush()
 
     def close(self) -> None:
-        """Write the last time index entry, trim, let the files go."""
+        """Add the newest timestamp to the time index, trim preallocated space, and close the files."""
         if self._max_timestamp is not None:
             newest = self._max_timestamp
             self.time_index.maybe_append(newest.timestamp, newest.offset, skip_full_check=True)
@@ -391,14 +399,14 @@ class LogSegment:
         self.log.close()
 
     def release(self) -> None:
-        """Let the files go without writing."""
+        """Close the files without writing."""
         self.offset_index.release()
         self.time_index.release()
         self.txn_index.close()
         self.log.close()
 
     def change_suffix(self, suffix: str) -> None:
-        """Rename all files from one suffix (`.swap`, `.deleted`, none) to another."""
+        """Rename the four files to another suffix: `.swap`, `.deleted` or none."""
         self._files.rename(self.log.path, self._stem + LOG_SUFFIX + suffix)
         self.log.path = self._stem + LOG_SUFFIX + suffix
         self.offset_index.rename(self._stem + INDEX_SUFFIX + suffix)
@@ -407,7 +415,7 @@ class LogSegment:
         self._suffix = suffix
 
     def move_to(self, directory: str) -> None:
-        """Follow a directory that was renamed."""
+        """Use new paths, after the partition's directory was renamed."""
         self._stem = os.path.join(directory, offset_name(self.base_offset))
         self.log.path = self._stem + LOG_SUFFIX + self._suffix
         self.offset_index.follow(self._stem + INDEX_SUFFIX + self._suffix)
@@ -415,7 +423,7 @@ class LogSegment:
         self.txn_index.follow(self._stem + TXN_INDEX_SUFFIX + self._suffix)
 
     def delete_files(self) -> None:
-        """Remove the files for good."""
+        """Close and remove the segment's files."""
         self.release()
         for path in self.paths:
             self._files.remove(path)

@@ -1,7 +1,7 @@
-"""Reading batches across the segments of one log (the read part of Kafka's LocalLog).
+"""Read batches across the segments of one log (the read part of Kafka's LocalLog).
 
-Rules. Nothing is copied: a read returns which bytes of which segment file hold the batches. Bounds of the whole log
-(log start offset, storage failures) are checked by `PartitionLog.read`.
+Nothing is copied: a read returns a byte range of a segment file. `PartitionLog.read` checks the bounds of the whole
+log.
 """
 
 from kafkatools.core.log.format.transaction_index import AbortedTransaction
@@ -14,7 +14,8 @@ from kafkatools.core.records.layout import LOG_OVERHEAD
 def read_segments(
     log: LogState, segment: LogSegment, offset: int, max_bytes: int, min_one_message: bool, limit: int
 ) -> LogSlice:
-    """Batches from the one that holds `offset` on and below `limit`; compaction may have emptied `segment` there."""
+    """Return the batches from the one with `offset` on, below offset `limit`. If compaction has emptied `segment`
+    there, later segments are searched."""
     current: LogSegment | None = segment
     while current is not None:
         found = current.translate_offset(offset)
@@ -39,7 +40,7 @@ def _slice(
 
 
 def aborted_transactions(log: LogState, start_offset: int, end_offset: int) -> list[AbortedTransaction]:
-    """The aborted transactions with records in [start_offset, end_offset)."""
+    """Return the aborted transactions with records in the offsets [start_offset, end_offset)."""
     found: list[AbortedTransaction] = []
     segment = log.segments.floor(start_offset)
     while segment is not None:

@@ -1,9 +1,9 @@
-"""A segment whose offsets do not fit four-byte relative offsets becomes several that do (KAFKA-6264,
+"""Split a segment whose offsets do not fit the indexes' 4-byte relative offsets (KAFKA-6264,
 LogSegment.splitOverflowedSegment, LogSegments.replaceSegments).
 
-Old cleaners could merge segments of a compacted log into such a one. The parts are written as `.cleaned`, renamed to
-`.swap` from the last to the first, and then take the place of the old segment: a crash in between leaves the old
-segment, or swaps that the next start completes. The parts come without indexes; loading them makes those.
+Old cleaners could merge segments of a compacted log into such a segment. The parts are written as `.cleaned`, renamed
+to `.swap` from the last to the first, and then replace the old segment. A crash in between leaves the old segment, or
+swaps that the next start completes. The parts have no indexes until they are loaded.
 """
 
 from kafkatools.core.errors import CorruptRecord
@@ -21,8 +21,8 @@ NO_OFFSET = -1
 def split_overflowed(
     files: FileSystem, directory: str, segment: LogSegment, config: LogConfig, now_ms: int
 ) -> list[int]:
-    """Replace a segment by its parts; gives their base offsets. Damage, and what lies behind it, stays at the end of
-    the last part, for recovery to find."""
+    """Replace a segment by parts whose offsets fit their indexes. Return the parts' base offsets. Damage stays at the
+    end of the last part, for recovery to find. Raises OSError."""
     modified_ms = files.modified_ms(segment.log.path)
     parts = copy_parts(files, directory, segment, config, now_ms)
     for part in parts:
@@ -48,6 +48,8 @@ def split_overflowed(
 def copy_parts(
     files: FileSystem, directory: str, segment: LogSegment, config: LogConfig, now_ms: int
 ) -> list[LogSegment]:
+    """Copy a segment into `.cleaned` segments whose offsets fit their indexes. Damage, and what follows it, is copied
+    to the last one."""
     parts: list[LogSegment] = []
     base_offset, copied = segment.base_offset, 0
     last_offset = NO_OFFSET

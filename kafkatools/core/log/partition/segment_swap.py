@@ -1,9 +1,10 @@
-"""Putting cleaned or split segments in the place of others (LocalLog.replaceSegments).
+"""Replace segments of a log with cleaned or split ones (LocalLog.replaceSegments).
 
-The new segments lie in the directory under `.cleaned`, complete and durable. They are renamed to `.swap`, the last one
-first, then the old ones to `.deleted`, then the new ones to their names. What a crash leaves of this the next start
-sorts out: a `.cleaned` beside means that nothing has happened yet, a complete set of `.swap` that the old segments in
-its range may go. The caller makes the names durable (`fsync_directory`) before he removes or forgets anything.
+The new segments are in the directory as `.cleaned` files, complete and durable. They are renamed to `.swap`, the last
+one first. Then the old segments are renamed to `.deleted`, and the new ones to their final names. After a crash the
+next start decides: a `.cleaned` file means that nothing was replaced yet, and a complete set of `.swap` files that the
+old segments in its range can be removed. The caller makes the names durable (`fsync_directory`) before anything is
+removed or forgotten.
 """
 
 from collections.abc import Sequence
@@ -23,8 +24,8 @@ if TYPE_CHECKING:
 
 
 def swap_in(log: "PartitionLog", wanted: LogToClean, cleaned: CleanedSegment, now_ms: int) -> None:
-    """Take a segment that the cleaner wrote into the log. Raises CleaningAborted, the `.cleaned` files removed, when
-    the log is not what the plan said any more; KafkaStorageError when the disk fails, the log being offline then."""
+    """Replace segments of a log with the one that the cleaner wrote. Raises CleaningAborted, with the `.cleaned` files
+    removed, if the plan is void. Raises KafkaStorageError after a disk error, with the log offline."""
     if wanted.is_aborted or log.cleaning is not wanted or log.is_closed:
         remove_cleaned(log.files, wanted.directory, cleaned.base_offset)
         raise CleaningAborted
@@ -34,8 +35,8 @@ def swap_in(log: "PartitionLog", wanted: LogToClean, cleaned: CleanedSegment, no
 
 
 def replace_segments(log: "PartitionLog", new: Sequence[LogSegment], old: Sequence[LogSegment], now_ms: int) -> None:
-    """Rename, and change what the log knows. When the disk fails in the middle the log goes offline: the next start
-    finishes or undoes it."""
+    """Replace `old` segments with `new` ones, in the directory and in the log. After a disk error the log goes offline,
+    and the next start finishes or undoes the replacement. Raises KafkaStorageError."""
     try:
         for segment in reversed(new):
             segment.change_suffix(SWAP_SUFFIX)
@@ -59,8 +60,8 @@ def replace_segments(log: "PartitionLog", new: Sequence[LogSegment], old: Sequen
 
 
 def split_segment(log: "PartitionLog", base_offset: int, now_ms: int) -> None:
-    """Replace a segment whose offsets do not fit its indexes by parts whose do, with indexes of their own
-    (UnifiedLog.splitOverflowedSegment). Readers may go on meanwhile."""
+    """Replace a segment whose offsets do not fit its indexes by parts with indexes of their own, while readers continue
+    (UnifiedLog.splitOverflowedSegment). Raises KafkaStorageError."""
     old = next(segment for segment in log.segments if segment.base_offset == base_offset)
 
     def split() -> list[LogSegment]:

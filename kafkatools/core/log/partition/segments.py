@@ -1,4 +1,4 @@
-"""The segments of one log in order. Kafka's LogSegments."""
+"""The segments of one log, sorted by base offset (Kafka's LogSegments)."""
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
@@ -11,7 +11,7 @@ _TAIL_SEGMENTS = 2
 
 
 class LogSegments:
-    """Segments sorted by base offset. The last one is active: the only one that is written."""
+    """A list of segments sorted by base offset. Only the last one, the active segment, is appended to."""
 
     def __init__(self) -> None:
         self._base_offsets: list[int] = []
@@ -25,26 +25,26 @@ class LogSegments:
 
     @property
     def base_offsets(self) -> list[int]:
-        """All base offsets, rising."""
+        """The base offsets of all segments, in rising order."""
         return list(self._base_offsets)
 
     @property
     def first(self) -> LogSegment:
-        """The oldest segment."""
+        """The oldest segment. Raises IndexError when there is none."""
         return self._segments[0]
 
     @property
     def active(self) -> LogSegment:
-        """The newest segment."""
+        """The newest segment. Raises IndexError when there is none."""
         return self._segments[-1]
 
     @property
     def size_bytes(self) -> int:
-        """The size of all `.log` files."""
+        """The size of all `.log` files in bytes."""
         return sum(segment.size_bytes for segment in self._segments)
 
     def add(self, segment: LogSegment) -> None:
-        """Put a segment in its place; one of the same base offset is replaced."""
+        """Add a segment in base offset order. A segment with the same base offset is replaced."""
         index = bisect_left(self._base_offsets, segment.base_offset)
         if index < len(self._base_offsets) and self._base_offsets[index] == segment.base_offset:
             self._segments[index] = segment
@@ -53,40 +53,40 @@ class LogSegments:
         self._segments.insert(index, segment)
 
     def remove(self, base_offset: int) -> None:
-        """Take a segment out; its files stay."""
+        """Remove the segment with this base offset from the list. Its files stay."""
         index = bisect_left(self._base_offsets, base_offset)
         del self._base_offsets[index]
         del self._segments[index]
 
     def clear(self) -> None:
-        """Take all segments out."""
+        """Remove all segments from the list. Their files stay."""
         self._base_offsets.clear()
         self._segments.clear()
 
     def floor(self, offset: int) -> LogSegment | None:
-        """The segment that holds an offset: the last one that begins at or below it."""
+        """Return the last segment that begins at or below an offset, None when there is none."""
         index = bisect_right(self._base_offsets, offset) - 1
         return self._segments[index] if index >= 0 else None
 
     def higher(self, base_offset: int) -> LogSegment | None:
-        """The first segment that begins above an offset."""
+        """Return the first segment that begins above an offset, None when there is none."""
         index = bisect_right(self._base_offsets, base_offset)
         return self._segments[index] if index < len(self._segments) else None
 
     def lower(self, base_offset: int) -> LogSegment | None:
-        """The last segment that begins below an offset."""
+        """Return the last segment that begins below an offset, None when there is none."""
         index = bisect_left(self._base_offsets, base_offset) - 1
         return self._segments[index] if index >= 0 else None
 
     def range(self, start: int, end: int) -> list[LogSegment]:
-        """The segments that may hold offsets of [start, end)."""
+        """Return the segments that may hold offsets in [start, end)."""
         first = max(bisect_right(self._base_offsets, start) - 1, 0)
         last = bisect_left(self._base_offsets, end)
         return self._segments[first:last]
 
 
 def tail_headers(segments: LogSegments, end: int) -> list[BatchHeader]:
-    """The batch headers of the last two segments below an offset, oldest first."""
+    """Return the batch headers of the last two segments that end below an offset, oldest first."""
     headers = []
     for segment in list(segments)[-_TAIL_SEGMENTS:]:
         headers += [header for _, header in walk_headers(segment.log) if header.last_offset < end]

@@ -1,4 +1,4 @@
-"""ListOffsets on one log: offsets by timestamp. Kafka's UnifiedLog.fetchOffsetByTimestamp."""
+"""Find offsets by timestamp, for ListOffsets (UnifiedLog.fetchOffsetByTimestamp)."""
 
 from kafkatools.core.log.format.batch_headers import walk_headers
 from kafkatools.core.log.partition.log_state import LogState
@@ -6,7 +6,7 @@ from kafkatools.core.log.partition.segment import LogSegment, TimestampAndOffset
 
 
 def search(log: LogState, timestamp: int) -> TimestampAndOffset | None:
-    """The first record at or after a timestamp."""
+    """Return the first record at or after a timestamp (ms), None when there is none."""
     for segment in log.segments:
         if segment.largest_timestamp >= timestamp:
             found = segment.find_offset_by_timestamp(timestamp, log.log_start_offset, log.config.max_decompressed_bytes)
@@ -16,7 +16,7 @@ def search(log: LogState, timestamp: int) -> TimestampAndOffset | None:
 
 
 def newest_record(log: LogState) -> TimestampAndOffset | None:
-    """The record with the newest timestamp: the first one of the batch whose maximum it is."""
+    """Return the first record with the log's newest timestamp, None in a log without timestamps."""
     segments = [segment for segment in log.segments if segment.max_timestamp_so_far.timestamp >= 0]
     if not segments:
         return None

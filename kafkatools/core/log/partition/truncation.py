@@ -1,4 +1,4 @@
-"""Cutting a log: at an offset, or all of it (LocalLog.truncateTo, UnifiedLog.truncateFullyAndStartAt)."""
+"""Truncate a log at an offset, or completely (LocalLog.truncateTo, UnifiedLog.truncateFullyAndStartAt)."""
 
 from kafkatools.core.log.partition.log_state import LogState
 from kafkatools.core.log.partition.segment import LogSegment
@@ -6,7 +6,7 @@ from kafkatools.core.log.recovery import loading as recovery
 
 
 def truncate(log: LogState, offset: int, now_ms: int) -> None:
-    """Cut off everything at and above an offset below the end."""
+    """Remove all records at or above an offset that is below the log end offset. Raises OSError."""
     log.abort_cleaning()
     if log.segments.first.base_offset > offset:
         truncate_fully(log, offset, now_ms)
@@ -27,7 +27,7 @@ def truncate(log: LogState, offset: int, now_ms: int) -> None:
 
 
 def truncate_fully(log: LogState, offset: int, now_ms: int) -> None:
-    """Throw everything away; the next record gets this offset."""
+    """Remove all records and continue the log at an offset. Raises OSError."""
     log.abort_cleaning()
     log.delete_segments(log.segments, now_ms)
     log.segments.add(LogSegment.create(log.files, log.directory, offset, log.config, now_ms))

@@ -1,8 +1,8 @@
-"""What a log knows of one producer, and the checks on its next batch (ProducerStateEntry, ProducerAppendInfo).
+"""The log's state of one producer, and the checks on its next batch (ProducerStateEntry, ProducerAppendInfo).
 
-A `ProducerAppendInfo` takes batches one by one, raises at the first that is wrong, and changes nothing until the
-manager applies it after the write. Each producer keeps its last five batches: a retry of any of them is a duplicate
-and is answered with the offsets it got the first time.
+A `ProducerAppendInfo` checks batches one by one and raises at the first wrong one. It changes nothing until the state
+manager applies it, after the write. Each producer keeps its last five batches. A retry of one of them is a duplicate,
+and is answered with the offsets of the first append.
 """
 
 from collections import deque
@@ -28,7 +28,7 @@ NO_TRANSACTION_VERSION = -1
 
 
 class AppendOrigin(Enum):
-    """Who appends, and so how much is checked (Kafka's AppendOrigin)."""
+    """The source of an append, which decides what is checked (Kafka's AppendOrigin)."""
 
     CLIENT = "client"
     COORDINATOR = "coordinator"
@@ -37,7 +37,7 @@ class AppendOrigin(Enum):
 
 
 class BatchMetadata(NamedTuple):
-    """A batch that was appended."""
+    """Sequence, offset and timestamp (ms) of a batch that an idempotent producer has appended."""
 
     last_sequence: int
     last_offset: int
@@ -46,18 +46,18 @@ class BatchMetadata(NamedTuple):
 
     @property
     def first_sequence(self) -> int:
-        """The first sequence, across the wrap after 2^31 - 1."""
+        """The sequence of the first record. Sequences wrap to 0 after 2^31 - 1."""
         sequence = self.last_sequence - self.offset_delta
         return sequence if sequence >= 0 else sequence + MAX_SEQUENCE + 1
 
     @property
     def first_offset(self) -> int:
-        """The first offset."""
+        """The offset of the batch's first record."""
         return self.last_offset - self.offset_delta
 
 
 class CompletedTransaction(NamedTuple):
-    """A transaction that a marker has ended."""
+    """A transaction that was ended by a commit or abort marker, at offset `last_offset`."""
 
     producer_id: int
     first_offset: int
@@ -67,7 +67,7 @@ class CompletedTransaction(NamedTuple):
 
 @dataclass(slots=True, eq=False, repr=False)
 class ProducerEntry:
-    """One producer: epoch, its last batches, its open transaction."""
+    """The log's state of one producer: its epoch, its last five batches and its open transaction."""
 
     producer_id: int
     producer_epoch: int = field(default=NO_PRODUCER_EPOCH, init=False)
@@ -78,21 +78,22 @@ class ProducerEntry:
 
     @property
     def last_sequence(self) -> int:
-        """The last sequence of the last batch, -1 without one."""
+        """The last sequence of the newest batch, -1 without a batch."""
         return self.batches[-1].last_sequence if self.batches else NO_SEQUENCE
 
     @property
     def last_data_offset(self) -> int:
-        """The last offset of the last batch, -1 without one."""
+        """The last offset of the newest data batch, -1 without a batch."""
         return self.batches[-1].last_offset if self.batches else NO_OFFSET
 
     @property
     def last_offset_delta(self) -> int:
-        """The last offset of the last batch minus its first."""
+        """The last offset of the newest batch minus its first offset, 0 without a batch."""
         return self.batches[-1].offset_delta if self.batches else 0
 
     def find_duplicate(self, header: BatchHeader) -> BatchMetadata | None:
-        """The batch that this one repeats: same epoch, same first and last sequence."""
+        """Return the appended batch that `header` repeats (same epoch, first and last sequence), None when there is
+        none."""
         if header.producer_epoch != self.producer_epoch:
             return None
         first, last = header.base_sequence, header.last_sequence
@@ -102,13 +103,13 @@ class ProducerEntry:
         return None
 
     def add_batch(self, header: BatchHeader, last_offset: int, timestamp: int) -> None:
-        """Note a batch that continues this producer's sequence."""
+        """Add a batch that continues the producer's sequence. `timestamp` in ms."""
         delta = header.last_offset_delta
         self.batches.append(BatchMetadata(header.last_sequence, last_offset, delta, timestamp))
         self.last_timestamp = timestamp
 
     def continues(self, producer_epoch: int, first_sequence: int) -> bool:
-        """Whether a batch is simply the next one of the same epoch."""
+        """Return whether a batch has the producer's current epoch and its next sequence."""
         return (
             self.producer_epoch == producer_epoch
             and bool(self.batches)
@@ -116,14 +117,14 @@ class ProducerEntry:
         )
 
     def set_epoch(self, producer_epoch: int) -> None:
-        """Go to an epoch; a new one starts without batches."""
+        """Set the producer's epoch. A different epoch starts without batches."""
         if producer_epoch != self.producer_epoch:
             self.batches.clear()
             self.producer_epoch = producer_epoch
 
 
 class ProducerAppendInfo:
-    """The changes that an append makes to one producer, checked as they come."""
+    """The changes that one append makes to a producer's state, checked batch by batch and applied after the write."""
 
     __slots__ = (
         "_batches",
@@ -138,7 +139,7 @@ class ProducerAppendInfo:
     )
 
     def __init__(self, current: ProducerEntry, origin: AppendOrigin, label: object) -> None:
-        """`label` names the partition in messages."""
+        """`label` names the partition in error messages."""
         self._current = current
         self._origin = origin
         self._label = label
@@ -151,11 +152,12 @@ class ProducerAppendInfo:
 
     @property
     def producer_id(self) -> int:
-        """Whose changes these are."""
+        """The id of the producer whose changes these are."""
         return self._current.producer_id
 
     def append_data(self, header: BatchHeader, base_offset: int, max_timestamp: int) -> None:
-        """Take a batch of data that is to be at `base_offset`."""
+        """Check and add a data batch that is about to be appended at `base_offset`. Raises InvalidProducerEpoch,
+        OutOfOrderSequenceNumber, and InvalidTxnState for a non-transactional batch inside a transaction."""
         epoch = header.producer_epoch
         self._check_epoch(epoch, base_offset, NO_TRANSACTION_VERSION)
         if self._origin is AppendOrigin.CLIENT:
@@ -187,7 +189,8 @@ class ProducerAppendInfo:
         timestamp: int,
         transaction_version: int = NO_TRANSACTION_VERSION,
     ) -> CompletedTransaction | None:
-        """Take the marker that ends a transaction; None when nothing was open."""
+        """Check and add a transaction marker. Return the ended transaction, None when no transaction was open. Raises
+        InvalidProducerEpoch, TransactionCoordinatorFenced."""
         epoch = header.producer_epoch
         self._check_epoch(epoch, offset, transaction_version)
         self._check_coordinator_epoch(coordinator_epoch, offset)
@@ -247,7 +250,7 @@ class ProducerAppendInfo:
             )
 
     def apply(self) -> ProducerEntry:
-        """Make the changes."""
+        """Write the changes into the producer's state, and return that state."""
         entry = self._current
         entry.set_epoch(self._epoch)
         entry.batches.extend(self._batches)

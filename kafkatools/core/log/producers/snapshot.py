@@ -1,8 +1,8 @@
-"""`.snapshot`: the producers a partition knew of at an offset (ProducerStateManager, ProducerSnapshot.json).
+"""The `.snapshot` file: a partition's producer state at an offset (ProducerStateManager, ProducerSnapshot.json).
 
-Version (2 bytes, 1), CRC-32C of what follows it, number of entries, entries of 46 bytes: producer id, epoch, last
-sequence, last offset, offset delta of the last batch, its timestamp, coordinator epoch, first offset of the open
-transaction (-1 when there is none). Kafka writes the entries in the order of a java.util.HashMap; so does this.
+Version (2 bytes, 1), CRC-32C of the rest, number of entries, entries of 46 bytes: producer id, epoch, last sequence,
+last offset, offset delta of the last batch, its timestamp, coordinator epoch, first offset of the open transaction (-1
+without one). Entries are in the order of a java.util.HashMap, as Kafka writes them.
 """
 
 from collections.abc import Iterable
@@ -21,7 +21,7 @@ _CRC_START = _PREFIX.size
 
 
 class SnapshotEntry(NamedTuple):
-    """One producer as a snapshot has it."""
+    """The state of one producer in a snapshot file. Times in ms, -1 for missing values."""
 
     producer_id: int
     producer_epoch: int
@@ -34,7 +34,7 @@ class SnapshotEntry(NamedTuple):
 
     @property
     def first_sequence(self) -> int:
-        """The first sequence of the last batch; -1 when there is no batch."""
+        """The first sequence of the producer's last batch, -1 without a batch."""
         if self.last_sequence < 0:
             return -1
         sequence = self.last_sequence - self.offset_delta
@@ -42,7 +42,7 @@ class SnapshotEntry(NamedTuple):
 
 
 def parse_snapshot(data: bytes) -> list[SnapshotEntry]:
-    """The entries of a snapshot; raises CorruptSnapshot with Kafka's reason."""
+    """Return the entries in the bytes of a producer snapshot. Raises CorruptSnapshot with Kafka's reason."""
     try:
         version, stored_crc = _PREFIX.unpack_from(data)
         if version != SNAPSHOT_VERSION:
@@ -63,12 +63,12 @@ def parse_snapshot(data: bytes) -> list[SnapshotEntry]:
 
 
 def read_snapshot(path: str, files: FileSystem | None = None) -> list[SnapshotEntry]:
-    """Read a snapshot file; never writes. Raises CorruptSnapshot, OSError."""
+    """Return the entries of a producer snapshot file. Raises CorruptSnapshot, OSError."""
     return parse_snapshot((files or RealFileSystem()).read_bytes(path))
 
 
 def format_snapshot(entries: Iterable[SnapshotEntry]) -> bytes:
-    """The bytes of a snapshot with entries in the order given."""
+    """Return the bytes of a producer snapshot with these entries in this order."""
     packed = [ENTRY.pack(*entry) for entry in entries]
     body = _COUNT.pack(len(packed)) + b"".join(packed)
     return _PREFIX.pack(SNAPSHOT_VERSION, crc32c(body)) + body

@@ -1,10 +1,10 @@
-"""The producers of one partition: sequences, epochs, open transactions, and their snapshots (ProducerStateManager).
+"""The producers of one partition: sequences, epochs, open transactions and their snapshots (ProducerStateManager).
 
-Two maps of transactions, both sorted by first offset: ongoing ones, and ended ones whose marker is still above the high
-watermark. The smaller first offset of the two is the first unstable offset, which bounds read_committed readers.
+There are two maps of transactions by first offset: open ones, and ended ones whose marker is not below the high
+watermark yet. The lowest first offset of both is the first unstable offset, where read_committed consumers stop.
 
-A snapshot holds the last batch of each producer only. `remember_earlier_batches` fills in the other four from
-the tail of the log, so that a retry of one of them after a restart is still seen as the duplicate it is.
+A snapshot holds only the last batch of each producer. `find_duplicate` reads up to four earlier batches from the end of
+the log. So a retry of one of them after a restart is still recognized as a duplicate.
 """
 
 import os
@@ -34,10 +34,8 @@ from kafkatools.core.records.layout import CONTROL_BIT, TRANSACTIONAL_BIT
 
 @dataclass(eq=False, repr=False)
 class ProducerStateManager:
-    """Producer state of one partition up to `map_end_offset`, and its snapshot files.
-
-    `label` names the partition in messages. `load_snapshots` comes before anything else.
-    """
+    """The state of one partition's producers up to `map_end_offset`, and the snapshot files with it. `label` names the
+    partition in error messages. `load_snapshots` must be called first."""
 
     files: FileSystem
     directory: str
@@ -56,19 +54,19 @@ class ProducerStateManager:
     # snapshots on disk
 
     def load_snapshots(self, entries: Iterable[DirectoryEntry] | None = None) -> None:
-        """Learn which snapshot files there are."""
+        """List the offsets of the snapshot files in the directory, or among its `entries`."""
         if entries is None:
             entries = self.files.list_directory(self.directory)
         offsets = (offset_from_name(entry.name) for entry in entries if entry.name.endswith(SNAPSHOT_SUFFIX))
         self.snapshot_offsets = sorted(offset for offset in offsets if offset is not None)
 
     def snapshot_path(self, offset: int) -> str:
-        """The snapshot file of an offset."""
+        """Return the path of the snapshot file at an offset."""
         return os.path.join(self.directory, offset_name(offset) + SNAPSHOT_SUFFIX)
 
     def remove_stray_snapshots(self, segment_base_offsets: Iterable[int]) -> None:
-        """Remove snapshots that belong to no segment, except the newest one when it is above all segments: that one was
-        written by a clean stop."""
+        """Remove snapshot files that are not at a segment's base offset. The newest one stays if it is above all
+        segments: a clean shutdown wrote it."""
         bases = set(segment_base_offsets)
         stray = [offset for offset in self.snapshot_offsets if offset not in bases]
         if stray and bases and stray[-1] > max(bases):
@@ -82,7 +80,7 @@ class ProducerStateManager:
             self.files.remove(self.snapshot_path(offset))
 
     def mark_snapshot_for_deletion(self, offset: int) -> str | None:
-        """Rename a snapshot to `.deleted` and forget it; gives the new path, None when there was no such file."""
+        """Rename the snapshot file at an offset to `.deleted`. Return the new path, None when there is no such file."""
         if offset not in self.snapshot_offsets:
             return None
         self.snapshot_offsets.remove(offset)
@@ -93,8 +91,8 @@ class ProducerStateManager:
         return path + DELETED_SUFFIX
 
     def take_snapshot(self, *, sync: bool = False) -> None:
-        """Write a snapshot at `map_end_offset`, unless the last one is there already. One that was not synced and is
-        lost fails its checksum and is made again from the log."""
+        """Write a snapshot file at `map_end_offset`, unless there is one. Without `sync` it may be lost: then its
+        checksum is wrong, and the state is rebuilt from the log."""
         if self.map_end_offset <= self._last_snapshot_offset:
             return
         entries = [self._snapshot_entry(self.producers[i]) for i in hash_order(self.producers, long_hash)]
@@ -152,12 +150,13 @@ class ProducerStateManager:
 
     @property
     def is_empty(self) -> bool:
-        """Whether no producer and no transaction is known."""
+        """Whether there is no producer, and no transaction that waits for the high watermark."""
         return not self.producers and not self._unreplicated
 
     @property
     def first_unstable_offset(self) -> int | None:
-        """The first offset of the oldest transaction that is open, or whose marker may not be replicated yet."""
+        """The first offset of the oldest transaction that is open or whose marker is not below the high watermark. None
+        when there is none."""
         ongoing = self._ongoing_offsets[0] if self._ongoing_offsets else None
         if not self._unreplicated:
             return ongoing
@@ -165,13 +164,13 @@ class ProducerStateManager:
         return unreplicated if ongoing is None else min(ongoing, unreplicated)
 
     def has_ongoing_transaction(self, producer_id: int, producer_epoch: int) -> bool:
-        """Whether a producer has a transaction open under this epoch."""
+        """Return whether a producer has an open transaction under this producer epoch."""
         entry = self.producers.get(producer_id)
         return entry is not None and entry.current_txn_first_offset >= 0 and entry.producer_epoch == producer_epoch
 
     def continued_entry(self, header: BatchHeader) -> ProducerEntry | None:
-        """The entry of a producer that this batch of data simply continues: known, same epoch, next sequence, inside or
-        outside of a transaction as it was. Then nothing else needs checking. None means: look closer."""
+        """Return the producer's entry if a data batch has the same epoch, the next sequence and the same transaction
+        state. Such a batch needs no further check. None means that the full checks are needed."""
         entry = self.producers.get(header.producer_id)
         if entry is None or entry.producer_epoch != header.producer_epoch or not entry.batches:
             return None
@@ -181,7 +180,7 @@ class ProducerStateManager:
         return entry if is_in_transaction == (header.attributes & TRANSACTIONAL_BIT != 0) else None
 
     def find_duplicate(self, header: BatchHeader) -> BatchMetadata | None:
-        """The appended batch that this one repeats."""
+        """Return the appended batch that `header` repeats, None when there is none."""
         entry = self.producers.get(header.producer_id)
         if entry is None:
             return None
@@ -196,12 +195,12 @@ class ProducerStateManager:
         return header.producer_epoch == entry.producer_epoch and header.base_sequence != entry.last_sequence + 1
 
     def set_tail(self, tail: Callable[[], Iterable[BatchHeader]]) -> None:
-        """Where to look for the batches that snapshots leave out: headers of the log's end, oldest first. Asked for at
-        most once, and only when a producer repeats a sequence that is not the last."""
+        """Set the source of the batches that snapshots omit: batch headers of the log's end, oldest first. Called at
+        most once, when a sequence is repeated that is not the last one."""
         self._tail = tail
 
     def _remember_earlier_batches(self) -> None:
-        """Fill in up to four batches before the last one of each producer (snapshots hold one)."""
+        """Add up to four batches before the last one of each producer, which snapshots omit."""
         self._earlier_batches_loaded = True
         found: dict[int, list[BatchMetadata]] = {}
         for header in self._tail() if self._tail is not None else ():
@@ -220,12 +219,12 @@ class ProducerStateManager:
             entry.batches.extendleft(reversed(earlier[-room:] if room else []))
 
     def prepare_update(self, producer_id: int, origin: AppendOrigin) -> ProducerAppendInfo:
-        """Start checking an append of one producer."""
+        """Return the checks and changes for an append by one producer, based on its current state."""
         entry = self.producers.get(producer_id)
         return ProducerAppendInfo(ProducerEntry(producer_id) if entry is None else entry, origin, self.label)
 
     def update(self, append_info: ProducerAppendInfo) -> None:
-        """Apply what was checked, after the write."""
+        """Apply a checked append to the producer's state, after the write. Raises IllegalState for producer id -1."""
         producer_id = append_info.producer_id
         if producer_id == NO_PRODUCER_ID:
             raise IllegalState(f"Invalid producer id {producer_id} passed to update for partition {self.label}")
@@ -239,8 +238,8 @@ class ProducerStateManager:
         self._ongoing[first_offset] = producer_id
 
     def aborted_entry(self, completed: CompletedTransaction) -> AbortedTransaction:
-        """The index entry of an aborted transaction. Its last stable offset is that after the marker: the first offset
-        of the oldest transaction of another producer, else the offset after the marker."""
+        """Return the transaction index entry of an aborted transaction. Its last stable offset is the first offset of
+        the oldest open transaction of another producer, else the offset after the marker."""
         others = (o for o in self._ongoing_offsets if self._ongoing[o] != completed.producer_id)
         last_stable_offset = next(others, completed.last_offset + 1)
         return AbortedTransaction(
@@ -248,7 +247,8 @@ class ProducerStateManager:
         )
 
     def complete_transaction(self, completed: CompletedTransaction) -> None:
-        """End a transaction; it stays unstable until the high watermark passes its marker."""
+        """End a transaction. It stays unstable until the high watermark passes its marker. Raises IllegalState if it
+        was not open."""
         if self._ongoing.pop(completed.first_offset, None) is None:
             raise IllegalState(
                 f"Attempted to complete transaction {completed} on partition {self.label} which was not started"
@@ -262,13 +262,13 @@ class ProducerStateManager:
             self._unreplicated = {f: last for f, last in self._unreplicated.items() if last >= high_watermark}
 
     def on_log_start_offset_incremented(self, log_start_offset: int) -> None:
-        """Forget what ended below the new start."""
+        """Forget transactions that ended below the new log start offset."""
         self.on_high_watermark_updated(log_start_offset)
         self.map_end_offset = max(self.map_end_offset, log_start_offset)
         self._last_snapshot_offset = self.snapshot_offsets[-1] if self.snapshot_offsets else log_start_offset
 
     def remove_expired_producers(self, now_ms: int) -> None:
-        """Forget producers without an open transaction that wrote nothing for producer.id.expiration.ms."""
+        """Forget producers that have no open transaction and wrote nothing for producer.id.expiration.ms."""
         for producer_id, entry in list(self.producers.items()):
             idle_ms = now_ms - entry.last_timestamp
             if entry.current_txn_first_offset < 0 and idle_ms >= self.producer_id_expiration_ms:
@@ -284,7 +284,8 @@ class ProducerStateManager:
         self._earlier_batches_loaded = True
 
     def truncate_and_reload(self, log_start_offset: int, log_end_offset: int, now_ms: int) -> None:
-        """Go back to the newest snapshot within (start, end]; others are removed."""
+        """Reload the state from the newest snapshot in (log start, log end], and remove the snapshots outside that
+        range."""
         for offset in list(self.snapshot_offsets):
             if offset > log_end_offset or offset <= log_start_offset:
                 self._delete_snapshot(offset)
@@ -295,7 +296,7 @@ class ProducerStateManager:
         self._load_from_snapshot(log_start_offset, now_ms)
 
     def truncate_fully_and_start_at(self, offset: int) -> None:
-        """Forget everything, snapshots too."""
+        """Forget all producers and transactions, remove all snapshots, and continue at an offset."""
         self._clear()
         for snapshot in list(self.snapshot_offsets):
             self._delete_snapshot(snapshot)

@@ -1,5 +1,5 @@
-"""What KIP-890 asks of a batch that begins a transaction: that the transaction coordinator knows of it, and that it is
-the first (Kafka's VerificationStateEntry)."""
+"""KIP-890 checks on the first batch of a transaction: the transaction coordinator must know of this partition, and no
+earlier batch may be missing (VerificationStateEntry)."""
 
 from dataclasses import dataclass
 
@@ -14,8 +14,8 @@ MAX_ATTEMPTS = 10_000
 
 @dataclass(slots=True)
 class Attempt:
-    """A producer wants to begin a transaction: its epoch, the lowest sequence it has come with, and whether each of its
-    transactions has an epoch of its own (transaction version 2)."""
+    """A producer's attempt to begin a transaction: its epoch, the lowest sequence it has sent, and whether each
+    transaction bumps the epoch (transaction version 2)."""
 
     producer_epoch: int
     lowest_sequence: int
@@ -23,7 +23,7 @@ class Attempt:
 
 
 class Attempts:
-    """Producers of one partition that asked to begin a transaction and have not written its first batch."""
+    """The producers of one partition that have not appended the first batch of a transaction that they began."""
 
     def __init__(self) -> None:
         self._attempts: dict[int, Attempt] = {}
@@ -32,7 +32,7 @@ class Attempts:
         return bool(self._attempts)
 
     def note(self, producer_id: int, producer_epoch: int, sequence: int, *, bumps_epoch: bool) -> None:
-        """A batch is about to be verified."""
+        """Record a batch whose transaction is about to be verified with the coordinator."""
         attempt = self._attempts.get(producer_id)
         if attempt is None or attempt.producer_epoch < producer_epoch:
             if len(self._attempts) >= MAX_ATTEMPTS:
@@ -42,16 +42,15 @@ class Attempts:
             attempt.lowest_sequence = min(attempt.lowest_sequence, sequence)
 
     def forget(self, producer_id: int) -> None:
-        """The transaction has begun."""
+        """Forget a producer's attempt, because its transaction has begun."""
         self._attempts.pop(producer_id, None)
 
     def check(
         self, header: BatchHeader, entry: ProducerEntry | None, end_offset: int, topic_partition: TopicPartition
     ) -> None:
-        """Raise OutOfOrderSequenceNumber when an earlier batch of the transaction is missing (checkSequence).
-
-        `entry`: the producer's in the partition's state; `end_offset`: of the log.
-        """
+        """Raise OutOfOrderSequenceNumber when an earlier batch of the transaction is missing
+        (ProducerAppendInfo.checkSequence). `entry`: the producer's state in this partition; `end_offset`: the log end
+        offset, for the message."""
         attempt = self._attempts.get(header.producer_id)
         if attempt is None or not header.is_transactional:
             return
@@ -72,8 +71,9 @@ class Attempts:
 def ensure_verified(
     header: BatchHeader, origin: AppendOrigin, state: ProducerStateManager, *, is_required: bool
 ) -> None:
-    """Raise unless a write that the coordinator did not confirm belongs to a transaction that is open already
-    (UnifiedLog.analyzeAndValidateProducerState). `is_required`: transaction.partition.verification.enable."""
+    """Refuse an unverified transactional batch, unless its transaction is open already
+    (UnifiedLog.analyzeAndValidateProducerState). Raises InvalidProducerEpoch, and InvalidTxnState if `is_required`
+    (transaction.partition.verification.enable)."""
     if not header.is_transactional or header.is_control:
         return
     if origin not in (AppendOrigin.CLIENT, AppendOrigin.COORDINATOR):

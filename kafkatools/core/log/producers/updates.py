@@ -1,4 +1,4 @@
-"""Bringing producer state up to date with batches that are already in the log: after a crash, or on a follower."""
+"""Update a partition's producer state with batches of the log, after a crash or on a follower."""
 
 from typing import NamedTuple
 
@@ -14,7 +14,7 @@ from kafkatools.core.records.header import NO_PRODUCER_ID, BatchHeader
 
 
 class EndMarker(NamedTuple):
-    """The record of a control batch that ends a transaction."""
+    """A transaction marker: commit or abort, coordinator epoch, timestamp in ms."""
 
     is_abort: bool
     coordinator_epoch: int
@@ -22,8 +22,8 @@ class EndMarker(NamedTuple):
 
 
 def read_end_marker(batch: memoryview) -> EndMarker | None:
-    """The transaction marker in a control batch; None when the batch has been emptied by the cleaner. Raises
-    CorruptRecord for anything else."""
+    """Return the transaction marker in a control batch, None for a batch emptied by the cleaner. Raises CorruptRecord
+    for another control record."""
     from kafkatools.core.records.batch import RecordBatch
     from kafkatools.core.records.control import ControlRecordType, EndTransactionMarker
 
@@ -42,7 +42,8 @@ def append_batch(
     max_timestamp: int,
     transaction_version: int = NO_TRANSACTION_VERSION,
 ) -> CompletedTransaction | None:
-    """Check one batch, of data or with a marker, against a producer's state."""
+    """Check a data batch or a transaction marker against a producer's state. Return the transaction that a marker ends,
+    else None. Raises as ProducerAppendInfo does, and CorruptRecord."""
     if not header.is_control:
         info.append_data(header, base_offset, max_timestamp)
         return None
@@ -62,8 +63,8 @@ def append_batch(
 def replay_batch(
     state: ProducerStateManager, header: BatchHeader, batch: memoryview, txn_index: TransactionIndex | None
 ) -> None:
-    """Take a batch from the log into the state. `txn_index` gets the entry of an aborted transaction; None when the
-    index has it already (UnifiedLog.loadProducersFromRecords, LogSegment.updateProducerState)."""
+    """Apply a batch of the log to the producer state (UnifiedLog.loadProducersFromRecords,
+    LogSegment.updateProducerState). An aborted transaction is added to `txn_index`, unless None."""
     if header.producer_id != NO_PRODUCER_ID:
         info = state.prepare_update(header.producer_id, AppendOrigin.REPLICATION)
         completed = append_batch(info, header, batch, header.base_offset, header.max_timestamp)

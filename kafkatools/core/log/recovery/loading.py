@@ -1,8 +1,8 @@
-"""Loading a log from its directory, after a clean stop or after a crash. Kafka's LogLoader.
+"""Load a partition's log from its directory, after a clean shutdown or a crash (Kafka's LogLoader).
 
-Order: leftovers of interrupted work, segments, recovery from the recovery point on (only after a crash, or where a file
-contradicts itself), producer state. Whatever cannot be trusted is cut off and everything after it goes with it:
-the log that is left is a prefix of the one that was.
+The steps: finish interrupted swaps and deletions, open the segments, recover from the recovery point on, rebuild the
+producer state. Recovery runs only after a crash, or where the files contradict each other. Damaged data is cut off
+together with everything after it, so the loaded log is a prefix of the written one.
 """
 
 import os
@@ -36,19 +36,21 @@ END_OF_TIME = 2**63 - 1
 
 
 def load(log: LogState, log_start_offset: int, recovery_point: int, had_clean_shutdown: bool, now_ms: int) -> None:
-    """Fill a new `PartitionLog` from its directory, or begin an empty one."""
+    """Load a log's segments, epochs, topic id and producer state from its directory; an empty directory gives an empty
+    log. Raises CorruptRecord when a batch below the recovery point is damaged and the producer state needs it,
+    KafkaStorageError, OSError."""
     _Loader(log, log_start_offset, recovery_point, had_clean_shutdown, now_ms).load()
 
 
 def begin(log: LogState, now_ms: int) -> None:
-    """Begin an empty `PartitionLog` in a directory that does not exist yet."""
+    """Create the directory of a new log with one empty segment at offset 0. Raises OSError."""
     log.files.make_directory(log.directory)
     log.segments.add(LogSegment.create(log.files, log.directory, 0, log.config, now_ms))
     log.last_flush_ms = now_ms
 
 
 class _Overflow(Exception):
-    """A segment has to be split before anything else can be done."""
+    """A segment whose offsets do not fit its indexes. Loading starts again after the segment has been split."""
 
     def __init__(self, segment: LogSegment) -> None:
         super().__init__(segment.log.path)
@@ -97,7 +99,8 @@ class _Loader:
         )
 
     def _load_epochs(self) -> bool:
-        """False when a loss of power spoiled the file: a new epoch's entry is synced later."""
+        """Load the leader epochs. Return False when a power loss has damaged the file: a new epoch's entry is synced
+        later."""
         try:
             self._log.epochs.load()
         except KafkaStorageError:
@@ -107,8 +110,9 @@ class _Loader:
         return True
 
     def _lacks_epochs(self) -> bool:
-        """Whether the log begins below its first epoch: the epochs are cut, durably, before segments are deleted and
-        before the log start offset is checkpointed, so that a loss of power may bring back the records alone."""
+        """Return whether the log begins below its first leader epoch. The epochs are truncated durably before segments
+        are deleted and before the log start offset is checkpointed. So a power loss may bring records back without
+        their epochs."""
         start, entries = self._log.log_start_offset, self._log.epochs.entries
         first_epoch_start = entries[0].start_offset if entries else END_OF_TIME
         if first_epoch_start <= start:
@@ -121,7 +125,7 @@ class _Loader:
         return False
 
     def _rebuild_epochs(self) -> None:
-        """Every batch has its leader's epoch; those behind damage that was on the disk before are left out."""
+        """Rebuild the leader epochs from the batches. Batches after damage in a segment are skipped."""
         self._log.epochs.entries = []
         for segment in self._segments:
             with suppress(CorruptRecord):
@@ -137,7 +141,8 @@ class _Loader:
     # what a crash in the middle of a swap or a deletion leaves
 
     def _load_and_recover(self) -> int:
-        """Open the segments and check them, again after each one that had to be split (retryOnOffsetOverflow)."""
+        """Load and recover the segments, again after each split of an overflowed segment (retryOnOffsetOverflow).
+        Return the log end offset."""
         while True:
             try:
                 self._load_segments(self._list())
@@ -149,7 +154,7 @@ class _Loader:
                 self._segments.clear()
 
     def _finish_interrupted_work(self, entries: list[DirectoryEntry]) -> None:
-        """Remove `.deleted` and `.cleaned`; complete `.swap`, unless an unfinished split wrote it."""
+        """Remove `.deleted` and `.cleaned` files. Complete `.swap` files, unless an unfinished split wrote them."""
         names = [entry.name for entry in entries]
         cleaned = [name for name in names if name.endswith(CLEANED_SUFFIX)]
         doomed = [
@@ -165,7 +170,7 @@ class _Loader:
             self._complete_swaps(swaps)
 
     def _complete_swaps(self, swaps: list[str]) -> None:
-        """Rename what was to be swapped in, after removing the segments that it replaces."""
+        """Remove the segments that `.swap` segments replace, then rename the `.swap` files to their final names."""
         lowest, end = END_OF_TIME, -1
         for name in swaps:
             if is_log_name(name.removesuffix(SWAP_SUFFIX)):
@@ -214,8 +219,8 @@ class _Loader:
         self._segments.add(segment)
 
     def _recover_segment(self, segment: LogSegment) -> int:
-        """Rebuild a segment's indexes and cut its damage off; the producer state it needs is built from what comes
-        before, and kept as a snapshot for the next one."""
+        """Rebuild a segment's indexes and cut its damage off. Return the number of bytes cut off. The producer state is
+        built from the log before the segment, and saved as a snapshot after it for the next segment."""
         log = self._log
         state = ProducerStateManager(
             self._files, self._directory, log.topic_partition, log.config.producer_id_expiration_ms
@@ -239,7 +244,8 @@ class _Loader:
     # recovery
 
     def _recover(self) -> int:
-        """Check what may not have reached the disk; gives the next offset. There is an active segment afterwards."""
+        """Recover segments that may not have reached the disk, and make sure of an active segment. Return the log end
+        offset."""
         if not self._had_clean_shutdown:
             self._recover_from(self._recovery_point)
         next_offset = self._next_offset()
@@ -254,9 +260,10 @@ class _Loader:
         return next_offset
 
     def _recover_from(self, offset: int) -> None:
-        """Recover segment by segment; damage ends the log there. So does a hole: the end of a segment that never
-        reached the disk while the next one did (a cleaned log may have holes; Kafka never looks for them). Missing
-        offsets after deleted segments are no hole: after a loss of power their names may be back, and not all names."""
+        """Recover the segments from an offset on, and end the log at the first damage or hole. A hole is the end of a
+        segment that never reached the disk while the next segment did. Kafka does not look for holes; a compacted log
+        may have them. Missing offsets after deleted segments are no hole: a power loss may bring back some of the
+        deleted files, and not others."""
         unflushed = self._segments.range(offset, END_OF_TIME)
         for number, segment in enumerate(unflushed):
             truncated = self._recover_segment(segment)
@@ -274,11 +281,13 @@ class _Loader:
                 return
 
     def _begins_above(self, segment: LogSegment) -> bool:
-        """Whether the log begins in a segment or above it: the epochs are cut, durably, before segments are deleted."""
+        """Return whether the first leader epoch begins in this segment or above it. The epochs are truncated durably
+        before segments are deleted, so the segments below were deleted."""
         return segment.base_offset <= self._first_epoch_start < END_OF_TIME
 
     def _next_offset(self) -> int | None:
-        """The end of the log. A last segment that cannot be read to its end in spite of a clean stop is recovered."""
+        """Return the log end offset, None without segments. Recovers the last segment if it cannot be read to its
+        end."""
         if not len(self._segments):
             return None
         active = self._segments.active
@@ -294,7 +303,8 @@ class _Loader:
         return active.read_next_offset()
 
     def _discard_everything(self) -> None:
-        """The log ends before its checkpointed start: somebody removed files. Begin anew at that start."""
+        """Delete all segments of a log that ends below its checkpointed log start offset, because files were
+        removed."""
         self._log.delete_segments(self._segments, self._now_ms)
         self._log.epochs.clear()
         self._log.producer_state.load_snapshots()
@@ -310,8 +320,9 @@ def rebuild_producer_state(
     *,
     had_clean_shutdown: bool,
 ) -> None:
-    """Bring producer state to `last_offset` from the newest snapshot and the batches after it, leaving snapshots at the
-    last two segments and at the end (UnifiedLog.rebuildProducerState)."""
+    """Bring the producer state to `last_offset`: load the newest snapshot and replay the batches after it. Takes
+    snapshots at the last two segments and at the end (UnifiedLog.rebuildProducerState). Raises CorruptRecord for a
+    batch that cannot be read."""
     offsets_to_snapshot = _offsets_to_snapshot(segments, last_offset)
     if not state.snapshot_offsets and had_clean_shutdown:
         for offset in offsets_to_snapshot:
@@ -339,11 +350,9 @@ def _offsets_to_snapshot(segments: LogSegments, last_offset: int) -> list[int]:
 
 
 def _replay(state: ProducerStateManager, segment: LogSegment, start: int, end: int) -> None:
-    """Take the batches of a segment with offsets from `start` up to `end` into the producer state.
-
-    Raises CorruptRecord for a batch that cannot be read. Apache Kafka does not start either then: to go on behind the
-    damage could forget a producer or the end of a transaction.
-    """
+    """Apply a segment's batches between offsets `start` and `end` to the producer state. Raises CorruptRecord for a
+    batch that cannot be read. Apache Kafka refuses to start then too: skipping the damage could lose a producer's
+    sequence or the end of a transaction."""
     position: int | None = None
     try:
         found = segment.translate_offset(start)
@@ -361,7 +370,7 @@ def _replay(state: ProducerStateManager, segment: LogSegment, start: int, end: i
 
 
 def _end_of_sound_batches(segment: LogSegment) -> int:
-    """Where the first batch begins whose size is impossible, or the end of the file."""
+    """Return the position of the first batch whose size is impossible, or the end of the last batch."""
     position = 0
     with suppress(CorruptRecord):
         for found, header in walk_headers(segment.log):

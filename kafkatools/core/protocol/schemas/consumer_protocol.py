@@ -1,4 +1,4 @@
-"""What members of a classic consumer group send each other: subscription and assignment.
+"""Subscription and assignment of classic consumer group members, as carried in JoinGroup and SyncGroup.
 
 Source: clients/src/main/resources/common/message of Apache Kafka 4.3.
 """

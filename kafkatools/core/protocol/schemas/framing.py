@@ -1,4 +1,4 @@
-"""How records of internal topics are framed.
+"""The framing of records in internal topics.
 
 - Coordinators' topics: the key is the record type (int16) and its body, the value a version (int16) and its body
   (CoordinatorRecordSerde).
@@ -35,13 +35,13 @@ _LARGEST_SHORT = 32767
 
 
 class FramedRecords:
-    """Record types that carry their type and version in a frame of varints (AbstractApiMessageSerde)."""
+    """The record types of a metadata topic, framed with type and version as varints (AbstractApiMessageSerde)."""
 
     def __init__(self, schemas: Iterable[Schema]) -> None:
         self.schemas = {schema.api_key: schema for schema in schemas}
 
     def decode(self, frame: bytes | memoryview) -> Entity:
-        """The entity of one record value; raises RecordFormatError and UnknownRecordType in Kafka's words."""
+        """Decode a record value. Raises RecordFormatError and UnknownRecordType with Kafka's message."""
         frame_version, position = _read_short(frame, 0, "frame version")
         if frame_version != FRAME_VERSION:
             raise RecordFormatError(_frame_version_message(frame_version))
@@ -61,7 +61,7 @@ class FramedRecords:
         return entity
 
     def encode(self, entity: Entity) -> bytes:
-        """The framed record value of an entity."""
+        """Encode an entity as a framed record value."""
         numbers = (FRAME_VERSION, entity.__api_key__, entity.__version__)
         return b"".join(map(unsigned_varint, numbers)) + write_entity(entity)
 
@@ -87,21 +87,22 @@ def _frame_version_message(found: int) -> str:
 
 
 class CoordinatorRecords:
-    """The record types of one coordinator's topic, by the type id of their keys."""
+    """The record types of one coordinator's topic, by the type id in their keys."""
 
     def __init__(self, keys: Iterable[Schema], values: Iterable[Schema]) -> None:
         self.keys = {schema.api_key: schema for schema in keys}
         self.values = {schema.api_key: schema for schema in values}
 
     def decode_key(self, key: bytes | memoryview) -> Entity:
-        """The entity of a key; raises UnknownRecordType, RecordFormatError."""
+        """Decode a record key. Raises UnknownRecordType, RecordFormatError."""
         type_id = _read_version(key, "key")
         if type_id not in self.keys:
             raise UnknownRecordType(type_id)
         return _read(self.keys[type_id], 0, key, f"version {type_id} from key")
 
     def decode(self, key: bytes | memoryview, value: bytes | memoryview | None) -> tuple[Entity, Entity | None]:
-        """The entities of key and value; None for the value of a tombstone."""
+        """Decode a record's key and value; the value is None for a tombstone. Raises UnknownRecordType,
+        RecordFormatError."""
         key_entity = self.decode_key(key)
         if value is None:
             return key_entity, None
@@ -112,7 +113,7 @@ class CoordinatorRecords:
         return key_entity, _read(schema, version, value, f"version {version} from value")
 
     def encode(self, key: Entity, value: Entity | None) -> tuple[bytes, bytes | None]:
-        """The bytes of a pair of entities."""
+        """Encode a record's key and value; a value of None is a tombstone."""
         key_bytes = key.__api_key__.to_bytes(2, "big", signed=True) + write_entity(key)
         if value is None:
             return key_bytes, None

@@ -1,7 +1,7 @@
 """Entities as Kafka's JSON (the generated `*JsonConverter` classes).
 
-Names are in camelCase; tagged fields appear only when they differ from their default; bytes are base64, uuids are
-Kafka's 22 characters. `to_json` gives plain dicts and lists; `json_text` is Jackson's compact text of them.
+Names are in camelCase. Tagged fields appear only when they differ from their default. Bytes are base64, uuids are
+Kafka's 22 characters. `to_json` returns plain dicts and lists, `json_text` their text in Jackson's compact form.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _ESCAPES = {code: f"\\u{code:04X}" for code in range(0x20)} | {
 
 
 def to_json(entity: Entity) -> dict[str, Any]:
-    """The JSON object of an entity made from a Schema."""
+    """Return the JSON object of an entity made from a Schema."""
     layout, version = entity.__layout__, entity.__version__
     members: dict[str, object] = {}
     for field in entity.__fields__:
@@ -53,7 +53,7 @@ def _element(field: Field, value: Any) -> object:
 
 
 def json_text(value: object) -> str:
-    """A JSON value as Jackson prints it: no spaces, `\\u001B` in upper case, everything above 0x1f as it is."""
+    r"""Format a JSON value like Jackson: no spaces, `\u001B` in upper case, characters above 0x1f unescaped."""
     if isinstance(value, str):
         return '"' + value.translate(_ESCAPES) + '"'
     if isinstance(value, bool):

@@ -1,6 +1,6 @@
 """Records of `__cluster_metadata` (KRaft).
 
-Source: metadata/src/main/resources/common/metadata of Apache Kafka 4.3; frames are those of MetadataRecordSerde.
+Source: metadata/src/main/resources/common/metadata of Apache Kafka 4.3; framed as by MetadataRecordSerde.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ RECORDS = FramedRecords(schema for schema in list(globals().values()) if isinsta
 
 
 def record_type_name(definition: Definition) -> str:
-    """Kafka's name of the record type (MetadataRecordType): `TopicRecord` -> `TOPIC_RECORD`."""
+    """Return Kafka's name of a record type (MetadataRecordType): `TopicRecord` -> `TOPIC_RECORD`."""
     return snake_case(definition.name).upper()
 
 

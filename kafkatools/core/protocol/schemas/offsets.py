@@ -1,4 +1,4 @@
-"""Records of `__consumer_offsets`: committed offsets and the groups of every protocol.
+"""Records of `__consumer_offsets`: committed offsets, and the groups of every protocol.
 
 Source: group-coordinator/src/main/resources/common/message of Apache Kafka 4.3.
 """

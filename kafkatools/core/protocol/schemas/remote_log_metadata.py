@@ -1,6 +1,6 @@
 """Records of `__remote_log_metadata` (KIP-405), and their text as Java prints them.
 
-Source: storage/src/main/resources/message of Apache Kafka 4.3; framed like the cluster's metadata.
+Source: storage/src/main/resources/message of Apache Kafka 4.3; framed like the cluster metadata.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ encode_record = RECORDS.encode
 
 
 def describe(entity: Entity) -> str:
-    """The record as `toString` of Kafka's class shows it."""
+    """Return a record's text as the `toString` of Kafka's class gives it."""
     return _DESCRIPTIONS[entity.__api_key__](entity)
 
 

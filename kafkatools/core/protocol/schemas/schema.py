@@ -1,7 +1,7 @@
-"""Records of internal topics by their names: entities of any version, and their bytes.
+"""Records of internal topics by Kafka's names: entities of any version, and their bytes.
 
-The definitions are in kafka_records.txt. Attribute names are Kafka's in snake_case; an entity is made by naming
-what differs from Kafka's defaults; a field exists in the entity of a version only when the definition says so.
+The definitions are in kafka_records.txt. Attribute names are Kafka's in snake_case. An entity is made from the fields
+that differ from Kafka's defaults. A field exists in the entity of a version only if the definition says so.
 """
 
 from __future__ import annotations
@@ -13,45 +13,44 @@ from kafkatools.core.protocol.schemas.errors import RecordFormatError
 
 
 class Schema:
-    """A record, a key or a value by Kafka's name; its definition is read when it is first used."""
+    """A record, key or value by Kafka's name. The definition is read when it is first used."""
 
     def __init__(self, name: str) -> None:
         self.name = name
 
     @property
     def definition(self) -> Definition:
-        """Its fields in all versions."""
+        """The fields of all versions."""
         return definition_of(self.name)
 
     @property
     def api_key(self) -> int:
-        """The record's type id; -1 where Kafka gives none."""
+        """The record's type id, -1 where Kafka defines none."""
         return api_key_of(self.name)
 
     @property
     def valid_versions(self) -> range:
-        """The versions that Kafka has."""
+        """The versions of the record in Kafka 4.3."""
         return self.definition.versions
 
     @property
     def highest_version(self) -> int:
-        """The newest version."""
+        """The newest version of the record."""
         return self.valid_versions[-1]
 
     def entity(self, version: int | None = None) -> type[Entity]:
-        """The entity class of one version, the highest by default. Raises RecordFormatError for an unknown version."""
+        """Return the entity class of one version, default the highest. Raises RecordFormatError for an unknown
+        version."""
         chosen = self.highest_version if version is None else version
         if chosen not in self.valid_versions:
             raise RecordFormatError(f"{self.name} has no version {chosen}")
         return entity_type(self.name, chosen)
 
     def __call__(self, *, version: int | None = None, **values: object) -> Entity:
-        """Make an entity of a version; fields that are not named have Kafka's defaults; mappings become entities.
-
-        Control records carry their version as a field too: it is set to the same number. Where a field of that name
-        is something else (the version of an image, an int64), `version` is its value and the schema's is the highest.
-        Raises TypeError for a field that the version lacks.
-        """
+        """Make an entity of a version. Fields that are not named get Kafka's defaults, and mappings become entities.
+        The version field of a control record is set to the same number. Where a field named `version` is something else
+        (the version of an image, an int64), `version` is its value, and the schema's version is the highest. Raises
+        TypeError for a field that the version lacks, RecordFormatError for an unknown version."""
         own = next((field for field in self.definition.fields if field.name == "version"), None)
         if own is not None and own.type == "int64":
             return self.entity()(**values, version=version or 0)
@@ -61,7 +60,7 @@ class Schema:
         return made(**values)
 
     def read(self, version: int, buffer: bytes | memoryview, offset: int = 0) -> tuple[Entity, int]:
-        """Read one entity at `offset`; returns it and the number of bytes it took. Raises RecordFormatError."""
+        """Decode the entity at `offset`. Return it and its size in bytes. Raises RecordFormatError."""
         reader = Reader(buffer, offset, None, NO_LIMIT)
         try:
             entity = reader.entity(self.entity(version).__layout__)
@@ -71,7 +70,7 @@ class Schema:
 
 
 def write_entity(entity: Entity) -> bytes:
-    """The body of an entity, without any framing."""
+    """Encode the body of an entity, without any framing."""
     writer = Writer(None)
     writer.structure(entity.__layout__, entity)
     return writer.result()

@@ -1,8 +1,7 @@
-"""Control records of a KRaft log and its snapshots: leader change, snapshot header and footer, quorum version, voters.
+"""Control records of a KRaft log and its snapshots, and the end marker of a transaction.
 
-And the end marker of a transaction. Source: clients/src/main/resources/common/message of Apache Kafka 4.3 and
-ControlRecordUtils: the key is version and type (two int16), the value begins with the version of its schema, which is
-a field of it, not a frame.
+Source: clients/src/main/resources/common/message of Apache Kafka 4.3 and ControlRecordUtils. The key is version and
+type (two int16). The value begins with the version of its schema, which is a field and not a frame.
 """
 
 from __future__ import annotations
@@ -29,8 +28,7 @@ CONTROL_RECORDS: dict[int, Schema] = {
 
 
 def decode_record(type_id: int, value: bytes | memoryview) -> Entity:
-    """The entity of a control record's value; `type_id` is that of the key. Raises RecordFormatError,
-    UnknownRecordType."""
+    """Decode a control record's value; `type_id` comes from the key. Raises RecordFormatError, UnknownRecordType."""
     if type_id not in CONTROL_RECORDS:
         raise UnknownRecordType(type_id)
     schema = CONTROL_RECORDS[type_id]
@@ -39,6 +37,6 @@ def decode_record(type_id: int, value: bytes | memoryview) -> Entity:
 
 
 def encode_record(entity: Entity) -> tuple[bytes, bytes]:
-    """Key and value of the control record that carries this entity."""
+    """Return key and value of the control record for an entity."""
     type_id = next(number for number, schema in CONTROL_RECORDS.items() if schema.name == entity.__schema__.name)
     return bytes((0, 0, 0, type_id)), write_entity(entity)
