@@ -85,7 +85,7 @@ def read_changes(path: str, read: Callable[[JsonValue], T]) -> list[T]:
 
     found = []
     try:
-        with open(path, encoding="utf-8-sig") as file:  # lines end with a newline, and with nothing else of Unicode's
+        with open(path, encoding="utf-8-sig") as file:  # unlike splitlines(), a file ends lines only with newlines
             for number, line in enumerate(file, 1):
                 try:
                     if line.strip():

@@ -129,7 +129,7 @@ def test_refused_partition_is_named_and_the_others_arrive(cluster: ScriptedClust
 def test_throttles_of_others_are_put_back_or_taken_away(cluster: ScriptedCluster, run: Callable[..., Ran]) -> None:
     cluster.configs[BROKER, "1"] = {LEADER_RATE: "77"}
     ran = run({0: [1, 3]})
-    assert "Throttles that this run did not set are put back at the end: leader.replication.throttled.rate" in ran.err
+    assert "Throttles that this run did not set are restored at the end: leader.replication.throttled.rate" in ran.err
     assert cluster.throttles == {(BROKER, "1"): {LEADER_RATE: "77"}}
     assert run({0: [1, 2]}, "--clear-throttles").status == ExitStatus.OK
     assert cluster.throttles == {}
@@ -140,7 +140,7 @@ def test_throttle_that_somebody_changed_meanwhile_is_left(cluster: ScriptedClust
     ran = run({0: [1, 3]})
     assert ran.status == ExitStatus.OK, ran.err
     assert cluster.throttles == {(BROKER, "3"): {FOLLOWER_RATE: "123"}}
-    assert "Left alone, since somebody else has changed it: broker 3" in ran.err
+    assert "Kept because another user has changed it: broker 3" in ran.err
 
 
 def test_throttles_that_brokers_have_not_heard_of_yet_are_taken_away_too(
@@ -165,7 +165,7 @@ def test_moves_that_stand_still_get_a_larger_limit_within_its_bounds(
     assert cluster.throttles == {}
     assert json.loads(ran.out.splitlines()[-1])["moving"] == 1
     reasons = {row["reason"] for row in map(json.loads, ran.out.splitlines()) if row["type"] == "throttle"}
-    assert reasons == {"what is left to copy does not become less"}
+    assert reasons == {"the remaining bytes do not decrease"}
 
 
 def test_replicas_that_fall_out_of_sync_halve_the_limit(cluster: ScriptedCluster, run: Callable[..., Ran]) -> None:
@@ -181,7 +181,7 @@ def test_throttle_of_a_broker_that_is_gone_is_left_for_the_next_run(
     cluster.on_alteration = lambda: cluster.away.add(2)
     ran = run({0: [1, 3]})
     assert ran.status == ExitStatus.FAILED
-    assert f"{LEADER_RATE} of 2 is left, the next run takes it away: the broker is not there" in ran.err
+    assert f"{LEADER_RATE} of 2 is left for the next run to remove: the broker is down" in ran.err
     assert ran.out == "1 partition has its new replicas.\n"
     assert list(cluster.throttles) == [(BROKER, "2")]
     cluster.away.clear()
@@ -197,7 +197,7 @@ def test_new_replicas_of_a_broker_that_is_gone_are_waited_for(
     cluster.on_alteration = lambda: cluster.away.add(3)
     ran = run({0: [1, 3]}, "--timeout", "0.3")
     assert ran.status == ExitStatus.FAILED
-    assert ran.err.count("Broker 3 is not there; the replicas that it should get wait for it.") == 1
+    assert ran.err.count("Broker 3 is down; the moves of replicas to it wait.") == 1
     assert "still moving, without a throttle, after 0.3 s: 1; not begun: 0" in ran.out
 
 
@@ -256,7 +256,7 @@ def test_partition_on_its_way_elsewhere_is_refused(cluster: ScriptedCluster, run
     cluster.moving["orders", 0] = [2, 3]
     ran = run({0: [1, 3]})
     assert ran.status == ExitStatus.FAILED
-    assert "Being moved to other replicas already: orders-0" in ran.err
+    assert "Already being reassigned to other replicas: orders-0" in ran.err
     assert (cluster.alterations, cluster.throttles) == ([], {})
 
 
@@ -351,8 +351,8 @@ def test_run_of_something_else_after_a_kill_takes_the_throttles_away_too(
     cluster.configs[BROKER, "2"][LEADER_RATE] = "999"
     ran = run({0: [1, 3]})
     assert ran.status == ExitStatus.OK, ran.err
-    assert "An interrupted run had left throttles; they were taken away from topic orders, broker 1" in ran.err
-    assert "Left alone, since somebody else has changed it: broker 2" in ran.err
+    assert "Removed the throttles of an interrupted run from topic orders, broker 1" in ran.err
+    assert "Kept because another user has changed it: broker 2" in ran.err
     assert cluster.throttles == {(BROKER, "2"): {LEADER_RATE: "999"}}
     assert not journal(tmp_path).exists()
 
@@ -374,7 +374,7 @@ def test_second_run_on_the_same_cluster_is_refused(
     first = Started(cluster, tmp_path)
     ran = run({2: [3, 2]})
     assert (ran.status, ran.out) == (ExitStatus.FAILED, "")
-    assert "Another kt reassign-partitions run on this machine is at work on this cluster" in ran.err
+    assert "Another kt reassign-partitions run on this machine is already working on this cluster" in ran.err
     first.end(signal.SIGTERM)
 
 
@@ -383,7 +383,7 @@ def test_damaged_journal_is_named(cluster: ScriptedCluster, run: Callable[..., R
     journal(tmp_path).write_text("{")
     ran = run({0: [1, 3]})
     assert ran.status == ExitStatus.FAILED
-    assert "throttles that an interrupted run left are not known" in ran.err
+    assert "so the throttles of an interrupted run are unknown" in ran.err
     assert cluster.alterations == []
 
 

@@ -41,7 +41,7 @@ from kafkatools.tools.configs.entities import (
 
 Value = str | float
 Wanted = Sequence[tuple[str, Value | None]]
-"""Settings and what they are to be, in the order of the request; None: to be removed."""
+"""Configs with their new values in the order of the request; None removes a config."""
 _HIDDEN = "(hidden)"
 _NOT_SET = "(not set)"
 _TIMEOUT_MS = 30_000
@@ -97,19 +97,19 @@ def _text(value: Value | None) -> str:
     return value if isinstance(value, str) else java_double(value)
 
 
-def planned(admin: AdminClient, entities: Entities, wanted: Wanted) -> Plan:
+def planned(admin: AdminClient, entities: Entities, requested: Wanted) -> Plan:
     """Compare an entity's requested configs with the present ones, and validate the change on the brokers without
     applying it. The returned plan has the KafkaError or CommandError of a refused change."""
     found: list[Difference] = []
 
     def plan() -> None:
-        ensure_there(admin, entities, [name for name, _ in wanted])
-        found.extend(differences(admin, entities, wanted))
+        ensure_there(admin, entities, [name for name, _ in requested])
+        found.extend(differences(admin, entities, requested))
         if found:
-            apply(admin, entities, Plan(entities, wanted, found).changing, validate_only=True)
+            apply(admin, entities, Plan(entities, requested, found).changing, validate_only=True)
 
     error = _attempt(plan)
-    return Plan(entities, wanted, found, error)
+    return Plan(entities, requested, found, error)
 
 
 def carried_out(admin: AdminClient, plan: Plan) -> Plan:
@@ -131,9 +131,9 @@ def inverse(plan: Plan) -> dict[str, object]:
     for each in plan.differences:
         if each.before.is_hidden and each.before.is_set:
             raise CommandError(
-                f"The value that {each.name} of {words_of(plan.entities)} has is a secret of the brokers, so an undo "
-                "file cannot hold it: nothing was changed",
-                hint="Without --undo-file it is changed.",
+                f"The present value of {each.name} of {words_of(plan.entities)} is sensitive and cannot be put in "
+                "an undo file, so nothing was changed",
+                hint="Run without --undo-file to change it.",
             )
     old = {each.name: each.before.value for each in plan.differences if each.before.is_set}
     absent = [each.name for each in plan.differences if not each.before.is_set]
@@ -150,24 +150,24 @@ def ensure_there(admin: AdminClient, entities: Entities, names: Sequence[str]) -
     if entity not in brokers:
         raise CommandError(f"There is no broker {entity}: the brokers are {', '.join(brokers)}")
     if kind == BROKER_LOGGERS:
-        known = _entries(admin, entities, None)
-        invalid = [name for name in names if name not in known]
+        loggers = _entries(admin, entities, None)
+        invalid = [name for name in names if name not in loggers]
         if invalid:
             raise CommandError(f"Invalid broker logger(s): {','.join(invalid)}")
 
 
-def apply(admin: AdminClient, entities: Entities, wanted: Wanted, *, validate_only: bool = False) -> None:
+def apply(admin: AdminClient, entities: Entities, requested: Wanted, *, validate_only: bool = False) -> None:
     """Alter an entity's configs or quotas, or with `validate_only` only validate the change. Raises KafkaError."""
     if entities.kind in QUOTA_KINDS:
         from kafkatools.core.admin.quotas import alter_client_quotas
 
-        quotas = {name: None if value is None else float(value) for name, value in wanted}
+        quotas = {name: None if value is None else float(value) for name, value in requested}
         alter_client_quotas(admin, quota_entity(entities), quotas, validate_only=validate_only)
         return
     resource = (resource_type(entities.kind), entities.names[0])
     changes = [
         ConfigChange(name, "", DELETE) if value is None else ConfigChange(name, str(value), SET)
-        for name, value in wanted
+        for name, value in requested
     ]
     outcomes = incremental_alter_configs(
         admin, {resource: changes}, validate_only=validate_only, timeout_ms=_TIMEOUT_MS
@@ -177,9 +177,9 @@ def apply(admin: AdminClient, entities: Entities, wanted: Wanted, *, validate_on
         raise error
 
 
-def differences(admin: AdminClient, entities: Entities, wanted: Wanted) -> list[Difference]:
+def differences(admin: AdminClient, entities: Entities, requested: Wanted) -> list[Difference]:
     """The requested configs that differ from an entity's own values. Raises KafkaError."""
-    last = dict(wanted)
+    last = dict(requested)
     before = _before(admin, entities, list(last))
     return [Difference(name, before[name], new) for name, new in last.items() if _differs(before[name], new)]
 

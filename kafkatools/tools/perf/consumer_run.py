@@ -143,7 +143,7 @@ class ConsumerRun:
         return Reading(self._records, self._bytes, self._clock.wall_ms(), self._join_ms)
 
     def _read(self, consumer: Consumer) -> None:
-        consumer.subscribe(self._load.topics, _join_timer(self._clock, self._joined))
+        consumer.subscribe(self._load.topics, _JoinTimer(self._clock, self._joined))
         clock, timeout_ms = self._clock, self._load.timeout_ms
         interval_ms = self._load.reporting_interval_ms
         now_ms = last_arrival_ms = last_report_ms = clock.now_ms()
@@ -172,8 +172,8 @@ class ConsumerRun:
         """The error for a run whose topics do not exist; None if one exists or no metadata has arrived."""
         known = consumer.known_partitions()
         topics = self._load.topics
-        is_there = any(map(topics, known)) if callable(topics) else any(topic in known for topic in topics)
-        if is_there or not consumer.metadata_version:
+        exists = any(map(topics, known)) if callable(topics) else any(topic in known for topic in topics)
+        if exists or not consumer.metadata_version:
             return None
         if callable(topics):
             return UnknownTopicOrPartition(f"No topic matches {self._load.pattern}")
@@ -195,22 +195,22 @@ class ConsumerRun:
         self._join_ms += elapsed_ms
 
 
-def _join_timer(clock: Clock, joined: Callable[[int], None]) -> RebalanceListener:
-    """A listener that measures the time from the last revocation to an assignment (ConsumerPerfRebListener)."""
+class _JoinTimer(RebalanceListener):
+    """Measures the time in ms from start, or from the revocation of all partitions, to the next assignment
+    (ConsumerPerfRebListener). `joined` is called with each."""
 
-    class JoinTimer(RebalanceListener):
-        def __init__(self) -> None:
-            self._start_ms = clock.now_ms()
-            self._assigned: set[TopicPartition] = set()
+    def __init__(self, clock: Clock, joined: Callable[[int], None]) -> None:
+        self._clock = clock
+        self._joined = joined
+        self._start_ms = clock.now_ms()
+        self._assigned: set[TopicPartition] = set()
 
-        def on_partitions_revoked(self, partitions: Sequence[TopicPartition]) -> None:
-            self._assigned.difference_update(partitions)
-            if not self._assigned:
-                self._start_ms = clock.now_ms()
+    def on_partitions_revoked(self, partitions: Sequence[TopicPartition]) -> None:
+        self._assigned.difference_update(partitions)
+        if not self._assigned:
+            self._start_ms = self._clock.now_ms()
 
-        def on_partitions_assigned(self, partitions: Sequence[TopicPartition]) -> None:
-            if not self._assigned:
-                joined(clock.now_ms() - self._start_ms)
-            self._assigned.update(partitions)
-
-    return JoinTimer()
+    def on_partitions_assigned(self, partitions: Sequence[TopicPartition]) -> None:
+        if not self._assigned:
+            self._joined(self._clock.now_ms() - self._start_ms)
+        self._assigned.update(partitions)

@@ -73,7 +73,7 @@ class AdaptiveThrottle:
         if sample.out_of_sync:
             return self.rate // 2, f"{sample.out_of_sync} replicas that are not being moved are out of sync"
         if is_stalled(start, sample):
-            return self.rate * 2, "what is left to copy does not become less"
+            return self.rate * 2, "the remaining bytes do not decrease"
         copied = max((count - start.flows.get(flow, 0) for flow, count in sample.flows.items()), default=0)
         if copied * 1000 >= _BUSY * self.rate * elapsed_ms:
             return self.rate + self.rate // 2, "the limit is used up and all other replicas are in sync"

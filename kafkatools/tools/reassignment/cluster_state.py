@@ -44,16 +44,16 @@ def _sizes(
     """The size of every replica in bytes, by partition and broker."""
     sizes: dict[TopicPartition, dict[int, int]] = {}
 
-    def say(broker: int, error: KafkaError) -> None:
-        complain(f"Broker {broker} did not tell the sizes of its replicas, the bytes shown are too few: {error}")
+    def note_missing(broker: int, error: KafkaError) -> None:
+        complain(f"Broker {broker} did not report the sizes of its replicas, so byte counts are too low: {error}")
 
     for broker, dirs in describe_log_dirs(admin, list(brokers)).items():
         if isinstance(dirs, KafkaError):
-            say(broker, dirs)
+            note_missing(broker, dirs)
             continue
         for log_dir in dirs:
             if log_dir.error is not None:
-                say(broker, log_dir.error)
+                note_missing(broker, log_dir.error)
             for replica in log_dir.replicas:
                 if not replica.is_future:
                     sizes.setdefault((replica.topic, replica.partition), {})[broker] = replica.size_bytes

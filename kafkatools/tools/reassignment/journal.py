@@ -54,7 +54,7 @@ class Journal:
         except OSError:
             os.close(self._lock)
             raise CommandError(
-                "Another kt reassign-partitions run on this machine is at work on this cluster"
+                "Another kt reassign-partitions run on this machine is already working on this cluster"
             ) from None
         self.leftover = self._read()
 
@@ -98,8 +98,8 @@ class Journal:
             return None
         except (ValueError, KeyError, TypeError) as error:
             raise CommandError(
-                f"{self._path} cannot be read, so throttles that an interrupted run left are not known: {error}",
-                hint="Look for them with kt reassign-partitions --verify, then remove the file.",
+                f"{self._path} cannot be read, so the throttles of an interrupted run are unknown: {error}",
+                hint="Find them with kt reassign-partitions --verify, then remove the file.",
             ) from None
 
 

@@ -113,7 +113,7 @@ def take_away(admin: AdminClient, settings: Collection[Setting], *, keep_before:
     """
     live = {str(broker) for broker in admin.brokers()}
     reachable = [one for one in settings if one.kind != BROKER or one.name in live]
-    left = {one: "the broker is not there" for one in settings if one not in reachable}
+    left = {one: "the broker is down" for one in settings if one not in reachable}
     topics = {one.name for one in reachable if one.kind != BROKER}
     found = find_throttles(admin, sorted(topics), sorted({int(one.name) for one in reachable if one.kind == BROKER}))
     gone = {name for name, error in found.errors.items() if isinstance(error, UnknownTopicOrPartition)}
@@ -134,7 +134,7 @@ def take_away(admin: AdminClient, settings: Collection[Setting], *, keep_before:
             foreign.append(f"{_label((one.kind, one.name))} ({one.setting})")
             continue
         elif value is None and one.before is not None:
-            continue  # somebody else has taken it away
+            continue  # another user has removed it
         change = ConfigChange(one.setting, None, DELETE) if before is None else ConfigChange(one.setting, before)
         changes.setdefault((one.kind, one.name), []).append(change)
     outcome = _alter(admin, changes)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 
 TopicPartition = tuple[str, int]
-WAIT_HINT = "Wait until they have arrived (kt reassign-partitions --list shows them), or cancel them."
+WAIT_HINT = "Wait until these moves are complete (kt reassign-partitions --list shows them), or cancel them."
 _NAMED = 5
 
 
@@ -26,10 +26,10 @@ def names(partitions: Iterable[TopicPartition]) -> str:
 
 def named(partitions: Collection[TopicPartition]) -> str:
     """The first five partitions by name, and how many more there are."""
-    names = [f"{topic}-{partition}" for topic, partition in partitions]
-    return ", ".join(names[:_NAMED]) + (f" and {len(names) - _NAMED} more" if len(names) > _NAMED else "")
+    first = ", ".join(f"{topic}-{partition}" for topic, partition in list(partitions)[:_NAMED])
+    return first + (f" and {len(partitions) - _NAMED} more" if len(partitions) > _NAMED else "")
 
 
 def counted(partitions: int) -> str:
     """A number of partitions in words: `1 partition`, `2 partitions`."""
-    return f"{partitions} partition" + ("" if partitions == 1 else "s")
+    return f"{partitions} partition{plural(partitions)}"

@@ -24,8 +24,8 @@ from kafkatools.tools.reassignment.adaptive_throttle import Sample
 from kafkatools.tools.reassignment.listings import ids
 
 TopicPartition = tuple[str, int]
-_SIZES_MS = 3_000  # how long a broker may take to tell the sizes of its replicas
-_SETTLING_MS = 15_000  # how long the brokers may take to hear what the controller has done
+_SIZES_MS = 3_000  # how long a broker may take to report the sizes of its replicas
+_SETTLING_MS = 15_000  # how long brokers may take to apply what the controller has done
 
 
 class Job(NamedTuple):
@@ -71,7 +71,9 @@ class Moves:
         self.failed: dict[TopicPartition, str] = {}
         self._at_once = at_once
         self._tell = tell
-        self._unsettled: dict[TopicPartition, int] = {}  # since when a partition has ended without its replicas
+        self._unsettled: dict[
+            TopicPartition, int
+        ] = {}  # when a partition first had no reassignment and other replicas than its target
         self._copied: dict[tuple[TopicPartition, int], int] = {}
         self._sizes = {key: job.size_bytes for key, job in jobs.items()}
         self._leaders: dict[TopicPartition, int] = {}
@@ -97,7 +99,7 @@ class Moves:
 
     def look(self, admin: AdminClient, now_ms: int) -> Sample:
         """Read the progress of the moves from the cluster, and report partitions that have ended. Raises KafkaError."""
-        admin.metadata_of((), admin.deadline_ms())  # who is there now: nobody else is asked for sizes
+        admin.metadata_of((), admin.deadline_ms())  # refresh the live brokers: only they are asked for sizes
         active = active_reassignments(admin, list(self.moving)) if self.moving else {}
         topics = describe_topics(admin, names=sorted({topic for topic, _ in self.moving}))
         parts = {(name, part.partition): part for name, topic in topics.items() for part in topic.partitions}
@@ -133,8 +135,8 @@ class Moves:
             self._copied.update({(key, broker): self._sizes[key] for broker in job.added})
             self._tell(key, None)
         elif now_ms - self._unsettled.setdefault(key, now_ms) >= _SETTLING_MS:
-            found = "it is not there any more" if part is None else f"its replicas are {ids(part.replicas)}"
-            self._fail(key, f"Somebody else has cancelled or changed the reassignment: {found}")
+            state = "it no longer exists" if part is None else f"its replicas are {ids(part.replicas)}"
+            self._fail(key, f"Another user cancelled or changed the reassignment: {state}")
 
     def _fail(self, key: TopicPartition, reason: str) -> None:
         del self.moving[key]
@@ -144,27 +146,26 @@ class Moves:
     def _look_at_sizes(self, admin: AdminClient, parts: Mapping[TopicPartition, PartitionDescription]) -> None:
         """Update the log sizes of leaders and new replicas. A broker that does not respond leaves the previous
         sizes."""
-        wanted = []
+        requested: list[Replica] = []
         for key, job in self.moving.items():
             if not job.added:
                 continue
             leader = parts[key].leader if key in parts else -1
             self._leaders[key] = leader
-            wanted += [Replica(*key, broker) for broker in {leader, *job.added} if broker >= 0]
+            requested += [Replica(*key, broker) for broker in {leader, *job.added} if broker >= 0]
         patience_ms, admin.timeout_ms = admin.timeout_ms, min(admin.timeout_ms, _SIZES_MS)
         try:
-            found = replica_log_dirs(admin, wanted) if wanted else {}
+            reported = replica_log_dirs(admin, requested) if requested else {}
         finally:
             admin.timeout_ms = patience_ms
-        held = {one: told.current_bytes for one, told in found.items() if isinstance(told, ReplicaLogDir)}
-        for one, size in held.items():
-            key = (one.topic, one.partition)
-            if one.broker == self._leaders[key] and size >= 0:
-                self._sizes[key] = size
-        for one, size in held.items():
-            key = (one.topic, one.partition)
-            if one.broker in self.jobs[key].added and size >= 0:
-                self._copied[key, one.broker] = min(size, self._sizes[key])
+        sizes = {replica: log.current_bytes for replica, log in reported.items() if isinstance(log, ReplicaLogDir)}
+        for (topic, partition, broker), size in sizes.items():
+            if broker == self._leaders[topic, partition] and size >= 0:
+                self._sizes[topic, partition] = size
+        for (topic, partition, broker), size in sizes.items():
+            key = (topic, partition)
+            if broker in self.jobs[key].added and size >= 0:
+                self._copied[key, broker] = min(size, self._sizes[key])
 
     def _count_out_of_sync(self, parts: Mapping[TopicPartition, PartitionDescription], brokers: frozenset[int]) -> None:
         """Count replicas on live brokers that are not moved and fell out of sync since the run began."""

@@ -131,14 +131,12 @@ class ReassignmentPlan(NamedTuple):
 def plan_drain(cluster: ClusterState, brokers: Collection[int], scope: Scope = EVERYTHING) -> ReassignmentPlan:
     """A plan that moves all replicas off these brokers, live or not. Raises PlanRefused if too few other brokers are
     live."""
-    _ensure_known(cluster, brokers, "drain")
     layout = _Layout(cluster, scope)
+    _ensure_known(layout.live.union(*(part.replicas for part in cluster.partitions)), brokers, "drain")
     others = layout.live - set(brokers)
     for key in layout.keys:
         leaving = [broker for broker in layout.replicas[key] if broker in brokers]
-        if not leaving:
-            continue
-        if layout.cannot_be_copied(key):
+        if not leaving or layout.cannot_be_copied(key):
             continue
         for broker in leaving:
             layout.replace(key, broker, layout.choose(key, others, without=broker))
@@ -163,14 +161,14 @@ def plan_replication_factor(
     """A plan that gives every chosen partition `factor` replicas. New ones go to `brokers` (default: all live ones).
     Raises PlanRefused for a factor below 1 or above the number of brokers."""
     if factor < 1:
-        raise PlanRefused(f"The replication factor is a number from 1 on, not {factor}")
+        raise PlanRefused(f"The replication factor must be at least 1, not {factor}")
     if brokers is not None:
         _ensure_live(cluster, brokers, "use")
     layout = _Layout(cluster, scope)
     onto = layout.live if brokers is None else frozenset(brokers)
     for key in layout.keys:
         while len(layout.replicas[key]) > factor:
-            layout.remove(key, _least_wanted(layout, key))
+            layout.remove(key, _replica_to_remove(layout, key))
         missing = factor - len(layout.replicas[key])
         if missing > 0 and not layout.cannot_be_copied(key):
             for _ in range(missing):
@@ -193,22 +191,16 @@ def plan_balance(
     return _finish(cluster, layout, among, reorder_all=True)
 
 
-def _ensure_known(cluster: ClusterState, brokers: Collection[int], verb: str) -> None:
-    known = {broker.id for broker in cluster.brokers}
-    known.update(broker for partition in cluster.partitions for broker in partition.replicas)
-    _refuse_missing([broker for broker in brokers if broker not in known], brokers, verb)
-
-
 def _ensure_live(cluster: ClusterState, brokers: Collection[int], verb: str) -> None:
-    live = {broker.id for broker in cluster.brokers}
-    _refuse_missing([broker for broker in brokers if broker not in live], brokers, verb)
+    _ensure_known({broker.id for broker in cluster.brokers}, brokers, verb)
 
 
-def _refuse_missing(missing: list[int], brokers: Collection[int], verb: str) -> None:
+def _ensure_known(known: Collection[int], brokers: Collection[int], verb: str) -> None:
     if not brokers:
-        raise PlanRefused(f"There is no broker to {verb}")
+        raise PlanRefused(f"Name at least one broker to {verb}")
+    missing = sorted(set(brokers) - set(known))
     if missing:
-        raise PlanRefused(f"There is no live broker {', '.join(map(str, sorted(missing)))} to {verb}")
+        raise PlanRefused(f"There is no live broker {', '.join(map(str, missing))} to {verb}")
 
 
 # -- where replicas are --
@@ -228,7 +220,7 @@ class _Layout:
         self.count = dict.fromkeys(self.live, 0)
         self._all = dict.fromkeys(self.live, 0)
         self._per_topic: dict[tuple[int, str], int] = {}
-        # Broker -> topic -> partitions with a replica there: all of them, and those this plan put there.
+        # Broker -> topic -> partitions with a replica there: all of them, and those that this plan has placed there.
         self._on: dict[int, dict[str, dict[TopicPartition, None]]] = {}
         self._fresh: dict[int, dict[str, dict[TopicPartition, None]]] = {}
         for part in cluster.partitions:
@@ -279,7 +271,7 @@ class _Layout:
     def in_rack_of(self, key: TopicPartition, broker: int) -> int:
         """The number of the partition's replicas in the broker's rack."""
         rack = self._rack(broker)
-        return sum(self._rack(each) == rack for each in self.replicas[key])
+        return sum(self._rack(replica) == rack for replica in self.replicas[key])
 
     def _rack(self, broker: int) -> str:
         return self._racks.get(broker, f"?{broker}") if self._racks else ""
@@ -324,9 +316,9 @@ class _Layout:
             topic: self._per_topic.get((target, topic), 0) - self._per_topic.get((source, topic), 0) for topic in topics
         }
         for topic in sorted(topics, key=lambda topic: (surplus[topic], topic)):
-            able = [key for key in topics[topic] if self._may_move(key, source, target)]
-            if able:
-                return min(able, key=lambda key: self._price(key, source, target))
+            movable = [key for key in topics[topic] if self._may_move(key, source, target)]
+            if movable:
+                return min(movable, key=lambda key: self._price(key, source, target))
         return None
 
     def _may_move(self, key: TopicPartition, source: int, target: int) -> bool:
@@ -346,16 +338,16 @@ class _Layout:
 def _racks(cluster: ClusterState, scope: Scope) -> dict[int, str]:
     """Racks by broker; {} if racks are ignored or no broker has one. Raises PlanRefused if only some brokers have
     one."""
-    known = {broker.id: broker.rack for broker in cluster.brokers if broker.rack is not None}
-    if not scope.rack_aware or not known:
+    racks = {broker.id: broker.rack for broker in cluster.brokers if broker.rack is not None}
+    if not scope.rack_aware or not racks:
         return {}
-    if len(known) < len(cluster.brokers):
+    if len(racks) < len(cluster.brokers):
         without = ", ".join(str(broker.id) for broker in cluster.brokers if broker.rack is None)
-        raise PlanRefused(f"Not all brokers have a rack (not {without}): plan without racks, or give them one")
-    return known
+        raise PlanRefused(f"Not all brokers have a rack (not {without}): plan without racks, or set their broker.rack")
+    return racks
 
 
-def _least_wanted(layout: _Layout, key: TopicPartition) -> int:
+def _replica_to_remove(layout: _Layout, key: TopicPartition) -> int:
     """The replica to remove: down, out of sync, not the leader, from a crowded rack, from a loaded broker."""
     part = layout.partitions[key]
 
@@ -386,7 +378,7 @@ class _Edges(NamedTuple):
     fresh_only: bool = False
     share: int | None = None
 
-    def wants(self, count: int, source_count: int) -> bool:
+    def may_take(self, count: int, source_count: int) -> bool:
         """Whether a broker with `count` replicas should take one of a broker with `source_count`."""
         return count <= source_count - 2 and (self.share is None or count < self.share)
 
@@ -431,7 +423,7 @@ def _level(layout: _Layout, edges: _Edges) -> None:
         if path is None:
             if not (stuck and has_moved):
                 return
-            stuck, has_moved = set(), False  # others have moved since: look once more
+            stuck, has_moved = set(), False  # other replicas have moved since: try again
         elif _walk(layout, edges, path):
             has_moved = True
         else:
@@ -465,7 +457,7 @@ def _shortest(layout: _Layout, edges: _Edges, source: int) -> list[int] | None:
             if layout.pick(broker, target, fresh_only=edges.fresh_only) is None:
                 continue
             came_from[target] = broker
-            if edges.wants(layout.count[target], layout.count[source]):
+            if edges.may_take(layout.count[target], layout.count[source]):
                 return _trace(came_from, source, target)
             queue.append(target)
     return None

@@ -24,7 +24,7 @@ from kafkatools.tools.reassignment.plan_file import Plan
 from kafkatools.tools.reassignment.supervision import WINDOW_LOOKS, Report, Rules, Supervision
 from kafkatools.tools.reassignment.work import Work, find_work, write_undo
 
-_LEFTOVER = "An interrupted run had left throttles; they were taken away from"
+_LEFTOVER = "Removed the throttles of an interrupted run from"
 
 
 class Limits(NamedTuple):
@@ -90,7 +90,7 @@ class Run:
             path = write_undo(work, self.options.undo_file, self.clock.wall_ms())
             self.report.note(f"The previous replicas are saved in {path}.")
         if work.others:
-            self.report.note(f"Being moved by somebody else at the same time: {counted(work.others)}.")
+            self.report.note(f"Also being reassigned by other users: {counted(work.others)}.")
         supervision = self._prepare(admin, work)
         is_interrupted = False
         try:
@@ -100,7 +100,7 @@ class Run:
             raise
         finally:
             taken = supervision.tidy(interrupted=is_interrupted)
-            self._note_taken(taken, "Throttles were taken away from" if is_interrupted else "")
+            self._note_taken(taken, "Removed the throttles from" if is_interrupted else "")
             if is_interrupted:
                 self._note_interrupted(supervision.moves)
         moves = supervision.moves
@@ -144,7 +144,7 @@ class Run:
         adopted, unneeded = adopt(settings, leftover, found)
         others = sorted({f"{one.setting} of {one.name}" for one in adopted if one.before is not None})
         if others:
-            fate = "are put back at the end" if self.options.rules.keep_others else "are taken away too"
+            fate = "are restored at the end" if self.options.rules.keep_others else "are removed too"
             self.report.note(f"Throttles that this run did not set {fate}: {', '.join(others)}")
         return adopted, unneeded
 
@@ -152,9 +152,9 @@ class Run:
         if lead and taken.cleared:
             self.report.note(f"{lead} {', '.join(taken.cleared)}.")
         if taken.foreign:
-            self.report.note(f"Left alone, since somebody else has changed it: {', '.join(taken.foreign)}.")
+            self.report.note(f"Kept because another user has changed it: {', '.join(taken.foreign)}.")
         for setting, reason in taken.left.items():
-            self.report.note(f"{setting.setting} of {setting.name} is left, the next run takes it away: {reason}")
+            self.report.note(f"{setting.setting} of {setting.name} is left for the next run to remove: {reason}")
 
     def _note_interrupted(self, moves: Moves) -> None:
         moving, waiting = len(moves.moving), len(moves.waiting)
@@ -163,7 +163,7 @@ class Run:
         elif moving or waiting:
             self.report.note(
                 f"Interrupted. Still moving in the cluster, without a throttle: {counted(moving)}; not begun: "
-                f"{waiting}. The same command goes on with them, --cancel stops what moves."
+                f"{waiting}. Run the same command to continue, or --cancel to stop the moves."
             )
 
 

@@ -71,7 +71,7 @@ class Supervision:
     throttle: AdaptiveThrottle | None = field(default=None, init=False)
     is_timed_out: bool = field(default=False, init=False)
     _record: Record = field(default_factory=lambda: Record((), {}), init=False)
-    _stalled: int = field(default=0, init=False)
+    _has_reported_stall: bool = field(default=False, init=False)
     _stall: Sample | None = field(default=None, init=False)
     _absent: frozenset[int] = field(default_factory=frozenset, init=False)
 
@@ -90,7 +90,7 @@ class Supervision:
             errors = set_limits(admin, self.settings)
             if errors:
                 name, error = next(iter(errors.items()))
-                raise CommandError(f"No throttle on {name}, so nothing was moved: {error}")
+                raise CommandError(f"The throttle of {name} could not be set, so nothing was moved: {error}")
         started_ms = self.clock.now_ms()
         failures = 0
         while True:
@@ -114,7 +114,7 @@ class Supervision:
         except KafkaError as error:
             if not error.retriable or failures + 1 >= _FAILURES_IN_A_ROW:
                 raise
-            self.report.note(f"The cluster does not answer, trying again: {error}")
+            self.report.note(f"The cluster does not respond, retrying: {error}")
             return failures + 1
         rate = None if self.throttle is None else self.throttle.rate
         self.report.progress(self.moves.progress(), rate)
@@ -132,7 +132,7 @@ class Supervision:
         self._record = self._record._replace(settings=self.settings + others)
         self.journal.write(self._record)
         for name, error in set_limits(admin, rates_of(self.settings)).items():
-            self.report.note(f"No new throttle on {name}: {error}")
+            self.report.note(f"The throttle of {name} could not be changed: {error}")
         self.report.limit(change)
 
     def _watch_brokers(self) -> None:
@@ -140,29 +140,24 @@ class Supervision:
         gone, back = self.moves.absent - self._absent, self._absent - self.moves.absent
         self._absent = self.moves.absent
         for broker in sorted(gone):
-            self.report.note(f"Broker {broker} is not there; the replicas that it should get wait for it.")
+            self.report.note(f"Broker {broker} is down; the moves of replicas to it wait.")
         for broker in sorted(back):
-            self.report.note(f"Broker {broker} is there again, or waited for no more.")
+            self.report.note(f"Broker {broker} is back, or no move waits for it any more.")
 
     def _watch_stall(self, sample: Sample) -> None:
         """Report once that the moves make no progress with the highest throttle."""
         if self._stall is None or not is_stalled(self._stall, sample):
-            self._stall, self._stalled = sample, 0
+            self._stall, self._has_reported_stall = sample, False
             return
         window_ms = self.rules.interval_ms * WINDOW_LOOKS * _STALLED_WINDOWS
-        if (
-            not (self._stalled or self._absent)
-            and sample.now_ms - self._stall.now_ms >= window_ms
-            and self._is_at_maximum()
-        ):
-            self._stalled = 1
+        if self._has_reported_stall or self._absent or sample.now_ms - self._stall.now_ms < window_ms:
+            return
+        if self.throttle is None or self.throttle.is_at_maximum:
+            self._has_reported_stall = True
             self.report.note(
-                "Nothing comes nearer to its end with the largest throttle: does more come in than --max-throttle lets "
-                "through?"
+                "The moves make no progress with the highest throttle. More may be produced than it lets through. "
+                "Raise --max-throttle."
             )
-
-    def _is_at_maximum(self) -> bool:
-        return self.throttle is None or self.throttle.is_at_maximum
 
     def tidy(self, *, interrupted: bool) -> TakenAway:
         """Remove the throttles and, if nothing is left, the journal. After an interrupt also cancel the moves if the
@@ -189,4 +184,4 @@ class Supervision:
 
 
 WINDOW_LOOKS = 5
-"""How many looks make the window of time in which the limit changes at most once."""
+"""The number of samples in the time window in which the throttle changes at most once."""

@@ -83,7 +83,7 @@ def _ensure_possible(cluster: ClusterState, parts: Mapping[TopicPartition, Parti
     if missing:
         raise CommandError(f"There is no partition {named(missing)}")
     live = {broker.id for broker in cluster.brokers}
-    absent = {each for key, after in plan.partitions for each in after if each not in live | {*parts[key].replicas}}
+    absent = {broker for key, after in plan.partitions for broker in {*after} - live - {*parts[key].replicas}}
     if absent:
         raise CommandError(f"There is no live broker {', '.join(map(str, sorted(absent)))}")
 
@@ -96,7 +96,7 @@ def _ensure_not_elsewhere(plan: Plan, active: Active) -> None:
 
     elsewhere = [key for key, after in plan.partitions if is_elsewhere(key, after)]
     if elsewhere:
-        raise CommandError(f"Being moved to other replicas already: {named(elsewhere)}", hint=WAIT_HINT)
+        raise CommandError(f"Already being reassigned to other replicas: {named(elsewhere)}", hint=WAIT_HINT)
 
 
 def as_plan(work: Work) -> ReassignmentPlan:

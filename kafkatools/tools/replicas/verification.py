@@ -228,7 +228,7 @@ class ReplicaVerifier:
         self._patience_ms = patience_ms
         self._silent_since_ms: dict[int, int] = {}
         self._given_up: set[TopicPartition] = set()
-        self.left_out: dict[TopicPartition, list[int]] = {}  # replicas that had not answered for too long
+        self.left_out: dict[TopicPartition, list[int]] = {}  # replicas that have not responded for `patience_ms`
         self._high_watermarks: dict[TopicPartition, int] = {}
         self.offsets = dict(offsets)
 
@@ -272,7 +272,7 @@ class ReplicaVerifier:
             if any(one.kind in (OFFSET, DAMAGED) for one in compared.differences):
                 self._given_up.add(key)
         moved = self._skip_what_is_gone(errors)
-        # A broker fills an answer from its first partition on: those that got nothing come first in the next round.
+        # A broker fills a response from its first partition on, so partitions that got nothing come first next time.
         self._replicas = {key: self._replicas[key] for key in [*stuck, *self._replicas]}
         return Round(differences, errors, has_progress or moved)
 

@@ -82,7 +82,7 @@ class VerifiableConsumer:
     # -- reading --
 
     def _read(self, consumer: Consumer, signals: StopSignals) -> None:
-        consumer.subscribe([self.options.topic], _listener(self))
+        consumer.subscribe([self.options.topic], _Listener(self))
         try:
             while not signals.came and not 0 <= self.options.limit <= self._consumed:
                 records = consumer.poll(_FOREVER_MS) if consumer.assignment() else self._first_poll(consumer)
@@ -183,14 +183,14 @@ def _text(data: bytes | None) -> str | None:
     return None if data is None else data.decode("utf-8", "replace")
 
 
-def _listener(told: VerifiableConsumer) -> RebalanceListener:
-    """A listener that writes an event for assigned and revoked partitions."""
+@dataclass(frozen=True)
+class _Listener(RebalanceListener):
+    """Writes an event for assigned and revoked partitions."""
 
-    class Listener(RebalanceListener):
-        def on_partitions_revoked(self, partitions: Sequence[TopicPartition]) -> None:
-            told.tell("partitions_revoked", partitions=[_place(part) for part in partitions])
+    run: VerifiableConsumer
 
-        def on_partitions_assigned(self, partitions: Sequence[TopicPartition]) -> None:
-            told.tell("partitions_assigned", partitions=[_place(part) for part in partitions])
+    def on_partitions_revoked(self, partitions: Sequence[TopicPartition]) -> None:
+        self.run.tell("partitions_revoked", partitions=[_place(part) for part in partitions])
 
-    return Listener()
+    def on_partitions_assigned(self, partitions: Sequence[TopicPartition]) -> None:
+        self.run.tell("partitions_assigned", partitions=[_place(part) for part in partitions])

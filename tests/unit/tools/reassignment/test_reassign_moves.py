@@ -64,7 +64,7 @@ def test_partition_that_somebody_else_cancelled_has_failed_after_a_while(
     for now in (5_000, 10_000, 15_000):
         moves.look(admin, now)
     assert sorted(told) == [
-        (T0, "Somebody else has cancelled or changed the reassignment: its replicas are 1,2"),
+        (T0, "Another user cancelled or changed the reassignment: its replicas are 1,2"),
         (T1, None),
     ]
     assert moves.failed.keys() == {T0}

@@ -29,7 +29,7 @@ def test_nothing_changes_within_a_window() -> None:
 
 def test_moves_that_stand_still_double_it() -> None:
     made = throttle()
-    assert made.observe(sample(10_000, 0, 50_000)) == Change(2000, "what is left to copy does not become less")
+    assert made.observe(sample(10_000, 0, 50_000)) == Change(2000, "the remaining bytes do not decrease")
     assert made.rate == 2000
 
 
