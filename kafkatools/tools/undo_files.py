@@ -40,7 +40,7 @@ def write_new_file(path: str, lines: Iterable[str]) -> None:
             file.writelines(lines)
             file.flush()
             os.fsync(file.fileno())
-        _name(temporary, path)
+        _rename_to_new(temporary, path)
     except BaseException:
         if os.path.lexists(temporary):
             os.unlink(temporary)
@@ -66,7 +66,7 @@ def _open_private(path: str, flags: int) -> int:
     return os.open(path, flags, 0o600)
 
 
-def _name(temporary: str, path: str) -> None:
+def _rename_to_new(temporary: str, path: str) -> None:
     """Rename a file without replacing another. Raises FileExistsError if `path` exists by now, else OSError."""
     try:
         os.link(temporary, path)

@@ -132,7 +132,10 @@ def test_passwords_and_loggers(kt: Kt, tmp_path: pathlib.Path) -> None:
     kt(*broker, "--undo-file", "new.jsonl")
     assert json.loads((tmp_path / "new.jsonl").read_text())["delete"] == [secret]
     refused = kt(*broker, "--undo-file", "lost.jsonl", status=ExitStatus.FAILED)
-    assert f"The value that {secret} of default of brokers has is a secret" in refused.err
+    assert (
+        f"The present value of {secret} of default of brokers is sensitive and cannot be put in an undo file"
+        in refused.err
+    )
     assert not (tmp_path / "lost.jsonl").exists()
     kt("--from-file", "new.jsonl")
     assert secret not in kt("--describe", "--broker-defaults").out

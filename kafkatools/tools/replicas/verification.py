@@ -271,7 +271,7 @@ class ReplicaVerifier:
             differences += compared.differences
             if any(one.kind in (OFFSET, DAMAGED) for one in compared.differences):
                 self._given_up.add(key)
-        moved = self._skip_what_is_gone(errors)
+        moved = self._skip_deleted_offsets(errors)
         # A broker fills a response from its first partition on, so partitions that got nothing come first next time.
         self._replicas = {key: self._replicas[key] for key in [*stuck, *self._replicas]}
         return Round(differences, errors, has_progress or moved)
@@ -292,7 +292,7 @@ class ReplicaVerifier:
             error = answer.error or error_of(getattr(answer.entity, "error_code", 0))
             if error is not None:
                 errors.update({(*key, node): error for key in by_node[node]})
-                self._is_silent(node, asked_ms)
+                self._note_silence(node, asked_ms)
                 continue
             self._silent_since_ms.pop(node, None)
             for key, part in self._parts(answer.entity):
@@ -304,7 +304,7 @@ class ReplicaVerifier:
                     fetched.setdefault(key, []).append(one)
         return fetched, errors
 
-    def _is_silent(self, node: int, asked_ms: int) -> None:
+    def _note_silence(self, node: int, asked_ms: int) -> None:
         """Leave out a broker that has not responded for `patience_ms`."""
         since_ms = self._silent_since_ms.setdefault(node, asked_ms)
         if self._patience_ms is None or self._admin.clock.now_ms() - since_ms < self._patience_ms:
@@ -355,7 +355,7 @@ class ReplicaVerifier:
         topic_id = self._topics[name].topic_id
         return None if topic_id is None else uuid_from_text(topic_id)
 
-    def _skip_what_is_gone(self, errors: Mapping[tuple[str, int, int], KafkaError]) -> bool:
+    def _skip_deleted_offsets(self, errors: Mapping[tuple[str, int, int], KafkaError]) -> bool:
         """Move positions to the start of replicas that no longer have them (retention, deleted records). Returns
         whether a position moved. A replica that ends before the position is only behind."""
         questions = [

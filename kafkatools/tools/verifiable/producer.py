@@ -41,7 +41,7 @@ class NumbersToSend(NamedTuple):
     create_ms: int | None
 
 
-class _Told(NamedTuple):
+class _Outcome(NamedTuple):
     """The outcome of consecutive records. `first` is the number of the first record in their chunk."""
 
     first: int
@@ -62,7 +62,7 @@ class VerifiableProducer:
         self._prefix = "" if options.prefix is None else f"{options.prefix}."
         self._keys = options.keys
         self._create_ms = options.create_ms
-        self._told: queue.SimpleQueue[_Told] = queue.SimpleQueue()
+        self._outcomes: queue.SimpleQueue[_Outcome] = queue.SimpleQueue()
         self._sent = self._acked = 0
         self._problem: Exception | None = None
 
@@ -75,7 +75,7 @@ class VerifiableProducer:
             with StopSignals() as signals:
                 self._tell("startup_complete")
                 self._send_all(producer, signals)
-                self._tell_until_done(lambda: producer.close(_CLOSE_MS if signals.came else None))
+                self._write_until_done(lambda: producer.close(_CLOSE_MS if signals.came else None))
                 self._tell("shutdown_complete")
                 self._sum_up(start_ms)
         finally:
@@ -98,14 +98,14 @@ class VerifiableProducer:
             allowed = throttler.allowance(self._sent, now_ms)
             if not allowed:
                 pause_ms = throttler.pause_ms(self._sent, now_ms)
-                self._tell_for(_TURN_MS if pause_ms is None else min(pause_ms, _TURN_MS))
+                self._write_for(_TURN_MS if pause_ms is None else min(pause_ms, _TURN_MS))
                 continue
             count = min(allowed, _CHUNK, _CHUNK if self._limit < 0 else self._limit - self._sent)
             rows = self._rows(self._sent, count, now_ms - start_ms)
             first = self._sent
             self._sent += count
             producer.send_columns(self._topic, rows, callback=self._callback(first))
-            self._tell_what_came()
+            self._write_queued()
 
     def _rows(self, first: int, count: int, elapsed_ms: int) -> RowColumns:
         numbers = range(first, first + count)
@@ -120,8 +120,8 @@ class VerifiableProducer:
         return str(number % self._keys if self._keys > 0 else number)
 
     def _callback(self, first: int) -> Callable[[RowsRun], None]:
-        told, clock = self._told, self._clock
-        return lambda run: told.put(_Told(first, run, clock.wall_ms()))
+        outcomes, clock = self._outcomes, self._clock
+        return lambda run: outcomes.put(_Outcome(first, run, clock.wall_ms()))
 
     # -- telling --
 
@@ -129,54 +129,54 @@ class VerifiableProducer:
         self._events.print(event(name, self._clock.wall_ms(), **fields))
         self._events.flush()
 
-    def _tell_what_came(self) -> None:
+    def _write_queued(self) -> None:
         """Write the events of all queued outcomes without waiting."""
-        while not self._told.empty():
-            self._write(self._told.get())
+        while not self._outcomes.empty():
+            self._write(self._outcomes.get())
         self._events.flush()
 
-    def _tell_for(self, duration_ms: int) -> None:
+    def _write_for(self, duration_ms: int) -> None:
         """Write events of outcomes as they come, for `duration_ms` at most."""
         deadline_ms = self._clock.now_ms() + duration_ms
         while (left_ms := deadline_ms - self._clock.now_ms()) > 0:
             try:
-                self._write(self._told.get(timeout=left_ms / 1000))
+                self._write(self._outcomes.get(timeout=left_ms / 1000))
             except queue.Empty:
                 return
-            self._tell_what_came()
+            self._write_queued()
 
-    def _tell_until_done(self, work: Callable[[], None]) -> None:
+    def _write_until_done(self, work: Callable[[], None]) -> None:
         """Run `work` in a thread, and write events meanwhile and after it."""
         worker = threading.Thread(target=work, name="close", daemon=True)
         worker.start()
         while worker.is_alive():
-            self._tell_for(_TURN_MS // 10)
-        self._tell_what_came()
+            self._write_for(_TURN_MS // 10)
+        self._write_queued()
 
-    def _write(self, told: _Told) -> None:
-        run = told.run
+    def _write(self, outcome: _Outcome) -> None:
+        run = outcome.run
         count = len(run.rows)
         if run.error is None:
             self._acked += count
-            lines = self._successes(told)
+            lines = self._successes(outcome)
         else:
-            lines = self._failures(told, run.error)
+            lines = self._failures(outcome, run.error)
         self._events.write("".join(lines).encode())
 
-    def _successes(self, told: _Told) -> Iterator[str]:
-        run, topic = told.run, json_text(told.run.topic)
-        head = f'{{"timestamp":{told.wall_ms},"name":"producer_send_success","key":'
+    def _successes(self, outcome: _Outcome) -> Iterator[str]:
+        run, topic = outcome.run, json_text(outcome.run.topic)
+        head = f'{{"timestamp":{outcome.wall_ms},"name":"producer_send_success","key":'
         tail = f',"topic":{topic},"partition":{run.partition}}}\n'
         offset, step = (run.base_offset, 1) if run.base_offset >= 0 else (-1, 0)
         for row in run.rows:
-            number = told.first + row
+            number = outcome.first + row
             key = "null" if self._keys is None else f'"{self._key(number)}"'
             yield f'{head}{key},"value":"{self._prefix}{number}","offset":{offset}{tail}'
             offset += step
 
-    def _failures(self, told: _Told, error: Exception) -> Iterator[str]:
-        for row in told.run.rows:
-            number = told.first + row
+    def _failures(self, outcome: _Outcome, error: Exception) -> Iterator[str]:
+        for row in outcome.run.rows:
+            number = outcome.first + row
             fields = {
                 "topic": self._topic,
                 "key": None if self._keys is None else self._key(number),
@@ -184,7 +184,7 @@ class VerifiableProducer:
                 "exception": java_exception(error),
                 "message": str(error),
             }
-            yield event("producer_send_error", told.wall_ms, **fields) + "\n"
+            yield event("producer_send_error", outcome.wall_ms, **fields) + "\n"
 
     def _sum_up(self, start_ms: int) -> None:
         elapsed_ms = self._clock.now_ms() - start_ms

@@ -12,6 +12,7 @@ import uuid
 from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any
 
+from kafkatools.core import errors
 from kafkatools.core.broker.coordinators.groups import offset_records
 from kafkatools.core.broker.coordinators.groups.any_group import AnyGroup
 from kafkatools.core.broker.coordinators.groups.classic import group_records
@@ -49,25 +50,6 @@ from kafkatools.core.broker.metadata.image import MetadataImage
 from kafkatools.core.broker.replicas.delayed_produce import ProduceStatus
 from kafkatools.core.broker.server.timer import Timer
 from kafkatools.core.clock import Clock
-from kafkatools.core.errors import (
-    GroupIdNotFound,
-    GroupMaxSizeReached,
-    IllegalGeneration,
-    InconsistentGroupProtocol,
-    InvalidCommitOffsetSize,
-    InvalidGroupId,
-    InvalidRequest,
-    InvalidSessionTimeout,
-    KafkaError,
-    MemberIdRequired,
-    MessageTooLarge,
-    NotCoordinator,
-    RebalanceInProgress,
-    RecordListTooLarge,
-    StaleMemberEpoch,
-    UnknownMemberId,
-    UnsupportedVersion,
-)
 from kafkatools.core.protocol.definitions import MAX_STRING_BYTES
 
 GROUP_ID_NOT_FOUND_SINCE = 9
@@ -144,39 +126,39 @@ class GroupCoordinator:
             group = self._group_to_join(request)
             self._ensure_room(group, request.member_id)
             if not group.supports(request.protocol_type, request.protocols):
-                raise InconsistentGroupProtocol()
+                raise errors.InconsistentGroupProtocol()
             if request.member_id:
                 self._join_again(group, request, answer)
             else:
                 self._join_first(group, request, answer)
-        except GroupMaxSizeReached as error:
+        except errors.GroupMaxSizeReached as error:
             answer(join_error("", error.code))
-        except KafkaError as error:
+        except errors.KafkaError as error:
             answer(join_error(request.member_id, coordinator_error_code(error)))
 
     def _join_consumer(self, group: ConsumerGroup, request: JoinRequest, answer: Answer) -> None:
         try:
             answer(self.consumer.classic_members.join(group, request))
-        except KafkaError as error:
+        except errors.KafkaError as error:
             answer(join_error("", coordinator_error_code(error)))
 
     def _check_join(self, request: JoinRequest) -> None:
         if not request.group_id:
-            raise InvalidGroupId()
+            raise errors.InvalidGroupId()
         settings = self._settings
         if not settings.min_session_timeout_ms <= request.session_timeout_ms <= settings.max_session_timeout_ms:
-            raise InvalidSessionTimeout()
+            raise errors.InvalidSessionTimeout()
         if len((request.instance_id or request.client.client_id).encode()) > _LONGEST_NAME_BYTES:
-            raise InvalidRequest(f"The member id would be longer than {MAX_STRING_BYTES} bytes")
+            raise errors.InvalidRequest(f"The member id would be longer than {MAX_STRING_BYTES} bytes")
 
     def _group_to_join(self, request: JoinRequest) -> Group:
         known = self.groups.get(request.group_id)
         if isinstance(known, Group):
             return known
         if known is not None and not isinstance(known, ConsumerGroup):
-            raise InconsistentGroupProtocol()
+            raise errors.InconsistentGroupProtocol()
         if request.member_id:
-            raise UnknownMemberId()
+            raise errors.UnknownMemberId()
         if known is not None:
             self.consumer.give_way(known)
         group = Group(request.group_id, self.clock.wall_ms())
@@ -198,7 +180,7 @@ class GroupCoordinator:
         if not is_accepted and count >= self._settings.max_size:
             group.remove(member_id)
             self._course.cancel_session(group, member_id)
-            raise GroupMaxSizeReached()
+            raise errors.GroupMaxSizeReached()
 
     def _join_first(self, group: Group, request: JoinRequest, answer: Answer) -> None:
         if request.instance_id in group.static_members:
@@ -208,7 +190,7 @@ class GroupCoordinator:
         if request.instance_id is None and request.needs_member_id:
             group.pending_join.add(member_id)
             self._course.schedule_session(group, member_id, request.session_timeout_ms)
-            answer(join_error(member_id, MemberIdRequired.code))
+            answer(join_error(member_id, errors.MemberIdRequired.code))
             return
         self._course.add_member(group, request, member_id, answer)
 
@@ -226,7 +208,7 @@ class GroupCoordinator:
             else:
                 answer(group.joined_fields(member))
         else:
-            raise UnknownMemberId()
+            raise errors.UnknownMemberId()
 
     # -- syncing, living, leaving ----------------------------------------------------------------------------------
     def sync(self, request: SyncRequest, answer: Answer) -> None:
@@ -243,17 +225,17 @@ class GroupCoordinator:
             if _differ(request.protocol_type, group.protocol_type) or _differ(
                 request.protocol_name, group.protocol_name
             ):
-                raise InconsistentGroupProtocol()
+                raise errors.InconsistentGroupProtocol()
             if group.is_in(GroupState.PREPARING_REBALANCE):
-                raise RebalanceInProgress()
-        except KafkaError as error:
+                raise errors.RebalanceInProgress()
+        except errors.KafkaError as error:
             answer(error_code_field(error.code))
             return
         if group.is_in(GroupState.STABLE):
             self._course.note_sync(group, member.member_id)
             answer(group.synced_fields(member))
             return
-        group.complete_sync(member, error_code_field(RebalanceInProgress.code))
+        group.complete_sync(member, error_code_field(errors.RebalanceInProgress.code))
         member.sync_answer = answer
         self._course.note_sync(group, member.member_id)
         if group.is_leader(member.member_id):
@@ -269,25 +251,25 @@ class GroupCoordinator:
                 return 0
             group, member = self._member(group_id, member_id, instance_id)
             group.ensure_generation(generation_id)
-        except KafkaError as error:
+        except errors.KafkaError as error:
             return error.code
         self._course.reschedule_session(group, member)
-        return RebalanceInProgress.code if group.is_in(GroupState.PREPARING_REBALANCE) else 0
+        return errors.RebalanceInProgress.code if group.is_in(GroupState.PREPARING_REBALANCE) else 0
 
     def leave(self, group_id: str, members: Sequence[MemberIdentity]) -> tuple[int, list[int]]:
         """LeaveGroup: remove members. Returns the error code of the request, and one for each member."""
         try:
             self._ensure_mine(group_id)
-        except KafkaError as error:
+        except errors.KafkaError as error:
             return error.code, []
         group = self.groups.get(group_id)
         if isinstance(group, ConsumerGroup):
             try:
                 return 0, self.consumer.classic_members.leave(group, members)
-            except KafkaError as error:
+            except errors.KafkaError as error:
                 return coordinator_error_code(error), []
         if not isinstance(group, Group):
-            return 0, [UnknownMemberId.code] * len(members)
+            return 0, [errors.UnknownMemberId.code] * len(members)
         codes = [self._leave_one(group, identity) for identity in members]
         if 0 in codes:
             self._course.go_on_without(group)
@@ -303,19 +285,19 @@ class GroupCoordinator:
             if not member_id:
                 member_id = group.static_members.get(instance_id or "", "")
             self._course.remove_member(group, group.ensure_member(member_id, instance_id))
-        except KafkaError as error:
+        except errors.KafkaError as error:
             return error.code
         return 0
 
     def _ensure_mine(self, group_id: str) -> None:
         if not group_id:
-            raise InvalidGroupId()
+            raise errors.InvalidGroupId()
         self.ensure_active(group_id)
 
     def _member(self, group_id: str, member_id: str, instance_id: str | None) -> tuple[Group, Member]:
         group = self.groups.get(group_id)
         if not isinstance(group, Group):
-            raise UnknownMemberId()
+            raise errors.UnknownMemberId()
         return group, group.ensure_member(member_id, instance_id)
 
     # -- the consumer protocol ---------------------------------------------------------------------------------------
@@ -343,10 +325,10 @@ class GroupCoordinator:
         if isinstance(group, ConsumerGroup):
             try:
                 return group.ensure_may_commit(*identity, generation_id, version=version)
-            except StaleMemberEpoch as error:
-                raise (error if version >= GROUP_ID_NOT_FOUND_SINCE else UnsupportedVersion()) from error
+            except errors.StaleMemberEpoch as error:
+                raise (error if version >= GROUP_ID_NOT_FOUND_SINCE else errors.UnsupportedVersion()) from error
         if not isinstance(group, Group):
-            raise GroupIdNotFound() if version >= GROUP_ID_NOT_FOUND_SINCE else IllegalGeneration()
+            raise errors.GroupIdNotFound() if version >= GROUP_ID_NOT_FOUND_SINCE else errors.IllegalGeneration()
         group.ensure_may_commit(identity.member_id, identity.instance_id, generation_id)
         member = group.members.get(identity.member_id)
         if member is not None:
@@ -374,8 +356,8 @@ class GroupCoordinator:
             records = offset_records.committed_offsets(group_id, offsets)
         try:
             status = self._store.append(group_id, records)
-        except (MessageTooLarge, RecordListTooLarge) as error:
-            raise InvalidCommitOffsetSize() from error
+        except (errors.MessageTooLarge, errors.RecordListTooLarge) as error:
+            raise errors.InvalidCommitOffsetSize() from error
         if group_id not in self.groups:
             self.groups[group_id] = Group(group_id, self.clock.wall_ms())
         self.offsets.put_all(group_id, offsets)
@@ -412,12 +394,12 @@ class GroupCoordinator:
                     known = self.consumer.topics.by_name(topic)
                     if check is not None:
                         check(known.topic_id if known is not None else None, partition)
-            except StaleMemberEpoch as error:
-                raise IllegalGeneration() from error
+            except errors.StaleMemberEpoch as error:
+                raise errors.IllegalGeneration() from error
         elif isinstance(group, Group):
             group.ensure_may_commit(identity.member_id, identity.instance_id, generation_id, is_transactional=True)
         elif generation_id >= 0:
-            raise IllegalGeneration()
+            raise errors.IllegalGeneration()
 
     def complete_transaction(self, producer_id: int, partition_index: int, *, is_commit: bool) -> None:
         """Commit or drop the pending offsets of a producer, after its marker in a partition of `__consumer_offsets`."""
@@ -439,7 +421,7 @@ class GroupCoordinator:
         self.ensure_active(group_id)
         group = self.groups.get(group_id)
         if group is None:
-            raise GroupIdNotFound(f"Group {group_id} not found.")
+            raise errors.GroupIdNotFound(f"Group {group_id} not found.")
         return group
 
     def delete_group(self, group_id: str) -> None:
@@ -450,7 +432,7 @@ class GroupCoordinator:
             self.share.delete_states(group)
         self._delete(group)
 
-    def delete_group_when_it_may(self, group_id: str, done: Callable[[KafkaError | None], None]) -> None:
+    def delete_group_when_it_may(self, group_id: str, done: Callable[[errors.KafkaError | None], None]) -> None:
         """Delete a group as `delete_group`, in a cluster after the share coordinators have deleted a share group's
         states. Calls `done` with the error or None."""
         group = self.groups.get(group_id)
@@ -461,18 +443,18 @@ class GroupCoordinator:
                 return
             self.ensure_active(group_id)
             group.ensure_may_delete()
-        except KafkaError as error:
+        except errors.KafkaError as error:
             done(error)
             return
 
-        def deleted(error: KafkaError | None) -> None:
+        def deleted(error: errors.KafkaError | None) -> None:
             try:
                 if error is not None:
                     raise error
                 if self.group(group_id) is group:
                     group.ensure_may_delete()
                     self._delete(group)
-            except KafkaError as failure:
+            except errors.KafkaError as failure:
                 done(failure)
             else:
                 done(None)
@@ -505,7 +487,7 @@ class GroupCoordinator:
                 has_offsets = self.offsets.of_group(group.group_id) or self.offsets.pending.has_group(group.group_id)
                 if group.is_empty and not has_offsets:
                     self._delete(group)
-            except KafkaError as error:
+            except errors.KafkaError as error:
                 self._store.note_failure(error)
 
     def forget_topics(self, topics: Collection[str]) -> None:
@@ -517,7 +499,7 @@ class GroupCoordinator:
         for group_id, places in doomed.items():
             try:
                 self.delete_offsets(group_id, places)
-            except KafkaError as error:
+            except errors.KafkaError as error:
                 self._store.note_failure(error)
 
     def unload(self) -> None:
@@ -561,7 +543,7 @@ class GroupCoordinator:
         timers. Requests that wait for a rebalance get NOT_COORDINATOR with the next `send_answers`."""
         for group in [each for each in self.groups.values() if is_mine(each.group_id)]:
             if isinstance(group, Group):
-                self._course.release(group, NotCoordinator.code)
+                self._course.release(group, errors.NotCoordinator.code)
             elif isinstance(group, ConsumerGroup):
                 self.consumer.course.forget(group)
             elif isinstance(group, ShareGroup):

@@ -2,38 +2,24 @@
 
 from __future__ import annotations
 
-from kafkatools.core.errors import (
-    CoordinatorLoadInProgress,
-    CoordinatorNotAvailable,
-    KafkaError,
-    KafkaStorageError,
-    MessageTooLarge,
-    NetworkException,
-    NotCoordinator,
-    NotEnoughReplicas,
-    NotLeaderOrFollower,
-    RecordListTooLarge,
-    RequestTimedOut,
-    UnknownServerError,
-    UnknownTopicOrPartition,
-)
+from kafkatools.core import errors
 
-_RETRY_LATER = (UnknownTopicOrPartition, NotEnoughReplicas, RequestTimedOut)
-_ASK_ANOTHER = (NotLeaderOrFollower, KafkaStorageError)
-_TOO_LARGE = (MessageTooLarge, RecordListTooLarge)
+_RETRY_LATER = (errors.UnknownTopicOrPartition, errors.NotEnoughReplicas, errors.RequestTimedOut)
+_ASK_ANOTHER = (errors.NotLeaderOrFollower, errors.KafkaStorageError)
+_TOO_LARGE = (errors.MessageTooLarge, errors.RecordListTooLarge)
 
 
-def coordinator_error_code(error: KafkaError) -> int:
+def coordinator_error_code(error: errors.KafkaError) -> int:
     """The error code that clients get for a failed write: missing replicas become CoordinatorNotAvailable, a lost
     partition becomes NotCoordinator."""
     if isinstance(error, _RETRY_LATER):
-        return CoordinatorNotAvailable.code
+        return errors.CoordinatorNotAvailable.code
     if isinstance(error, _ASK_ANOTHER):
-        return NotCoordinator.code
+        return errors.NotCoordinator.code
     if isinstance(
-        error, NetworkException
+        error, errors.NetworkException
     ):  # from verifying a transaction: older clients do not retry NETWORK_EXCEPTION
-        return CoordinatorLoadInProgress.code
+        return errors.CoordinatorLoadInProgress.code
     if isinstance(error, _TOO_LARGE):
-        return UnknownServerError.code
+        return errors.UnknownServerError.code
     return error.code

@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from kafkatools.core import errors
 from kafkatools.core.broker.coordinators.host import Host
 from kafkatools.core.broker.coordinators.shards import Shards
 from kafkatools.core.broker.coordinators.share_state.coordinator import ShareCoordinator
@@ -28,20 +29,6 @@ from kafkatools.core.broker.coordinators.share_state.share_state import (
 from kafkatools.core.broker.coordinators.share_state.share_state_topic import ShareStateTopic
 from kafkatools.core.broker.metadata.image import NO_LEADER
 from kafkatools.core.broker.replicas.delayed_produce import ProduceStatus
-from kafkatools.core.errors import (
-    CoordinatorLoadInProgress,
-    CoordinatorNotAvailable,
-    FencedLeaderEpoch,
-    FencedStateEpoch,
-    GroupIdNotFound,
-    KafkaError,
-    NetworkException,
-    NotCoordinator,
-    NotLeaderOrFollower,
-    UnknownServerError,
-    UnknownTopicOrPartition,
-    error_for_code,
-)
 from kafkatools.core.protocol.api_versions import ApiKey
 
 INITIALIZE, DELETE = ApiKey.INITIALIZE_SHARE_GROUP_STATE, ApiKey.DELETE_SHARE_GROUP_STATE
@@ -49,10 +36,15 @@ READ, SUMMARY = ApiKey.READ_SHARE_GROUP_STATE, ApiKey.READ_SHARE_GROUP_STATE_SUM
 WRITE = ApiKey.WRITE_SHARE_GROUP_STATE
 RETRY_MS = 100
 MOST_PARTITIONS = 1000
-RETRIED = (CoordinatorNotAvailable, CoordinatorLoadInProgress, NotCoordinator, NetworkException)
-PASSED_ON = (UnknownTopicOrPartition, GroupIdNotFound, CoordinatorNotAvailable)
+RETRIED = (
+    errors.CoordinatorNotAvailable,
+    errors.CoordinatorLoadInProgress,
+    errors.NotCoordinator,
+    errors.NetworkException,
+)
+PASSED_ON = (errors.UnknownTopicOrPartition, errors.GroupIdNotFound, errors.CoordinatorNotAvailable)
 Fields = dict[str, Any]
-Done = Callable[[KafkaError | None, ShareState | None], None]
+Done = Callable[[errors.KafkaError | None, ShareState | None], None]
 
 
 @dataclass(slots=True)
@@ -132,7 +124,7 @@ class StatePersister:
         if leader == self.host.node_id:
             self._ask_here(question)
         elif leader == NO_LEADER:
-            self._note(question, CoordinatorNotAvailable(), None)
+            self._note(question, errors.CoordinatorNotAvailable(), None)
         else:
             lane = (leader, question.api_key)
             self._queued.setdefault(lane, []).append(question)
@@ -143,10 +135,10 @@ class StatePersister:
             return self.host.node_id
         try:
             return self.topic.leader_of(name_of(key))
-        except CoordinatorNotAvailable:
+        except errors.CoordinatorNotAvailable:
             return NO_LEADER
 
-    def _note(self, question: _Question, error: KafkaError | None, state: ShareState | None) -> None:
+    def _note(self, question: _Question, error: errors.KafkaError | None, state: ShareState | None) -> None:
         """Finish a request with its result, or schedule a retry if the error is retriable and its time is not over."""
         host = self.host
         now_ms = host.clock.now_ms()
@@ -164,12 +156,12 @@ class StatePersister:
     def _ask_here(self, question: _Question) -> None:
         try:
             state, status = question.here(self.states())
-        except KafkaError as error:
+        except errors.KafkaError as error:
             self._note(question, error, None)
             return
 
         def kept(code: int) -> None:
-            self._note(question, error_for_code(code)() if code else None, None if code else state)
+            self._note(question, errors.error_for_code(code)() if code else None, None if code else state)
 
         if self.host.is_clustered:
             self.shards().when_committed(name_of(question.key), kept)
@@ -203,11 +195,11 @@ class StatePersister:
         for question in asked:
             result = found.get((question.key.topic_id, question.key.partition))
             if answer is None:
-                self._note(question, NetworkException(), None)
+                self._note(question, errors.NetworkException(), None)
             elif result is None:
-                self._note(question, UnknownServerError(), None)
+                self._note(question, errors.UnknownServerError(), None)
             elif result.error_code:
-                self._note(question, error_for_code(int(result.error_code))(result.error_message or ""), None)
+                self._note(question, errors.error_for_code(int(result.error_code))(result.error_message or ""), None)
             else:
                 self._note(question, None, _state(question.api_key, result))
         self._send_queued(lane)
@@ -248,30 +240,30 @@ def _state(api_key: int, result: Any) -> ShareState | None:
     return None
 
 
-def error_for_members(error: KafkaError) -> KafkaError:
+def error_for_members(error: errors.KafkaError) -> errors.KafkaError:
     """The error that a share group member gets for a persister error (SharePartition.fetchPersisterError)."""
     if isinstance(error, RETRIED):
-        return CoordinatorNotAvailable(str(error))
-    if isinstance(error, FencedLeaderEpoch | FencedStateEpoch):
-        return NotLeaderOrFollower(str(error))
-    return error if isinstance(error, PASSED_ON) else UnknownServerError(str(error))
+        return errors.CoordinatorNotAvailable(str(error))
+    if isinstance(error, errors.FencedLeaderEpoch | errors.FencedStateEpoch):
+        return errors.NotLeaderOrFollower(str(error))
+    return error if isinstance(error, PASSED_ON) else errors.UnknownServerError(str(error))
 
 
 def ask_each(
-    keys: Sequence[ShareKey], ask: Callable[[ShareKey, Done], None], done: Callable[[KafkaError | None], None]
+    keys: Sequence[ShareKey], ask: Callable[[ShareKey, Done], None], done: Callable[[errors.KafkaError | None], None]
 ) -> None:
     """Call `ask` for each key, then `done` with the first error, or None, when all of them have called back."""
     left = set(keys)
-    errors: list[KafkaError] = []
+    failures: list[errors.KafkaError] = []
     if not left:
         done(None)
 
-    def note(key: ShareKey, error: KafkaError | None) -> None:
+    def note(key: ShareKey, error: errors.KafkaError | None) -> None:
         left.discard(key)
         if error is not None:
-            errors.append(error)
+            failures.append(error)
         if not left:
-            done(errors[0] if errors else None)
+            done(failures[0] if failures else None)
 
     for key in list(left):
         ask(key, lambda error, _state, key=key: note(key, error))  # type: ignore[misc]

@@ -12,23 +12,13 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
+from kafkatools.core import errors
 from kafkatools.core.broker.coordinators.host import Host
 from kafkatools.core.broker.coordinators.internal_topic import partition_for
 from kafkatools.core.broker.coordinators.transactions.coordinator import ProducerIdentity, TransactionCoordinator
 from kafkatools.core.broker.coordinators.transactions.transaction import TopicPartition
 from kafkatools.core.broker.coordinators.transactions.transaction_log import TOPIC
 from kafkatools.core.broker.metadata.image import NO_LEADER
-from kafkatools.core.errors import (
-    ClusterAuthorizationFailed,
-    ConcurrentTransactions,
-    CoordinatorNotAvailable,
-    InvalidProducerEpoch,
-    InvalidTxnState,
-    NetworkException,
-    ProducerFenced,
-    TransactionAbortable,
-    UnknownServerError,
-)
 from kafkatools.core.protocol.api_versions import ApiKey
 from kafkatools.core.protocol.entities import Fields
 from kafkatools.core.topic_partition import topic_fields
@@ -95,7 +85,7 @@ class AddPartitions:
     def _ask(self, question: _Question) -> None:
         leader = self._coordinator(question.transactional_id)
         if leader == NO_LEADER:
-            question.refuse(CoordinatorNotAvailable.code)
+            question.refuse(errors.CoordinatorNotAvailable.code)
         elif leader == self._host.node_id:
             self._ask_here(question)
         else:
@@ -146,22 +136,24 @@ class AddPartitions:
 
     def _note(self, broker: int, asked: Mapping[str, _Question], answer: Any | None) -> None:
         self._in_flight.discard(broker)
-        code = NetworkException.code if answer is None else int(answer.error_code)
-        if code == ClusterAuthorizationFailed.code:
-            code = InvalidTxnState.code
+        code = errors.NetworkException.code if answer is None else int(answer.error_code)
+        if code == errors.ClusterAuthorizationFailed.code:
+            code = errors.InvalidTxnState.code
         found = _results(answer) if not code else {}
         for question in asked.values():
             if code:
                 question.refuse(code)
                 continue
             codes = found.get(question.transactional_id, {})
-            self._answer(question, {place: codes.get(place, UnknownServerError.code) for place in question.places})
+            self._answer(
+                question, {place: codes.get(place, errors.UnknownServerError.code) for place in question.places}
+            )
         self._send_queued(broker)
 
     def _answer(self, question: _Question, codes: Codes) -> None:
         host = self._host
         now_ms = host.clock.now_ms()
-        is_busy = question.adds and ConcurrentTransactions.code in codes.values()
+        is_busy = question.adds and errors.ConcurrentTransactions.code in codes.values()
         if is_busy and now_ms < question.until_ms:
             backoff_ms = host.config.add_partitions_to_txn_retry_backoff_ms
             host.timer.schedule(backoff_ms, lambda _now_ms: self._ask(question), now_ms)
@@ -225,8 +217,8 @@ def ensure_in_transaction(
 def client_code(code: int, operation: Operation) -> int:
     """The error code for the client of a coordinator's error code: ProducerFenced becomes InvalidProducerEpoch.
     TransactionAbortable becomes InvalidTxnState for clients that do not know it."""
-    if code == ProducerFenced.code:
-        return InvalidProducerEpoch.code
-    if code == TransactionAbortable.code and operation is Operation.VERIFY_OLD_CLIENT:
-        return InvalidTxnState.code
+    if code == errors.ProducerFenced.code:
+        return errors.InvalidProducerEpoch.code
+    if code == errors.TransactionAbortable.code and operation is Operation.VERIFY_OLD_CLIENT:
+        return errors.InvalidTxnState.code
     return code

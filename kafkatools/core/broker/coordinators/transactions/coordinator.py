@@ -12,9 +12,10 @@ Rules:
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from kafkatools.core import errors
 from kafkatools.core.broker.coordinators.groups.errors import coordinator_error_code
 from kafkatools.core.broker.coordinators.host import Host
 from kafkatools.core.broker.coordinators.transactions.ending import EndRequest, prepare_end
@@ -34,23 +35,10 @@ from kafkatools.core.broker.coordinators.transactions.transaction_log import Tra
 from kafkatools.core.broker.replicas.delayed_produce import ProduceStatus
 from kafkatools.core.broker.server.timer import Timer
 from kafkatools.core.clock import Clock
-from kafkatools.core.errors import (
-    ConcurrentTransactions,
-    InvalidProducerEpoch,
-    InvalidProducerIdMapping,
-    InvalidRequest,
-    InvalidTransactionTimeout,
-    KafkaError,
-    NotCoordinator,
-    ProducerFenced,
-    TransactionAbortable,
-    TransactionCoordinatorFenced,
-    error_for_code,
-)
 
 NONE = 0
 MARKER_RETRY_MS = 100
-FENCING = (InvalidProducerEpoch.code, TransactionCoordinatorFenced.code)
+FENCING = (errors.InvalidProducerEpoch.code, errors.TransactionCoordinatorFenced.code)
 
 
 class ProducerIdentity(NamedTuple):
@@ -74,10 +62,11 @@ class TransactionSettings:
     max_add_wait_ms: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Surroundings:
-    """The log, timers and other parts of the broker that the transaction coordinator uses."""
+@dataclass(eq=False, repr=False)
+class TransactionCoordinator:
+    """The transactional ids that this broker coordinates, and the requests about them."""
 
+    settings: TransactionSettings
     log: TransactionLog
     markers: MarkerSender
     waiting: Host
@@ -85,27 +74,19 @@ class Surroundings:
     clock: Clock
     new_producer_id: Callable[[], int]
     transaction_version: Callable[[], int]
-
-
-class TransactionCoordinator:
-    """The transactional ids that this broker coordinates, and the requests about them."""
-
-    def __init__(self, settings: TransactionSettings, around: Surroundings) -> None:
-        self.transactions: dict[str, Transaction] = {}
-        self._settings = settings
-        self._around = around
+    transactions: dict[str, Transaction] = field(default_factory=dict, init=False)
 
     def find(self, transactional_id: str) -> Transaction:
         """The state of a transactional id. Raises InvalidProducerIdMapping if it is unknown, NotCoordinator and others
         if this broker does not coordinate it."""
-        self._around.log.coordinator_epoch(transactional_id)
+        self.log.coordinator_epoch(transactional_id)
         transaction = self.transactions.get(transactional_id)
         if transaction is None:
-            raise InvalidProducerIdMapping()
+            raise errors.InvalidProducerIdMapping()
         return transaction
 
     def _now_ms(self) -> int:
-        return self._around.clock.wall_ms()
+        return self.clock.wall_ms()
 
     # -- InitProducerId --------------------------------------------------------------------------------------------
     def init_producer_id(
@@ -116,21 +97,21 @@ class TransactionCoordinator:
         the identity to use."""
         try:
             if not transactional_id:
-                raise InvalidRequest()
-            if not 0 < timeout_ms <= self._settings.max_timeout_ms:
-                raise InvalidTransactionTimeout()
-            self._around.log.coordinator_epoch(transactional_id)
+                raise errors.InvalidRequest()
+            if not 0 < timeout_ms <= self.settings.max_timeout_ms:
+                raise errors.InvalidTransactionTimeout()
+            self.log.coordinator_epoch(transactional_id)
             transaction = self.transactions.get(transactional_id)
             if transaction is None:
-                producer_id = self._around.new_producer_id()
+                producer_id = self.new_producer_id()
                 transaction = Transaction.new(transactional_id, producer_id, timeout_ms, self._now_ms())
                 self.transactions[transactional_id] = transaction
             value = self._prepare_init(transaction, timeout_ms, expected)
-        except KafkaError as error:
+        except errors.KafkaError as error:
             answer(error.code, NOBODY)
             return
         if value.state is TransactionState.PREPARE_EPOCH_FENCE:
-            self._fence(transaction, value, lambda code, _: answer(code or ConcurrentTransactions.code, NOBODY))
+            self._fence(transaction, value, lambda code, _: answer(code or errors.ConcurrentTransactions.code, NOBODY))
             return
         identity = ProducerIdentity(value.producer_id, value.producer_epoch)
         self._write(transaction, value, lambda code: answer(code, NOBODY if code else identity))
@@ -141,23 +122,23 @@ class TransactionCoordinator:
         """Prepare the next epoch, a new producer id or a fence, as Kafka's prepareInitProducerIdTransit."""
         value = transaction.value
         if transaction.pending is not None:
-            raise ConcurrentTransactions()
+            raise errors.ConcurrentTransactions()
         if expected is not None and not _may_go_on(value, expected):
-            raise ProducerFenced()
+            raise errors.ProducerFenced()
         if value.state.is_prepared:
-            raise ConcurrentTransactions()
+            raise errors.ConcurrentTransactions()
         if value.state is TransactionState.ONGOING:
             return transaction.prepare_fence()
         if transaction.is_epoch_exhausted and (expected is None or expected.producer_epoch == value.producer_epoch):
             return transaction.prepare_rotation(
-                self._around.new_producer_id(), timeout_ms, self._now_ms(), keeps_last_epoch=expected is not None
+                self.new_producer_id(), timeout_ms, self._now_ms(), keeps_last_epoch=expected is not None
             )
         expected_epoch = None if expected is None else expected.producer_epoch
         return transaction.prepare_next_epoch(timeout_ms, expected_epoch, self._now_ms())
 
     def _fence(self, transaction: Transaction, fenced: TransactionValue, answer: IdentityAnswer) -> None:
         """Abort an open transaction with an epoch that fences its producer."""
-        version = self._around.transaction_version()
+        version = self.transaction_version()
         request = EndRequest(fenced.producer_id, fenced.producer_epoch, False, version, is_from_client=False)
         self.end_transaction(transaction.transactional_id, request, answer)
         if transaction.pending is TransactionState.PREPARE_EPOCH_FENCE:
@@ -178,15 +159,15 @@ class TransactionCoordinator:
         added = frozenset(partitions)
         try:
             if not transactional_id:
-                raise InvalidRequest()
+                raise errors.InvalidRequest()
             transaction = self.find(transactional_id)
             if transaction.pending is not None:
-                raise ConcurrentTransactions()
+                raise errors.ConcurrentTransactions()
             value = transaction.value
             _ensure_same(value, producer)
             if value.state.is_prepared:
-                raise ConcurrentTransactions()
-        except KafkaError as error:
+                raise errors.ConcurrentTransactions()
+        except errors.KafkaError as error:
             answer(error.code)
             return
         if value.state is TransactionState.ONGOING and added <= value.partitions:
@@ -215,7 +196,7 @@ class TransactionCoordinator:
                 self.add_partitions(*waiting.pop())
 
         transaction.when_settled.append(go_on)
-        self._around.timer.schedule(self._settings.max_add_wait_ms, go_on, self._around.clock.now_ms())
+        self.timer.schedule(self.settings.max_add_wait_ms, go_on, self.clock.now_ms())
 
     def verify_partitions(
         self, transactional_id: str, producer: ProducerIdentity, partitions: Iterable[TopicPartition]
@@ -225,14 +206,14 @@ class TransactionCoordinator:
         requested = list(partitions)
         try:
             if not transactional_id:
-                raise InvalidRequest()
+                raise errors.InvalidRequest()
             value = self.find(transactional_id).value
             _ensure_same(value, producer)
             if value.state.is_prepared:
-                raise ConcurrentTransactions()
-        except KafkaError as error:
+                raise errors.ConcurrentTransactions()
+        except errors.KafkaError as error:
             return dict.fromkeys(requested, error.code)
-        return {place: NONE if place in value.partitions else TransactionAbortable.code for place in requested}
+        return {place: NONE if place in value.partitions else errors.TransactionAbortable.code for place in requested}
 
     def is_ongoing(self, transactional_id: str, producer_id: int, epoch: int, partition: TopicPartition) -> bool:
         """Whether a partition belongs to the open transaction of this producer id and epoch."""
@@ -247,15 +228,14 @@ class TransactionCoordinator:
     def end_transaction(self, transactional_id: str, request: EndRequest, answer: IdentityAnswer) -> None:
         """EndTxn: commit or abort a transaction. Calls `answer` with an error code and the identity for the next
         transaction."""
-        around = self._around
         is_fence = False
         try:
             if not transactional_id:
-                raise InvalidRequest()
+                raise errors.InvalidRequest()
             transaction = self.find(transactional_id)
             is_fence = transaction.pending is TransactionState.PREPARE_EPOCH_FENCE
-            prepared = prepare_end(transaction, request, around.new_producer_id, self._now_ms())
-        except KafkaError as error:
+            prepared = prepare_end(transaction, request, self.new_producer_id, self._now_ms())
+        except errors.KafkaError as error:
             answer(error.code, NOBODY)
             return
         if prepared is None:
@@ -277,18 +257,17 @@ class TransactionCoordinator:
     def _write_markers(self, transaction: Transaction, completed: TransactionValue) -> None:
         """Write markers to all partitions, then the completed state. Retries failures later. Stops if a marker is
         fenced: another broker has become the coordinator."""
-        around = self._around
         value = transaction.value
         try:
             marker = Marker(
                 value.producer_id,
                 value.producer_epoch,
-                around.log.coordinator_epoch(transaction.transactional_id),
+                self.log.coordinator_epoch(transaction.transactional_id),
                 value.state is TransactionState.PREPARE_COMMIT,
                 value.client_version,
             )
-        except KafkaError as error:
-            around.markers.note_failure(error)
+        except errors.KafkaError as error:
+            self.markers.note_failure(error)
             self._retry_markers(transaction, completed)
             return
         awaited = set(transaction.unmarked)
@@ -303,12 +282,12 @@ class TransactionCoordinator:
             if awaited:
                 return
             if fencing:
-                around.markers.note_failure(error_for_code(fencing[0])())
+                self.markers.note_failure(errors.error_for_code(fencing[0])())
             else:
                 self._note_markers(transaction, completed)
 
         if awaited:
-            around.markers.send(frozenset(awaited), marker, note)
+            self.markers.send(frozenset(awaited), marker, note)
         else:
             self._note_markers(transaction, completed)
 
@@ -320,8 +299,8 @@ class TransactionCoordinator:
             return
         try:
             self._append(transaction, completed)
-        except KafkaError as error:
-            self._around.markers.note_failure(error)
+        except errors.KafkaError as error:
+            self.markers.note_failure(error)
             self._retry_markers(transaction, completed)
             return
         transaction.complete(completed)
@@ -334,35 +313,35 @@ class TransactionCoordinator:
             if self.transactions.get(transaction.transactional_id) is transaction:
                 self._write_markers(transaction, completed)
 
-        self._around.timer.schedule(MARKER_RETRY_MS, again, self._around.clock.now_ms())
+        self.timer.schedule(MARKER_RETRY_MS, again, self.clock.now_ms())
 
     # -- writing ---------------------------------------------------------------------------------------------------
     def _append(self, transaction: Transaction, value: TransactionValue) -> ProduceStatus | None:
         transactional_id = transaction.transactional_id
-        version = value_version(self._around.transaction_version())
+        version = value_version(self.transaction_version())
         record = (key_bytes(transactional_id), value_bytes(value, version))
-        return self._around.log.append(transactional_id, [record])
+        return self.log.append(transactional_id, [record])
 
     def _write(self, transaction: Transaction, value: TransactionValue, answer: CodeAnswer) -> None:
         """Append a pending change, apply it when it is durable, then answer."""
         try:
             status = self._append(transaction, value)
-        except KafkaError as error:
+        except errors.KafkaError as error:
             transaction.pending = None
             answer(coordinator_error_code(error))
             return
 
         def durable(code: int) -> None:
             if self.transactions.get(transaction.transactional_id) is not transaction:
-                answer(NotCoordinator.code)
+                answer(errors.NotCoordinator.code)
             elif code:
                 transaction.pending = None
-                answer(coordinator_error_code(error_for_code(code)()))
+                answer(coordinator_error_code(errors.error_for_code(code)()))
             else:
                 transaction.complete(value)
                 answer(NONE)
 
-        self._around.waiting.when_durable([status], durable)
+        self.waiting.when_durable([status], durable)
 
     # -- upkeep ----------------------------------------------------------------------------------------------------
     def abort_timed_out(self) -> None:
@@ -374,17 +353,17 @@ class TransactionCoordinator:
 
     def expire_ids(self) -> None:
         """Delete transactional ids that were unused for transactional.id.expiration.ms, with tombstones."""
-        before_ms = self._now_ms() - self._settings.expiration_ms
+        before_ms = self._now_ms() - self.settings.expiration_ms
         for transaction in list(self.transactions.values()):
             value = transaction.value
             if transaction.pending is not None or not value.state.is_at_rest or value.last_update_ms > before_ms:
                 continue
             transaction.prepare_dead()
             try:
-                self._around.log.append(transaction.transactional_id, [(key_bytes(transaction.transactional_id), None)])
-            except KafkaError as error:
+                self.log.append(transaction.transactional_id, [(key_bytes(transaction.transactional_id), None)])
+            except errors.KafkaError as error:
                 transaction.pending = None
-                self._around.markers.note_failure(error)
+                self.markers.note_failure(error)
                 continue
             del self.transactions[transaction.transactional_id]
 
@@ -422,9 +401,9 @@ class TransactionCoordinator:
 
 def _ensure_same(value: TransactionValue, producer: ProducerIdentity) -> None:
     if value.producer_id != producer.producer_id:
-        raise InvalidProducerIdMapping()
+        raise errors.InvalidProducerIdMapping()
     if value.producer_epoch != producer.producer_epoch:
-        raise ProducerFenced()
+        raise errors.ProducerFenced()
 
 
 def _may_go_on(value: TransactionValue, expected: ProducerIdentity) -> bool:

@@ -220,7 +220,6 @@ class Group:
         self.subscribed_topics = self._subscriptions()
 
     def _subscriptions(self) -> frozenset[str] | None:
-        """The topics of a group of consumers; None when they cannot be told."""
         if self.protocol_type != CONSUMER_PROTOCOL_TYPE:
             return None
         if not self.members:

@@ -12,7 +12,6 @@ from kafkatools.core.broker.coordinators.transactions.coordinator import (
     NOBODY,
     EndRequest,
     ProducerIdentity,
-    Surroundings,
     TransactionCoordinator,
     TransactionSettings,
 )
@@ -118,7 +117,8 @@ class Harness:
         self.coordinator = self._make()
 
     def _make(self) -> TransactionCoordinator:
-        around = Surroundings(
+        return TransactionCoordinator(
+            TransactionSettings(900_000, 604_800_000, 100),
             self.log,
             self.partitions,
             self.disk,
@@ -127,7 +127,6 @@ class Harness:
             self.new_producer_id,
             lambda: self.version,
         )
-        return TransactionCoordinator(TransactionSettings(900_000, 604_800_000, 100), around)
 
     def new_producer_id(self) -> int:
         if self.lacks_producer_ids:
