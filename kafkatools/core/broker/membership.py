@@ -34,7 +34,7 @@ class Worker(Protocol):
 
 
 class Home(Protocol):
-    """The node that a membership belongs to."""
+    """The node that a membership belongs to; `Node` documents the members."""
 
     config: Config
     cluster: ClusterSettings
@@ -53,26 +53,11 @@ class Home(Protocol):
     end_points: tuple[EndPoint, ...]
 
     @property
-    def directory_ids(self) -> Sequence[uuid.UUID]:
-        """The ids of the online log directories."""
-
-    def schedule(self, delay_ms: int, run: Callable[[int], None]) -> TimerTask:
-        """Call `run` once, with the time in ms, after a delay."""
-
-    def apply_delta(self, delta: MetadataDelta) -> None:
-        """Apply a metadata change to replicas and coordinators."""
-
-    def keep_logs(self) -> None:
-        """Begin the periodic work on the logs, which must be open."""
-
-    def request_stop(self) -> None:
-        """Make `run` return."""
-
-    def report(self, line: str) -> None:
-        """Report an event."""
-
-    def report_refusal(self, line: str) -> None:
-        """Report a refused request, the same line at most once a minute."""
-
-    def note_failure(self, error: Exception) -> None:
-        """Report a bug or a disk failure."""
+    def directory_ids(self) -> Sequence[uuid.UUID]: ...
+    def schedule(self, delay_ms: int, run: Callable[[int], None]) -> TimerTask: ...
+    def apply_delta(self, delta: MetadataDelta) -> None: ...
+    def keep_logs(self) -> None: ...
+    def request_stop(self) -> None: ...
+    def report(self, line: str) -> None: ...
+    def report_refusal(self, line: str) -> None: ...
+    def note_failure(self, error: Exception) -> None: ...

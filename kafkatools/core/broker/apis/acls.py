@@ -5,12 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from kafkatools.core.broker.apis.contexts import ChangeContext
-from kafkatools.core.broker.metadata.controller.acls import (
-    UNKNOWN,
-    Acl,
-    AclFilter,
-    ensure_enabled,
-)
+from kafkatools.core.broker.metadata.controller.acls import UNKNOWN, Acl, AclFilter, ensure_enabled
 from kafkatools.core.broker.server.apis import ensure_permitted
 from kafkatools.core.broker.server.requests import CloseConnection, Request, Response, error_fields, outcome_fields
 from kafkatools.core.errors import KafkaError
@@ -24,13 +19,12 @@ def handle_describe_acls(node: ChangeContext, request: Request) -> Response:
     Raises ClusterAuthorizationFailed, SecurityDisabled without an authorizer, and CloseConnection for a filter with
     UNKNOWN elements. ACLs of users (version 3) are stored and described; delegation tokens do not exist here.
     """
-    wanted = _filter_of(request.decode())
-    if wanted.has_unknown:
+    acl_filter = _filter_of(request.decode())
+    if acl_filter.has_unknown:
         raise CloseConnection("DescribeAclsRequest contains UNKNOWN elements")
     ensure_permitted(node, request)
     ensure_enabled(node.authorizer is not None, "No Authorizer is configured on the broker")
-    found = node.image.acls.matching(wanted)
-    return request.respond({"error_message": "", "resources": _by_resource(found)})
+    return request.respond({"error_message": "", "resources": _by_resource(node.image.acls.matching(acl_filter))})
 
 
 def _filter_of(fields: Any) -> AclFilter:
@@ -64,41 +58,39 @@ def _by_resource(acls: list[Acl]) -> list[Fields]:
 def handle_create_acls(node: ChangeContext, request: Request) -> Response:
     """Answer CreateAcls: create ACLs, with one result per ACL. A request that is refused as a whole has its error in
     every result. Raises CloseConnection for UNKNOWN elements."""
-    wanted = [
+    acls = [
         Acl(
-            int(each.resource_type),
-            each.resource_name,
-            int(each.resource_pattern_type),
-            each.principal,
-            each.host,
-            int(each.operation),
-            int(each.permission_type),
+            int(creation.resource_type),
+            creation.resource_name,
+            int(creation.resource_pattern_type),
+            creation.principal,
+            creation.host,
+            int(creation.operation),
+            int(creation.permission_type),
         )
-        for each in request.decode().creations
+        for creation in request.decode().creations
     ]
-    if any(UNKNOWN in (acl.resource_type, acl.pattern_type, acl.operation, acl.permission_type) for acl in wanted):
+    if any(UNKNOWN in (acl.resource_type, acl.pattern_type, acl.operation, acl.permission_type) for acl in acls):
         raise CloseConnection("CreatableAcls contain unknown elements")
     try:
         ensure_permitted(node, request)
         ensure_enabled(node.authorizer is not None, "No Authorizer is configured.")
     except KafkaError as error:
-        return request.respond({"results": [error_fields(error) for _ in wanted]})
-    outcomes = node.controller.create_acls(wanted)
+        return request.respond({"results": [error_fields(error) for _ in acls]})
+    outcomes = node.controller.create_acls(acls)
     return request.respond({"results": [{"error_message": "", **outcome_fields(error)} for error in outcomes]})
 
 
 def handle_delete_acls(node: ChangeContext, request: Request) -> Response:
     """Answer DeleteAcls: delete the ACLs that match each filter; a filter's result lists the deleted ACLs. A request
     that is refused as a whole has its error in every result. Raises CloseConnection for UNKNOWN elements."""
-    filters = [_filter_of(each) for each in request.decode().filters]
-    if any(each.has_unknown for each in filters):
+    filters = [_filter_of(fields) for fields in request.decode().filters]
+    if any(acl_filter.has_unknown for acl_filter in filters):
         raise CloseConnection("Filters contain UNKNOWN elements")
     try:
         ensure_permitted(node, request)
         ensure_enabled(node.authorizer is not None, "No Authorizer is configured.")
     except KafkaError as error:
         return request.respond({"filter_results": [error_fields(error) for _ in filters]})
-    removed = node.controller.delete_acls(filters)
-    return request.respond(
-        {"filter_results": [{"matching_acls": [acl._asdict() for acl in found]} for found in removed]}
-    )
+    deleted = node.controller.delete_acls(filters)
+    return request.respond({"filter_results": [{"matching_acls": [acl._asdict() for acl in acls]} for acls in deleted]})

@@ -310,9 +310,7 @@ def parse(frame: memoryview, position: int, version: int) -> ProduceData:
 
 
 def encode_response(
-    request: Request,
-    results: list[tuple[TopicData, list[PartitionResult]]],
-    endpoints: Sequence[NodeEndpoint] = (),
+    request: Request, results: list[tuple[TopicData, list[PartitionResult]]], endpoints: Sequence[NodeEndpoint] = ()
 ) -> bytes:
     """Encode the frame of a Produce response by hand: 2.3 us for one partition (4.7 us with the codec), 10 us for 20
     (37 us)."""

@@ -71,13 +71,7 @@ def handle_sync_group(node: GroupContext, request: Request) -> Response:
         [(each.member_id, bytes(each.assignment)) for each in entity.assignments],
     )
     node.authorize_or_raise(request, READ, GROUP, wanted.group_id)
-    return answered(
-        node,
-        request,
-        wanted.group_id,
-        lambda answer: node.groups.sync(wanted, answer),
-        error_code_field,
-    )
+    return answered(node, request, wanted.group_id, lambda answer: node.groups.sync(wanted, answer), error_code_field)
 
 
 def handle_heartbeat(node: GroupContext, request: Request) -> Response:

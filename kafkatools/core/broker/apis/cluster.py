@@ -5,8 +5,6 @@ from __future__ import annotations
 from struct import pack
 
 from kafkatools.core.broker.apis.contexts import ChangeContext, ClusterContext
-from kafkatools.core.broker.coordinators.coordination import Coordination
-from kafkatools.core.broker.coordinators.internal_topic import InternalTopic
 from kafkatools.core.broker.metadata.controller import acls
 from kafkatools.core.broker.metadata.controller.acls import CLUSTER, CLUSTER_NAME, DESCRIBE
 from kafkatools.core.broker.metadata.controller.features import FeatureUpdate
@@ -189,9 +187,12 @@ def _find_coordinator(node: ClusterContext, request: Request, kind: int, key: st
         if kind not in (GROUP, TRANSACTION, SHARE) or (kind == SHARE and request.version < FIRST_VERSION_OF_SHARE):
             raise InvalidRequest()
         node.authorize_or_raise(request, *COORDINATOR_NEEDS[kind], CLUSTER_NAME if kind == SHARE else key)
-        if kind == SHARE:
+        coordination, topic = node.coordination, node.coordination.offsets_topic
+        if kind == TRANSACTION:
+            topic = coordination.transaction_log
+        elif kind == SHARE:
             _ensure_share_key(key)
-        topic = _coordinator_topic(node.coordination, kind)
+            topic = coordination.share_state_topic
         node_id, host, port = _endpoint(node, request, topic.leader_of(key))
     except KafkaError as error:
         return {
@@ -202,12 +203,6 @@ def _find_coordinator(node: ClusterContext, request: Request, kind: int, key: st
             "port": -1,
         }
     return {"key": key, "error_message": "", "node_id": node_id, "host": host, "port": port}
-
-
-def _coordinator_topic(coordination: Coordination, kind: int) -> InternalTopic:
-    if kind == GROUP:
-        return coordination.offsets_topic
-    return coordination.transaction_log if kind == TRANSACTION else coordination.share_state_topic
 
 
 def _endpoint(node: ClusterContext, request: Request, node_id: int) -> tuple[int, str, int]:

@@ -28,12 +28,7 @@ from kafkatools.core.broker.metadata.image import (
 from kafkatools.core.broker.server import loggers
 from kafkatools.core.broker.server.apis import ensure_permitted
 from kafkatools.core.broker.server.requests import CloseConnection, Request, Response, error_fields, outcome_fields
-from kafkatools.core.errors import (
-    InvalidRequest,
-    KafkaError,
-    UnknownTopicOrPartition,
-    UnsupportedVersion,
-)
+from kafkatools.core.errors import InvalidRequest, KafkaError, UnknownTopicOrPartition, UnsupportedVersion
 from kafkatools.core.protocol.entities import Entity, Fields
 from kafkatools.core.protocol.messages import Shared
 from kafkatools.core.protocol.slices import paced

@@ -86,20 +86,14 @@ class ClusterContext(_Image, HasMetadataOffset, _ClusterId, _Coordination, Proto
 
     @property
     def advertised_host(self) -> str: ...
-
     @property
     def advertised_port(self) -> int: ...
-
     @property
     def controller_id(self) -> int: ...
-
     @property
     def controllers(self) -> Mapping[int, tuple[str, int]]: ...
-
     def creates_partitions(self, api_key: int) -> bool: ...
-
     def change_in_slices(self, pause: Callable[[], None], change: Callable[[], Response]) -> Response: ...
-
     def is_controller_listener(self, name: str) -> bool: ...
 
 
@@ -116,7 +110,6 @@ class QuorumContext(Rights, HasClock, Protocol):
 
     @property
     def quorum(self) -> Quorum: ...
-
     def why_no_controller(self) -> str: ...
 
 
@@ -131,7 +124,6 @@ class ReplicaContext(_Image, HasClock, Protocol):
 
     @property
     def replicas(self) -> ReplicaManager: ...
-
     def note_failure(self, error: Exception) -> None: ...
 
 
@@ -140,7 +132,6 @@ class ReadContext(ReplicaContext, _FetchPurgatory, Protocol):
 
     @property
     def fetch_max_bytes(self) -> int: ...
-
     @property
     def fetch_sessions(self) -> FetchSessionCache: ...
 
@@ -157,7 +148,6 @@ class LogDirContext(ReplicaContext, Protocol):
 
     @property
     def keeper(self) -> DirectoryKeeper | None: ...
-
     @property
     def logs(self) -> LogManager: ...
 
@@ -182,6 +172,5 @@ class TransactionContext(GroupContext, Protocol):
 
     @property
     def producer_ids(self) -> ProducerIds: ...
-
     @property
     def transactions(self) -> TransactionCoordinator: ...

@@ -174,12 +174,7 @@ def _context(node: ReadContext, data: FetchRequest, version: int, now_ms: int) -
     if version < WITH_SESSIONS:
         return FetchContext(data.wanted)
     return node.fetch_sessions.context(
-        data.session_id,
-        data.session_epoch,
-        data.wanted,
-        data.forgotten,
-        now_ms,
-        uses_topic_ids=version >= BY_ID,
+        data.session_id, data.session_epoch, data.wanted, data.forgotten, now_ms, uses_topic_ids=version >= BY_ID
     )
 
 

@@ -64,13 +64,6 @@ def handle_describe_groups(node: GroupContext, request: Request) -> Response:
     return describe_each(node, request, entity, entity.groups, _answer)
 
 
-def _operations(node: GroupContext, request: Request, group_id: str) -> Description:
-    """The field `authorized_operations` of a group; nothing when the client may not describe the group."""
-    if not node.authorize(request, DESCRIBE, GROUP, group_id):
-        return {}
-    return {"authorized_operations": node.authorized_operations(request, GROUP, group_id)}
-
-
 def _answer(node: GroupContext, request: Request, group_id: str) -> Fields:
     try:
         node.authorize_or_raise(request, DESCRIBE, GROUP, group_id)
@@ -81,12 +74,7 @@ def _answer(node: GroupContext, request: Request, group_id: str) -> Fields:
 
 
 def _not_described(group_id: str, error_code: int, message: str | None = None, state: str = "") -> Fields:
-    return {
-        "error_code": error_code,
-        "error_message": message,
-        "group_id": group_id,
-        "group_state": state,
-    }
+    return {**refusal(group_id, error_code, message), "group_state": state}
 
 
 def _describe(node: GroupContext, version: int, group_id: str) -> Fields:
@@ -169,11 +157,12 @@ def describe_each(
 ) -> Response:
     """Respond with `describe(node, request, group_id)` for each distinct group, with the client's authorized operations
     if the request includes them."""
-    is_asked = entity.include_authorized_operations
-    groups = [
-        {**describe(node, request, group_id), **(_operations(node, request, group_id) if is_asked else {})}
-        for group_id in paced(dict.fromkeys(group_ids))
-    ]
+    groups = []
+    for group_id in paced(dict.fromkeys(group_ids)):
+        fields = describe(node, request, group_id)
+        if entity.include_authorized_operations and node.authorize(request, DESCRIBE, GROUP, group_id):
+            fields["authorized_operations"] = node.authorized_operations(request, GROUP, group_id)
+        groups.append(fields)
     return request.respond({"groups": groups})
 
 
@@ -190,12 +179,11 @@ def refusal(group_id: str, error_code: int, message: str | None = None) -> Descr
 
 def topics_of(topics: GroupTopics, assignment: Mapping[uuid.UUID, Collection[int]]) -> Description:
     """The field with a member's assignment: topic id, topic name and partitions. Deleted topics are left out."""
-    found = [(topic_id, topics.by_id(topic_id)) for topic_id in topic_order(assignment)]
     return {
         "topic_partitions": [
             {"topic_id": topic_id, "topic_name": topic.name, "partitions": sorted(assignment[topic_id])}
-            for topic_id, topic in found
-            if topic is not None
+            for topic_id in topic_order(assignment)
+            if (topic := topics.by_id(topic_id)) is not None
         ]
     }
 

@@ -9,7 +9,7 @@ from typing import Any
 from kafkatools.core.broker.apis.contexts import MetadataContext
 from kafkatools.core.broker.metadata.controller import topics
 from kafkatools.core.broker.metadata.controller.acls import CLUSTER, CLUSTER_NAME, CREATE, DESCRIBE, TOPIC
-from kafkatools.core.broker.metadata.image import INTERNAL_TOPICS, BrokerState, TopicState
+from kafkatools.core.broker.metadata.image import INTERNAL_TOPICS, TopicState
 from kafkatools.core.broker.server.alive_brokers import AliveBrokers, partition_fields
 from kafkatools.core.broker.server.requests import Request, Response
 from kafkatools.core.errors import (
@@ -58,9 +58,13 @@ def handle_metadata(node: MetadataContext, request: Request) -> Response:
         for topic in paced(found):
             if topic["error_code"] != TopicAuthorizationFailed.code:
                 topic["topic_authorized_operations"] = node.authorized_operations(request, TOPIC, topic["name"] or "")
+    brokers = []
+    for broker in alive.named_by(node.node_id):
+        host, port = alive.addresses[broker.broker_id]
+        brokers.append({"node_id": broker.broker_id, "host": host, "port": port, "rack": broker.rack})
     fields: Fields = {
-        "brokers": [_broker(alive, broker) for broker in alive.named_by(node.node_id)],
-        "topics": _with_names(found, version),
+        "brokers": brokers,
+        "topics": found if version >= 12 else [{**topic, "name": topic["name"] or ""} for topic in found],
         "controller_id": node.node_id,
         "cluster_id": node.cluster_id,
     }
@@ -69,15 +73,6 @@ def handle_metadata(node: MetadataContext, request: Request) -> Response:
         operations = node.authorized_operations(request, CLUSTER, CLUSTER_NAME) if is_allowed else 0
         fields["cluster_authorized_operations"] = operations
     return request.respond(fields)
-
-
-def _broker(alive: AliveBrokers, broker: BrokerState) -> Fields:
-    host, port = alive.addresses[broker.broker_id]
-    return {"node_id": broker.broker_id, "host": host, "port": port, "rack": broker.rack}
-
-
-def _with_names(found: list[Fields], version: int) -> list[Fields]:
-    return found if version >= 12 else [{**each, "name": each["name"] or ""} for each in found]
 
 
 def _invalid(wanted: Sequence[Any], version: int) -> KafkaError | None:

@@ -144,11 +144,7 @@ class _Taking:
     """Collects the offsets of an OffsetCommit request that can be committed, topic by topic."""
 
     def __init__(
-        self,
-        node: GroupContext,
-        request: Request,
-        expire_ms: int | None,
-        offsets: list[tuple[Place, CommittedOffset]],
+        self, node: GroupContext, request: Request, expire_ms: int | None, offsets: list[tuple[Place, CommittedOffset]]
     ) -> None:
         self._node = node
         self._request = request
@@ -179,12 +175,7 @@ class _Taking:
         if len(metadata) > self._max_bytes:
             return OffsetMetadataTooLarge.code
         committed = CommittedOffset(
-            each.committed_offset,
-            each.committed_leader_epoch,
-            metadata,
-            self._now_ms,
-            self._expire_ms,
-            topic.topic_id,
+            each.committed_offset, each.committed_leader_epoch, metadata, self._now_ms, self._expire_ms, topic.topic_id
         )
         self._offsets.append(((topic.name, each.partition_index), committed))
         return 0
@@ -213,9 +204,7 @@ def handle_offset_fetch(node: GroupContext, request: Request) -> Response:
     with_epoch = version >= FIRST_VERSION_OF_EPOCHS
     found = [
         _Fetch(node, request, group.group_id, is_stable).rows(
-            group.topics,
-            group.member_id if with_epoch else None,
-            group.member_epoch if with_epoch else NO_EPOCH,
+            group.topics, group.member_id if with_epoch else None, group.member_epoch if with_epoch else NO_EPOCH
         )
         for group in paced(asked)
     ]

@@ -29,63 +29,55 @@ Do = Callable[[ShareCoordinator, ShareKey, Any], Outcome]
 def handle_initialize_share_group_state(node: ShareContext, request: Request) -> Response:
     """Answer InitializeShareGroupState: create the state of share partitions with an epoch and a start offset
     (KIP-932)."""
-    return _answer(node, request, _initialize)
 
+    def initialize(states: ShareCoordinator, key: ShareKey, requested: Entity) -> Outcome:
+        return {}, states.initialize(key, requested.state_epoch, requested.start_offset)
 
-def _initialize(states: ShareCoordinator, key: ShareKey, asked: Entity) -> Outcome:
-    return {}, states.initialize(key, asked.state_epoch, asked.start_offset)
+    return _answer(node, request, initialize)
 
 
 def handle_read_share_group_state(node: ShareContext, request: Request) -> Response:
     """Answer ReadShareGroupState: the state of share partitions, for the broker that leads them (KIP-932)."""
-    return _answer(node, request, _read_state)
 
+    def read(states: ShareCoordinator, key: ShareKey, requested: Entity) -> Outcome:
+        state = states.read(key, requested.leader_epoch)
+        batches = [batch._asdict() for batch in state.batches]
+        return {"state_epoch": state.state_epoch, "start_offset": state.start_offset, "state_batches": batches}, None
 
-def _read_state(states: ShareCoordinator, key: ShareKey, asked: Entity) -> Outcome:
-    state = states.read(key, asked.leader_epoch)
-    fields = {
-        "state_epoch": state.state_epoch,
-        "start_offset": state.start_offset,
-        "state_batches": [batch._asdict() for batch in state.batches],
-    }
-    return fields, None
+    return _answer(node, request, read)
 
 
 def handle_write_share_group_state(node: ShareContext, request: Request) -> Response:
     """Answer WriteShareGroupState: update the state of share partitions (KIP-932, KIP-1226)."""
-    return _answer(node, request, _write)
 
+    def write(states: ShareCoordinator, key: ShareKey, requested: Entity) -> Outcome:
+        count, batches = requested.delivery_complete_count, batches_of(requested.state_batches)
+        epochs = requested.state_epoch, requested.leader_epoch
+        return {}, states.write(key, ShareUpdate(*epochs, requested.start_offset, count, batches))
 
-def _write(states: ShareCoordinator, key: ShareKey, asked: Entity) -> Outcome:
-    count, batches = asked.delivery_complete_count, batches_of(asked.state_batches)
-    update = ShareUpdate(asked.state_epoch, asked.leader_epoch, asked.start_offset, count, batches)
-    return {}, states.write(key, update)
+    return _answer(node, request, write)
 
 
 def handle_delete_share_group_state(node: ShareContext, request: Request) -> Response:
     """Answer DeleteShareGroupState: delete the state of share partitions (KIP-932)."""
-    return _answer(node, request, _delete)
-
-
-def _delete(states: ShareCoordinator, key: ShareKey, _asked: Any) -> Outcome:
-    return {}, states.delete(key)
+    return _answer(node, request, lambda states, key, _requested: ({}, states.delete(key)))
 
 
 def handle_read_share_group_state_summary(node: ShareContext, request: Request) -> Response:
     """Answer ReadShareGroupStateSummary: epochs and start offset of share partitions, for the coordinator of their
     group (KIP-932, KIP-1226)."""
-    return _answer(node, request, _read_summary)
 
+    def summarize(states: ShareCoordinator, key: ShareKey, _requested: Entity) -> Outcome:
+        state = states.summary(key) or ShareState()
+        fields = {
+            "state_epoch": state.state_epoch,
+            "leader_epoch": state.leader_epoch,
+            "start_offset": state.start_offset,
+            "delivery_complete_count": state.delivery_complete_count,
+        }
+        return fields, None
 
-def _read_summary(states: ShareCoordinator, key: ShareKey, _asked: Any) -> Outcome:
-    state = states.summary(key) or ShareState()
-    fields = {
-        "state_epoch": state.state_epoch,
-        "leader_epoch": state.leader_epoch,
-        "start_offset": state.start_offset,
-        "delivery_complete_count": state.delivery_complete_count,
-    }
-    return fields, None
+    return _answer(node, request, summarize)
 
 
 def _answer(node: ShareContext, request: Request, do: Do) -> Response:

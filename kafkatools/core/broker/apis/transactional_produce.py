@@ -66,10 +66,7 @@ def handle(node: ProduceContext, request: Request, data: appends.ProduceData) ->
             wanted.append((partition.topic, partition.index))
     if len({identity.producer_id for identity in producers}) > 1:
         return _refuse_all(
-            request,
-            data,
-            InvalidProducerIdMapping.code,
-            "Transactional records contained more than one producer ID",
+            request, data, InvalidProducerIdMapping.code, "Transactional records contained more than one producer ID"
         )
     is_off = not operation.adds and not node.config.transaction_partition_verification_enable
     if not wanted or is_off:

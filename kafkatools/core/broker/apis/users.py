@@ -44,9 +44,7 @@ def handle_alter_user_scram_credentials(node: ChangeContext, request: Request) -
         outcomes = node.controller.alter_scram_credentials(deletions, upsertions)
     except KafkaError as error:
         outcomes = dict.fromkeys([name for name, _ in deletions] + [each.name for each in upsertions], error)
-    return request.respond(
-        {"results": [{"user": user, **outcome_fields(problem)} for user, problem in outcomes.items()]}
-    )
+    return request.respond({"results": [{"user": user, **outcome_fields(error)} for user, error in outcomes.items()]})
 
 
 def handle_describe_client_quotas(node: ChangeContext, request: Request) -> Response:

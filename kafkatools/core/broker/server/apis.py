@@ -236,15 +236,10 @@ _NEEDED: Final = {api.key: api.needs for api in TABLE if api.needs is not None}
 
 
 class Authorizes(Protocol):
-    """The part of a node that checks a client's rights."""
+    """The part of a node that checks a client's rights; `Authorizing` documents the methods."""
 
-    def authorize(self, request: Request, operation: int, resource_type: int, name: str) -> bool:
-        """Whether the client may do the operation on the resource."""
-        ...
-
-    def authorize_or_raise(self, request: Request, operation: int, resource_type: int, name: str) -> None:
-        """Raise the authorization error of the resource's type unless the client may do the operation."""
-        ...
+    def authorize(self, request: Request, operation: int, resource_type: int, name: str) -> bool: ...
+    def authorize_or_raise(self, request: Request, operation: int, resource_type: int, name: str) -> None: ...
 
 
 def is_permitted(node: Authorizes, request: Request) -> bool:

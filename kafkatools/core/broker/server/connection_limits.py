@@ -32,18 +32,13 @@ PER_IP = "max.connections.per.ip"
 
 
 class Connected(Protocol):
-    """A connection as the limits see it."""
+    """A connection as the limits see it; `Connection` documents the members."""
 
     last_active_ms: int
 
     @property
-    def is_protected(self) -> bool:
-        """Whether the connection's listener is used by other nodes only."""
-        ...
-
-    def close(self) -> None:
-        """Close the connection."""
-        ...
+    def is_protected(self) -> bool: ...
+    def close(self) -> None: ...
 
 
 def descriptor_limit() -> int:
@@ -74,10 +69,7 @@ class ConnectionLimits:
     """Counts a broker's connections and decides which are admitted."""
 
     def __init__(
-        self,
-        descriptors: int = UNLIMITED,
-        log_files: int = 0,
-        report: Callable[[str], None] | None = None,
+        self, descriptors: int = UNLIMITED, log_files: int = 0, report: Callable[[str], None] | None = None
     ) -> None:
         """`descriptors` is the limit of open files, `log_files` how many of them log files may hold. Without
         `descriptors` only the limits of `configure` apply."""

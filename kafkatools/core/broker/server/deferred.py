@@ -70,10 +70,9 @@ class Deferred:
 
 
 class Settles(Protocol):
-    """A connection with queued responses (`Connection`)."""
+    """A connection with queued responses; `Connection` documents the method."""
 
-    def settle(self) -> None:
-        """Send the queued responses."""
+    def settle(self) -> None: ...
 
 
 class Waiting(NamedTuple):

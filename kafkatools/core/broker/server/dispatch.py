@@ -21,22 +21,14 @@ from kafkatools.core.protocol.slices import TooManyElements, pausing
 
 
 class Served(Load, Protocol):
-    """The node behind a listener."""
+    """The node behind a listener; `Node` documents the members."""
 
     @property
-    def quotas(self) -> Quotas:
-        """The client quotas of the broker."""
-
+    def quotas(self) -> Quotas: ...
     @property
-    def is_alone(self) -> bool:
-        """Whether the cluster has one node only: it then commits and applies a metadata change at once."""
-
-    def note_failure(self, error: Exception) -> None:
-        """Report an unexpected error of a handler."""
-
-    def change_in_slices(self, pause: Callable[[], None], change: Callable[[], Response]) -> Response:
-        """Make a metadata change and apply it in slices, with `pause` between them; returns the response when all is
-        applied."""
+    def is_alone(self) -> bool: ...
+    def note_failure(self, error: Exception) -> None: ...
+    def change_in_slices(self, pause: Callable[[], None], change: Callable[[], Response]) -> Response: ...
 
 
 class Dispatcher:

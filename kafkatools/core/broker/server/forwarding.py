@@ -49,7 +49,6 @@ class Member(ControllerMember, Rights, HasConfig, HasClock, HasImage, HasBrokerS
     """A node of a cluster that can forward requests to the active controller."""
 
     def why_no_controller(self) -> str: ...
-
     def why_no_answer(self) -> str: ...
 
 

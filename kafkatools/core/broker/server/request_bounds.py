@@ -25,22 +25,13 @@ MANY: Final = 2000
 
 
 class Load(Protocol):
-    """How much a broker holds, and where it reports refused requests."""
+    """How much a node holds, and where it reports refused requests; `Node` documents the methods."""
 
-    def has_many_entries(self, count: int) -> bool:
-        """Whether partitions and groups together are more than `count`."""
-
-    def has_many_offsets(self, count: int) -> bool:
-        """Whether all groups together have more than `count` committed offsets."""
-
-    def creates_partitions(self, api_key: int) -> bool:
-        """Whether requests of an API may create many partitions on this node before they are answered."""
-
-    def fetches_many(self, request: Request) -> bool:
-        """Whether a Fetch request belongs to a session with more partitions than are read at once."""
-
-    def report_refusal(self, line: str) -> None:
-        """Report a refused request."""
+    def has_many_entries(self, count: int) -> bool: ...
+    def has_many_offsets(self, count: int) -> bool: ...
+    def creates_partitions(self, api_key: int) -> bool: ...
+    def fetches_many(self, request: Request) -> bool: ...
+    def report_refusal(self, line: str) -> None: ...
 
 
 def may_take_long(node: Load, api: Api, request: Request) -> bool:

@@ -38,9 +38,7 @@ class CloseConnection(Exception):
 class HasDescriptor(Protocol):
     """An open file or socket."""
 
-    def fileno(self) -> int:
-        """The number of its current descriptor."""
-        ...
+    def fileno(self) -> int: ...
 
 
 class FileRegion:
@@ -81,13 +79,12 @@ class Place(Protocol):
 
     @property
     def name(self) -> str: ...
-
     @property
     def dispatch(self) -> ServedApis: ...
 
 
 class Client(Protocol):
-    """The connection of a request (`Connection`)."""
+    """The connection of a request; `Connection` documents the members."""
 
     shortcut: Shortcut | None
     last_written: object
@@ -96,56 +93,33 @@ class Client(Protocol):
 
     @property
     def client_host(self) -> str: ...
-
     @property
     def is_closed(self) -> bool: ...
-
     @property
     def acceptor(self) -> Place: ...
-
     @property
     def socket(self) -> socket.socket: ...
-
-    def complete(self, response: Response) -> None:
-        """Send the response to the delayed request, then handle the frames after it."""
-
-    def begin_slices(self) -> None:
-        """Handle nothing more until `end_slices`."""
-
-    def end_slices(self, outcome: Response | CloseConnection) -> None:
-        """Send the response to a request that was handled in slices, then handle the frames after it."""
-
-    def pay(self, response: bytes) -> None:
-        """Queue the next response that the shortcut owes."""
-
-    def settle(self) -> None:
-        """Send the queued responses that the shortcut owed, then handle the frames after them."""
-
-    def throttle(self, delay_ms: int) -> None:
-        """Read and handle nothing for `delay_ms` (KIP-219)."""
-
-    def close(self) -> None:
-        """Close the connection."""
+    def complete(self, response: Response) -> None: ...
+    def begin_slices(self) -> None: ...
+    def end_slices(self, outcome: Response | CloseConnection) -> None: ...
+    def pay(self, response: bytes) -> None: ...
+    def settle(self) -> None: ...
+    def throttle(self, delay_ms: int) -> None: ...
+    def close(self) -> None: ...
 
 
 class Usage(Protocol):
-    """Counts what clients use, for their quotas (`Quotas`)."""
+    """Counts what clients use, for their quotas; `Quotas` documents the methods."""
 
-    def note_request(self, request: Request) -> None:
-        """Count the processing time of a request and set its throttle time."""
-
-    def note_produce(self, request: Request, size_bytes: int) -> None:
-        """Count the bytes of a Produce request and set its throttle time."""
-
-    def note_fetch(self, request: Request, size_bytes: int) -> bool:
-        """Count the bytes of a Fetch response; returns whether it may be sent."""
+    def note_request(self, request: Request) -> None: ...
+    def note_produce(self, request: Request, size_bytes: int) -> None: ...
+    def note_fetch(self, request: Request, size_bytes: int) -> bool: ...
 
 
 class Lane(Protocol):
-    """Handles large requests in slices (`SlowLane`)."""
+    """Handles large requests in slices; `SlowLane` documents the method."""
 
-    def submit(self, request: Request, work: Callable[[], Response]) -> None:
-        """Queue a request to be handled in slices."""
+    def submit(self, request: Request, work: Callable[[], Response]) -> None: ...
 
 
 class Request:
