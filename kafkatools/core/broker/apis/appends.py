@@ -20,8 +20,8 @@ from kafkatools.core.broker.metadata.image import INTERNAL_TOPICS
 from kafkatools.core.broker.replicas.delayed_produce import DelayedProduce, ProduceStatus
 from kafkatools.core.broker.replicas.partition import Partition
 from kafkatools.core.broker.replicas.replica_manager import error_code_of
-from kafkatools.core.broker.server.node_endpoints import encode_endpoints
 from kafkatools.core.broker.server.requests import DELAYED, NO_RESPONSE, CloseConnection, Request, Response
+from kafkatools.core.broker.server.response_framing import compact_string, endpoint_tags, plain_string
 from kafkatools.core.errors import (
     DecodeError,
     InvalidRecord,
@@ -49,7 +49,6 @@ MOST_PARTITIONS = 20_000
 ADMIN_CLIENT = "__admin_client"
 ZSTD = 4
 ATTRIBUTES_LOW_BYTE = 22
-_INT16 = Struct(">h")
 _INT32 = Struct(">i")
 _TWO_INT32 = Struct(">ii")
 _PARTITION_RESPONSE = Struct(">ihqqq")
@@ -67,7 +66,7 @@ class TopicData(NamedTuple):
         """Encode the topic's id, or else its name, as Produce requests and responses of a version contain it."""
         if self.topic_id is not None:
             return self.topic_id.bytes
-        return (_compact if version >= FIRST_FLEXIBLE_VERSION else _plain)(self.name)
+        return (compact_string if version >= FIRST_FLEXIBLE_VERSION else plain_string)(self.name)
 
 
 class ProduceData(NamedTuple):
@@ -324,12 +323,7 @@ def encode_response(
             for result in partitions:
                 _write_flexible(out, result, with_leader=version >= FIRST_WITH_LEADERS)
             out += b"\0"
-        out += _INT32.pack(request.throttle_ms)
-        if endpoints:
-            encoded = encode_endpoints(endpoints)
-            out += b"\1\0" + unsigned_varint(len(encoded)) + encoded
-        else:
-            out += b"\0"
+        out += _INT32.pack(request.throttle_ms) + endpoint_tags(endpoints)
     else:
         out = bytearray(_INT32.pack(len(results)))
         for topic, partitions in results:
@@ -349,8 +343,8 @@ def _write_flexible(out: bytearray, result: PartitionResult, *, with_leader: boo
         return
     out += unsigned_varint(len(result.record_errors) + 1)
     for index, message in result.record_errors:
-        out += _INT32.pack(index) + _compact(message) + b"\0"
-    out += _compact(result.message) + tags
+        out += _INT32.pack(index) + compact_string(message) + b"\0"
+    out += compact_string(result.message) + tags
 
 
 def _write_plain(out: bytearray, result: PartitionResult, version: int) -> None:
@@ -360,19 +354,5 @@ def _write_plain(out: bytearray, result: PartitionResult, version: int) -> None:
         return
     out += _INT32.pack(len(result.record_errors))
     for index, message in result.record_errors:
-        out += _INT32.pack(index) + _plain(message)
-    out += _plain(result.message)
-
-
-def _compact(text: str | None) -> bytes:
-    if text is None:
-        return b"\0"
-    encoded = text.encode()
-    return unsigned_varint(len(encoded) + 1) + encoded
-
-
-def _plain(text: str | None) -> bytes:
-    if text is None:
-        return b"\xff\xff"
-    encoded = text.encode()
-    return _INT16.pack(len(encoded)) + encoded
+        out += _INT32.pack(index) + plain_string(message)
+    out += plain_string(result.message)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from struct import pack
 
 from kafkatools.core.broker.apis.contexts import ChangeContext, ClusterContext
+from kafkatools.core.broker.coordinators.internal_topic import InternalTopic
 from kafkatools.core.broker.metadata.controller import acls
 from kafkatools.core.broker.metadata.controller.acls import CLUSTER, CLUSTER_NAME, DESCRIBE
 from kafkatools.core.broker.metadata.controller.features import FeatureUpdate
@@ -187,12 +188,12 @@ def _find_coordinator(node: ClusterContext, request: Request, kind: int, key: st
         if kind not in (GROUP, TRANSACTION, SHARE) or (kind == SHARE and request.version < FIRST_VERSION_OF_SHARE):
             raise InvalidRequest()
         node.authorize_or_raise(request, *COORDINATOR_NEEDS[kind], CLUSTER_NAME if kind == SHARE else key)
-        coordination, topic = node.coordination, node.coordination.offsets_topic
+        topic: InternalTopic = node.coordination.offsets_topic
         if kind == TRANSACTION:
-            topic = coordination.transaction_log
+            topic = node.coordination.transaction_log
         elif kind == SHARE:
             _ensure_share_key(key)
-            topic = coordination.share_state_topic
+            topic = node.coordination.share_state_topic
         node_id, host, port = _endpoint(node, request, topic.leader_of(key))
     except KafkaError as error:
         return {

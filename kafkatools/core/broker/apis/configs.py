@@ -27,7 +27,7 @@ from kafkatools.core.broker.metadata.image import (
 )
 from kafkatools.core.broker.server import loggers
 from kafkatools.core.broker.server.apis import ensure_permitted
-from kafkatools.core.broker.server.requests import CloseConnection, Request, Response, error_fields, outcome_fields
+from kafkatools.core.broker.server.requests import CloseConnection, Request, Response, error_fields
 from kafkatools.core.errors import InvalidRequest, KafkaError, UnknownTopicOrPartition, UnsupportedVersion
 from kafkatools.core.protocol.entities import Entity, Fields
 from kafkatools.core.protocol.messages import Shared
@@ -37,15 +37,15 @@ DESCRIBED_KINDS = (TOPIC_RESOURCE, BROKER_RESOURCE, BROKER_LOGGER_RESOURCE, CLIE
 LISTED_KINDS = (GROUP_RESOURCE, CLIENT_METRICS_RESOURCE, BROKER_LOGGER_RESOURCE, BROKER_RESOURCE, TOPIC_RESOURCE)
 
 
-class _Wanted(NamedTuple):
+class _DescribeOptions(NamedTuple):
     """Whether a DescribeConfigs request includes synonyms and documentation, and the entries of topics described so
     far."""
 
     synonyms: bool
     documentation: bool
-    alike: dict[Any, Shared]
+    described: dict[Any, Shared]
 
-    def only(self, found: entries.Entries) -> Shared:
+    def trim(self, found: entries.Entries) -> Shared:
         """Remove the synonyms and documentation that the request does not include."""
         for entry in found:
             if not self.synonyms:
@@ -62,19 +62,17 @@ def handle_describe_configs(node: ChangeContext, request: Request) -> Response:
     documentation of a config is kafkatools' own text.
     """
     entity = request.decode()
-    wanted = _Wanted(entity.include_synonyms, entity.include_documentation, {})
-    return request.respond({"results": [_describe(node, request, each, wanted) for each in paced(_distinct(entity))]})
-
-
-def _distinct(entity: Entity) -> list[Any]:
-    """The resources of a DescribeConfigs request without repetitions, so that each is described once."""
-    by_name = {
-        (int(each.resource_type), each.resource_name, each.configuration_keys): each for each in entity.resources
+    options = _DescribeOptions(entity.include_synonyms, entity.include_documentation, {})
+    # Each resource is described once, even if it is named a thousand times.
+    distinct = {
+        (int(resource.resource_type), resource.resource_name, resource.configuration_keys): resource
+        for resource in entity.resources
     }
-    return list(by_name.values())
+    results = [_describe(node, request, resource, options) for resource in paced(list(distinct.values()))]
+    return request.respond({"results": results})
 
 
-def _describe(node: ChangeContext, request: Request, resource: Entity, wanted: _Wanted) -> Fields:
+def _describe(node: ChangeContext, request: Request, resource: Entity, options: _DescribeOptions) -> Fields:
     kind, name = int(resource.resource_type), resource.resource_name
     result = {"resource_type": kind, "resource_name": name}
     try:
@@ -83,38 +81,34 @@ def _describe(node: ChangeContext, request: Request, resource: Entity, wanted: _
         authorize_resource(node, request, DESCRIBE_CONFIGS, (kind, name))
         keys = resource.configuration_keys or None
         if kind == TOPIC_RESOURCE:
-            found = _topic_entries(node, name, keys, wanted)
+            configs = _topic_entries(node, name, keys, options)
         else:
-            found = wanted.only(_entries(node, (kind, name), keys))
+            configs = options.trim(_entries(node, (kind, name), keys))
     except UnknownTopicOrPartition as error:
         return {**result, "error_code": error.code, "error_message": ""}
     except KafkaError as error:
         return {**result, **error_fields(error)}
-    return {**result, "error_message": "", "configs": found}
+    return {**result, "error_message": "", "configs": configs}
 
 
-def _topic_entries(node: ChangeContext, name: str, keys: entries.Keys, wanted: _Wanted) -> Shared:
+def _topic_entries(node: ChangeContext, name: str, keys: entries.Keys, options: _DescribeOptions) -> Shared:
     """Describe a topic's configs. Topics with the same overrides share one list, which is made and encoded once per
     request."""
     validate_name(name)
     image = node.image
     overrides = image.topic_configs(name)
     key = (frozenset(overrides.items()), None if keys is None else tuple(keys))
-    if name not in image.topics or key not in wanted.alike:
-        wanted.alike[key] = wanted.only(entries.describe_topic(image, node.broker_settings, name, keys))
-    return wanted.alike[key]
+    if name not in image.topics or key not in options.described:
+        options.described[key] = options.trim(entries.describe_topic(image, node.broker_settings, name, keys))
+    return options.described[key]
 
 
 def authorize_resource(node: ChangeContext, request: Request, operation: int, resource: tuple[int, str]) -> None:
     """Check the client's right to an operation: on the topic or group itself, for other resources on the cluster.
     Raises TopicAuthorizationFailed, GroupAuthorizationFailed or ClusterAuthorizationFailed."""
     kind, name = resource
-    if kind == TOPIC_RESOURCE:
-        node.authorize_or_raise(request, operation, TOPIC, name)
-    elif kind == GROUP_RESOURCE:
-        node.authorize_or_raise(request, operation, GROUP, name)
-    else:
-        node.authorize_or_raise(request, operation, CLUSTER, CLUSTER_NAME)
+    type_and_name = {TOPIC_RESOURCE: (TOPIC, name), GROUP_RESOURCE: (GROUP, name)}.get(kind, (CLUSTER, CLUSTER_NAME))
+    node.authorize_or_raise(request, operation, *type_and_name)
 
 
 def _entries(node: ChangeContext, resource: tuple[int, str], keys: entries.Keys) -> entries.Entries:
@@ -147,20 +141,17 @@ def handle_incremental_alter_configs(node: ChangeContext, request: Request) -> R
             raise InvalidRequest("Each resource must appear at most once.")
         authorize_resource(node, request, ALTER_CONFIGS, key)
         changes = [ConfigChange(config.name, int(config.config_operation), config.value) for config in configs]
-        if key[0] == BROKER_LOGGER_RESOURCE:
-            _check_node_id(node, key[1])
-            loggers.alter(changes, validate_only=validate_only)
-        else:
+        kind, name = key
+        if kind != BROKER_LOGGER_RESOURCE:
             node.controller.alter_configs(key, changes, validate_only=validate_only)
+            return
+        if not is_integer(name):
+            raise InvalidRequest(f"Node id must be an integer, but it is: {name}")
+        if int(name) != node.node_id:
+            raise InvalidRequest(f"Unexpected node id. Expected {node.node_id}, but received {name}")
+        loggers.alter(changes, validate_only=validate_only)
 
     return answer_each(request, entity, alter)
-
-
-def _check_node_id(node: ChangeContext, name: str) -> None:
-    if not is_integer(name):
-        raise InvalidRequest(f"Node id must be an integer, but it is: {name}")
-    if int(name) != node.node_id:
-        raise InvalidRequest(f"Unexpected node id. Expected {node.node_id}, but received {name}")
 
 
 def answer_each(
@@ -171,12 +162,12 @@ def answer_each(
     responses = []
     for resource in paced(entity.resources):
         key = (int(resource.resource_type), resource.resource_name)
-        problem: KafkaError | None = None
+        fields = {"resource_type": key[0], "resource_name": key[1]}
         try:
             alter(key, resource.configs, entity.validate_only)
         except KafkaError as error:
-            problem = error
-        responses.append({"resource_type": key[0], "resource_name": key[1], **outcome_fields(problem)})
+            fields.update(error_fields(error))
+        responses.append(fields)
     return request.respond({"responses": responses})
 
 
@@ -194,7 +185,8 @@ def handle_alter_configs(node: ChangeContext, request: Request) -> Response:
 
     def replace(key: tuple[int, str], configs: Sequence[Any], validate_only: bool) -> None:
         authorize_resource(node, request, ALTER_CONFIGS, key)
-        node.controller.replace_configs(key, [(each.name, each.value) for each in configs], validate_only=validate_only)
+        values = [(config.name, config.value) for config in configs]
+        node.controller.replace_configs(key, values, validate_only=validate_only)
 
     return answer_each(request, entity, replace)
 
@@ -207,19 +199,18 @@ def handle_list_config_resources(node: ChangeContext, request: Request) -> Respo
     """
     entity = request.decode()
     ensure_permitted(node, request)
-    if request.version == 0:
-        wanted = [CLIENT_METRICS_RESOURCE]
-    else:
-        wanted = [int(kind) for kind in entity.resource_types] or list(LISTED_KINDS)
-    if any(kind not in LISTED_KINDS for kind in wanted):
+    kinds = {CLIENT_METRICS_RESOURCE}
+    if request.version > 0:
+        kinds = set(map(int, entity.resource_types)) or set(LISTED_KINDS)
+    if not kinds.issubset(LISTED_KINDS):
         raise UnsupportedVersion()
-    found = [
+    resources = [
         {"resource_name": name, "resource_type": kind}
         for kind in LISTED_KINDS
-        if kind in wanted
+        if kind in kinds
         for name in _resource_names(node, kind)
     ]
-    return request.respond({"config_resources": found})
+    return request.respond({"config_resources": resources})
 
 
 def _resource_names(node: ChangeContext, kind: int) -> list[str]:
@@ -228,4 +219,4 @@ def _resource_names(node: ChangeContext, kind: int) -> list[str]:
         return list(image.topics)
     if kind in (BROKER_RESOURCE, BROKER_LOGGER_RESOURCE):
         return [str(broker_id) for broker_id in image.brokers]
-    return [name for each, name in image.configs if each == kind]
+    return [name for resource_type, name in image.configs if resource_type == kind]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from kafkatools.core.broker.apis.contexts import GroupContext
@@ -46,7 +46,7 @@ def handle_consumer_group_heartbeat(node: GroupContext, request: Request) -> Res
     """
     entity = request.decode()
     names = entity.subscribed_topic_names
-    wanted = HeartbeatRequest(
+    heartbeat = HeartbeatRequest(
         group_id=entity.group_id,
         member_id=entity.member_id,
         member_epoch=entity.member_epoch,
@@ -63,11 +63,11 @@ def handle_consumer_group_heartbeat(node: GroupContext, request: Request) -> Res
     )
     try:
         ensure_enabled(node)
-        _ensure_allowed(node, request, wanted)
-        fields = node.groups.consumer_heartbeat(wanted)
+        ensure_may_subscribe(node, request, entity.group_id, names or ())
+        fields = node.groups.consumer_heartbeat(heartbeat)
     except KafkaError as error:
         fields = heartbeat_refusal(coordinator_error_code(error), message_of(error))
-    return told(node, request, wanted.group_id, fields, heartbeat_refusal)
+    return told(node, request, entity.group_id, fields, heartbeat_refusal)
 
 
 def heartbeat_refusal(code: int, message: str | None = None) -> Fields:
@@ -89,11 +89,11 @@ def _describable(node: GroupContext, host: str) -> Callable[[str], bool]:
     return lambda topic: authorizer is None or authorizer.authorize(ANONYMOUS, host, DESCRIBE, TOPIC, topic)
 
 
-def _ensure_allowed(node: GroupContext, request: Request, wanted: HeartbeatRequest) -> None:
+def ensure_may_subscribe(node: GroupContext, request: Request, group_id: str, topics: Iterable[str]) -> None:
     """Raise GroupAuthorizationFailed or TopicAuthorizationFailed unless the client may read the group and describe the
     topics that it subscribes to by name."""
-    node.authorize_or_raise(request, READ, GROUP, wanted.group_id)
-    for name in wanted.subscribed_topic_names or ():
+    node.authorize_or_raise(request, READ, GROUP, group_id)
+    for name in topics:
         node.authorize_or_raise(request, DESCRIBE, TOPIC, name)
 
 
@@ -150,9 +150,9 @@ def _describe(node: GroupContext, request: Request, group_id: str) -> Descriptio
 
 def _member(node: GroupContext, group: ConsumerGroup, member: ConsumerMember) -> Fields:
     topics = node.groups.consumer.topics
-    has = {topic_id: set(partitions) for topic_id, partitions in member.assigned.items()}
+    owned = {topic_id: set(partitions) for topic_id, partitions in member.assigned.items()}
     for topic_id, partitions in member.pending_revocation.items():
-        has.setdefault(topic_id, set()).update(partitions)
+        owned.setdefault(topic_id, set()).update(partitions)
     return {
         "member_id": member.member_id,
         "instance_id": member.instance_id,
@@ -162,7 +162,7 @@ def _member(node: GroupContext, group: ConsumerGroup, member: ConsumerMember) ->
         "client_host": member.client_host,
         "subscribed_topic_names": sorted(member.subscribed_topic_names),
         "subscribed_topic_regex": member.subscribed_topic_regex,
-        "assignment": topics_of(topics, has),
+        "assignment": topics_of(topics, owned),
         "target_assignment": topics_of(topics, group.target.get(member.member_id, NOTHING)),
         "member_type": CLASSIC_MEMBER if member.uses_classic_protocol else CONSUMER_MEMBER,
     }

@@ -30,8 +30,8 @@ from kafkatools.core.broker.replicas.fetch_partition import (
 from kafkatools.core.broker.replicas.fetch_reads import FetchReads
 from kafkatools.core.broker.replicas.fetch_session import FetchContext
 from kafkatools.core.broker.server.deferred import Deferred
-from kafkatools.core.broker.server.node_endpoints import encode_endpoints
 from kafkatools.core.broker.server.requests import CloseConnection, FileRegion, Part, Request, Response
+from kafkatools.core.broker.server.response_framing import compact_string, endpoint_tags, plain_string
 from kafkatools.core.errors import DecodeError, NotLeaderOrFollower, TopicAuthorizationFailed
 from kafkatools.core.net.metadata import NodeEndpoint
 from kafkatools.core.protocol.api_versions import ApiKey, is_flexible
@@ -217,8 +217,7 @@ def _frame(
         for wanted, result in paced(partitions):
             writer.partition(wanted.index, result)
         writer.tags()
-    writer.endpoints(endpoints)
-    return writer.finish(request)
+    return writer.finish(request, endpoints)
 
 
 class _Writer:
@@ -246,9 +245,8 @@ class _Writer:
     def topic(self, name: Any) -> None:
         if self._version >= 13:
             self._out += name.bytes
-            return
-        encoded = name.encode()
-        self._out += (unsigned_varint(len(encoded) + 1) if self._is_flexible else pack(">h", len(encoded))) + encoded
+        else:
+            self._out += compact_string(name) if self._is_flexible else plain_string(name)
 
     def partition(self, index: int, result: FetchedPartition) -> None:
         out = self._out
@@ -293,15 +291,10 @@ class _Writer:
             tags.append(b"\1\x09" + pack(">ii", *leader) + b"\0")
         self._out += bytes((len(tags),)) + b"".join(tags)
 
-    def endpoints(self, endpoints: Sequence[NodeEndpoint]) -> None:
-        """Append the tagged field NodeEndpoints, if any, which ends the response."""
-        if not endpoints:
-            self.tags()
-            return
-        encoded = encode_endpoints(endpoints)
-        self._out += b"\1\0" + unsigned_varint(len(encoded)) + encoded
-
-    def finish(self, request: Request) -> list[Part]:
+    def finish(self, request: Request, endpoints: Sequence[NodeEndpoint]) -> list[Part]:
+        """Append the tagged fields, and prepend the size prefix and the response header."""
+        if self._is_flexible:
+            self._out += endpoint_tags(endpoints)
         parts = self._parts
         total = self._file_bytes + len(self._out) + sum(len(part) for part in parts if isinstance(part, bytearray))
         header = b"\0" if self._is_flexible else b""

@@ -39,40 +39,36 @@ def handle_list_offsets(node: ReplicaContext, request: Request) -> Response:
     topics = []
     for topic in paced(entity.topics):
         is_allowed = node.authorize(request, DESCRIBE, TOPIC, topic.name)
-        counts = Counter(each.partition_index for each in topic.partitions)
-        partitions = {}
-        for each in paced(topic.partitions):
+        counts = Counter(partition.partition_index for partition in topic.partitions)
+        results: dict[int, Fields] = {}
+        for partition in paced(topic.partitions):
+            index = partition.partition_index
             if not is_allowed:
-                answer = _unknown(each, TopicAuthorizationFailed.code)
-            elif counts[each.partition_index] > 1:
-                answer = _unknown(each, InvalidRequest.code)
+                results[index] = {"partition_index": index, "error_code": TopicAuthorizationFailed.code}
+            elif counts[index] > 1:
+                results[index] = {"partition_index": index, "error_code": InvalidRequest.code}
             else:
-                answer = _listed_offset(node, request, topic.name, each, isolation_level)
-            partitions[each.partition_index] = answer
-        topics.append({"name": topic.name, "partitions": list(partitions.values())})
+                results[index] = _listed_offset(node, request, topic.name, partition, isolation_level)
+        topics.append({"name": topic.name, "partitions": list(results.values())})
     return request.respond({"topics": topics})
 
 
-def _unknown(wanted: Any, error_code: int) -> Fields:
-    return {"partition_index": wanted.partition_index, "error_code": error_code}
-
-
-def _listed_offset(node: ReplicaContext, request: Request, topic: str, wanted: Any, isolation_level: int) -> Fields:
+def _listed_offset(node: ReplicaContext, request: Request, topic: str, requested: Any, isolation_level: int) -> Fields:
+    index, timestamp = requested.partition_index, requested.timestamp
     try:
-        if wanted.timestamp < -6 or request.version < NEEDED_VERSION.get(wanted.timestamp, 0):
+        if timestamp < -6 or request.version < NEEDED_VERSION.get(timestamp, 0):
             raise UnsupportedVersion()
-        partition = node.replicas.get(topic, wanted.partition_index)
-        partition.check_leader_epoch(wanted.current_leader_epoch)
-        found = partition.offset_for_timestamp(wanted.timestamp, isolation_level)
+        partition = node.replicas.get(topic, index)
+        partition.check_leader_epoch(requested.current_leader_epoch)
+        found = partition.offset_for_timestamp(timestamp, isolation_level)
     except Exception as error:  # noqa: BLE001 - boundary: one partition's failure is its own answer
         node.note_failure(error)
         code = error_code_of(error)
         if code == OffsetNotAvailable.code and request.version < FIRST_WITH_NOT_AVAILABLE:
             code = LeaderNotAvailable.code
-        return _unknown(wanted, code)
+        return {"partition_index": index, "error_code": code}
     return {
-        "partition_index": wanted.partition_index,
-        "error_code": 0,
+        "partition_index": index,
         "timestamp": found.timestamp,
         "offset": found.offset,
         "leader_epoch": found.leader_epoch,
@@ -93,14 +89,14 @@ def handle_offset_for_leader_epoch(node: ReplicaContext, request: Request) -> Re
     return request.respond({"topics": topics})
 
 
-def _epoch_end(node: ReplicaContext, request: Request, topic: str, wanted: Any) -> Fields:
+def _epoch_end(node: ReplicaContext, request: Request, topic: str, requested: Any) -> Fields:
     try:
         if not node.authorize(request, CLUSTER_ACTION, CLUSTER, CLUSTER_NAME):
             node.authorize_or_raise(request, DESCRIBE, TOPIC, topic)
-        partition = node.replicas.get(topic, wanted.partition)
-        partition.check_leader_epoch(wanted.current_leader_epoch)
-        end = partition.epoch_end(wanted.leader_epoch)
+        partition = node.replicas.get(topic, requested.partition)
+        partition.check_leader_epoch(requested.current_leader_epoch)
+        end = partition.epoch_end(requested.leader_epoch)
     except Exception as error:  # noqa: BLE001 - boundary: one partition's failure is its own answer
         node.note_failure(error)
-        return {"partition": wanted.partition, "error_code": error_code_of(error)}
-    return {"partition": wanted.partition, "leader_epoch": end.leader_epoch, "end_offset": end.end_offset}
+        return {"partition": requested.partition, "error_code": error_code_of(error)}
+    return {"partition": requested.partition, "leader_epoch": end.leader_epoch, "end_offset": end.end_offset}

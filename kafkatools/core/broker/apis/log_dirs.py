@@ -25,11 +25,11 @@ def handle_describe_log_dirs(node: LogDirContext, request: Request) -> Response:
     entity = request.decode()
     if not is_permitted(node, request):
         return request.respond({"error_code": ClusterAuthorizationFailed.code})  # versions below 3 show nothing
-    wanted = None if entity.topics is None else {topic.topic: set(topic.partitions) for topic in entity.topics}
-    return request.respond({"results": [_result(node, directory, wanted) for directory in node.logs.directories]})
+    requested = None if entity.topics is None else {topic.topic: set(topic.partitions) for topic in entity.topics}
+    return request.respond({"results": [_result(node, directory, requested) for directory in node.logs.directories]})
 
 
-def _result(node: LogDirContext, directory: LogDirectory, wanted: Mapping[str, set[int]] | None) -> Fields:
+def _result(node: LogDirContext, directory: LogDirectory, requested: Mapping[str, set[int]] | None) -> Fields:
     result: Fields = {"log_dir": os.path.abspath(directory.path), "is_cordoned": directory.is_cordoned}
     try:
         space = None if directory.failure is not None else os.statvfs(directory.path)
@@ -40,26 +40,25 @@ def _result(node: LogDirContext, directory: LogDirectory, wanted: Mapping[str, s
         return {**result, "error_code": KafkaStorageError.code}
     return {
         **result,
-        "topics": _topics(node, directory, wanted),
+        "topics": _topics(node, directory, requested),
         "total_bytes": space.f_frsize * space.f_blocks,
         "usable_bytes": space.f_frsize * space.f_bavail,
     }
 
 
-def _topics(node: LogDirContext, directory: LogDirectory, wanted: Mapping[str, set[int]] | None) -> list[Fields]:
+def _topics(node: LogDirContext, directory: LogDirectory, requested: Mapping[str, set[int]] | None) -> list[Fields]:
     topics: dict[str, list[Fields]] = {}
     for name, log in paced(sorted(directory.logs.items(), key=lambda item: item[0])):
-        if wanted is not None and name.partition not in wanted.get(name.topic, ()):
+        if requested is not None and name.partition not in requested.get(name.topic, ()):
             continue
         current = node.logs.logs.get(name)
-        is_future = log is not current
         lag = 0 if current is None else max(0, current.log_end_offset - log.log_end_offset)
         topics.setdefault(name.topic, []).append(
             {
                 "partition_index": name.partition,
                 "partition_size": log.size_bytes,
                 "offset_lag": lag,
-                "is_future_key": is_future,
+                "is_future_key": log is not current,
             }
         )
     return [{"name": topic, "partitions": partitions} for topic, partitions in topics.items()]
@@ -79,21 +78,17 @@ def handle_alter_replica_log_dirs(node: LogDirContext, request: Request) -> Resp
         for topic in directory.topics:
             codes = results.setdefault(topic.name, {})
             for index in topic.partitions:
-                if not is_allowed:
-                    codes[index] = ClusterAuthorizationFailed.code
-                else:
+                codes[index] = ClusterAuthorizationFailed.code
+                if is_allowed:
                     codes[index] = _move(node, directory.path, TopicPartition(topic.name, index))
-    return request.respond(
+    topics = [
         {
-            "results": [
-                {
-                    "topic_name": name,
-                    "partitions": [{"partition_index": index, "error_code": code} for index, code in codes.items()],
-                }
-                for name, codes in results.items()
-            ]
+            "topic_name": name,
+            "partitions": [{"partition_index": index, "error_code": code} for index, code in codes.items()],
         }
-    )
+        for name, codes in results.items()
+    ]
+    return request.respond({"results": topics})
 
 
 def _move(node: LogDirContext, path: str, name: TopicPartition) -> int:

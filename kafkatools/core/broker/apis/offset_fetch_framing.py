@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from struct import Struct
 from typing import NamedTuple
 
+from kafkatools.core.broker.server.response_framing import compact_string, plain_string
 from kafkatools.core.protocol.api_versions import ApiKey
 from kafkatools.core.protocol.slices import paced
 from kafkatools.core.protocol.varints import unsigned_varint
@@ -56,7 +57,7 @@ def response_body(version: int, groups: Sequence[GroupRows]) -> bytearray:
     if version >= FIRST_VERSION_OF_BATCHES:
         out += unsigned_varint(len(groups) + 1)
         for group in paced(groups):
-            out += _compact(group.group_id)
+            out += compact_string(group.group_id)
             _extend(out, _flexible_topics(version, group.topics))
             out += _ERROR_AND_TAGS.pack(group.error_code, _NO_TAGS)
         return out + b"\0"
@@ -79,12 +80,12 @@ def _flexible_topics(version: int, topics: Sequence[TopicRows]) -> Iterable[byte
         if version >= FIRST_VERSION_OF_IDS:
             yield _ZERO_ID if topic.topic_id is None else topic.topic_id.bytes
         else:
-            yield _compact(topic.name)
+            yield compact_string(topic.name)
         yield unsigned_varint(len(topic.partitions) + 1)
         for partition, offset, leader_epoch, metadata, error_code in paced(topic.partitions):
             if metadata:
                 yield _PLACE_AND_EPOCH.pack(partition, offset, leader_epoch)
-                yield _compact(metadata) + _ERROR_AND_TAGS.pack(error_code, _NO_TAGS)
+                yield compact_string(metadata) + _ERROR_AND_TAGS.pack(error_code, _NO_TAGS)
             else:
                 yield _PLAIN.pack(partition, offset, leader_epoch, _EMPTY_METADATA, error_code, _NO_TAGS)
         yield b"\0"
@@ -93,20 +94,10 @@ def _flexible_topics(version: int, topics: Sequence[TopicRows]) -> Iterable[byte
 def _plain_topics(version: int, topics: Sequence[TopicRows]) -> Iterable[bytes]:
     yield _INT.pack(len(topics))
     for topic in paced(topics):
-        yield _string(topic.name) + _INT.pack(len(topic.partitions))
+        yield plain_string(topic.name) + _INT.pack(len(topic.partitions))
         for partition, offset, leader_epoch, metadata, error_code in paced(topic.partitions):
             if version >= FIRST_VERSION_OF_LEADER_EPOCH:
                 yield _PLACE_AND_EPOCH.pack(partition, offset, leader_epoch)
             else:
                 yield _PLACE.pack(partition, offset)
-            yield _string(metadata) + _SHORT.pack(error_code)
-
-
-def _compact(text: str) -> bytes:
-    data = text.encode()
-    return unsigned_varint(len(data) + 1) + data
-
-
-def _string(text: str) -> bytes:
-    data = text.encode()
-    return _SHORT.pack(len(data)) + data
+            yield plain_string(metadata) + _SHORT.pack(error_code)

@@ -48,11 +48,11 @@ def handle_init_producer_id(node: TransactionContext, request: Request) -> Respo
 
     try:
         _authorize(node, request, entity)
-        expected = _expected(entity)
+        current = _current_identity(entity)
         if entity.transactional_id is None:
             answer(0, ProducerIdentity(node.producer_ids.next_id(), 0))
         else:
-            node.transactions.init_producer_id(entity.transactional_id, entity.transaction_timeout, expected, answer)
+            node.transactions.init_producer_id(entity.transactional_id, entity.transaction_timeout, current, answer)
     except KafkaError as error:
         answer(error.code, NOBODY)
     return response.result()
@@ -67,13 +67,13 @@ def _authorize(node: TransactionContext, request: Request, entity: Entity) -> No
         raise ClusterAuthorizationFailed()
 
 
-def _expected(entity: Entity) -> ProducerIdentity | None:
+def _current_identity(entity: Entity) -> ProducerIdentity | None:
     """The producer id and epoch that the client has; None if it has none. Raises InvalidRequest when only one of the
     two is set."""
     identity = ProducerIdentity(entity.producer_id, entity.producer_epoch)
     if identity == NOBODY:
         return None
-    if NOBODY.producer_id == identity.producer_id or NOBODY.producer_epoch == identity.producer_epoch:
+    if identity.producer_id == NOBODY.producer_id or identity.producer_epoch == NOBODY.producer_epoch:
         raise InvalidRequest()
     return identity
 
@@ -101,7 +101,6 @@ def _describe(node: TransactionContext, request: Request, topic: str, index: int
         state = replica.log.producer_state
     except KafkaError as error:
         return {"partition_index": index, "error_code": error.code, "error_message": error.message}
-    entries = [state.producers[producer_id] for producer_id in hash_order(state.producers, long_hash)]
     producers = [
         {
             "producer_id": entry.producer_id,
@@ -111,6 +110,6 @@ def _describe(node: TransactionContext, request: Request, topic: str, index: int
             "coordinator_epoch": entry.coordinator_epoch,
             "current_txn_start_offset": entry.current_txn_first_offset,
         }
-        for entry in entries
+        for entry in map(state.producers.__getitem__, hash_order(state.producers, long_hash))
     ]
     return {"partition_index": index, "active_producers": producers}

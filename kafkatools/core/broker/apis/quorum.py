@@ -61,43 +61,39 @@ def handle_describe_quorum(node: QuorumContext, request: Request) -> Response:
     entity = request.decode()
     ensure_permitted(node, request)
     names = [(topic.topic_name, part.partition_index) for topic in entity.topics for part in topic.partitions]
-    is_right = names == [(METADATA_TOPIC, 0)]
+    nodes: list[Fields] = []
+    quorum = error_fields(UnknownTopicOrPartition())
+    if names == [(METADATA_TOPIC, 0)]:
+        quorum = _described(node)
+        listener = node.quorum.settings.listener_name
+        nodes = [
+            {"node_id": node_id, "listeners": [{"name": listener, "host": host, "port": port}]}
+            for node_id, (host, port) in sorted(node.quorum.voters.items())
+        ]
     topics = [
         {
             "topic_name": topic.topic_name,
-            "partitions": [_partition(node, part.partition_index, is_right) for part in topic.partitions],
+            "partitions": [
+                {"partition_index": part.partition_index, "error_message": "", **quorum} for part in topic.partitions
+            ],
         }
         for topic in entity.topics
     ]
-    nodes = _nodes(node) if is_right else []
     return request.respond({"error_message": "", "topics": topics, "nodes": nodes})
-
-
-def _nodes(node: QuorumContext) -> list[Fields]:
-    name = node.quorum.settings.listener_name
-    return [
-        {"node_id": node_id, "listeners": [{"name": name, "host": host, "port": port}]}
-        for node_id, (host, port) in sorted(node.quorum.voters.items())
-    ]
 
 
 def _described(node: QuorumContext) -> Fields:
     try:
-        found = node.quorum.describe(node.clock.now_ms())
+        quorum = node.quorum.describe(node.clock.now_ms())
     except NotController:
         leader_id = node.quorum.leader_id
         leads = f"node {leader_id} leads it" if leader_id is not None else node.why_no_controller()
         message = f"Node {node.quorum.node_id} does not lead the quorum: {leads}"
         return {"error_code": NotLeaderOrFollower.code, "error_message": message}
     return {
-        "leader_id": found.leader_id,
-        "leader_epoch": found.leader_epoch,
-        "high_watermark": found.high_watermark,
-        "current_voters": [each._asdict() for each in found.voters],
-        "observers": [each._asdict() for each in found.observers],
+        "leader_id": quorum.leader_id,
+        "leader_epoch": quorum.leader_epoch,
+        "high_watermark": quorum.high_watermark,
+        "current_voters": [voter._asdict() for voter in quorum.voters],
+        "observers": [observer._asdict() for observer in quorum.observers],
     }
-
-
-def _partition(node: QuorumContext, index: int, is_right: bool) -> Fields:
-    found = _described(node) if is_right else error_fields(UnknownTopicOrPartition())
-    return {"partition_index": index, "error_message": "", **found}

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from kafkatools.core.broker.apis.contexts import ChangeContext
-from kafkatools.core.broker.metadata.image import PartitionState
 from kafkatools.core.broker.server.apis import ensure_permitted
 from kafkatools.core.broker.server.requests import Request, Response, error_fields, outcome_fields
 from kafkatools.core.errors import KafkaError, NoReassignmentInProgress
@@ -16,10 +17,14 @@ def handle_alter_partition_reassignments(node: ChangeContext, request: Request) 
     one result per partition. A reassignment to the current replicas is complete at once."""
     entity = request.decode()
     allow_change = entity.allow_replication_factor_change
-    wanted = [(topic.name, each.partition_index, each.replicas) for topic in entity.topics for each in topic.partitions]
+    changes = [
+        (topic.name, partition.partition_index, partition.replicas)
+        for topic in entity.topics
+        for partition in topic.partitions
+    ]
     try:
         ensure_permitted(node, request)
-        outcomes = iter(node.controller.alter_reassignments(wanted, may_change_factor=allow_change))
+        outcomes = iter(node.controller.alter_reassignments(changes, may_change_factor=allow_change))
     except KafkaError as error:
         refused = [
             {
@@ -58,46 +63,45 @@ def handle_list_partition_reassignments(node: ChangeContext, request: Request) -
     """Answer ListPartitionReassignments: the replicas of partitions with a reassignment in progress, of the named
     topics or of all. Raises ClusterAuthorizationFailed."""
     entity = request.decode()
-    wanted = None
+    requested = None
     if entity.topics is not None:
-        wanted = [(topic.name, list(topic.partition_indexes)) for topic in paced(entity.topics)]
+        requested = [(topic.name, list(topic.partition_indexes)) for topic in paced(entity.topics)]
     ensure_permitted(node, request)
-    ongoing = node.controller.list_reassignments(wanted)
-    topics = [{"name": name, "partitions": [_ongoing(each) for each in partitions]} for name, partitions in ongoing]
+    topics = []
+    for name, partitions in node.controller.list_reassignments(requested):
+        fields = [
+            {
+                "partition_index": partition.partition_id,
+                "replicas": partition.replicas,
+                "adding_replicas": partition.adding_replicas,
+                "removing_replicas": partition.removing_replicas,
+            }
+            for partition in partitions
+        ]
+        topics.append({"name": name, "partitions": fields})
     return request.respond({"topics": topics})
-
-
-def _ongoing(partition: PartitionState) -> Fields:
-    return {
-        "partition_index": partition.partition_id,
-        "replicas": partition.replicas,
-        "adding_replicas": partition.adding_replicas,
-        "removing_replicas": partition.removing_replicas,
-    }
 
 
 def handle_elect_leaders(node: ChangeContext, request: Request) -> Response:
     """Answer ElectLeaders: preferred or unclean elections, one result per partition. A request for all partitions
     leaves out those that need no election, as in Kafka."""
     entity = request.decode()
-    wanted = None
+    requested = None
     if entity.topic_partitions is not None:
-        wanted = [(topic.topic, list(topic.partitions)) for topic in entity.topic_partitions]
+        requested = [(topic.topic, list(topic.partitions)) for topic in entity.topic_partitions]
+    error_code = 0
+    outcomes: Iterable[tuple[str, Iterable[tuple[int, KafkaError | None]]]]
     try:
         ensure_permitted(node, request)
-        outcomes = node.controller.elect_leaders(int(entity.election_type), wanted)
+        outcomes = node.controller.elect_leaders(int(entity.election_type), requested)
     except KafkaError as error:
-        refused = [
-            _elected_topic(name, [_elected(index, error) for index in partitions]) for name, partitions in wanted or ()
-        ]
-        return request.respond({"error_code": error.code, "replica_election_results": refused})
-    results = [_elected_topic(name, [_elected(index, error) for index, error in each]) for name, each in outcomes]
-    return request.respond({"replica_election_results": results})
-
-
-def _elected_topic(name: str, partitions: list[Fields]) -> Fields:
-    return {"topic": name, "partition_result": partitions}
-
-
-def _elected(index: int, error: KafkaError | None) -> Fields:
-    return {"partition_id": index, **outcome_fields(error)}
+        error_code = error.code
+        outcomes = [(name, [(index, error) for index in partitions]) for name, partitions in requested or ()]
+    results = [
+        {
+            "topic": name,
+            "partition_result": [{"partition_id": index, **outcome_fields(error)} for index, error in partitions],
+        }
+        for name, partitions in outcomes
+    ]
+    return request.respond({"error_code": error_code, "replica_election_results": results})

@@ -3,7 +3,7 @@ DeleteShareGroupOffsets."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any
 
@@ -40,55 +40,47 @@ Places = list[tuple[ShareKey, Fields]]
 """Answers of partitions that are to be filled in."""
 
 
-def _group(node: ShareContext, request: Request, asked: Entity, places: Places) -> Fields:
-    answer: Fields = {"group_id": asked.group_id}
+def _group(node: ShareContext, request: Request, requested: Entity, places: Places) -> Fields:
+    group_id = requested.group_id
+    answer: Fields = {"group_id": group_id}
     try:
         ensure_enabled(node)
-        node.authorize_or_raise(request, DESCRIBE, GROUP, asked.group_id)
-        node.groups.ensure_active(asked.group_id)
-        if asked.topics is not None:
-            answer["topics"] = _named(node, request, asked, places)
-        elif asked.group_id in node.groups.groups:
-            answer["topics"] = _all(node, request, node.groups.share.find(asked.group_id), places)
+        node.authorize_or_raise(request, DESCRIBE, GROUP, group_id)
+        node.groups.ensure_active(group_id)
+        if requested.topics is not None:
+            answer["topics"] = _named(node, request, requested, places)
+        elif group_id in node.groups.groups:
+            answer["topics"] = _all(node, request, node.groups.share.find(group_id), places)
     except KafkaError as error:
         answer.update(error_code=error.code, error_message=str(error))
     return answer
 
 
 def _all(node: ShareContext, request: Request, group: ShareGroup, places: Places) -> list[Fields]:
-    found = []
-    for topic_id, (name, partitions) in group.states.initialized.items():
-        topic = node.image.topics_by_id.get(topic_id)
-        if topic is not None and node.authorize(request, DESCRIBE, TOPIC, name):
-            found.append(_described_topic(group.group_id, topic, sorted(partitions), places))
-    return found
+    return [
+        _described_topic(group.group_id, topic, sorted(partitions), places)
+        for topic_id, (name, partitions) in group.states.initialized.items()
+        if (topic := node.image.topics_by_id.get(topic_id)) and node.authorize(request, DESCRIBE, TOPIC, name)
+    ]
 
 
-def _named(node: ShareContext, request: Request, asked: Entity, places: Places) -> list[Fields]:
-    found = []
-    for wanted in asked.topics:
-        topic = node.image.topics.get(wanted.topic_name)
-        if not node.authorize(request, DESCRIBE, TOPIC, wanted.topic_name):
-            found.append(_refused(wanted, TopicAuthorizationFailed()))
-        elif topic is None:
-            found.append(_refused(wanted, UnknownTopicOrPartition()))
-        else:
-            found.append(_described_topic(asked.group_id, topic, wanted.partitions, places))
-    return found
+def _named(node: ShareContext, request: Request, requested: Entity, places: Places) -> list[Fields]:
+    topics = []
+    for name, indexes in ((topic.topic_name, topic.partitions) for topic in requested.topics):
+        topic = node.image.topics.get(name)
+        is_allowed = node.authorize(request, DESCRIBE, TOPIC, name)
+        if topic is not None and is_allowed:
+            topics.append(_described_topic(requested.group_id, topic, indexes, places))
+            continue
+        fields = error_fields(UnknownTopicOrPartition() if is_allowed else TopicAuthorizationFailed())
+        partitions = [{"partition_index": index, "start_offset": UNKNOWN, **fields} for index in indexes]
+        topics.append({"topic_name": name, "partitions": partitions})
+    return topics
 
 
-def _refused(wanted: Any, error: KafkaError) -> Fields:
-    partitions = [{**_partition(index), **error_fields(error)} for index in wanted.partitions]
-    return {"topic_name": wanted.topic_name, "partitions": partitions}
-
-
-def _partition(index: int) -> Fields:
-    return {"partition_index": index, "start_offset": UNKNOWN}
-
-
-def _described_topic(group_id: str, topic: TopicState, indexes: Any, places: Places) -> Fields:
-    partitions = [_partition(index) for index in indexes]
-    places += [(ShareKey(group_id, topic.topic_id, each["partition_index"]), each) for each in partitions]
+def _described_topic(group_id: str, topic: TopicState, indexes: Iterable[int], places: Places) -> Fields:
+    partitions = [{"partition_index": index, "start_offset": UNKNOWN} for index in indexes]
+    places += [(ShareKey(group_id, topic.topic_id, fields["partition_index"]), fields) for fields in partitions]
     return {"topic_name": topic.name, "topic_id": topic.topic_id, "partitions": partitions}
 
 
@@ -119,15 +111,15 @@ def _take(
     elif state is not None:
         answer.update(start_offset=state.start_offset, leader_epoch=state.leader_epoch)
         if state.start_offset != UNKNOWN and state.delivery_complete_count != UNKNOWN:
-            done = state.start_offset + state.delivery_complete_count
-            _latest(node, key, partial(_take_end, answer, done, filled))
+            delivered = state.start_offset + state.delivery_complete_count
+
+            def take_end(end: int | None) -> None:
+                if end is not None:
+                    answer["lag"] = max(0, end - delivered)
+                filled()
+
+            _latest(node, key, take_end)
             return
-    filled()
-
-
-def _take_end(answer: Fields, done: int, filled: Callable[[], None], end: int | None) -> None:
-    if end is not None:
-        answer["lag"] = max(0, end - done)
     filled()
 
 
@@ -153,11 +145,11 @@ def _latest(node: ShareContext, key: ShareKey, answer: Callable[[int | None], No
         "timeout": node.config.request_timeout_ms,
     }
 
-    def told(response: Any | None) -> None:
-        found = None if response is None else response.topics[0].partitions[0]
-        answer(None if found is None or found.error_code else found.offset)
+    def on_response(response: Any | None) -> None:
+        result = None if response is None else response.topics[0].partitions[0]
+        answer(None if result is None or result.error_code else result.offset)
 
-    channel.send(state.leader, ApiKey.LIST_OFFSETS, fields, told)
+    channel.send(state.leader, ApiKey.LIST_OFFSETS, fields, on_response)
 
 
 def handle_alter_share_group_offsets(node: ShareContext, request: Request) -> Response:
@@ -167,7 +159,7 @@ def handle_alter_share_group_offsets(node: ShareContext, request: Request) -> Re
     later = Deferred(request)
     try:
         _ensure_may_change(node, request, READ, entity.group_id)
-        offsets, refused = _wanted(node, request, entity)
+        offsets, refused = _requested_offsets(node, request, entity)
 
         def done(error: KafkaError | None) -> None:
             if error is not None:
@@ -207,20 +199,20 @@ def tell_when_committed(node: ShareContext, group_id: str, later: Deferred, resp
     node.coordination.groups.when_committed(group_id, committed)
 
 
-def _wanted(
+def _requested_offsets(
     node: ShareContext, request: Request, entity: Entity
 ) -> tuple[dict[str, dict[int, int]], dict[tuple[str, int], KafkaError]]:
     """The requested start offsets by topic and partition, and the errors of the partitions that cannot be set."""
     offsets: dict[str, dict[int, int]] = {}
     refused: dict[tuple[str, int], KafkaError] = {}
     for topic in entity.topics:
-        known = node.image.topics.get(topic.topic_name)
+        image = node.image.topics.get(topic.topic_name)
         is_allowed = node.authorize(request, READ, TOPIC, topic.topic_name)
         for partition in topic.partitions:
             place = (topic.topic_name, partition.partition_index)
             if not is_allowed:
                 refused[place] = TopicAuthorizationFailed()
-            elif known is None or partition.partition_index not in known.partitions:
+            elif image is None or partition.partition_index not in image.partitions:
                 refused[place] = UnknownTopicOrPartition()
             else:
                 offsets.setdefault(topic.topic_name, {})[partition.partition_index] = partition.start_offset
@@ -228,16 +220,13 @@ def _wanted(
 
 
 def _altered_topic(node: ShareContext, topic: Entity, refused: dict[tuple[str, int], KafkaError]) -> Fields:
-    known = node.image.topics.get(topic.topic_name)
-    partitions = []
-    for partition in topic.partitions:
-        error = refused.get((topic.topic_name, partition.partition_index))
-        partitions.append({"partition_index": partition.partition_index, **outcome_fields(error)})
-    return {
-        "topic_name": topic.topic_name,
-        "topic_id": None if known is None else known.topic_id,
-        "partitions": partitions,
-    }
+    name = topic.topic_name
+    image = node.image.topics.get(name)
+    partitions = [
+        {"partition_index": index, **outcome_fields(refused.get((name, index)))}
+        for index in (partition.partition_index for partition in topic.partitions)
+    ]
+    return {"topic_name": name, "topic_id": None if image is None else image.topic_id, "partitions": partitions}
 
 
 def handle_delete_share_group_offsets(node: ShareContext, request: Request) -> Response:
@@ -248,13 +237,12 @@ def handle_delete_share_group_offsets(node: ShareContext, request: Request) -> R
     try:
         _ensure_may_change(node, request, DELETE, entity.group_id)
         names = [topic.topic_name for topic in entity.topics]
-        refused: dict[str, KafkaError] = {
-            name: TopicAuthorizationFailed() for name in names if not node.authorize(request, READ, TOPIC, name)
-        }
-        refused |= {
-            name: UnknownTopicOrPartition() for name in names if name not in refused and name not in node.image.topics
-        }
-        wanted = [name for name in names if name not in refused]
+        refused: dict[str, KafkaError] = {}
+        for name in names:
+            if not node.authorize(request, READ, TOPIC, name):
+                refused[name] = TopicAuthorizationFailed()
+            elif name not in node.image.topics:
+                refused[name] = UnknownTopicOrPartition()
 
         def done(error: KafkaError | None, without: list[str]) -> None:
             if error is not None:
@@ -264,16 +252,14 @@ def handle_delete_share_group_offsets(node: ShareContext, request: Request) -> R
             responses = [_forgotten_topic(node, name, refused.get(name)) for name in names]
             tell_when_committed(node, entity.group_id, later, responses)
 
-        node.groups.share_offsets.delete(entity.group_id, wanted, done)
+        allowed = [name for name in names if name not in refused]
+        node.groups.share_offsets.delete(entity.group_id, allowed, done)
     except KafkaError as error:
         later.respond(failed(error))
     return later.result()
 
 
 def _forgotten_topic(node: ShareContext, name: str, error: KafkaError | None) -> Fields:
-    known = node.image.topics.get(name)
-    return {
-        "topic_name": name,
-        "topic_id": None if known is None or error is not None else known.topic_id,
-        **outcome_fields(error),
-    }
+    topic = node.image.topics.get(name)
+    topic_id = None if topic is None or error is not None else topic.topic_id
+    return {"topic_name": name, "topic_id": topic_id, **outcome_fields(error)}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kafkatools.core.broker.apis.consumer_groups import heartbeat_refusal, message_of
+from kafkatools.core.broker.apis.consumer_groups import ensure_may_subscribe, heartbeat_refusal, message_of
 from kafkatools.core.broker.apis.contexts import ShareContext
 from kafkatools.core.broker.apis.groups import (
     Description,
@@ -16,7 +16,7 @@ from kafkatools.core.broker.apis.groups import (
 from kafkatools.core.broker.coordinators.groups.errors import coordinator_error_code
 from kafkatools.core.broker.coordinators.groups.share.groups import ShareHeartbeat
 from kafkatools.core.broker.coordinators.groups.share.member import ShareMember
-from kafkatools.core.broker.metadata.controller.acls import DESCRIBE, GROUP, READ, TOPIC
+from kafkatools.core.broker.metadata.controller.acls import DESCRIBE, GROUP
 from kafkatools.core.broker.server.requests import Request, Response
 from kafkatools.core.errors import GroupAuthorizationFailed, InvalidGroupId, KafkaError, UnsupportedVersion
 from kafkatools.core.protocol.entities import Fields
@@ -34,7 +34,7 @@ def handle_share_group_heartbeat(node: ShareContext, request: Request) -> Respon
     """
     entity = request.decode()
     names = entity.subscribed_topic_names
-    wanted = ShareHeartbeat(
+    heartbeat = ShareHeartbeat(
         entity.group_id,
         entity.member_id,
         entity.member_epoch,
@@ -44,13 +44,11 @@ def handle_share_group_heartbeat(node: ShareContext, request: Request) -> Respon
     )
     try:
         ensure_enabled(node)
-        node.authorize_or_raise(request, READ, GROUP, wanted.group_id)
-        for name in wanted.subscribed_topic_names or ():
-            node.authorize_or_raise(request, DESCRIBE, TOPIC, name)
-        fields = node.groups.share_heartbeat(wanted)
+        ensure_may_subscribe(node, request, entity.group_id, names or ())
+        fields = node.groups.share_heartbeat(heartbeat)
     except KafkaError as error:
         fields = heartbeat_refusal(coordinator_error_code(error), message_of(error))
-    return told(node, request, wanted.group_id, fields, heartbeat_refusal)
+    return told(node, request, entity.group_id, fields, heartbeat_refusal)
 
 
 def ensure_enabled(node: ShareContext) -> None:

@@ -36,7 +36,7 @@ from kafkatools.core.errors import (
 from kafkatools.core.protocol.entities import Fields
 from kafkatools.core.protocol.slices import paced
 
-Wanted = tuple[str | None, uuid.UUID | None]
+NameAndId = tuple[str | None, uuid.UUID | None]
 _Outcome = DeleteRecordsStatus | int
 
 
@@ -51,16 +51,16 @@ def handle_create_topics(node: ChangeContext, request: Request) -> Response:
     counts = Counter(topic.name for topic in entity.topics)
     may_create = node.authorize(request, CREATE, CLUSTER, CLUSTER_NAME)
     answers: dict[str, Fields] = {}
-    wanted = []
+    allowed = []
     for topic in entity.topics:
         if counts[topic.name] > 1:
             answers[topic.name] = _refused_topic(topic.name, InvalidRequest("Duplicate topic name."))
         elif topic.name != METADATA_TOPIC and not (may_create or node.authorize(request, CREATE, TOPIC, topic.name)):
             answers[topic.name] = _refused_topic(topic.name, TopicAuthorizationFailed("Authorization failed."))
         else:
-            wanted.append(_new_topic(topic))
-    results = node.controller.create_topics(wanted, validate_only=entity.validate_only)
-    overrides = {topic.name: topic.configs for topic in wanted}
+            allowed.append(_new_topic(topic))
+    results = node.controller.create_topics(allowed, validate_only=entity.validate_only)
+    overrides = {topic.name: topic.configs for topic in allowed}
     for name, result in paced(results.items()):
         answers[name] = _created_topic(node, request, result, overrides[name], name)
     return request.respond({"topics": list(answers.values())})
@@ -71,7 +71,7 @@ def _new_topic(topic: Any) -> NewTopic:
         topic.name,
         topic.num_partitions,
         topic.replication_factor,
-        tuple((each.partition_index, tuple(each.broker_ids)) for each in topic.assignments),
+        tuple((assignment.partition_index, tuple(assignment.broker_ids)) for assignment in topic.assignments),
         {config.name: config.value for config in topic.configs},
     )
 
@@ -92,12 +92,12 @@ def _created_topic(
     answer: Fields = {"name": name, "topic_id": result.topic_id}
     if not node.authorize(request, DESCRIBE_CONFIGS, TOPIC, name):
         return {**answer, "configs": [], "topic_config_error_code": TopicAuthorizationFailed.code}
-    given = {key: value for key, value in overrides.items() if value is not None}
+    configs = {key: value for key, value in overrides.items() if value is not None}
     return {
         **answer,
         "num_partitions": len(result.partitions),
         "replication_factor": len(result.partitions[0].replicas),
-        "configs": describe_values(given, node.controller.settings, None),
+        "configs": describe_values(configs, node.controller.settings, None),
     }
 
 
@@ -110,43 +110,42 @@ def handle_delete_topics(node: ChangeContext, request: Request) -> Response:
     """
     entity = request.decode()
     if request.version >= 6:
-        wanted: list[Wanted] = [(topic.name, topic.topic_id) for topic in entity.topics]
+        topics: list[NameAndId] = [(topic.name, topic.topic_id) for topic in entity.topics]
     else:
-        wanted = [(name, None) for name in entity.topic_names]
-    ids = {topic_id for name, topic_id in wanted if name is None and topic_id is not None}
-    counts = Counter(wanted)
-    answers: dict[Wanted, Fields] = {}
-    for each in paced(sorted(wanted, key=lambda each: each[0] is None)):
-        if each not in answers:
-            answer = _delete_topic(node, request, each, counts, ids)
-            if not (each[0] is None and _is_named_too(node, each[1], counts)):
-                answers[each] = answer
+        topics = [(name, None) for name in entity.topic_names]
+    ids = {topic_id for name, topic_id in topics if name is None and topic_id is not None}
+    counts = Counter(topics)
+    answers: dict[NameAndId, Fields] = {}
+    for topic in paced(sorted(counts, key=lambda topic: topic[0] is None)):
+        answer = _delete_topic(node, request, topic, counts, ids)
+        if not (topic[0] is None and _is_named_too(node, topic[1], counts)):
+            answers[topic] = answer
     return request.respond({"responses": list(answers.values())})
 
 
-def _is_named_too(node: ChangeContext, topic_id: uuid.UUID | None, wanted: Mapping[Wanted, int]) -> bool:
+def _is_named_too(node: ChangeContext, topic_id: uuid.UUID | None, counts: Mapping[NameAndId, int]) -> bool:
     """Whether the topic with this id is in the request by name as well: one result then stands for both."""
     topic = None if topic_id is None else node.controller.image.topics_by_id.get(topic_id)
-    return topic is not None and (topic.name, None) in wanted
+    return topic is not None and (topic.name, None) in counts
 
 
 def _delete_topic(
-    node: ChangeContext, request: Request, each: Wanted, wanted: Mapping[Wanted, int], ids: set[uuid.UUID]
+    node: ChangeContext, request: Request, requested: NameAndId, counts: Mapping[NameAndId, int], ids: set[uuid.UUID]
 ) -> Fields:
-    name, topic_id = each
+    name, topic_id = requested
     try:
         if not node.controller.effective_config.delete_topic_enable:
             raise TopicDeletionDisabled()
         if name is not None and topic_id is not None:
             raise InvalidRequest("You may not specify both topic name and topic id.")
-        if wanted[each] > 1:
+        if counts[requested] > 1:
             raise InvalidRequest("Duplicate topic name." if name is not None else "Duplicate topic id.")
         name, topic_id = _permitted(node, request, name, topic_id)
-        if each[0] is not None and topic_id in ids:
+        if requested[0] is not None and topic_id in ids:
             raise InvalidRequest("The provided topic name maps to an ID that was already supplied.")
-        if each[0] is None and _is_named_too(node, topic_id, wanted):
+        if requested[0] is None and _is_named_too(node, topic_id, counts):
             return {}
-        node.controller.delete_topic(*each)
+        node.controller.delete_topic(*requested)
     except _Denied as denied:
         return {"name": denied.name, "topic_id": denied.topic_id, **error_fields(TopicAuthorizationFailed())}
     except KafkaError as error:
@@ -173,13 +172,13 @@ def _permitted(
     topic = image.topics.get(name) if name is not None else image.topics_by_id.get(topic_id)  # type: ignore[arg-type]
     if topic is None and name is None:
         raise UnknownTopicId()
-    known = name if topic is None else topic.name
-    assert known is not None
+    real_name = name if topic is None else topic.name
+    assert real_name is not None
     if not node.authorize(request, DELETE, CLUSTER, CLUSTER_NAME):
-        if not node.authorize(request, DESCRIBE, TOPIC, known):
+        if not node.authorize(request, DESCRIBE, TOPIC, real_name):
             raise _Denied(name, topic_id)
-        if not node.authorize(request, DELETE, TOPIC, known):
-            raise _Denied(known, None if topic is None else topic.topic_id)
+        if not node.authorize(request, DELETE, TOPIC, real_name):
+            raise _Denied(real_name, None if topic is None else topic.topic_id)
     if topic is None:
         raise UnknownTopicOrPartition()
     return topic.name, topic.topic_id
@@ -197,18 +196,16 @@ def handle_create_partitions(node: ChangeContext, request: Request) -> Response:
             if counts[topic.name] > 1:
                 raise InvalidRequest("Duplicate topic name.")
             node.authorize_or_raise(request, ALTER, TOPIC, topic.name)
-            _grow(node, topic, validate_only=entity.validate_only)
+            assignments = topic.assignments
+            if assignments is not None:
+                assignments = [tuple(assignment.broker_ids) for assignment in assignments]
+            node.controller.create_partitions(topic.name, topic.count, assignments, validate_only=entity.validate_only)
         except (UnknownTopicOrPartition, TopicAuthorizationFailed) as error:
             answer["error_code"] = error.code
         except KafkaError as error:
             answer.update(error_fields(error))
         results[topic.name] = answer
     return request.respond({"results": list(results.values())})
-
-
-def _grow(node: ChangeContext, topic: Any, *, validate_only: bool) -> None:
-    assignments = None if topic.assignments is None else [tuple(each.broker_ids) for each in topic.assignments]
-    node.controller.create_partitions(topic.name, topic.count, assignments, validate_only=validate_only)
 
 
 def handle_delete_records(node: ReplicaContext, request: Request) -> Response:
@@ -221,11 +218,13 @@ def handle_delete_records(node: ReplicaContext, request: Request) -> Response:
     outcomes = [
         (
             topic.name,
-            [(each.partition_index, _delete_before(node, request, topic.name, each)) for each in topic.partitions],
+            [(part.partition_index, _delete_before(node, request, topic.name, part)) for part in topic.partitions],
         )
         for topic in entity.topics
     ]
-    statuses = [each for _, partitions in outcomes for _, each in partitions if isinstance(each, DeleteRecordsStatus)]
+    statuses = [
+        status for _, partitions in outcomes for _, status in partitions if isinstance(status, DeleteRecordsStatus)
+    ]
     if all([status.look() for status in statuses]):
         return _answer_deletions(request, outcomes)
     timeout_ms: int = entity.timeout
@@ -234,19 +233,19 @@ def handle_delete_records(node: ReplicaContext, request: Request) -> Response:
     )
     deletes = node.replicas.deletes
     assert deletes is not None, "only a follower can be waited for"
-    deletes.try_complete_else_watch(operation, [each.partition.key for each in statuses], node.clock.now_ms())
+    deletes.try_complete_else_watch(operation, [status.partition.key for status in statuses], node.clock.now_ms())
     return DELAYED
 
 
-def _delete_before(node: ReplicaContext, request: Request, topic: str, wanted: Any) -> _Outcome:
+def _delete_before(node: ReplicaContext, request: Request, topic: str, requested: Any) -> _Outcome:
     """Advance a partition's log start offset; returns the state to wait for, or an error code."""
     try:
         node.authorize_or_raise(request, DELETE, TOPIC, topic)
-        partition = node.replicas.get(topic, wanted.partition_index)
+        partition = node.replicas.get(topic, requested.partition_index)
         if topic in INTERNAL_TOPICS:
             raise InvalidTopic(f"Cannot delete records of internal topic {topic}")
-        required = partition.log.high_watermark if wanted.offset == -1 else wanted.offset
-        partition.delete_records(wanted.offset)
+        required = partition.log.high_watermark if requested.offset == -1 else requested.offset
+        partition.delete_records(requested.offset)
         node.replicas.note_high_watermark(partition)
     except Exception as error:  # noqa: BLE001 - boundary: one partition's failure is its own answer
         node.note_failure(error)

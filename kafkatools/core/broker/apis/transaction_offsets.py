@@ -133,16 +133,9 @@ def _commit(
         else:
             node.coordination.host.when_durable([status], answer)
 
-    coordination = node.coordination
-    ensure_in_transaction(
-        coordination.host,
-        coordination.add_partitions,
-        entity.transactional_id,
-        producer,
-        place,
-        _operation(version),
-        verified,
-    )
+    host, add_partitions = node.coordination.host, node.coordination.add_partitions
+    operation = _operation(version)
+    ensure_in_transaction(host, add_partitions, entity.transactional_id, producer, place, operation, verified)
 
 
 def _operation(version: int) -> Operation:
@@ -155,21 +148,21 @@ def _collect(node: TransactionContext, request: Request, entity: Entity, codes: 
     """The offsets that may be committed; `codes` gets an error code, or 0, for every partition."""
     offsets: Offsets = []
     for topic in paced(entity.topics):
-        found = node.image.topics.get(topic.name)
+        image = node.image.topics.get(topic.name)
         is_allowed = node.authorize(request, READ, TOPIC, topic.name)
-        for each in paced(topic.partitions):
-            place = (topic.name, each.partition_index)
-            metadata = each.committed_metadata or ""
+        for partition in paced(topic.partitions):
+            place = (topic.name, partition.partition_index)
+            metadata = partition.committed_metadata or ""
             codes[place] = 0
             if not is_allowed:
                 codes[place] = TopicAuthorizationFailed.code
-            elif found is None or each.partition_index not in found.partitions:
+            elif image is None or partition.partition_index not in image.partitions:
                 codes[place] = UnknownTopicOrPartition.code
             elif len(metadata) > node.config.offset_metadata_max_bytes:
                 codes[place] = OffsetMetadataTooLarge.code
             else:
-                epoch = each.committed_leader_epoch
-                offsets.append((place, CommittedOffset(each.committed_offset, epoch, metadata, node.clock.wall_ms())))
+                offset, epoch = partition.committed_offset, partition.committed_leader_epoch
+                offsets.append((place, CommittedOffset(offset, epoch, metadata, node.clock.wall_ms())))
     return offsets
 
 
@@ -179,11 +172,8 @@ def _topics(entity: Entity, codes: Codes, code: int) -> list[Fields]:
         {
             "name": topic.name,
             "partitions": [
-                {
-                    "partition_index": each.partition_index,
-                    "error_code": codes.get((topic.name, each.partition_index), 0) or code,
-                }
-                for each in paced(topic.partitions)
+                {"partition_index": index, "error_code": codes.get((topic.name, index), 0) or code}
+                for index in (partition.partition_index for partition in paced(topic.partitions))
             ],
         }
         for topic in paced(entity.topics)

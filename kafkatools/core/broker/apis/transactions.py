@@ -76,12 +76,12 @@ def handle_add_partitions_to_txn(node: TransactionContext, request: Request) -> 
 def _handle_client(node: TransactionContext, request: Request, entity: Entity) -> Response:
     response = Deferred(request)
     producer = ProducerIdentity(entity.v3_and_below_producer_id, entity.v3_and_below_producer_epoch)
-    wanted = _places(entity.v3_and_below_topics)
+    partitions = _partitions(entity.v3_and_below_topics)
 
     def answer(codes: Codes) -> None:
         response.respond({"results_by_topic_v3_and_below": _topics(codes)})
 
-    _add(node, request, (entity.v3_and_below_transactional_id, producer), wanted, answer)
+    _add(node, request, (entity.v3_and_below_transactional_id, producer), partitions, answer)
     return response.result()
 
 
@@ -97,13 +97,16 @@ def _handle_broker(node: TransactionContext, request: Request, entity: Entity) -
         if len(results) == len(transactions):
             response.respond({"results_by_transaction": [results[i] for i in range(len(results))]})
 
-    for index, each in enumerate(transactions):
-        producer = ProducerIdentity(each.producer_id, each.producer_epoch)
-        wanted = _places(each.topics)
-        if each.verify_only:
-            note(index, node.transactions.verify_partitions(each.transactional_id, producer, wanted))
+    for index, transaction in enumerate(transactions):
+        name, producer = (
+            transaction.transactional_id,
+            ProducerIdentity(transaction.producer_id, transaction.producer_epoch),
+        )
+        partitions = _partitions(transaction.topics)
+        if transaction.verify_only:
+            note(index, node.transactions.verify_partitions(name, producer, partitions))
         else:
-            _add(node, request, (each.transactional_id, producer), wanted, partial(note, index))
+            _add(node, request, (name, producer), partitions, partial(note, index))
     if not transactions:
         response.respond({})
     return response.result()
@@ -140,13 +143,11 @@ def _fault(node: TransactionContext, request: Request, place: TopicPartition) ->
     is_internal_write = topic in INTERNAL_TOPICS and request.version < FIRST_VERSION_OF_BATCHES
     if is_internal_write or not node.authorize(request, WRITE, TOPIC, topic):
         return TopicAuthorizationFailed.code
-    known = node.image.topics.get(topic)
-    if known is None or index not in known.partitions:
-        return UnknownTopicOrPartition.code
-    return 0
+    image = node.image.topics.get(topic)
+    return 0 if image is not None and index in image.partitions else UnknownTopicOrPartition.code
 
 
-def _places(topics: Any) -> list[TopicPartition]:
+def _partitions(topics: Any) -> list[TopicPartition]:
     return [(topic.name, index) for topic in topics for index in topic.partitions]
 
 
@@ -172,8 +173,8 @@ def handle_end_txn(node: TransactionContext, request: Request) -> Response:
         answer(error.code, NOBODY)
         return response.result()
     client_version = EPOCH_BUMP if request.version >= FIRST_VERSION_OF_EPOCH_BUMP else PLAIN
-    wanted = EndRequest(entity.producer_id, entity.producer_epoch, entity.committed, client_version)
-    node.transactions.end_transaction(entity.transactional_id, wanted, answer)
+    end = EndRequest(entity.producer_id, entity.producer_epoch, entity.committed, client_version)
+    node.transactions.end_transaction(entity.transactional_id, end, answer)
     return response.result()
 
 
@@ -191,7 +192,7 @@ def handle_write_txn_markers(node: TransactionContext, request: Request) -> Resp
     )
     response = Deferred(request)
     waiting: Waiting = []
-    markers = [_marker_result(node, request, each, waiting, is_allowed=is_allowed) for each in entity.markers]
+    markers = [_marker_result(node, marker, waiting, is_allowed=is_allowed) for marker in entity.markers]
 
     def done(_code: int) -> None:
         for partition, status in waiting:
@@ -202,9 +203,7 @@ def handle_write_txn_markers(node: TransactionContext, request: Request) -> Resp
     return response.result()
 
 
-def _marker_result(
-    node: TransactionContext, request: Request, entity: Entity, waiting: Waiting, *, is_allowed: bool
-) -> Fields:
+def _marker_result(node: TransactionContext, entity: Entity, waiting: Waiting, *, is_allowed: bool) -> Fields:
     marker = Marker(
         entity.producer_id,
         entity.producer_epoch,
@@ -242,9 +241,8 @@ def handle_describe_transactions(node: TransactionContext, request: Request) -> 
     """Answer DescribeTransactions: state, time-out, producer and partitions of each transactional id. Topics that the
     client may not describe are left out."""
     entity = request.decode()
-    return request.respond(
-        {"transaction_states": [_describe(node, request, name) for name in entity.transactional_ids]}
-    )
+    states = [_describe(node, request, name) for name in entity.transactional_ids]
+    return request.respond({"transaction_states": states})
 
 
 def _describe(node: TransactionContext, request: Request, transactional_id: str) -> Fields:
@@ -253,10 +251,9 @@ def _describe(node: TransactionContext, request: Request, transactional_id: str)
         if not transactional_id:
             raise InvalidRequest()
         value = node.transactions.find(transactional_id).value
-    except InvalidProducerIdMapping:
-        return {"transactional_id": transactional_id, "error_code": TransactionalIdNotFound.code}
     except KafkaError as error:
-        return {"transactional_id": transactional_id, "error_code": error.code}
+        code = TransactionalIdNotFound.code if isinstance(error, InvalidProducerIdMapping) else error.code
+        return {"transactional_id": transactional_id, "error_code": code}
     topics = [
         {"topic": topic, "partitions": indexes}
         for topic, indexes in numbers_by_topic(sorted(value.partitions)).items()
