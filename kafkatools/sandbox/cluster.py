@@ -102,9 +102,7 @@ class SandboxCluster:
     @property
     def bootstrap(self) -> str:
         """The bootstrap servers: the addresses of the running nodes, or of all nodes when none is running."""
-        nodes = self.nodes
-        running = [node.place.address for node in nodes if node.state == RUNNING]
-        return ",".join(running or [node.place.address for node in nodes])
+        return ",".join([node.place.address for node in self.nodes if node.state == RUNNING] or self.addresses)
 
     @property
     def addresses(self) -> list[str]:
@@ -118,30 +116,27 @@ class SandboxCluster:
     # -- what can happen to a node -----------------------------------------------------------------------------------
     def kill(self, node_id: int) -> int:
         """Kill a node as kill -9 does; returns its pid. Raises SandboxError for a dead node."""
-        pid = self._living(node_id)
-        self._end(node_id, pid, signal.SIGKILL)
-        return pid
+        return self._end(node_id, self._pid(node_id), signal.SIGKILL)
 
     def pause(self, node_id: int) -> int:
         """Pause a node (SIGSTOP): its connections stay open, without responses. Returns its pid; raises SandboxError
         for a dead or paused node."""
-        pid = self._living_unless(node_id, PAUSED, "is paused already")
+        pid = self._pid(node_id, PAUSED, "is paused already")
         os.kill(pid, signal.SIGSTOP)
         self._await(lambda: self.node(node_id).state != RUNNING, f"node {node_id} was not paused")
         return pid
 
     def resume(self, node_id: int) -> int:
         """Resume a paused node (SIGCONT); returns its pid. Raises SandboxError for a node that is not paused."""
-        pid = self._living_unless(node_id, RUNNING, "is not paused")
+        pid = self._pid(node_id, RUNNING, "is not paused")
         os.kill(pid, signal.SIGCONT)
         return pid
 
     def stop_node(self, node_id: int) -> int:
         """Stop a node cleanly, after it has handed over its leaderships; returns its pid. Raises SandboxError for a
         dead or paused node."""
-        pid = self._living_unless(node_id, PAUSED, "is paused: resume it first, or kill it")
-        self._end(node_id, pid, signal.SIGTERM)
-        return pid
+        pid = self._pid(node_id, PAUSED, "is paused: resume it first, or kill it")
+        return self._end(node_id, pid, signal.SIGTERM)
 
     def start_node(self, node_id: int) -> bool:
         """Start a dead node, after formatting its directory if that was wiped. Raises SandboxError for a node that is
@@ -227,34 +222,27 @@ class SandboxCluster:
             for child in children:
                 child.answer()
             for child in children:
-                self._await_ready(child)
+                if child.answer(self._clock, START_TIMEOUT_MS) is None:
+                    raise SandboxError(f"{child.name} did not join the others within {START_TIMEOUT_MS // 1000} s")
         except BaseException:
             for place, child in zip(self.layout.places, children, strict=False):
                 child.kill()
                 _remove(_run_path(self.home, place.node_id))
             self._forget()
-            self._unformat(fresh)
+            for place in fresh:
+                shutil.rmtree(place.directory, ignore_errors=True)
+            if len(fresh) == len(self.layout.places):
+                layouts.forget_cluster(self.layout.root)
             raise
         for place, child in zip(self.layout.places, children, strict=True):
             child.leave()
             self._adopt(place.node_id, child)
-
-    def _unformat(self, places: Sequence[NodePlace]) -> None:
-        """Remove directories that were formatted for a start that failed."""
-        for place in places:
-            shutil.rmtree(place.directory, ignore_errors=True)
-        if len(places) == len(self.layout.places):
-            layouts.forget_cluster(self.layout.root)
 
     def _adopt(self, node_id: int, child: Child) -> None:
         before = self._children.pop(node_id, None)
         if before is not None:
             before.wait()  # it was killed by somebody else
         self._children[node_id] = child.process
-
-    def _await_ready(self, child: Child) -> None:
-        if child.answer(self._clock, START_TIMEOUT_MS) is None:
-            raise SandboxError(f"{child.name} did not join the others within {START_TIMEOUT_MS // 1000} s")
 
     def disown(self) -> None:
         """Let the nodes outlive this process: their ends are not waited for."""
@@ -278,21 +266,20 @@ class SandboxCluster:
         }
         return Child(request, _log_path(self.home, place.node_id), f"node {place.node_id}")
 
-    def _living_unless(self, node_id: int, state: str, problem: str) -> int:
-        """The pid of a node. Raises SandboxError when it is dead or in this state."""
-        if self.node(node_id).state == state:
+    def _pid(self, node_id: int, unless: str | None = None, problem: str = "is dead") -> int:
+        """The pid of a node. Raises SandboxError when it is dead, or with `problem` when its state is `unless`."""
+        node = self.node(node_id)
+        if node.state == unless:
             raise SandboxError(f"Node {node_id} {problem}")
-        return self._living(node_id)
-
-    def _living(self, node_id: int) -> int:
-        pid = self.node(node_id).pid
-        if pid is None:
+        if node.pid is None:
             raise SandboxError(f"Node {node_id} is dead")
-        return pid
+        return node.pid
 
-    def _end(self, node_id: int, pid: int, number: signal.Signals) -> None:
+    def _end(self, node_id: int, pid: int, number: signal.Signals) -> int:
+        """Send a signal to a node and wait for its end; returns its pid."""
         _signal(pid, number)
         self._await_end(node_id, pid)
+        return pid
 
     def _await_end(self, node_id: int, pid: int) -> None:
         self._await(
@@ -384,6 +371,8 @@ def start_cluster(home: str, options: ClusterOptions, clock: Clock) -> SandboxCl
 def plan_cluster(home: str, options: ClusterOptions) -> ClusterLayout:
     """Choose ports, directories and cluster id of a new sandbox, without writing anything. Raises SandboxError for
     impossible options."""
+    from kafkatools.core.broker.metadata.formatter import random_uuid
+
     size = options.nodes
     if not 1 <= size <= layouts.MOST_NODES:
         raise SandboxError(f"A sandbox has 1 to {layouts.MOST_NODES} nodes, not {size}")
@@ -396,16 +385,13 @@ def plan_cluster(home: str, options: ClusterOptions) -> ClusterLayout:
         node_id: layouts.data_directory(root, node_id, is_own=options.directory is None)
         for node_id in range(1, size + 1)
     }
-    cluster_id = layouts.cluster_of(root, directories) or layouts.new_cluster_id()
+    cluster_id = layouts.cluster_of(root, directories) or random_uuid()
     ports = layouts.choose_ports(options.port, size)
+    racks = options.racks or (None,)
     places = [
-        NodePlace(node_id, *ports[node_id - 1], directory, _rack(options.racks, node_id))
+        NodePlace(node_id, *ports[node_id - 1], directory, racks[(node_id - 1) % len(racks)])
         for node_id, directory in directories.items()
     ]
     return ClusterLayout(
         cluster_id, root, tuple(places), settings, options.idle_ms, options.parent, options.remove_home
     )
-
-
-def _rack(racks: Sequence[str], node_id: int) -> str | None:
-    return racks[(node_id - 1) % len(racks)] if racks else None

@@ -103,20 +103,17 @@ class EmbeddedBroker:
         process = self._process
         if process is not None and self.is_running:
             process.send_signal(signal.SIGTERM)
-            self._wait(process)
+            try:
+                process.wait(_STOP_TIMEOUT_S)
+            except BaseException as error:
+                process.kill()
+                process.wait()
+                if isinstance(error, TimeoutExpired):
+                    self._remove()
+                    raise SandboxError(f"The embedded broker did not stop within {_STOP_TIMEOUT_S:.0f} s") from None
+                raise
         self._process = None
         self._remove()
-
-    def _wait(self, process: subprocess.Popen[bytes]) -> None:
-        try:
-            process.wait(_STOP_TIMEOUT_S)
-        except BaseException as error:
-            process.kill()
-            process.wait()
-            if isinstance(error, TimeoutExpired):
-                self._remove()
-                raise SandboxError(f"The embedded broker did not stop within {_STOP_TIMEOUT_S:.0f} s") from None
-            raise
 
     def _remove(self) -> None:
         if self._home is not None:

@@ -154,22 +154,18 @@ def choose_ports(port: int | None, size: int) -> list[tuple[int, int]]:
     """
     if port:
         ports = node_ports(port, size)
-        _refuse_ports(ports)
+        highest = ports[-1][1]
+        if not 0 < port <= highest <= 65535:
+            raise SandboxError(f"{size} nodes from port {port} on would take ports up to {highest}: there are 65535")
+        taken = _taken(ports)
+        if taken is not None:
+            node_id, port = taken
+            raise SandboxError(f"Port {port} (node {node_id}) is in use")
         return ports
     usual = node_ports(DEFAULT_PORT, size)
     if port is None and _taken(usual) is None:
         return usual
     return _free_ports(size)
-
-
-def _refuse_ports(ports: Sequence[tuple[int, int]]) -> None:
-    first, last = ports[0][0], ports[-1][1]
-    if not 0 < first <= last <= 65535:
-        raise SandboxError(f"{len(ports)} nodes from port {first} on would take ports up to {last}: there are 65535")
-    taken = _taken(ports)
-    if taken is not None:
-        node_id, port = taken
-        raise SandboxError(f"Port {port} (node {node_id}) is in use")
 
 
 def _taken(ports: Sequence[tuple[int, int]]) -> tuple[int, int] | None:
@@ -215,13 +211,18 @@ def cluster_of(root: str, directories: Mapping[int, str]) -> str | None:
 
     Raises SandboxError when they belong to another number of nodes, other nodes, or several clusters.
     """
-    _refuse_single(root)
+    if os.path.exists(os.path.join(root, META_PROPERTIES)):
+        raise SandboxError(f"{root} is the data of one broker: a cluster needs a directory of its own")
     size = len(directories)
     marker = _read_marker(root)
     cluster_id: str | None = None
     if marker is not None:
         if marker["nodes"] != size:
-            raise _other_size(root, marker["nodes"], size)
+            nodes = "one node" if marker["nodes"] == 1 else f"{marker['nodes']} nodes"
+            raise SandboxError(
+                f"{root} was formatted for {nodes}, not for {size}: "
+                f"take another directory, or --nodes {marker['nodes']}"
+            )
         cluster_id = marker["cluster_id"]
     for node_id, directory in directories.items():
         found = _properties(directory)
@@ -235,18 +236,6 @@ def cluster_of(root: str, directories: Mapping[int, str]) -> str | None:
             )
         cluster_id = found.get("cluster.id")
     return cluster_id
-
-
-def _refuse_single(root: str) -> None:
-    if os.path.exists(os.path.join(root, META_PROPERTIES)):
-        raise SandboxError(f"{root} is the data of one broker: a cluster needs a directory of its own")
-
-
-def _other_size(root: str, formatted: int, size: int) -> SandboxError:
-    nodes = "one node" if formatted == 1 else f"{formatted} nodes"
-    return SandboxError(
-        f"{root} was formatted for {nodes}, not for {size}: take another directory, or --nodes {formatted}"
-    )
 
 
 class _Marker(TypedDict):
@@ -306,10 +295,3 @@ def forget_cluster(root: str) -> None:
     """Remove the file that ties a data directory to a cluster (`cluster.json`)."""
     with contextlib.suppress(FileNotFoundError):
         os.unlink(os.path.join(root, MARKER))
-
-
-def new_cluster_id() -> str:
-    """A random cluster id."""
-    from kafkatools.core.broker.metadata.formatter import random_uuid
-
-    return random_uuid()

@@ -18,7 +18,7 @@ import json
 import os
 import shutil
 import signal
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING
@@ -49,7 +49,7 @@ def main(request: NodeRequest, clock: Clock) -> int:
         _answer({"error": "another one is running"})
         return FAILED
     try:
-        node = _start(request, clock)
+        node = _start_one(request, clock) if request.get("wait_for") is None else _start_node(request, clock)
     except Exception as error:  # noqa: BLE001 - boundary of the process: whatever it is, the starter gets it as one line
         _answer({"error": str(error)})
         run_file.remove()
@@ -134,16 +134,13 @@ class Watch:
             return
         used_ms = max(node.listener.last_request_ms, self._begun_ms)
         if self._used_file is not None and used_ms >= self._looked_ms:
-            self._touch(self._used_file)
+            wall_ns = self._clock.wall_ms() * 1_000_000
+            with contextlib.suppress(FileNotFoundError):
+                os.utime(self._used_file, ns=(wall_ns, wall_ns))
         self._looked_ms = now_ms
         if self._has_lost_parent() or (self._idle_ms and now_ms - used_ms > self._idle_ms and self._is_all_idle()):
             self.is_deserted = True
             node.request_stop()
-
-    def _touch(self, path: str) -> None:
-        wall_ns = self._clock.wall_ms() * 1_000_000
-        with contextlib.suppress(FileNotFoundError):
-            os.utime(path, ns=(wall_ns, wall_ns))
 
     def _is_all_idle(self) -> bool:
         """Whether the other nodes are idle too."""
@@ -213,10 +210,6 @@ _DEFAULTS = {"group.initial.rebalance.delay.ms": "0"}
 """As in the server.properties that Apache Kafka ships for development: the first member of a group does not wait."""
 
 
-def _start(request: NodeRequest, clock: Clock) -> Node:
-    return _start_one(request, clock) if request.get("wait_for") is None else _start_node(request, clock)
-
-
 def _start_node(request: NodeRequest, clock: Clock) -> Node:
     from kafkatools.core import config as tables
     from kafkatools.core.broker.node import Node
@@ -229,20 +222,15 @@ def _start_node(request: NodeRequest, clock: Clock) -> Node:
     if not layouts.is_formatted(place):
         layouts.format_node(layout, place, clock.wall_ms())
     node = Node(config, clock, report=partial(log_line, clock))
-    _listening(node.start)
-    for acceptor in node.listener.acceptors:
-        acceptor.is_internal = node.is_controller_listener(acceptor.name)
-    return node
-
-
-def _listening(start: Callable[[], None]) -> None:
-    """Call `start`; an error for a port in use says so."""
     try:
-        start()
+        node.start()
     except OSError as error:
         if error.errno == errno.EADDRINUSE:
             raise OSError("one of its ports is in use") from error
         raise
+    for acceptor in node.listener.acceptors:
+        acceptor.is_internal = node.is_controller_listener(acceptor.name)
+    return node
 
 
 def _start_one(request: NodeRequest, clock: Clock) -> Node:

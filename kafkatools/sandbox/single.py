@@ -109,21 +109,17 @@ def ensure_started(
         running = status(home)
         if running is not None:
             return running
-        _refuse_dead_cluster(home)
+        cluster = find_cluster(home)
+        if cluster is not None:
+            raise SandboxError(
+                f"All {len(cluster.node_ids)} nodes of the sandbox are dead: kt sandbox restart 1 brings one back, "
+                "kt sandbox stop gives it up"
+            )
         process, started = spawn(home, options or SandboxOptions())
         process.returncode = 0  # it lives on without us: nobody is to wait for it
     if announce is not None:
         announce(f"kt: started a sandbox broker on {started.bootstrap} (stop it with: kt sandbox stop)")
     return started
-
-
-def _refuse_dead_cluster(home: str) -> None:
-    cluster = find_cluster(home)
-    if cluster is not None:
-        raise SandboxError(
-            f"All {len(cluster.node_ids)} nodes of the sandbox are dead: kt sandbox restart 1 brings one back, "
-            "kt sandbox stop gives it up"
-        )
 
 
 def ensure_cluster(home: str, options: ClusterOptions, clock: Clock) -> tuple[SandboxCluster, bool]:

@@ -35,6 +35,7 @@ from kafkatools.core.broker.metadata.topic_creation import TopicCreation
 from kafkatools.core.broker.replicas.cluster import Cluster, ReplicationSettings
 from kafkatools.core.broker.replicas.replica_manager import ReplicaManager
 from kafkatools.core.broker.replicas.replication import Replication
+from kafkatools.core.broker.server.alive_brokers import endpoint
 from kafkatools.core.broker.server.controller_link import ControllerLink
 from kafkatools.core.broker.server.deferred import WaitingResponses
 from kafkatools.core.broker.server.peers import Address, Peers
@@ -128,10 +129,7 @@ class ClusterMember:
     def _broker_address(self, broker_id: int) -> Address | None:
         """The (host, port) of a broker's inter-broker listener; None when it is unknown."""
         broker = self.image.brokers.get(broker_id)
-        for name, host, port in () if broker is None else broker.endpoints:
-            if name == self.cluster.inter_broker_listener:
-                return host, port
-        return None
+        return None if broker is None else endpoint(broker, self.cluster.inter_broker_listener)
 
     def start(self) -> Iterable[Worker]:
         """Load the state of the quorum from disk; the node runs the returned workers."""

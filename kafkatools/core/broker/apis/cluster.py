@@ -9,7 +9,7 @@ from kafkatools.core.broker.coordinators.internal_topic import InternalTopic
 from kafkatools.core.broker.metadata.controller import acls
 from kafkatools.core.broker.metadata.controller.acls import CLUSTER, CLUSTER_NAME, DESCRIBE
 from kafkatools.core.broker.metadata.controller.features import FeatureUpdate
-from kafkatools.core.broker.server.alive_brokers import AliveBrokers
+from kafkatools.core.broker.server.alive_brokers import AliveBrokers, endpoint
 from kafkatools.core.broker.server.apis import ensure_permitted
 from kafkatools.core.broker.server.requests import Request, Response
 from kafkatools.core.errors import (
@@ -212,10 +212,10 @@ def _endpoint(node: ClusterContext, request: Request, node_id: int) -> tuple[int
     if node_id == node.node_id and not node.coordination.is_clustered:
         return node_id, node.advertised_host, node.advertised_port
     broker = node.image.brokers.get(node_id)
-    for name, host, port in broker.endpoints if broker is not None and not broker.is_fenced else ():
-        if name == request.listener_name:
-            return node_id, host, port
-    raise CoordinatorNotAvailable()
+    address = None if broker is None or broker.is_fenced else endpoint(broker, request.listener_name)
+    if address is None:
+        raise CoordinatorNotAvailable()
+    return node_id, *address
 
 
 def _ensure_share_key(key: str) -> None:

@@ -31,8 +31,7 @@ class AliveBrokers:
 
     def nodes(self, *, with_fenced: bool = False) -> list[BrokerState]:
         """The brokers that are not fenced, or with `with_fenced` all brokers, in the order of their ids."""
-        told = self.addresses if with_fenced else self._ids
-        return [self._image.brokers[broker_id] for broker_id in sorted(told)]
+        return [self._image.brokers[broker_id] for broker_id in sorted(self.addresses if with_fenced else self._ids)]
 
     def named_by(self, node_id: int) -> list[BrokerState]:
         """The brokers for a Metadata response of a node: those that are not fenced, or the node itself when all are
@@ -41,7 +40,7 @@ class AliveBrokers:
         After a response without brokers librdkafka forgets every address, and stays silent even when the brokers are
         back (rd_kafka_metadata_decommission_unavailable_brokers).
         """
-        return self.nodes() or [self._image.brokers[each] for each in self.addresses if each == node_id]
+        return self.nodes() or ([self._image.brokers[node_id]] if node_id in self.addresses else [])
 
     def offline_replicas(self, partition: PartitionState) -> tuple[int, ...]:
         """The replicas of a partition that are on a fenced or unreachable broker, or in an offline log directory."""
@@ -68,10 +67,7 @@ class AliveBrokers:
 
 def endpoint(broker: BrokerState, listener_name: str) -> tuple[str, int] | None:
     """The (host, port) of a broker's listener; None when it has no listener of this name."""
-    for name, host, port in broker.endpoints:
-        if name == listener_name:
-            return host, port
-    return None
+    return next(((host, port) for name, host, port in broker.endpoints if name == listener_name), None)
 
 
 def partition_fields(index: int, partition: PartitionState, alive: AliveBrokers, version: int) -> Fields:

@@ -19,11 +19,7 @@ class BrokerDispatcher(Dispatcher):
 
     def handler_of(self, api: Api) -> Handler:
         """The handler of an API; `forward` for an API that the active controller answers."""
-        if api.answered_by in FORWARDED:
-            forwarder: Any = forward
-            handler: Handler = forwarder
-            return handler
-        return super().handler_of(api)
+        return forward if api.answered_by in FORWARDED else super().handler_of(api)
 
 
 class ControllerNode(Served, ControllerMember, Protocol):

@@ -115,7 +115,10 @@ class ConnectionLimits:
         if reason is None:
             self._by_host[host] += 1
             return True
-        self._note_refusal(*reason, now_ms)
+        setting, text = reason
+        self._refused[setting] = self._refused.get(setting, 0) + 1
+        self._reasons[setting] = text
+        self.tell(now_ms)
         return False
 
     def forget(self, host: str) -> None:
@@ -152,11 +155,6 @@ class ConnectionLimits:
         self._owned -= 1
 
     # -- reporting -------------------------------------------------------------------------------------------------
-    def _note_refusal(self, setting: str, reason: str, now_ms: int) -> None:
-        self._refused[setting] = self._refused.get(setting, 0) + 1
-        self._reasons[setting] = reason
-        self.tell(now_ms)
-
     def tell(self, now_ms: int) -> None:
         """Report the refused connections since the last report, at most one line a minute for each limit."""
         for setting, count in list(self._refused.items()):
@@ -207,14 +205,14 @@ def _open_now() -> int:
 def _overrides(text: str) -> dict[str, int]:
     """Parse max.connections.per.ip.overrides (`host:count,...`) into limits by IP address; host names that do not
     resolve are ignored."""
-    found: dict[str, int] = {}
-    for part in filter(None, (each.strip() for each in text.split(","))):
-        host, _, count = part.rpartition(":")
+    limits: dict[str, int] = {}
+    for part in text.split(","):
+        host, _, count = part.strip().rpartition(":")
         if not count.isdigit():
             continue
         try:
-            addresses = {str(each[4][0]) for each in socket.getaddrinfo(host.strip("[]"), None)}
+            addresses = socket.getaddrinfo(host.strip("[]"), None)
         except OSError:
             continue
-        found.update(dict.fromkeys(addresses, int(count)))
-    return found
+        limits.update((str(address[4][0]), int(count)) for address in addresses)
+    return limits

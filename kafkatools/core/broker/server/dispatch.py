@@ -58,7 +58,7 @@ class Dispatcher:
             self._node.quotas.begin(request)
         handler = self._handlers.get(api.key)
         if handler is None:
-            handler = self._load(api)
+            handler = self._handlers[api.key] = self.handler_of(api)
         lane = request.lane
         if lane is not None and may_take_long(self._node, api, request):
             request.resume = partial(self._resume, lane, api, request)
@@ -103,10 +103,6 @@ class Dispatcher:
         except Exception as error:  # noqa: BLE001 - boundary: a handler that fails ends its connection, not the broker
             self._node.note_failure(error)
             raise CloseConnection(f"{api.name} failed: {error}") from error
-
-    def _load(self, api: Api) -> Handler:
-        handler = self._handlers[api.key] = self.handler_of(api)
-        return handler
 
     def handler_of(self, api: Api) -> Handler:
         """The handler of an API on this listener."""

@@ -14,6 +14,7 @@ from __future__ import annotations
 import select
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Any, Final, NoReturn, Protocol
 
 from kafkatools.core.broker.metadata.broker_settings import BrokerSettings
@@ -127,19 +128,22 @@ class Forwarded:
     def begin(self) -> Response:
         """Handle or forward the request; returns the response, or DELAYED."""
         request = self._request
-        request.frame = memoryview(bytearray(self._frame))  # it is read again when the answer takes its time
-        if request.api_key == ApiKey.INCREMENTAL_ALTER_CONFIGS and _is_of_loggers(request):
-            return self._handler(self._node, request)
-        self._run()
-        return self._later.result()
+        request.frame = memoryview(bytearray(self._frame))  # the connection reuses its buffer before a late response
+        if request.api_key == ApiKey.INCREMENTAL_ALTER_CONFIGS:
+            resources = request.decode().resources
+            if resources and all(resource.resource_type == BROKER_LOGGER_RESOURCE for resource in resources):
+                return self._handler(self._node, request)  # loggers belong to this broker
 
-    def _run(self) -> None:
-        node = self._node
-        request = self._request
-        give_up = self._send if self._is_read else self._note_unknown
-        run_on_controller(
-            node, request.api_key, lambda: self._handler(node, request), self._later.complete, self._send, give_up
-        )
+        def give_up() -> None:
+            if self._is_read:
+                self._send()
+            else:
+                reason = "the controller did not commit it before another was elected"
+                self._refuse(f"Whether the change was made is not known: {reason}")
+
+        work = partial(self._handler, self._node, request)
+        run_on_controller(self._node, request.api_key, work, self._later.complete, self._send, give_up)
+        return self._later.result()
 
     def _wait_ms(self) -> int:
         """The time limit for the controller's response: the request's own time-out, if any, at most
@@ -164,11 +168,6 @@ class Forwarded:
             ApiKey.ENVELOPE, fields, self._ended, is_wanted=lambda: is_present(connection), timeout_ms=left_ms
         )
 
-    def _note_unknown(self) -> None:
-        self._refuse(
-            "Whether the change was made is not known: the controller did not commit it before another was elected"
-        )
-
     def _ended(self, answer: Any | None) -> None:
         """Respond after an Envelope response or a `Fate`."""
         if answer is None or answer is Fate.NOT_SENT:
@@ -189,11 +188,6 @@ class Forwarded:
             self._later.close_connection(CloseConnection(str(error)))
         else:
             self._later.complete(response)
-
-
-def _is_of_loggers(request: Request) -> bool:
-    resources = request.decode().resources
-    return bool(resources) and all(each.resource_type == BROKER_LOGGER_RESOURCE for each in resources)
 
 
 def _address_bytes(host: str) -> bytes:

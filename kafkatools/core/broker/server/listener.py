@@ -120,8 +120,10 @@ class Connection:
         over_ns = monotonic_ns() + TURN_NS
         try:
             while not (self.is_muted or self.is_throttled or self.is_closed):
-                if self._queued_bytes >= FLUSH_BYTES and self._is_blocked():
-                    break
+                if self._queued_bytes >= FLUSH_BYTES:
+                    self._flush()
+                    if self._output:
+                        break
                 frame = self._next_frame()
                 if frame is None:
                     break
@@ -143,10 +145,6 @@ class Connection:
         self.is_unfinished = False
         if not self.is_closed:
             self.handle_frames()
-
-    def _is_blocked(self) -> bool:
-        self._flush()
-        return bool(self._output)
 
     def _next_frame(self) -> memoryview | None:
         start, available = self._start, self._end - self._start
@@ -427,11 +425,6 @@ class Listener:
         self._wake_sender.setblocking(False)
         self._selector.register(self._wake_receiver, READ, None)
         self._add(first, is_open)
-
-    @property
-    def dispatch(self) -> Dispatch:
-        """The request handler of the first acceptor."""
-        return self.acceptors[0].dispatch
 
     def add_acceptor(self, name: str, address: tuple[str, int], dispatch: Dispatch, *, is_open: bool = True) -> int:
         """Bind one more address and return its port. Raises OSError."""

@@ -12,7 +12,7 @@ import logging
 from collections import deque
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from kafkatools.core import config as tables
 from kafkatools.core.broker.server.channels import OnAnswer, OnRawAnswer
@@ -40,13 +40,10 @@ class _NoMetadata(Metadata):
         return NEVER_MS
 
 
-class _Waiting:
-    __slots__ = ("deadline_ms", "may_send", "request")
-
-    def __init__(self, request: ClientRequest, deadline_ms: int, may_send: Callable[[], bool] | None) -> None:
-        self.request = request
-        self.deadline_ms = deadline_ms
-        self.may_send = may_send
+class _Waiting(NamedTuple):
+    request: ClientRequest
+    deadline_ms: int
+    may_send: Callable[[], bool] | None
 
 
 class Peers:
@@ -236,8 +233,8 @@ class Peers:
                 waits.append(0)
             elif self._client.connection_states.is_blacked_out(lane, now_ms):
                 waits.append(self._client.poll_delay_ms(lane, now_ms))
-        known = [wait for wait in waits if wait is not None]
-        self._next_ms = now_ms + max(0, min(known)) if known else None
+        next_ms = min((wait for wait in waits if wait is not None), default=None)
+        self._next_ms = None if next_ms is None else now_ms + max(0, next_ms)
 
     def connection_error(self, node_id: int, max_age_ms: int = NEVER_MS) -> str:
         """The error of the last connection to a node, if it was attempted within `max_age_ms`; empty without an

@@ -70,7 +70,7 @@ def test_no_bytes_make_a_handler_fail(
     frame = frame[: max(8, len(frame) - cut)] + tail
     request = Request(Sink(), memoryview(frame), struct.unpack_from(">hhi", frame))  # type: ignore[arg-type]
     try:
-        response = broker.listener.dispatch(request)
+        response = broker.listener.acceptors[0].dispatch(request)
     except CloseConnection:
         response = ()
     if response and response is not DELAYED:
