@@ -66,8 +66,7 @@ class NodeState:
 
 
 class SandboxCluster:
-    """The nodes of a sandbox. Nodes that this object started are child processes; others are watched by their run
-    files."""
+    """The nodes of a sandbox: child processes if this object started them, else watched by their run files."""
 
     def __init__(self, home: str, layout: ClusterLayout, clock: Clock) -> None:
         self.home = home
@@ -119,8 +118,8 @@ class SandboxCluster:
         return self._end(node_id, self._pid(node_id), signal.SIGKILL)
 
     def pause(self, node_id: int) -> int:
-        """Pause a node (SIGSTOP): its connections stay open, without responses. Returns its pid; raises SandboxError
-        for a dead or paused node."""
+        """Pause a running node (SIGSTOP): its connections stay open without responses. Returns its pid; raises
+        SandboxError."""
         pid = self._pid(node_id, PAUSED, "is paused already")
         os.kill(pid, signal.SIGSTOP)
         self._await(lambda: self.node(node_id).state != RUNNING, f"node {node_id} was not paused")
@@ -133,8 +132,7 @@ class SandboxCluster:
         return pid
 
     def stop_node(self, node_id: int) -> int:
-        """Stop a node cleanly, after it has handed over its leaderships; returns its pid. Raises SandboxError for a
-        dead or paused node."""
+        """Stop a running node after it has handed over its leaderships. Returns its pid; raises SandboxError."""
         pid = self._pid(node_id, PAUSED, "is paused: resume it first, or kill it")
         return self._end(node_id, pid, signal.SIGTERM)
 
@@ -169,8 +167,8 @@ class SandboxCluster:
         return self.start_node(node_id)
 
     def wipe(self, node_id: int) -> str:
-        """Remove the data of a dead node, as if its disk had been replaced; returns the directory. Raises SandboxError
-        for a node that is not dead."""
+        """Remove the data of a dead node, like a replaced disk; returns the directory. Raises SandboxError if it
+        runs."""
         if self.node(node_id).state != DEAD:
             raise SandboxError(f"Node {node_id} runs: stop it or kill it first")
         place = self.layout.place(node_id)
@@ -181,8 +179,7 @@ class SandboxCluster:
 
     # -- the whole ---------------------------------------------------------------------------------------------------
     def stop(self) -> list[int]:
-        """Stop all nodes, paused ones too; returns their pids. Raises SandboxError when a node does not stop within
-        STOP_TIMEOUT_MS."""
+        """Stop all nodes, paused ones too; returns their pids. Raises SandboxError if one does not stop in time."""
         living = [(node.node_id, node.pid) for node in self.nodes if node.pid is not None]
         for _, pid in living:
             _signal(pid, signal.SIGINT)
@@ -209,8 +206,7 @@ class SandboxCluster:
             _remove(path)
 
     def start_all(self) -> None:
-        """Start all nodes and wait until every broker is registered. Raises SandboxError if a node does not start; then
-        none is left running."""
+        """Start all nodes and wait until every broker is registered. Raises SandboxError, with no node left running."""
         children: list[Child] = []
         fresh = [place for place in self.layout.places if not layouts.is_formatted(place)]
         layouts.mark(self.layout)
@@ -369,8 +365,7 @@ def start_cluster(home: str, options: ClusterOptions, clock: Clock) -> SandboxCl
 
 
 def plan_cluster(home: str, options: ClusterOptions) -> ClusterLayout:
-    """Choose ports, directories and cluster id of a new sandbox, without writing anything. Raises SandboxError for
-    impossible options."""
+    """Choose the layout of a new sandbox without writing anything. Raises SandboxError for impossible options."""
     from kafkatools.core.broker.metadata.formatter import random_uuid
 
     size = options.nodes

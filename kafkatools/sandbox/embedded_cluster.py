@@ -106,13 +106,11 @@ class EmbeddedCluster:
         self._home = home
 
     def kill(self, node: int) -> None:
-        """Kill a node as kill -9 does: it flushes, closes and hands over nothing. Raises SandboxError for a dead
-        node."""
+        """Kill a node as kill -9 does: nothing is flushed or handed over. Raises SandboxError for a dead node."""
         self._cluster.kill(node)
 
     def pause(self, node: int) -> None:
-        """Pause a node (SIGSTOP): its connections stay open, without responses. Raises SandboxError for a dead or
-        paused node."""
+        """Pause a running node (SIGSTOP): its connections stay open without responses. Raises SandboxError."""
         self._cluster.pause(node)
 
     def resume(self, node: int) -> None:
@@ -120,18 +118,16 @@ class EmbeddedCluster:
         self._cluster.resume(node)
 
     def stop(self, node: int) -> None:
-        """Stop a node cleanly, after it has handed over its leaderships. Raises SandboxError for a dead or paused
-        node."""
+        """Stop a running node after it has handed over its leaderships. Raises SandboxError for any other node."""
         self._cluster.stop_node(node)
 
     def restart(self, node: int) -> bool:
-        """Stop a node cleanly unless it is dead, then start it. Returns whether the cluster has admitted it, which
-        takes a majority of running nodes."""
+        """Stop a node unless it is dead, then start it. Returns whether a majority of running nodes has admitted it."""
         return self._cluster.restart(node)
 
     def wipe(self, node: int) -> None:
-        """Remove the data of a dead node; `restart` starts it with an empty directory. Raises SandboxError for a node
-        that is not dead."""
+        """Remove the data of a dead node; `restart` starts it with an empty directory. Raises SandboxError if it
+        runs."""
         self._cluster.wipe(node)
 
     def close(self) -> None:

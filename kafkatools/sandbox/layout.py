@@ -71,8 +71,7 @@ class NodePlace:
 
 @dataclass(frozen=True, slots=True)
 class ClusterLayout:
-    """The nodes of a sandbox and what they share: cluster id, data directory `root`, the user's settings, idle time in
-    ms."""
+    """The nodes of a sandbox and what they share. `root` has their data; `settings` are the user's."""
 
     cluster_id: str
     root: str
@@ -105,8 +104,7 @@ class ClusterLayout:
 
 
 def node_settings(layout: ClusterLayout, place: NodePlace) -> dict[str, str]:
-    """The server.properties of a node: the sandbox's own settings over the user's settings over defaults for small
-    clusters."""
+    """The server.properties of a node: the sandbox's own settings over the user's, over defaults for small clusters."""
     size = len(layout.places)
     copies = min(3, size)
     defaults = {
@@ -147,8 +145,7 @@ def node_ports(base: int, size: int) -> list[tuple[int, int]]:
 
 
 def choose_ports(port: int | None, size: int) -> list[tuple[int, int]]:
-    """The (broker port, controller port) of each node: from `port` on, else the default ports, else free ones (0, or
-    None if a default port is in use).
+    """The (broker port, controller port) of each node, from `port` on; 0: free ports, None: the default ones if free.
 
     Raises SandboxError when a requested port is in use or above 65535.
     """
@@ -239,8 +236,7 @@ def cluster_of(root: str, directories: Mapping[int, str]) -> str | None:
 
 
 class _Marker(TypedDict):
-    """The content of `cluster.json` in a data directory: the cluster id and number of nodes that it was formatted
-    for."""
+    """The content of `cluster.json` in a data directory: the cluster and number of nodes it was formatted for."""
 
     cluster_id: str
     nodes: int

@@ -7,8 +7,7 @@ from typing import NotRequired, TypedDict
 
 
 class RunInfo(TypedDict):
-    """A running broker: the content of its run file and the first line that its process reports. Only a broker of `kt
-    server-start` has a `node_id`."""
+    """A running broker, as its run file and its first report describe it; `node_id` only for `kt server-start`."""
 
     bootstrap: str
     pid: int

@@ -40,8 +40,8 @@ _LOCK_TRIES, _LOCK_PAUSE_MS = 25, 20
 
 
 def main(request: NodeRequest, clock: Clock) -> int:
-    """Run the node of a request until it is stopped. Returns the exit status: 0, or 1 when the node could not start,
-    failed or did not stop cleanly."""
+    """Run a node until it is stopped. Returns the exit status, 1 if it did not start, failed or did not stop
+    cleanly."""
     os.umask(0o077)
     raise_descriptor_limit()
     run_file = _run_file(request["run_file"], clock)
@@ -92,8 +92,7 @@ def _close(node: Node) -> int:
 
 
 def _run_file(path: str, clock: Clock) -> RunFile | None:
-    """Create and lock the run file; None when another process holds it. A process that only reads the file holds its
-    lock for a moment, so this retries."""
+    """Create and lock the run file; None when another process holds it. Retries, since readers lock it for a moment."""
     for _ in range(_LOCK_TRIES):
         try:
             return RunFile(path)
@@ -127,8 +126,7 @@ class Watch:
         node.request_stop()
 
     def look(self, node: Node) -> None:
-        """Stop the node if the whole sandbox is idle or the parent is gone; does nothing within a second of the last
-        check."""
+        """Stop the node if the whole sandbox is idle or the parent is gone; looks once a second at most."""
         now_ms = self._clock.now_ms()
         if now_ms - self._looked_ms < IDLE_CHECK_MS:
             return
@@ -165,8 +163,7 @@ class Watch:
                     os.kill(found["pid"], signal.SIGCONT)
 
     def remove_what_is_left(self) -> None:
-        """Remove the temporary data: after the last node of a cluster that lost its parent, or at the end of a sandbox
-        of one."""
+        """Remove temporary data: after the last node that lost its parent, or at the end of a sandbox of one."""
         if self._remove is None or any(read_run_file(path) for path in self._others):
             return
         if self._used_file is None or self._has_lost_parent():
@@ -177,8 +174,7 @@ class Watch:
 
 
 def serve(node: Node, watch: Watch, wait_for: list[int] | None = None) -> None:
-    """Serve until the node is stopped; report when the brokers of `wait_for` are all registered, or the error that
-    ended the node."""
+    """Serve until the node is stopped; report when all brokers of `wait_for` are registered, or a failure."""
     gc.freeze()  # what is loaded by now stays: the collector need not look at it again
     while not node.is_stopping:
         if wait_for is not None and _are_there(node, wait_for):

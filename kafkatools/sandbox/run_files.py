@@ -39,8 +39,7 @@ class RunFile:
 
 
 def read_run_file(path: str) -> RunInfo | None:
-    """The content of a run file while its broker is running, else None; also None for a file that a killed broker left
-    behind."""
+    """The content of a run file while its broker is running, else None, as for a file of a killed broker."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:

@@ -33,8 +33,7 @@ STOP_TIMEOUT_MS = 30_000
 
 @dataclass(frozen=True, slots=True)
 class SandboxInfo:
-    """A running sandbox. `started` says that this call started it. With several nodes `bootstrap` has all running ones
-    and `pid` is that of the first."""
+    """A running sandbox; `pid` is its first node's. `started` says that this call started it."""
 
     bootstrap: str
     pid: int
@@ -142,8 +141,7 @@ def ensure_cluster(home: str, options: ClusterOptions, clock: Clock) -> tuple[Sa
 
 
 def spawn(home: str, options: SandboxOptions) -> tuple[subprocess.Popen[bytes], SandboxInfo]:
-    """Start the process of a sandbox of one and wait until it listens. Raises SandboxError with the reason when it does
-    not."""
+    """Start the process of a sandbox of one and wait until it listens. Raises SandboxError with the reason."""
     request: NodeRequest = {
         "run_file": _run_path(home),
         "port": options.port,

@@ -55,8 +55,8 @@ MAX_WAIT_MS, LEAVING_WAIT_MS = 1 << 62, 20
 
 
 class ClusterMember:
-    """A node's part in a cluster of several: raft, registration, heartbeats, connections to other nodes. `random`
-    spreads the times of elections."""
+    """A node's part in a cluster of several: raft, registration, connections. `random` spreads the times of
+    elections."""
 
     def __init__(self, home: Home, random: Random) -> None:
         self._home = home
@@ -163,8 +163,7 @@ class ClusterMember:
         ]
 
     def join(self, replicas: ReplicaManager) -> Replication:
-        """Create the replication of this broker's partitions. Its connections carry fetches only, because those wait at
-        the leader."""
+        """Create the replication of this broker's partitions, with connections that carry only fetches."""
         config = self._home.config
         cluster = Cluster(
             self.node_id,
@@ -257,8 +256,8 @@ class ClusterMember:
 
     @property
     def is_ready(self) -> bool:
-        """Whether this broker is registered, unfenced and serves clients; for a controller only, whether the quorum has
-        a leader."""
+        """Whether this broker is unfenced and serves clients; for a controller only, whether the quorum has a
+        leader."""
         if self.lifecycle is None:
             return self.raft.leader_id is not None
         return self._serves_clients and self.lifecycle.state is State.RUNNING
@@ -279,8 +278,7 @@ class ClusterMember:
         return 2 * (count - len(self._lost_voters())) <= count
 
     def why_no_controller(self) -> str:
-        """The reason why a metadata change was not committed in time, for its error message; names the unreachable
-        voters."""
+        """The reason why a metadata change was not committed in time, for error messages; names lost voters."""
         lost = self._lost_voters()
         count, leader = len(self.cluster.voters), self.raft.leader_id
         without = f"there is no connection to {', '.join(map(str, lost))} of it"
@@ -291,15 +289,14 @@ class ClusterMember:
         return f"the quorum of {count} controllers has no leader" + (f", {without}" if lost else "")
 
     def why_no_answer(self) -> str:
-        """The reason why the outcome of a forwarded change is unknown, for its error message; names the unreachable
-        voters."""
+        """The reason why the outcome of a forwarded change is unknown, for error messages; names lost voters."""
         lost = self._lost_voters()
         gone = f", there is no connection to {', '.join(map(str, lost))} of the quorum" if lost else ""
         return f"the controller that was asked did not answer{gone}"
 
     def create_topic(self, topic: NewTopic) -> TopicState | KafkaError | None:
-        """Create an internal or automatic topic through the active controller. Returns the topic or the error, None
-        while the request is under way."""
+        """Create a topic through the active controller; returns it or the error, None while the request is under
+        way."""
         return self.topic_creation.create(topic)
 
     def maybe_snapshot(self) -> None:
@@ -339,7 +336,7 @@ class ClusterMember:
             self.note_stranger(node_id)
 
     def note_stranger(self, node_id: int) -> None:
-        """Note a voter with another cluster id. When most voters have another one, this node has the wrong id and shuts
+        """Note a voter with another cluster id; when most voters have one, this node has the wrong id and shuts
         down."""
         if node_id in self._strangers:
             return
@@ -362,8 +359,7 @@ class ClusterMember:
 
     # -- the end ---------------------------------------------------------------------------------------------------
     def begin_leaving(self) -> None:
-        """Begin the controlled shutdown: hand over the leaderships of partitions, later that of the quorum. After a
-        disk failure there is none."""
+        """Begin the controlled shutdown: hand over leaderships, that of the quorum last; not after a disk failure."""
         if self.failure is None and self.lifecycle is not None and self._home.config.controlled_shutdown_enable:
             self.lifecycle.begin_controlled_shutdown(CONTROLLED_SHUTDOWN_MS)
 
@@ -432,8 +428,7 @@ class _Farewell:
 
     @property
     def is_over(self) -> bool:
-        """Whether the broker is fenced and the node has resigned in the quorum, or there is no majority, or FAREWELL_MS
-        have passed."""
+        """Whether the broker is fenced and has resigned as leader, the majority is lost, or FAREWELL_MS have passed."""
         node = self._node
         if node.clock.now_ms() >= self._ends_ms or node.has_no_majority():
             return True

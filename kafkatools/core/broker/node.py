@@ -79,8 +79,7 @@ LONG_MAX = 2**63 - 1
 class Node(Authorizing):
     """A broker, a controller or both, alone or in a cluster of several.
 
-    The broker acts on `image` and `broker_settings`; `controller` changes the metadata; `member` is the node's part in
-    its cluster.
+    The broker acts on `image` and `broker_settings`; `controller` changes the metadata; `member` is its membership.
     """
 
     directory_id: uuid.UUID
@@ -144,8 +143,8 @@ class Node(Authorizing):
 
     # -- start -----------------------------------------------------------------------------------------------------
     def start(self, *, format_if_needed: bool = False) -> None:
-        """Lock and open the directories, read the metadata, recover the logs and listen. Raises KafkaStorageError,
-        ConfigError, OSError.
+        """Lock the directories, read the metadata, recover the logs, listen. Raises KafkaStorageError, ConfigError,
+        OSError.
 
         A node alone then serves clients; one of several does when `is_ready`.
         """
@@ -285,16 +284,15 @@ class Node(Authorizing):
         self.coordination.apply_delta(delta)
 
     def change_in_slices(self, pause: Callable[[], None], change: Callable[[], Response]) -> Response:
-        """Make a metadata change and apply it in slices, with `pause` between them; returns the response when all is
-        applied."""
+        """Make a metadata change and apply it in slices, with `pause` in between; then returns the response."""
         with self._changes.collect():
             response = change()
         self._changes.work_off(pause)
         return response
 
     def create_topic_later(self, topic: NewTopic) -> TopicState | KafkaError | None:
-        """Create a topic, with its partitions in later turns. Returns the topic or the error, None while the controller
-        is asked."""
+        """Create a topic, its partitions in later turns; returns it or the error, None while the controller is
+        asked."""
         with self._changes.collect():
             return self.member.create_topic(topic)
 
@@ -338,8 +336,8 @@ class Node(Authorizing):
 
     @property
     def is_ready(self) -> bool:
-        """Whether this broker is registered, unfenced and serves clients; for a controller only, whether the quorum has
-        a leader."""
+        """Whether this broker is unfenced and serves clients; for a controller only, whether the quorum has a
+        leader."""
         return self.member.is_ready
 
     @property
@@ -445,7 +443,7 @@ class Node(Authorizing):
 
     # -- the crank -------------------------------------------------------------------------------------------------
     def run_once(self, max_wait_ms: int = MAX_POLL_MS) -> int:
-        """Run one turn: wait at most `max_wait_ms` for requests or timers and handle them. Returns the number of socket
+        """Run one turn: wait at most `max_wait_ms` for requests or timers and handle them; returns the number of
         events."""
         now_ms = self.clock.now_ms()
         max_wait_ms = min(max_wait_ms, self.member.longest_wait_ms)
@@ -529,8 +527,7 @@ class Node(Authorizing):
         return f"{host}:{self.advertised_port}"
 
     def close(self) -> None:
-        """Stop cleanly. Raises KafkaStorageError after a disk failure: then too all files are closed, and the next
-        start recovers the logs."""
+        """Stop cleanly. Raises KafkaStorageError after a disk failure; then the next start recovers the logs."""
         if self._lock is None:
             return
         self.member.close()
@@ -563,8 +560,7 @@ class Node(Authorizing):
 
 
 def single_node_config(directory: str, host: str, port: int, overrides: dict[str, str] | None = None) -> Config:
-    """The config of a single node with id 1 on `host:port`, broker and controller, with Kafka's defaults unless
-    overridden."""
+    """The config of node 1 on `host:port`, broker and controller, with Kafka's defaults unless overridden."""
     values: dict[str, object] = {
         "node.id": "1",
         "process.roles": "broker,controller",

@@ -29,8 +29,7 @@ NO_LIMIT_MS = 1 << 62
 
 
 class SoleMember:
-    """The membership of a node alone, which clients reach at `address`. `is_new` says that its metadata log was just
-    created."""
+    """The membership of a node alone; clients reach it at `address`. `is_new`: its metadata log was just created."""
 
     coordinators = None
     failure = None

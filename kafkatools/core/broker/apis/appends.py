@@ -55,8 +55,7 @@ _PARTITION_RESPONSE = Struct(">ihqqq")
 
 
 class TopicData(NamedTuple):
-    """One topic of a Produce request: its name up to version 12, its id from version 13 on, and (partition, record
-    batch) pairs."""
+    """One topic of a Produce request: its name, or its id from version 13 on; and (partition, record batch) pairs."""
 
     name: str | None
     topic_id: uuid.UUID | None
@@ -237,8 +236,7 @@ def _append(
 
 
 def failed_result(index: int, error: Exception) -> PartitionResult:
-    """The result of a partition whose append failed. It has a message only for errors of single records, as in Kafka
-    (hasCustomErrorMessage)."""
+    """The result of a failed append; only errors of single records have a message (Kafka's hasCustomErrorMessage)."""
     record_errors = tuple(getattr(error, "record_errors", ()))
     message = str(error) if record_errors else None
     return PartitionResult(index, error_code_of(error), message=message, record_errors=record_errors)
@@ -311,8 +309,7 @@ def parse(frame: memoryview, position: int, version: int) -> ProduceData:
 def encode_response(
     request: Request, results: list[tuple[TopicData, list[PartitionResult]]], endpoints: Sequence[NodeEndpoint] = ()
 ) -> bytes:
-    """Encode the frame of a Produce response by hand: 2.3 us for one partition (4.7 us with the codec), 10 us for 20
-    (37 us)."""
+    """Encode the frame of a Produce response by hand, in half the codec's time for one partition (2.3 us)."""
     version = request.version
     if request.quotas is not None:
         request.quotas.note_request(request)

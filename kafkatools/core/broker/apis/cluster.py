@@ -83,15 +83,13 @@ def handle_api_versions(node: ClusterContext, request: Request) -> Response:
 
 
 def _respond_versions(request: Request, fields: Fields) -> Response:
-    """Respond without a flexible header: the client must be able to read ApiVersions before it knows the broker's
-    versions."""
+    """Respond without a flexible header: a client reads ApiVersions before it knows the broker's versions."""
     request.is_flexible = False
     return request.respond(fields)
 
 
 def _is_valid(text: str) -> bool:
-    """Whether a client's software name or version has only letters, digits, dots and dashes, alphanumeric at both ends
-    (ApiVersionsRequest.isValid)."""
+    """Whether a client's software name or version is letters, digits, dots and dashes (ApiVersionsRequest.isValid)."""
     plain = text.replace(".", "").replace("-", "")
     return bool(text) and plain.isascii() and plain.isalnum() and text[0].isalnum() and text[-1].isalnum()
 
@@ -112,14 +110,20 @@ def handle_describe_cluster(node: ClusterContext, request: Request) -> Response:
     """
     entity = request.decode()
     here = CONTROLLER_ENDPOINTS if node.is_controller_listener(request.listener_name) else BROKER_ENDPOINTS
+    if entity.endpoint_type not in NAMES:
+        raise UnsupportedEndpointType(f"Unsupported endpoint type {entity.endpoint_type}")
     if entity.endpoint_type != here:
-        raise _wrong_type(entity.endpoint_type, here)
+        raise MismatchedEndpointType(
+            f"The request was sent to an endpoint of type {NAMES[here]}, but we wanted an endpoint of type "
+            f"{NAMES[entity.endpoint_type]}"
+        )
     operations = NOT_ASKED
     if entity.include_cluster_authorized_operations:
         is_allowed = node.authorize(request, DESCRIBE, CLUSTER, CLUSTER_NAME)
         operations = node.authorized_operations(request, CLUSTER, CLUSTER_NAME) if is_allowed else 0
     if here == CONTROLLER_ENDPOINTS:
-        controller_id, nodes = node.controller_id, _controllers(node)
+        controller_id, voters = node.controller_id, sorted(node.controllers.items())
+        nodes = [{"broker_id": voter, "host": host, "port": port} for voter, (host, port) in voters]
     else:
         controller_id, nodes = node.node_id, _brokers(node, request, entity)
     return request.respond(
@@ -141,21 +145,6 @@ def _brokers(node: ClusterContext, request: Request, entity: Entity) -> list[Fie
         fields = {"broker_id": broker.broker_id, "host": host, "port": port, "rack": broker.rack}
         found.append({**fields, "is_fenced": broker.is_fenced})
     return found
-
-
-def _controllers(node: ClusterContext) -> list[Fields]:
-    return [
-        {"broker_id": voter, "host": host, "port": port} for voter, (host, port) in sorted(node.controllers.items())
-    ]
-
-
-def _wrong_type(endpoint_type: int, here: int) -> KafkaError:
-    if endpoint_type not in NAMES:
-        return UnsupportedEndpointType(f"Unsupported endpoint type {endpoint_type}")
-    return MismatchedEndpointType(
-        f"The request was sent to an endpoint of type {NAMES[here]}, but we wanted an endpoint of type "
-        f"{NAMES[endpoint_type]}"
-    )
 
 
 def handle_find_coordinator(node: ClusterContext, request: Request) -> Response:
@@ -207,8 +196,8 @@ def _find_coordinator(node: ClusterContext, request: Request, kind: int, key: st
 
 
 def _endpoint(node: ClusterContext, request: Request, node_id: int) -> tuple[int, str, int]:
-    """The (id, host, port) of a broker on the client's listener. Raises CoordinatorNotAvailable when the broker is
-    fenced or has no such listener."""
+    """The (id, host, port) of a broker on the client's listener. Raises CoordinatorNotAvailable if it is
+    unreachable."""
     if node_id == node.node_id and not node.coordination.is_clustered:
         return node_id, node.advertised_host, node.advertised_port
     broker = node.image.brokers.get(node_id)
@@ -231,9 +220,11 @@ def _ensure_share_key(key: str) -> None:
 
 
 def handle_unregister_broker(node: ChangeContext, request: Request) -> Response:
-    """Answer UnregisterBroker: remove a broker's registration. Unlike Apache Kafka it refuses to unregister the only
-    broker of a cluster, which would then serve nothing. Raises ClusterAuthorizationFailed, InvalidRequest,
-    BrokerIdNotRegistered."""
+    """Answer UnregisterBroker: remove a broker's registration. Raises ClusterAuthorizationFailed,
+    BrokerIdNotRegistered.
+
+    Unlike Apache Kafka it raises InvalidRequest for the only broker of a cluster, which would then serve nothing.
+    """
     broker_id = request.decode().broker_id
     ensure_permitted(node, request)
     node.controller.unregister_broker(broker_id)
@@ -243,8 +234,7 @@ def handle_unregister_broker(node: ChangeContext, request: Request) -> Response:
 def handle_update_features(node: ChangeContext, request: Request) -> Response:
     """Answer UpdateFeatures: change feature levels, all that the request names or none.
 
-    As in Apache Kafka, `allow_downgrade` of version 0 is ignored. Not done: an upgrade of kraft.version (the quorum is
-    static).
+    As in Apache Kafka, `allow_downgrade` of version 0 is ignored. Not done: an upgrade of kraft.version.
     """
     entity = request.decode()
     updates = [

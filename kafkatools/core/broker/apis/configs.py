@@ -38,8 +38,7 @@ LISTED_KINDS = (GROUP_RESOURCE, CLIENT_METRICS_RESOURCE, BROKER_LOGGER_RESOURCE,
 
 
 class _DescribeOptions(NamedTuple):
-    """Whether a DescribeConfigs request includes synonyms and documentation, and the entries of topics described so
-    far."""
+    """What a DescribeConfigs request includes of each config, and a cache of the configs of topics."""
 
     synonyms: bool
     documentation: bool
@@ -92,8 +91,7 @@ def _describe(node: ChangeContext, request: Request, resource: Entity, options: 
 
 
 def _topic_entries(node: ChangeContext, name: str, keys: entries.Keys, options: _DescribeOptions) -> Shared:
-    """Describe a topic's configs. Topics with the same overrides share one list, which is made and encoded once per
-    request."""
+    """Describe a topic's configs. Topics with the same overrides share one list, encoded once per request."""
     validate_name(name)
     image = node.image
     overrides = image.topic_configs(name)
@@ -192,10 +190,10 @@ def handle_alter_configs(node: ChangeContext, request: Request) -> Response:
 
 
 def handle_list_config_resources(node: ChangeContext, request: Request) -> Response:
-    """Answer ListConfigResources: the names of the resources of the requested types that have configs; version 0 lists
-    client metrics subscriptions only.
+    """Answer ListConfigResources: the names of the resources with configs, of the requested types or of all.
 
-    Without types it lists all. Needs DESCRIBE_CONFIGS on the cluster. Raises UnsupportedVersion for an unknown type.
+    Version 0 lists client metrics subscriptions only. Needs DESCRIBE_CONFIGS on the cluster. Raises UnsupportedVersion
+    for an unknown type.
     """
     entity = request.decode()
     ensure_permitted(node, request)

@@ -41,8 +41,7 @@ CLASSIC_MEMBER, CONSUMER_MEMBER = 0, 1
 def handle_consumer_group_heartbeat(node: GroupContext, request: Request) -> Response:
     """Answer ConsumerGroupHeartbeat: a member of a consumer group joins, stays or leaves (KIP-848).
 
-    The response has the member's epoch, and its assignment when that changed. It is sent when the group's records are
-    committed. An error has a message.
+    The response has the member's epoch, and its assignment when that changed, once the group's records are committed.
     """
     entity = request.decode()
     names = entity.subscribed_topic_names
@@ -76,8 +75,7 @@ def heartbeat_refusal(code: int, message: str | None = None) -> Fields:
 
 
 def ensure_enabled(node: GroupContext) -> None:
-    """Raise UnsupportedVersion unless both group.version and group.coordinator.rebalance.protocols allow the consumer
-    protocol."""
+    """Raise UnsupportedVersion if group.version or group.coordinator.rebalance.protocols rules consumer groups out."""
     is_offered = CONSUMER in node.config.group_coordinator_rebalance_protocols
     if not is_offered or node.image.features.get(FEATURE, 0) < 1:
         raise UnsupportedVersion()
@@ -113,8 +111,7 @@ def message_of(error: KafkaError) -> str | None:
 
 
 def handle_consumer_group_describe(node: GroupContext, request: Request) -> Response:
-    """Answer ConsumerGroupDescribe: state, members and assignments of consumer groups, one result per group
-    (KIP-848)."""
+    """Answer ConsumerGroupDescribe: state, members and assignments of consumer groups (KIP-848)."""
     entity = request.decode()
     return describe_each(node, request, entity, entity.group_ids, _answer)
 

@@ -81,8 +81,7 @@ class MetadataContext(_Image, HasConfig, HasBrokerSettings, _ClusterId, Protocol
 
 
 class ClusterContext(_Image, HasMetadataOffset, _ClusterId, _Coordination, Protocol):
-    """The node for ApiVersions, DescribeCluster and FindCoordinator: its address, the quorum's voters, the
-    coordinators."""
+    """The node for ApiVersions, DescribeCluster and FindCoordinator: its address, the voters, the coordinators."""
 
     @property
     def advertised_host(self) -> str: ...
@@ -98,8 +97,7 @@ class ClusterContext(_Image, HasMetadataOffset, _ClusterId, _Coordination, Proto
 
 
 class ControllerContext(Authorizes, HasClock, Protocol):
-    """The active controller, for requests of brokers and other controllers: registration, heartbeats,
-    AlterPartition."""
+    """The active controller, for requests of other nodes: registration, heartbeats, AlterPartition."""
 
     @property
     def controller(self) -> Controller: ...
@@ -114,8 +112,7 @@ class QuorumContext(Rights, HasClock, Protocol):
 
 
 class RaftContext(Authorizes, HasClock, HasRaft, Protocol):
-    """A voter of a KRaft quorum with several nodes: Vote, BeginQuorumEpoch, EndQuorumEpoch, FetchSnapshot, and Fetch of
-    the metadata log."""
+    """A voter of a KRaft quorum with several nodes, for Vote, FetchSnapshot, Fetch of the metadata log and the like."""
 
 
 # -- records -----------------------------------------------------------------------------------------------------------

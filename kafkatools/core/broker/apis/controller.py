@@ -49,7 +49,6 @@ def handle_allocate_producer_ids(node: ControllerContext, request: Request) -> R
 
 
 def handle_assign_replicas_to_dirs(node: ControllerContext, request: Request) -> Response:
-    """Answer AssignReplicasToDirs: store in which log directories a broker has its replicas, one result per partition
-    (KIP-858)."""
+    """Answer AssignReplicasToDirs: store the log directories of a broker's replicas, one result each (KIP-858)."""
     entity = _permitted(node, request)
     return request.respond(node.controller.assign_directories(entity))

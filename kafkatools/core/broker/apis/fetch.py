@@ -60,7 +60,12 @@ def handle_fetch(node: ReadContext, request: Request) -> Response:
         request.connection.is_peer = True
         return node.replicas.replication.sessions.fetch(request, data)
     now_ms = node.clock.now_ms()
-    context = _context(node, data, version, now_ms)
+    if version < WITH_SESSIONS:
+        context = FetchContext(data.wanted)
+    else:
+        session = data.session_id, data.session_epoch
+        uses_ids = version >= BY_ID
+        context = node.fetch_sessions.context(*session, data.wanted, data.forgotten, now_ms, uses_topic_ids=uses_ids)
     if context.error_code:
         return respond(request, context, [])
     if data.replica_id >= 0:
@@ -113,8 +118,7 @@ def _answer(node: ReadContext, request: Request, context: FetchContext, reads: F
 
 
 def node_endpoints(node: ReplicaContext, request: Request, broker_ids: Iterable[int]) -> list[NodeEndpoint]:
-    """The addresses of brokers on the client's listener, for the NodeEndpoints field; brokers that are fenced or
-    unknown are left out."""
+    """The addresses of brokers on the client's listener (NodeEndpoints), without fenced and unknown brokers."""
     found = ((broker_id, node.replicas.endpoint(broker_id, request.listener_name)) for broker_id in sorted(broker_ids))
     return [NodeEndpoint(broker_id, *place) for broker_id, place in found if place is not None]
 
@@ -170,19 +174,6 @@ def _from_entity(entity: Entity, version: int) -> FetchRequest:
     )
 
 
-def _context(node: ReadContext, data: FetchRequest, version: int, now_ms: int) -> FetchContext:
-    if version < WITH_SESSIONS:
-        return FetchContext(data.wanted)
-    return node.fetch_sessions.context(
-        data.session_id, data.session_epoch, data.wanted, data.forgotten, now_ms, uses_topic_ids=version >= BY_ID
-    )
-
-
-def _size(results: Sequence[FetchedPartition]) -> int:
-    """The approximate size of a Fetch response in bytes."""
-    return sum(result.size_bytes for result in paced(results)) + BYTES_PER_PARTITION * len(results)
-
-
 def respond(request: Request, context: FetchContext, results: Sequence[FetchedPartition]) -> list[Part]:
     """Encode a Fetch response from results that have no records."""
     chosen = _choose(request, context, results)
@@ -191,8 +182,11 @@ def respond(request: Request, context: FetchContext, results: Sequence[FetchedPa
 
 def _choose(request: Request, context: FetchContext, results: Sequence[FetchedPartition]) -> Sequence[int]:
     """The positions of the partitions to include in the response; none for a client above its fetch quota."""
-    is_throttled = request.quotas is not None and not request.quotas.note_fetch(request, _size(results))
-    return () if is_throttled else context.select(results)
+    if request.quotas is not None:
+        size_bytes = sum(result.size_bytes for result in paced(results)) + BYTES_PER_PARTITION * len(results)
+        if not request.quotas.note_fetch(request, size_bytes):
+            return ()
+    return context.select(results)
 
 
 def _frame(

@@ -30,11 +30,9 @@ HIDDEN = "The group has described topic(s) that the client is not authorized to 
 
 
 def handle_list_groups(node: GroupContext, request: Request) -> Response:
-    """Answer ListGroups: the groups that match the filters by state (KIP-518) and type (KIP-848); an empty filter
-    matches all.
+    """Answer ListGroups: the groups that match the filters by state (KIP-518) and type (KIP-848); empty: all.
 
-    A client that may describe the cluster sees every group, any other client the groups that it may describe. Raises
-    CoordinatorLoadInProgress.
+    A client that may not describe the cluster sees only groups that it may describe. Raises CoordinatorLoadInProgress.
     """
     entity = request.decode()
     states = {state.lower() for state in entity.states_filter}
@@ -129,20 +127,16 @@ def handle_delete_groups(node: GroupContext, request: Request) -> Response:
             node.coordination.groups.when_all_committed(deleted, committed)
 
     for name in names:
-        _delete(node, request, name, partial(note, name))
+        try:
+            node.authorize_or_raise(request, DELETE, GROUP, name)
+        except KafkaError as error:
+            note(name, error)
+        else:
+            node.groups.delete_group_when_it_may(name, partial(note, name))
     if not names:
         committed({})
     node.groups.send_answers()
     return response.result()
-
-
-def _delete(node: GroupContext, request: Request, group_id: str, done: Callable[[KafkaError | None], None]) -> None:
-    try:
-        node.authorize_or_raise(request, DELETE, GROUP, group_id)
-    except KafkaError as error:
-        done(error)
-    else:
-        node.groups.delete_group_when_it_may(group_id, done)
 
 
 C = TypeVar("C", bound=GroupContext)
@@ -155,8 +149,8 @@ def describe_each(
     group_ids: Iterable[str],
     describe: Callable[[C, Request, str], Description],
 ) -> Response:
-    """Respond with `describe(node, request, group_id)` for each distinct group, with the client's authorized operations
-    if the request includes them."""
+    """Respond with `describe(node, request, group_id)` for each distinct group, and its authorized operations if
+    requested."""
     groups = []
     for group_id in paced(dict.fromkeys(group_ids)):
         fields = describe(node, request, group_id)
@@ -225,6 +219,5 @@ def answered(
 
 
 def told(node: GroupContext, request: Request, group_id: str, fields: Fields, refuse: Refuse) -> Response:
-    """Respond with these fields when all records of the group are committed; `refuse` makes the fields from the error
-    code if that fails."""
+    """Respond with these fields when the group's records are committed, or with `refuse(error code)` if that fails."""
     return answered(node, request, group_id, lambda answer: answer(fields), refuse)

@@ -16,8 +16,7 @@ from kafkatools.core.topic_partition import TopicPartition
 
 
 def handle_describe_log_dirs(node: LogDirContext, request: Request) -> Response:
-    """Answer DescribeLogDirs: the replicas in each log directory with size and lag, the bytes of its disk, and whether
-    it is cordoned.
+    """Answer DescribeLogDirs: size and lag of the replicas in each log directory, and the bytes of its disk.
 
     An offline directory has KAFKA_STORAGE_ERROR. Without DESCRIBE on the cluster the response has
     CLUSTER_AUTHORIZATION_FAILED and no directories.

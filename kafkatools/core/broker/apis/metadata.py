@@ -40,20 +40,23 @@ def handle_metadata(node: MetadataContext, request: Request) -> Response:
     """
     entity = request.decode()
     version = request.version
-    wanted = entity.topics
+    requested = entity.topics
     alive = AliveBrokers(node.image, request.listener_name)
-    if wanted is None or (version == 0 and not wanted):
-        image = node.image
+    if requested is None or (version == 0 and not requested):
         found = [
             topic_fields(topic, alive, version)
-            for topic in paced(list(image.topics.values()))
+            for topic in paced(list(node.image.topics.values()))
             if node.authorize(request, DESCRIBE, TOPIC, topic.name)
         ]
     else:
-        error = _invalid(wanted, version)
+        error = _invalid(requested, version)
         if error is not None:
-            return _refused(request, wanted, error)
-        found = _named(node, request, wanted, alive, allow_creation=entity.allow_auto_topic_creation)
+            topics = [
+                {**_missing(topic.name, error.code), "name": topic.name or "", "topic_id": topic.topic_id}
+                for topic in requested
+            ]
+            return request.respond({"topics": topics, "error_code": error.code})
+        found = _named(node, request, requested, alive, allow_creation=entity.allow_auto_topic_creation)
     if entity.include_topic_authorized_operations:
         for topic in paced(found):
             if topic["error_code"] != TopicAuthorizationFailed.code:
@@ -75,30 +78,23 @@ def handle_metadata(node: MetadataContext, request: Request) -> Response:
     return request.respond(fields)
 
 
-def _invalid(wanted: Sequence[Any], version: int) -> KafkaError | None:
+def _invalid(topics: Sequence[Any], version: int) -> KafkaError | None:
     """The error that fails a whole Metadata request because of one of its topics; None for a valid request."""
-    for each in paced(wanted):
-        if version < 12 and (each.name is None or each.topic_id is not None):
+    for topic in paced(topics):
+        if version < 12 and (topic.name is None or topic.topic_id is not None):
             return InvalidRequest()
-        if each.name is None and each.topic_id is None:
+        if topic.name is None and topic.topic_id is None:
             return UnknownServerError()
     return None
 
 
-def _refused(request: Request, wanted: Sequence[Any], error: KafkaError) -> Response:
-    topics = [
-        {**_missing(each.name, error.code), "name": each.name or "", "topic_id": each.topic_id} for each in wanted
-    ]
-    return request.respond({"topics": topics, "error_code": error.code})
-
-
 def _named(
-    node: MetadataContext, request: Request, wanted: Sequence[Any], alive: AliveBrokers, *, allow_creation: bool
+    node: MetadataContext, request: Request, requested: Sequence[Any], alive: AliveBrokers, *, allow_creation: bool
 ) -> list[Fields]:
-    ids = dict.fromkeys(topic_id for each in wanted if (topic_id := each.topic_id) is not None)
+    ids = dict.fromkeys(topic_id for topic in requested if (topic_id := topic.topic_id) is not None)
     if ids:
         return [_by_id(node, request, topic_id, alive) for topic_id in paced(ids)]
-    names = dict.fromkeys(each.name for each in wanted)
+    names = dict.fromkeys(topic.name for topic in requested)
     return [_by_name(node, request, name, alive, allow_creation=allow_creation) for name in paced(names)]
 
 
@@ -173,13 +169,13 @@ def handle_describe_topic_partitions(node: MetadataContext, request: Request) ->
     """
     entity = request.decode()
     image = node.image
-    wanted = {topic.name for topic in entity.topics}
-    names = sorted(wanted or image.topics)
+    requested = {topic.name for topic in entity.topics}
+    names = sorted(requested or image.topics)
     cursor = entity.cursor
     first_partition = 0
     if cursor is not None:
         names = [name for name in names if name >= cursor.topic_name]
-        if cursor.partition_index < 0 or (wanted and cursor.topic_name not in names):
+        if cursor.partition_index < 0 or (requested and cursor.topic_name not in names):
             code = InvalidRequest.code
             return request.respond({"topics": [{"error_code": code, "name": topic.name} for topic in entity.topics]})
         if names and names[0] == cursor.topic_name:
@@ -189,7 +185,7 @@ def handle_describe_topic_partitions(node: MetadataContext, request: Request) ->
     topics, next_cursor = _page(node, list(allowed), first_partition, limit, AliveBrokers(image, request.listener_name))
     for topic in topics:
         topic["topic_authorized_operations"] = node.authorized_operations(request, TOPIC, topic["name"])
-    if wanted:
+    if requested:
         refused = [name for name in names if name not in allowed]
         topics += [{"error_code": TopicAuthorizationFailed.code, "name": name} for name in refused]
     return request.respond({"topics": topics, "next_cursor": next_cursor})

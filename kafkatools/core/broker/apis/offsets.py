@@ -47,13 +47,11 @@ NO_OFFSET = -1
 
 
 def handle_offset_commit(node: GroupContext, request: Request) -> Response:
-    """Answer OffsetCommit: commit offsets of topics by name, from version 10 on by id, with one error code per
-    partition.
+    """Answer OffsetCommit: commit offsets of topics by name, or from version 10 on by id; one error code per partition.
 
-    All valid partitions are one batch of records; the others have an error code. The response waits until the replicas
-    have the batch, and with log.durability=fsync the disk, at most offsets.commit.timeout.ms. A large request is
-    checked and encoded in slices. The member is checked again before the write: it may have been fenced between two
-    slices.
+    All valid partitions are one batch of records. The response waits until the replicas have the batch, and with
+    log.durability=fsync the disk, at most offsets.commit.timeout.ms. A large request is checked and encoded in slices.
+    The member is checked again before the write: it may have been fenced between two slices.
     """
     entity = request.decode()
     version = request.version
@@ -64,8 +62,11 @@ def handle_offset_commit(node: GroupContext, request: Request) -> Response:
         if not entity.group_id:
             raise InvalidGroupId()
         node.groups.ensure_may_commit(entity.group_id, identity, entity.generation_id_or_member_epoch, version)
-        taking = _Taking(node, request, _expiry(node, entity), offsets)
-        answers = [(topic, taking.topic(topic)) for topic in paced(entity.topics)]
+        now_ms, retention_ms = node.clock.wall_ms(), entity.retention_time
+        # Old clients set how long the offset is kept; otherwise the broker's setting applies.
+        expire_ms = None if retention_ms < 0 else min(now_ms + retention_ms, LONG_MAX)
+        times_ms = now_ms, expire_ms
+        answers = [(topic, _collect(node, request, topic, times_ms, offsets)) for topic in paced(entity.topics)]
         records = committed_offsets(entity.group_id, offsets)
         with pausing(None):
             status = _commit(node, entity, identity, version, offsets, records)
@@ -122,8 +123,8 @@ def _respond_commit(request: Request, answers: Answers) -> Response:
 def _commit_topic(node: GroupContext, version: int, topic: Entity) -> tuple[TopicState | None, int]:
     image = node.image
     if version >= FIRST_OFFSET_COMMIT_VERSION_OF_IDS:
-        found = image.topics_by_id.get(topic.topic_id) if topic.topic_id is not None else None
-        return found, UnknownTopicId.code
+        by_id = image.topics_by_id.get(topic.topic_id) if topic.topic_id is not None else None
+        return by_id, UnknownTopicId.code
     return image.topics.get(topic.name), UnknownTopicOrPartition.code
 
 
@@ -131,66 +132,49 @@ def _commit_failed(node: GroupContext, version: int, entity: Entity, error: Kafk
     """The results of a failed OffsetCommit: the error for every partition."""
     answers = []
     for topic in paced(entity.topics):
-        found, missing_code = _commit_topic(node, version, topic)
+        image, missing_code = _commit_topic(node, version, topic)
         is_refused = isinstance(error, GroupAuthorizationFailed)  # says nothing about topics
-        code = coordinator_error_code(error) if found is not None or is_refused else missing_code
-        answers.append(
-            (topic, [{"partition_index": each.partition_index, "error_code": code} for each in paced(topic.partitions)])
-        )
+        code = coordinator_error_code(error) if image is not None or is_refused else missing_code
+        indexes = (partition.partition_index for partition in paced(topic.partitions))
+        answers.append((topic, [{"partition_index": index, "error_code": code} for index in indexes]))
     return answers
 
 
-class _Taking:
-    """Collects the offsets of an OffsetCommit request that can be committed, topic by topic."""
+def _collect(
+    node: GroupContext,
+    request: Request,
+    topic: Entity,
+    times_ms: tuple[int, int | None],
+    offsets: list[tuple[Place, CommittedOffset]],
+) -> list[dict[str, int]]:
+    """Add the offsets of a topic that can be committed to `offsets`, with (commit time, expiration time or None).
 
-    def __init__(
-        self, node: GroupContext, request: Request, expire_ms: int | None, offsets: list[tuple[Place, CommittedOffset]]
-    ) -> None:
-        self._node = node
-        self._request = request
-        self._expire_ms = expire_ms
-        self._offsets = offsets
-        self._now_ms = node.clock.wall_ms()
-        self._max_bytes = node.config.offset_metadata_max_bytes
-
-    def topic(self, topic: Entity) -> list[dict[str, int]]:
-        """Collect the offsets of a topic; returns the results of its partitions, to be sent if the commit succeeds."""
-        found, missing_code = _commit_topic(self._node, self._request.version, topic)
-        name = topic.name if found is None else found.name
-        is_named = found is not None or self._request.version < FIRST_OFFSET_COMMIT_VERSION_OF_IDS
-        if is_named and not self._node.authorize(self._request, READ, TOPIC, name):
-            found, missing_code = None, TopicAuthorizationFailed.code
-        return [
-            {
-                "partition_index": each.partition_index,
-                "error_code": missing_code if found is None else self._partition(found, each),
-            }
-            for each in paced(topic.partitions)
-        ]
-
-    def _partition(self, topic: TopicState, each: Any) -> int:
-        metadata = each.committed_metadata or ""
-        if each.partition_index not in topic.partitions:
-            return UnknownTopicOrPartition.code
-        if len(metadata) > self._max_bytes:
-            return OffsetMetadataTooLarge.code
-        committed = CommittedOffset(
-            each.committed_offset, each.committed_leader_epoch, metadata, self._now_ms, self._expire_ms, topic.topic_id
-        )
-        self._offsets.append(((topic.name, each.partition_index), committed))
-        return 0
-
-
-def _expiry(node: GroupContext, entity: Entity) -> int | None:
-    """The time in ms when an offset expires, if an old client set its retention time; None: the broker's setting
-    applies."""
-    retention_ms: int = entity.retention_time
-    return None if retention_ms < 0 else min(node.clock.wall_ms() + retention_ms, LONG_MAX)
+    Returns the results of its partitions, to be sent if the commit succeeds.
+    """
+    image, missing_code = _commit_topic(node, request.version, topic)
+    name = topic.name if image is None else image.name
+    is_named = image is not None or request.version < FIRST_OFFSET_COMMIT_VERSION_OF_IDS
+    if is_named and not node.authorize(request, READ, TOPIC, name):
+        image, missing_code = None, TopicAuthorizationFailed.code
+    max_bytes, results = node.config.offset_metadata_max_bytes, []
+    for partition in paced(topic.partitions):
+        index, metadata, code = partition.partition_index, partition.committed_metadata or "", 0
+        if image is None:
+            code = missing_code
+        elif index not in image.partitions:
+            code = UnknownTopicOrPartition.code
+        elif len(metadata) > max_bytes:
+            code = OffsetMetadataTooLarge.code
+        else:
+            offset, epoch = partition.committed_offset, partition.committed_leader_epoch
+            offsets.append(((name, index), CommittedOffset(offset, epoch, metadata, *times_ms, image.topic_id)))
+        results.append({"partition_index": index, "error_code": code})
+    return results
 
 
 def handle_offset_fetch(node: GroupContext, request: Request) -> Response:
-    """Answer OffsetFetch: the committed offsets of one group, or from version 8 on of several; topics by id from
-    version 10 on.
+    """Answer OffsetFetch: the committed offsets of a group, or from version 8 on of several; topic ids from version 10
+    on.
 
     A partition without a committed offset has offset -1. From version 7 on a client may require stable offsets:
     UNSTABLE_OFFSET_COMMIT marks partitions that an open transaction commits. Such a response waits until all records of
@@ -238,8 +222,8 @@ class _Fetch:
         self._unstable = offsets.pending if is_stable and offsets.pending.has_group(group_id) else None
 
     def rows(self, wanted: Any, member_id: str | None, member_epoch: int) -> GroupRows:
-        """The group's part of the response, for these topics or (None) all; with an error code if the client may not
-        read it."""
+        """The group's part of the response for these topics, or all (None); with an error if the client may not read
+        it."""
         try:
             self._node.authorize_or_raise(self._request, DESCRIBE, GROUP, self._group_id)
             self._node.groups.ensure_may_fetch(self._group_id, member_id, member_epoch)
@@ -249,8 +233,7 @@ class _Fetch:
         return GroupRows(self._group_id, topics)
 
     def refused(self, wanted: Any, code: int) -> GroupRows:
-        """The group's part of the response with an error. Version 1 has no error code per group, so every partition has
-        it."""
+        """The group's part of the response with an error; in version 1 every partition has it instead."""
         if self._request.version >= FIRST_VERSION_OF_GROUP_ERRORS:
             return GroupRows(self._group_id, (), code)
         return GroupRows(
@@ -282,8 +265,7 @@ class _Fetch:
         return index, committed.offset, committed.leader_epoch, committed.metadata, 0
 
     def _all_topics(self) -> list[TopicRows]:
-        """All committed offsets of the group. From version 10 on deleted topics are left out, because they have no
-        id."""
+        """All committed offsets of the group; from version 10 on without deleted topics, which have no id."""
         found: dict[str, list[PartitionRow]] = {}
         for name, index in paced(list(self._offsets)):
             found.setdefault(name, []).append(self._row(name, index))

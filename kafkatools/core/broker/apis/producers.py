@@ -68,8 +68,7 @@ def _authorize(node: TransactionContext, request: Request, entity: Entity) -> No
 
 
 def _current_identity(entity: Entity) -> ProducerIdentity | None:
-    """The producer id and epoch that the client has; None if it has none. Raises InvalidRequest when only one of the
-    two is set."""
+    """The client's producer id and epoch, or None. Raises InvalidRequest when only one of the two is set."""
     identity = ProducerIdentity(entity.producer_id, entity.producer_epoch)
     if identity == NOBODY:
         return None

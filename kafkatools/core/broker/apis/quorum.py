@@ -28,8 +28,7 @@ def handle_raft_fetch(node: RaftContext, request: Request) -> Response:
 
 
 def handle_vote(node: RaftContext, request: Request) -> Response:
-    """Answer Vote: a candidate requests this voter's vote, or asks whether it would get one (pre-vote; KIP-595,
-    KIP-996)."""
+    """Answer Vote: grant or deny a candidate this voter's vote or pre-vote (KIP-595, KIP-996)."""
     ensure_permitted(node, request)
     return request.respond(node.raft.handle_vote(request.decode(), node.clock.now_ms()))
 

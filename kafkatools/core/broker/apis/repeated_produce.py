@@ -32,8 +32,7 @@ _ANSWER_END = b"\1\0\0" + b"\0" + b"\0\0\0\0" + b"\0"
 
 
 class RepeatedProduce:
-    """Appends the batches of Produce frames that equal an earlier frame of the connection in all but correlation id and
-    records."""
+    """Appends batches of Produce frames that differ from an earlier one in correlation id and records only."""
 
     __slots__ = ("_answer", "_answer_start", "_begin", "_connection", "_node", "_partition", "_start", "_timeout_ms")
 
@@ -122,8 +121,7 @@ def repeat_of(
     records_size: int,
     timeout_ms: int | None = None,
 ) -> RepeatedProduce | None:
-    """A shortcut for requests like this one; None if the frame does not end with the records and three empty tag
-    sections."""
+    """A shortcut for requests like this one; None if its frame does not end with the records and empty tags."""
     start = len(request.frame) - len(_NO_TAGS) - records_size
     start_size = start - len(unsigned_varint(records_size + 1))
     if read_unsigned_varint(request.frame, start_size) != (records_size + 1, start):

@@ -36,11 +36,10 @@ DONE: Outcome = (0, None)
 
 
 def handle_share_fetch(node: ShareContext, request: Request) -> Response:
-    """Answer ShareFetch: acknowledge records, then acquire records for a member of a share group, within the request's
-    maximum wait (KIP-932).
+    """Answer ShareFetch: acknowledge records, then acquire records for a member of a share group (KIP-932).
 
-    Version 2 adds the record limit mode (KIP-1206) and the renewal of acquisition locks (KIP-1222). The response is
-    sent when the acknowledgements are durable.
+    It waits for records at most the request's maximum wait, and for the acknowledgements to be durable. Version 2 adds
+    the record limit mode (KIP-1206) and the renewal of acquisition locks (KIP-1222).
     """
     entity = request.decode()
     group_id, member_id = entity.group_id or "", entity.member_id or ""
@@ -244,8 +243,7 @@ def tell_when_kept(
     outcomes: dict[ShareKey, Outcome],
     tell: Callable[[], None],
 ) -> None:
-    """Call `tell` when all acknowledgements in `kept` are durable; a failed write puts its error into `outcomes`
-    first."""
+    """Call `tell` when the acknowledgements in `kept` are durable; errors of writes are put into `outcomes` first."""
 
     def over() -> None:
         for key, write in kept:

@@ -1,5 +1,4 @@
-"""Handlers for the offsets of share groups (KIP-932): DescribeShareGroupOffsets, AlterShareGroupOffsets,
-DeleteShareGroupOffsets."""
+"""Handlers for offsets of share groups (KIP-932): DescribeShareGroupOffsets and those that alter and delete them."""
 
 from __future__ import annotations
 
@@ -26,8 +25,7 @@ NOTHING_KEPT = "There is no offset information to delete."
 
 
 def handle_describe_share_group_offsets(node: ShareContext, request: Request) -> Response:
-    """Answer DescribeShareGroupOffsets: the start offset and the lag of each share partition (KIP-1226), one result per
-    group."""
+    """Answer DescribeShareGroupOffsets: start offset and lag of each share partition, by group (KIP-1226)."""
     entity = request.decode()
     later = Deferred(request)
     places: Places = []
@@ -124,8 +122,7 @@ def _take(
 
 
 def _latest(node: ShareContext, key: ShareKey, answer: Callable[[int | None], None]) -> None:
-    """Call `answer` with the high watermark of a partition, from its leader; with None when the leader does not
-    answer."""
+    """Call `answer` with the high watermark of a partition from its leader, or with None without a response."""
     topic = node.image.topics_by_id.get(key.topic_id)
     state = None if topic is None else topic.partitions.get(key.partition)
     if topic is None or state is None or state.leader == NO_LEADER:
@@ -153,8 +150,7 @@ def _latest(node: ShareContext, key: ShareKey, answer: Callable[[int | None], No
 
 
 def handle_alter_share_group_offsets(node: ShareContext, request: Request) -> Response:
-    """Answer AlterShareGroupOffsets: set the start offsets of an empty share group, one result per partition
-    (KIP-932)."""
+    """Answer AlterShareGroupOffsets: set start offsets of an empty share group, one result per partition (KIP-932)."""
     entity = request.decode()
     later = Deferred(request)
     try:
@@ -175,8 +171,7 @@ def handle_alter_share_group_offsets(node: ShareContext, request: Request) -> Re
 
 
 def _ensure_may_change(node: ShareContext, request: Request, operation: int, group_id: str) -> None:
-    """Raise UnsupportedVersion, GroupAuthorizationFailed, or NotCoordinator and the like when the group is not active
-    on this broker."""
+    """Raise UnsupportedVersion, GroupAuthorizationFailed, or a coordinator error if the group is not active here."""
     ensure_enabled(node)
     node.authorize_or_raise(request, operation, GROUP, group_id)
     node.groups.ensure_active(group_id)
@@ -230,7 +225,7 @@ def _altered_topic(node: ShareContext, topic: Entity, refused: dict[tuple[str, i
 
 
 def handle_delete_share_group_offsets(node: ShareContext, request: Request) -> Response:
-    """Answer DeleteShareGroupOffsets: delete the offsets of topics in an empty share group, one result per topic
+    """Answer DeleteShareGroupOffsets: delete topics' offsets in an empty share group, one result per topic
     (KIP-932)."""
     entity = request.decode()
     later = Deferred(request)

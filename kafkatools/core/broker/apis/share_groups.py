@@ -29,8 +29,7 @@ ASSIGNOR = "simple"
 def handle_share_group_heartbeat(node: ShareContext, request: Request) -> Response:
     """Answer ShareGroupHeartbeat: a member of a share group joins, stays or leaves (KIP-932).
 
-    The response has the member's epoch, and its assignment when that changed. It is sent when the group's records are
-    committed. An error has a message.
+    The response has the member's epoch, and its assignment when that changed, once the group's records are committed.
     """
     entity = request.decode()
     names = entity.subscribed_topic_names

@@ -27,8 +27,7 @@ Do = Callable[[ShareCoordinator, ShareKey, Any], Outcome]
 
 
 def handle_initialize_share_group_state(node: ShareContext, request: Request) -> Response:
-    """Answer InitializeShareGroupState: create the state of share partitions with an epoch and a start offset
-    (KIP-932)."""
+    """Answer InitializeShareGroupState: create the state of share partitions, with their start offset (KIP-932)."""
 
     def initialize(states: ShareCoordinator, key: ShareKey, requested: Entity) -> Outcome:
         return {}, states.initialize(key, requested.state_epoch, requested.start_offset)
@@ -64,8 +63,7 @@ def handle_delete_share_group_state(node: ShareContext, request: Request) -> Res
 
 
 def handle_read_share_group_state_summary(node: ShareContext, request: Request) -> Response:
-    """Answer ReadShareGroupStateSummary: epochs and start offset of share partitions, for the coordinator of their
-    group (KIP-932, KIP-1226)."""
+    """Answer ReadShareGroupStateSummary: epochs and start offset of share partitions (KIP-932, KIP-1226)."""
 
     def summarize(states: ShareCoordinator, key: ShareKey, _requested: Entity) -> Outcome:
         state = states.summary(key) or ShareState()

@@ -164,8 +164,8 @@ class _Denied(Exception):
 def _permitted(
     node: ChangeContext, request: Request, name: str | None, topic_id: uuid.UUID | None
 ) -> tuple[str | None, uuid.UUID | None]:
-    """The name and id of a topic that the client may delete. Raises InvalidRequest, UnknownTopicId,
-    UnknownTopicOrPartition or _Denied."""
+    """Name and id of a topic that the client may delete. Raises InvalidRequest, UnknownTopicId, UnknownTopicOrPartition
+    or _Denied."""
     image = node.controller.image
     if name is None and topic_id is None:
         raise InvalidRequest("Neither topic name nor id were specified.")

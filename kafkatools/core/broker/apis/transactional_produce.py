@@ -75,7 +75,7 @@ def handle(node: ProduceContext, request: Request, data: appends.ProduceData) ->
 
 
 def operation_of(version: int) -> Operation:
-    """Whether a version of Produce adds partitions to the transaction or only verifies them
+    """Whether a version of Produce adds partitions to transactions or only verifies them
     (AddPartitionsToTxnManager)."""
     if version >= FIRST_VERSION_OF_ADDING:
         return Operation.ADD
@@ -85,8 +85,7 @@ def operation_of(version: int) -> Operation:
 def _transactional(
     node: ProduceContext, request: Request, data: appends.ProduceData
 ) -> list[tuple[Partition, memoryview]]:
-    """The partitions with a transactional batch. Partitions that cannot be written to are left out; the append reports
-    their errors."""
+    """The partitions with a transactional batch, without those that cannot be written to: the append reports them."""
     found = []
     for topic in data.topics:
         for index, records in topic.partitions:

@@ -61,8 +61,7 @@ Waiting = list[tuple[dict[str, int], ProduceStatus]]
 
 
 def handle_add_partitions_to_txn(node: TransactionContext, request: Request) -> Response:
-    """Answer AddPartitionsToTxn: add partitions to transactions, or verify that they are part of them, one error code
-    per partition.
+    """Answer AddPartitionsToTxn: add partitions to transactions, or only verify them; one error code per partition.
 
     Up to version 3 a client sends one transaction. From version 4 on brokers send several, with CLUSTER_ACTION, and may
     only verify. If one partition of a transaction has an error, none is added: the others have OPERATION_NOT_ATTEMPTED.
@@ -157,8 +156,7 @@ def _topics(codes: Codes) -> list[Fields]:
 
 
 def handle_end_txn(node: TransactionContext, request: Request) -> Response:
-    """Answer EndTxn: commit or abort a transaction. From version 5 on the response has the producer id and epoch for
-    the next transaction (KIP-890)."""
+    """Answer EndTxn: commit or abort a transaction. Version 5 returns the id and epoch for the next one (KIP-890)."""
     entity = request.decode()
     response = Deferred(request)
 
@@ -179,12 +177,10 @@ def handle_end_txn(node: TransactionContext, request: Request) -> Response:
 
 
 def handle_write_txn_markers(node: TransactionContext, request: Request) -> Response:
-    """Answer WriteTxnMarkers: write commit or abort markers, for the transaction coordinator and for tools that end
-    hanging transactions.
+    """Answer WriteTxnMarkers: write commit or abort markers of transactions; responds when they are durable.
 
-    Needs CLUSTER_ACTION or ALTER on the cluster. In version 2 the marker's transaction version says how strictly its
-    epoch is checked (KIP-1228). The response has one error code per partition of each marker, and is sent when the
-    markers are durable.
+    Transaction coordinators send it, and tools that end hanging transactions. Needs CLUSTER_ACTION or ALTER on the
+    cluster. In version 2 the marker's transaction version says how strictly its epoch is checked (KIP-1228).
     """
     entity = request.decode()
     is_allowed = node.authorize(request, CLUSTER_ACTION, CLUSTER, CLUSTER_NAME) or node.authorize(

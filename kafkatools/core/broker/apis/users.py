@@ -70,8 +70,7 @@ def entity_fields(entity: Entity) -> list[Fields]:
 
 
 def handle_alter_client_quotas(node: ChangeContext, request: Request) -> Response:
-    """Answer AlterClientQuotas: set and remove quotas, one result per entity; an entity changes as a whole or not at
-    all."""
+    """Answer AlterClientQuotas: set and remove quotas; an entity changes as a whole or not at all."""
     entity = request.decode()
     alterations = [
         Alteration(

@@ -48,8 +48,7 @@ class Acceptor:
 
 
 def bind_acceptor(address: tuple[str, int]) -> socket.socket:
-    """Bind a non-blocking socket that does not listen yet; port 0 chooses a free port. Raises OSError with the
-    address."""
+    """Bind a socket that does not listen yet; port 0 chooses a free port. Raises OSError with the address."""
     family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
     acceptor = socket.socket(family, socket.SOCK_STREAM)
     try:

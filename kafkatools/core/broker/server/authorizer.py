@@ -139,8 +139,8 @@ def operations_field(operations: Iterable[int]) -> int:
 
 
 def open_authorizer(config: Config, acls: Acls) -> StandardAuthorizer | None:
-    """Create the authorizer of authorizer.class.name; None when that is empty. Raises ConfigError for another class, or
-    for a malformed super.users."""
+    """Create the authorizer of authorizer.class.name, None without one. Raises ConfigError for a wrong class or super
+    user."""
     name = config.authorizer_class_name
     if not name:
         return None
@@ -159,8 +159,7 @@ class Authorizing:
     authorizer: StandardAuthorizer | None = None
 
     def authorize(self, request: Request, operation: int, resource_type: int, name: str) -> bool:
-        """Whether the client of a request may do an operation on a resource (AuthHelper.authorize); `controller.acls`
-        defines the numbers."""
+        """Whether the client of a request may do an operation on a resource; the numbers are those of `acls`."""
         if self.authorizer is None:
             return True
         return self.authorizer.authorize(ANONYMOUS, request.connection.client_host, operation, resource_type, name)
@@ -171,15 +170,13 @@ class Authorizing:
             raise AUTHORIZATION_ERRORS[resource_type]()
 
     def authorize_any(self, request: Request, operation: int, resource_type: int) -> bool:
-        """Whether the client of a request may do an operation on at least one resource of a type
-        (authorizeByResourceType)."""
+        """Whether the client may do an operation on at least one resource of a type (authorizeByResourceType)."""
         if self.authorizer is None:
             return True
         return self.authorizer.authorize_any(ANONYMOUS, request.connection.client_host, operation, resource_type)
 
     def authorized_operations(self, request: Request, resource_type: int, name: str) -> int:
-        """The operations that the client of a request may do on a resource, as the bits of a field
-        `authorized_operations`."""
+        """The operations that the client may do on a resource, as the bits of `authorized_operations`."""
         return operations_field(
             operation
             for operation in SUPPORTED_OPERATIONS[resource_type]

@@ -50,8 +50,7 @@ def descriptor_limit() -> int:
 
 
 def raise_descriptor_limit() -> None:
-    """Raise the process's limit of open files to the hard limit, at most MAX_RAISED_LIMIT, as the JVM does
-    (MaxFDLimit)."""
+    """Raise the limit of open files to the hard limit, at most MAX_RAISED_LIMIT, as the JVM does (MaxFDLimit)."""
     import resource
 
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -107,8 +106,7 @@ class ConnectionLimits:
 
     # -- connections -----------------------------------------------------------------------------------------------
     def admit(self, connections: Collection[Connected], host: str, now_ms: int, *, is_protected: bool) -> bool:
-        """Whether to keep a connection from `host` that was just accepted; it then counts until `forget`. A refused one
-        is reported."""
+        """Whether to keep a new connection from `host`, which counts until `forget`; a refused one is reported."""
         reason = self._excess(len(connections), host)
         if reason and is_protected and reason[0] != PER_IP and _make_room(connections):
             reason = None
@@ -203,8 +201,7 @@ def _open_now() -> int:
 
 
 def _overrides(text: str) -> dict[str, int]:
-    """Parse max.connections.per.ip.overrides (`host:count,...`) into limits by IP address; host names that do not
-    resolve are ignored."""
+    """Parse max.connections.per.ip.overrides (`host:count,...`) by IP address; ignores names that do not resolve."""
     limits: dict[str, int] = {}
     for part in text.split(","):
         host, _, count = part.strip().rpartition(":")

@@ -146,8 +146,7 @@ class Forwarded:
         return self._later.result()
 
     def _wait_ms(self) -> int:
-        """The time limit for the controller's response: the request's own time-out, if any, at most
-        request.timeout.ms."""
+        """The time limit for the controller: the request's own time-out, if any, at most request.timeout.ms."""
         limit_ms: int = self._node.config.request_timeout_ms
         own_ms: int = getattr(self._request.decode(), "timeout", 0)
         return min(limit_ms, own_ms) if own_ms > 0 else limit_ms

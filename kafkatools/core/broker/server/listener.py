@@ -188,8 +188,7 @@ class Connection:
         self._queue(response)
 
     def _compact(self) -> None:
-        """Move a partial frame to the front of the buffer, and resize the buffer: double for a large frame, smaller
-        when it is empty."""
+        """Move a partial frame to the front of the buffer; double a full buffer, and shrink a large empty one."""
         if self.is_closed or self._is_in_lane:
             return
         pending = self._end - self._start
@@ -229,8 +228,7 @@ class Connection:
         self.is_muted = self._is_in_lane = True
 
     def end_slices(self, outcome: Response | CloseConnection) -> None:
-        """Send the response to a request that was handled in the slow lane, then handle the frames after it; close the
-        connection for CloseConnection."""
+        """Send the outcome of a request in the slow lane (CloseConnection: close), then handle the frames after it."""
         self._is_in_lane = False
         if isinstance(outcome, CloseConnection):
             self._flush()
@@ -564,8 +562,7 @@ class Listener:
         self.limits.forget(connection.client_host)
 
     def duplicate(self, file: HasDescriptor) -> OwnedDescriptor | None:
-        """Duplicate a descriptor for a response that waits for a slow client; None above the limits, or when the system
-        has none left."""
+        """Duplicate a descriptor for a response to a slow client; None if the limits or the system have none left."""
         try:
             return self.limits.duplicate(file.fileno(), len(self.connections))
         except OSError:

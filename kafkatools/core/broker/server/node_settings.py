@@ -62,8 +62,7 @@ def log_directories(config: Config) -> tuple[str, ...]:
 
 
 def reachable_host(host: str) -> str:
-    """The advertised host by default: the listener's host, or this machine's host name for a listener on all
-    addresses."""
+    """The default advertised host: the listener's host, or this machine's name for a listener on all addresses."""
     return socket.gethostname() if host in ALL_ADDRESSES else host
 
 

@@ -161,8 +161,7 @@ class Peers:
         return self._next_ms
 
     def tick(self, now_ms: int) -> None:
-        """Connect, send waiting requests, and fail requests after their time-out; does nothing before
-        `next_deadline_ms`."""
+        """Connect, send waiting requests and fail late ones; does nothing before `next_deadline_ms`."""
         if self._next_ms is not None and now_ms >= self._next_ms:
             self.poll()
 
@@ -237,8 +236,7 @@ class Peers:
         self._next_ms = None if next_ms is None else now_ms + max(0, next_ms)
 
     def connection_error(self, node_id: int, max_age_ms: int = NEVER_MS) -> str:
-        """The error of the last connection to a node, if it was attempted within `max_age_ms`; empty without an
-        error."""
+        """The error of the last connection attempt to a node within `max_age_ms`; empty without an error."""
         states, oldest_ms = self._client.connection_states, self._clock.now_ms() - max_age_ms
         for lane in (2 * node_id, 2 * node_id + 1):
             error = self._client.connection_error(lane)

@@ -53,8 +53,7 @@ class DelayedOperation:
         raise RuntimeError("a delayed operation defines try_complete")
 
     def try_complete_for(self, key: Hashable) -> bool:
-        """Try to complete the operation after an event on `key`. An operation with many keys checks only what the event
-        changed."""
+        """`try_complete` after an event on `key`; an operation with many keys checks only what the event changed."""
         return self.try_complete()
 
     def on_complete(self) -> None:

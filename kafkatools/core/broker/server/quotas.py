@@ -182,8 +182,7 @@ class Quotas:
         request.throttle_ms = max(request.throttle_ms, throttle_ms)
 
     def note_fetch(self, request: Request, size_bytes: int) -> bool:
-        """Count the bytes of a Fetch response; returns whether it may be sent. If not, nothing is counted and the
-        request has a throttle time."""
+        """Count the bytes of a Fetch response; False if the client is throttled, which then gets no records."""
         client_id, now_ms = request.client_id or "", self._clock.now_ms()
         self.note_request(request)
         request.throttle_ms = max(request.throttle_ms, self._fetch.record(client_id, size_bytes, now_ms))

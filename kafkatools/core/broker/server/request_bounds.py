@@ -63,11 +63,9 @@ def ensure_bounded(api: Api, request: Request) -> None:
 
 
 def refused(node: Load, api: Api, request: Request) -> Response:
-    """The response to a request with too many elements: INVALID_REQUEST, if the response has an error code for the
-    whole request.
+    """The response INVALID_REQUEST to a request with too many elements, which is reported.
 
-    Otherwise raises CloseConnection, as Kafka closes the connection after InvalidRequestException. The broker reports
-    the request.
+    Raises CloseConnection if the response has no error code for the whole request (Kafka's InvalidRequestException).
     """
     most = api.most_elements
     client = request.connection.client_host

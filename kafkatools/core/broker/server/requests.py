@@ -26,8 +26,7 @@ def error_fields(error: KafkaError) -> Fields:
 
 
 def outcome_fields(error: KafkaError | None) -> Fields:
-    """The fields `error_code` and `error_message` of a result; none for success, because their defaults mean
-    success."""
+    """The fields `error_code` and `error_message` of a result; none for success, which is their default."""
     return {} if error is None else error_fields(error)
 
 
@@ -123,8 +122,7 @@ class Lane(Protocol):
 
 
 class Request:
-    """One request frame. `frame` is a writable view on the connection's receive buffer, valid until the handler
-    returns."""
+    """One request frame. `frame` is a writable view on the receive buffer, valid until the handler returns."""
 
     __slots__ = (
         "api_key",
@@ -197,8 +195,7 @@ class Request:
         return self.respond(error_fields(error))
 
     def frame_response(self, body: bytes | bytearray, following_bytes: int = 0) -> bytes:
-        """Prepend size prefix and response header to a body; `following_bytes` is the size of further parts of the
-        frame."""
+        """Prepend size prefix and response header to a body; `following_bytes` is the size of further parts."""
         if self.is_flexible:
             return _SIZE_AND_CORRELATION.pack(len(body) + 5 + following_bytes, self.correlation_id) + b"\0" + body
         return _SIZE_AND_CORRELATION.pack(len(body) + 4 + following_bytes, self.correlation_id) + body
