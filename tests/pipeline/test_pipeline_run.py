@@ -178,7 +178,7 @@ def test_a_toml_file_with_two_sources_and_an_option_over_it(place: Place) -> Non
     assert [json.loads(line) for line in ran.out.splitlines()] == [{"name": n, "n": 12} for n in ("Ann", "Bob", "Cid")]
     (place.directory / "wrong.toml").write_text('from = "topic:orders"\nfrom-options = 1\n')
     wrong = place.run("wrong.toml", source=False, status=2)
-    assert wrong.err.startswith("wrong.toml: there is no key from-options (known: from, ")
+    assert wrong.err.startswith("wrong.toml: unknown key from-options; the keys are from, ")
 
 
 @pytest.mark.parametrize(

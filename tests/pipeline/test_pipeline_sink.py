@@ -177,7 +177,7 @@ def test_timestamps_are_taken(broker: str, session: SparkSession) -> None:
     ("query", "mode", "options", "message"),
     [
         ("select 'a' as value", "overwrite", {"topic": "t"}, "kt sink: a topic cannot be overwritten; use mode append"),
-        ("select 'a' as value", "append", {}, "kt sink: the topic is missing: give the option `topic` or a column"),
+        ("select 'a' as value", "append", {}, "kt sink: the topic is missing: set the option `topic`, or add a column"),
         (
             "select 1 as value",
             "append",

@@ -1,9 +1,9 @@
-"""Arrow batches as what the producer takes: rows in one buffer, by topic and partition.
+"""Conversion of Arrow record batches to the row columns that the producer sends, grouped by topic and partition.
 
-Rules: the bytes of values are not copied where there are no keys, and copied once, beside the keys, where there are;
-nothing is done row by row but where a batch has headers. Rows of one partition keep their order. Columns and their
-types are those of Spark's Kafka sink (KafkaWriter), `timestamp` besides; columns that Spark's Kafka source has and a
-record cannot take are passed over, any other is refused, because its content would be lost without a word.
+Rules: without keys the bytes of values are not copied; with keys they are copied once, into one buffer. Only batches
+with headers are processed row by row. Rows of one partition keep their order. Column names and types are those of
+Spark's Kafka sink (KafkaWriter), plus `timestamp`. Other columns of Spark's Kafka source are ignored; any other column
+is an error, since its content would be lost silently.
 """
 
 from __future__ import annotations
@@ -18,59 +18,47 @@ from pyspark.sql.types import StructType
 
 from kafkatools.core.records.columns import RowColumns
 from kafkatools.pipeline.errors import PipelineError
+from kafkatools.pipeline.sources.schema import HEADERS, METADATA_COLUMNS
 
 _TEXT = ("string", "binary")
-_HEADERS = "array<struct<key:string,value:binary>>"
 _TYPES = {
     "value": _TEXT,
     "key": _TEXT,
     "topic": ("string",),
     "partition": ("int",),
-    "headers": (_HEADERS,),
+    "headers": (HEADERS,),
     "timestamp": ("timestamp",),
 }
-_OF_THE_SOURCE = frozenset(
-    {
-        "offset",
-        "timestampType",
-        "leaderEpoch",
-        "producerId",
-        "producerEpoch",
-        "sequence",
-        "transaction",
-        "batchPosition",
-    }
-)
+_OF_THE_SOURCE = frozenset({"offset", "timestampType", *METADATA_COLUMNS})
 _LARGEST_BUFFER = 1 << 30
 _MICROSECONDS_A_MS = 1000
 _PARTITIONS = 1 << 32
 
 
 class Target(NamedTuple):
-    """Where rows go; the partition is None when the producer chooses."""
+    """The topic and partition that rows are sent to; partition None lets the producer choose."""
 
     topic: str
     partition: int | None
 
 
 def check_columns(schema: StructType, topic: str | None) -> None:
-    """Raises PipelineError for a column that is missing, is of another type or has no place in a record."""
+    """Raise PipelineError if a required column is missing, has the wrong type, or cannot be stored in a record. `topic`
+    is the option, None if the column `topic` is required."""
     types = {field.name: field.dataType.simpleString() for field in schema.fields}
     if topic is None and "topic" not in types:
-        raise PipelineError(
-            "kt sink: the topic is missing: give the option `topic` or a column `topic` (the option wins)"
-        )
+        raise PipelineError("kt sink: the topic is missing: set the option `topic`, or add a column `topic`")
     if "value" not in types:
         raise PipelineError(f"kt sink: the column `value` is missing; the query has {_listed(types)}")
-    for name, found in types.items():
-        wanted = _TYPES.get(name)
-        if wanted is not None and found not in wanted:
-            raise PipelineError(f"kt sink: the column `{name}` is {found}, it must be {' or '.join(wanted)}")
+    for name, data_type in types.items():
+        allowed = _TYPES.get(name)
+        if allowed is not None and data_type not in allowed:
+            raise PipelineError(f"kt sink: the column `{name}` is {data_type}, it must be {' or '.join(allowed)}")
     unknown = [name for name in types if name not in _TYPES and name not in _OF_THE_SOURCE]
     if unknown:
         raise PipelineError(
             f"kt sink: a record has no place for {_listed(unknown)}; its columns are {_listed(_TYPES)}: "
-            "leave others out or put them into the value, with to_json(struct(*)) for one"
+            "omit other columns or put them into the value, for example with to_json(struct(*))"
         )
 
 
@@ -79,15 +67,15 @@ def _listed(names: Iterable[str]) -> str:
 
 
 def split_by_target(batch: pa.RecordBatch, topic: str | None) -> Iterator[tuple[Target, pa.RecordBatch]]:
-    """The rows of a batch by where they go, rows of one target in their order. Raises PipelineError for a row without
-    a topic."""
+    """Split a batch by topic and partition; rows of one target keep their order. Raises PipelineError for a row without
+    a topic or with a negative partition."""
     names = batch.schema.names
-    topics: pa.Array = None  # None: all rows have one topic
-    partitions: pa.Array = None  # None: no row has a partition
+    topics: pa.Array = None  # None if all rows have the same topic
+    partitions: pa.Array = None  # None if no row has a partition
     if topic is None:
         topics = batch.column(names.index("topic")).dictionary_encode()
         if topics.null_count:
-            raise PipelineError("kt sink: a row has no topic (null): give every row one, or the option `topic` for all")
+            raise PipelineError("kt sink: a row has no topic (null): set the option `topic`, or a topic in each row")
     if "partition" in names:
         partitions = batch.column(names.index("partition"))
     if batch.num_rows == 0:
@@ -112,7 +100,8 @@ def split_by_target(batch: pa.RecordBatch, topic: str | None) -> Iterator[tuple[
 
 
 def _codes(topics: pa.Array | None, partitions: pa.Array | None) -> pa.Array:
-    """Topic and partition of each row as one number: the partition is one more than its own, 0 for null."""
+    """Encode topic and partition of each row as one number, with the partition plus 1 in the lower 32 bits (0 for
+    null). Raises PipelineError for a negative partition."""
     numbers: pa.Array = pa.scalar(0, pa.int64())
     if partitions is not None:
         lowest = pc.min(partitions).as_py()
@@ -125,7 +114,8 @@ def _codes(topics: pa.Array | None, partitions: pa.Array | None) -> pa.Array:
 
 
 def row_columns(batch: pa.RecordBatch, now_ms: int) -> Iterator[RowColumns]:
-    """The rows as the producer takes them, in pieces whose bytes fit 32-bit places."""
+    """Convert a batch without headers to row columns for the producer, split so that each buffer is at most 1 GiB
+    unless one row is larger. `now_ms` replaces null timestamps. Raises PipelineError for a timestamp before 1970."""
     names = batch.schema.names
     value = batch.column(names.index("value"))
     key = batch.column(names.index("key")) if "key" in names else None
@@ -147,7 +137,8 @@ def row_columns(batch: pa.RecordBatch, now_ms: int) -> Iterator[RowColumns]:
 
 
 def _cells(column: pa.Array, base: int) -> tuple[memoryview, array[int], array[int]]:
-    """The bytes of a column, and where its cells begin, `base` on, and how long they are (-1 for null)."""
+    """Return the bytes of a binary column, the position of each cell (starting at `base`) and its length (-1 for
+    null)."""
     if pa.types.is_large_binary(column.type) or pa.types.is_large_string(column.type):
         column = column.cast(pa.binary())
     _, offsets, data = column.buffers()
@@ -165,14 +156,15 @@ def _cells(column: pa.Array, base: int) -> tuple[memoryview, array[int], array[i
 
 
 def _ints(column: pa.Array) -> array[int]:
-    """A column of 32-bit integers without nulls."""
+    """Copy a 32-bit integer column without nulls to an array."""
     width = 4
     start = column.offset * width
     return array("i", bytes(memoryview(column.buffers()[1])[start : start + len(column) * width]))
 
 
 def _timestamps(column: pa.Array, now_ms: int) -> array[int] | None:
-    """Milliseconds; a row without a timestamp has the time of now. Raises PipelineError for one before 1970."""
+    """Convert a timestamp column to epoch milliseconds, `now_ms` for null; None if all are null. Raises PipelineError
+    for a timestamp before 1970."""
     if column.null_count == len(column):
         return None
     micros = column.cast(pa.timestamp("us", column.type.tz)).cast(pa.int64())
@@ -184,7 +176,7 @@ def _timestamps(column: pa.Array, now_ms: int) -> array[int] | None:
 
 
 def has_headers(batch: pa.RecordBatch) -> bool:
-    """Whether any row has headers."""
+    """Whether at least one row of the batch has a record header."""
     names = batch.schema.names
     if "headers" not in names:
         return False
@@ -193,14 +185,14 @@ def has_headers(batch: pa.RecordBatch) -> bool:
 
 
 class _Header(TypedDict):
-    """A header of a row, as pyarrow gives it."""
+    """A record header as pyarrow returns it."""
 
     key: str | None
     value: bytes | None
 
 
 class SinkRow(NamedTuple):
-    """One row, for those that have headers."""
+    """The key, value, timestamp (epoch ms) and headers of one row, for batches that have headers."""
 
     key: bytes | None
     value: bytes | None
@@ -208,8 +200,9 @@ class SinkRow(NamedTuple):
     headers: tuple[tuple[str, bytes | None], ...]
 
 
-def rows(batch: pa.RecordBatch) -> Iterator[SinkRow]:
-    """The rows one by one. Raises PipelineError for a header without a name."""
+def sink_rows(batch: pa.RecordBatch) -> Iterator[SinkRow]:
+    """Yield the rows of a batch one by one. Raises PipelineError for a header without a key or a timestamp before
+    1970."""
     names = batch.schema.names
 
     def cells(name: str) -> list[Any]:
@@ -220,8 +213,8 @@ def rows(batch: pa.RecordBatch) -> Iterator[SinkRow]:
 
     timestamps: list[int | None] = [None] * batch.num_rows
     if "timestamp" in names:
-        found = _timestamps(batch.column(names.index("timestamp")), -1)
-        timestamps = timestamps if found is None else [None if ms == -1 else ms for ms in found]
+        millis = _timestamps(batch.column(names.index("timestamp")), -1)
+        timestamps = timestamps if millis is None else [None if ms == -1 else ms for ms in millis]
     for key, value, timestamp, headers in zip(cells("key"), cells("value"), timestamps, cells("headers"), strict=True):
         yield SinkRow(key, value, timestamp, tuple(_header(header) for header in headers or ()))
 

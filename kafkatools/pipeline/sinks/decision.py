@@ -1,10 +1,10 @@
-"""The decision for an epoch, as the metadata of committed offsets.
+"""The commit decision for a stream's epoch, stored as the metadata of committed offsets of the sink's group.
 
-Format, in words separated by a space: `kt1`, which part of how many, the query, the run, the epoch, the transaction
-version, the smallest producer id, then for each transaction `partition.attempt.producer id above the smallest.producer
-epoch`, separated by commas, in base 36. The offset is the serial number of the decision: the newest one counts, also
-over what is left of decisions for other topics and for more tasks. A part is no longer than brokers take by default
-(offset.metadata.max.bytes); parts go to the partitions of one topic and are committed together.
+The metadata consist of words separated by spaces: `kt1`, part number/number of parts, query ID, run, epoch, transaction
+version, smallest producer ID, transactions. Each transaction is `partition.attempt.producer ID minus the
+smallest.producer epoch` in base 36; commas separate them. The committed offset is the decision's serial number; the
+highest one counts, even if other topics or larger decisions left parts behind. A part is at most as long as brokers
+allow by default (offset.metadata.max.bytes). The parts use the partitions of one topic and are committed together.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ NameOf = Callable[[str, int, int, int], str]
 
 
 class Decision(NamedTuple):
-    """An epoch of a query is committed with these transactions, made in this run of the query."""
+    """The decision that an epoch of a query is committed, with the transactions of the run that wrote the epoch."""
 
     serial: int
     query_id: str
@@ -36,31 +36,33 @@ class Decision(NamedTuple):
     transactions: tuple[PreparedTransaction, ...]
 
     def is_of(self, query_id: str, epoch: int) -> bool:
+        """Whether the decision is for this epoch of this query."""
         return self.query_id == query_id and self.epoch == epoch
 
 
 def offsets_of(
     decision: Decision, places: Sequence[TaskPlace], topic: str, partition_count: int
 ) -> dict[Place, OffsetAndMetadata]:
-    """What is to be committed for a decision, whose transactions are those of `places`. Raises PipelineError when it is
-    too long."""
-    versions = {one.transaction_version for one in decision.transactions}
+    """Encode a decision as offsets to commit, by topic and partition; `places` are the tasks of its transactions.
+    Raises PipelineError if the decision needs more partitions than `partition_count`, or the cluster's
+    transaction.version changed."""
+    versions = {transaction.transaction_version for transaction in decision.transactions}
     if len(versions) > 1:
         raise PipelineError(
-            "kt sink: the cluster's transaction.version changed during the epoch; it is written again when the query "
-            "is started again"
+            "kt sink: the cluster's transaction.version changed during the epoch; restart the query to write the epoch "
+            "again"
         )
-    lowest = min(one.producer_id for one in decision.transactions)
+    lowest = min(transaction.producer_id for transaction in decision.transactions)
     head = f"{decision.query_id} {decision.run} {decision.epoch} {versions.pop()} {lowest} "
     entries = [
-        ".".join(map(_base36, (place.partition, place.attempt, one.producer_id - lowest, one.producer_epoch)))
-        for place, one in zip(places, decision.transactions, strict=True)
+        ".".join(map(_base36, (place.partition, place.attempt, ours.producer_id - lowest, ours.producer_epoch)))
+        for place, ours in zip(places, decision.transactions, strict=True)
     ]
     parts = _parts(entries, _MOST_CHARACTERS - len(head) - len(_FORMAT) - _ROOM_FOR_NUMBERS)
     if len(parts) > partition_count:
         raise PipelineError(
             f"kt sink: {len(entries)} tasks are too many for one epoch written to {topic} with {partition_count} "
-            f"partitions: the decision needs {len(parts)} committed offsets; write fewer tasks (coalesce) or set "
+            f"partitions: the decision needs {len(parts)} committed offsets; use fewer tasks (coalesce) or set "
             "exactlyOnce=false"
         )
     return {
@@ -80,16 +82,21 @@ def _parts(entries: Sequence[str], room: int) -> list[str]:
 
 
 def newest_decision(offsets: Mapping[Place, OffsetAndMetadata], name_of: NameOf) -> Decision | None:
-    """The last decision among the offsets of a sink's group; `name_of(run, partition, attempt, epoch)` gives the
-    transactional ids. Raises PipelineError when a part of it is missing."""
+    """Decode the decision with the highest serial number from the committed offsets of a sink's group; None if there is
+    none. `name_of(run, partition, attempt, epoch)` returns the transactional ID. Raises PipelineError if a part is
+    missing."""
     ours = [one for one in offsets.values() if one.metadata.startswith(f"{_FORMAT} ")]
     if not ours:
         return None
     serial = max(one.offset for one in ours)
     parts = sorted((one.metadata.split(" ") for one in ours if one.offset == serial), key=_number)
     first = parts[0]
-    if [part[1] for part in parts] != [f"{number + 1}/{len(parts)}" for number in range(len(parts))]:
-        raise PipelineError(f"kt sink: of the decision {first[1:5]} there are parts {[part[1] for part in parts]} only")
+    numbers = [part[1] for part in parts]
+    if numbers != [f"{number + 1}/{len(parts)}" for number in range(len(parts))]:
+        raise PipelineError(
+            f"kt sink: the committed decision for epoch {first[4]} of query {first[2]} is incomplete: "
+            f"it has only the parts {', '.join(numbers)}"
+        )
     query_id, run, epoch, version, lowest = first[2], first[3], int(first[4]), int(first[5]), int(first[6])
     transactions = []
     for entry in ",".join(part[7] for part in parts).split(","):

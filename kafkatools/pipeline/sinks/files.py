@@ -1,9 +1,9 @@
-"""The files of a file sink: what is there, and how a run's files appear all at once or not at all.
+"""Directories of file sinks: list their data files, and move the files of a run into place at once.
 
-A run with a manifest writes below a directory of its own in the sink (`_kt-...`, which Spark does not read), and moves
-the files up when all of them are there. What it is about to move stands in a journal first, so that a run that is
-killed meanwhile is finished by the next one, and one that is killed earlier has left nothing that anybody sees.
-Names of files are unique in Spark, so that a file that is not below that directory any more has been moved.
+A run with a manifest writes to a hidden directory inside the sink (`_kt-...`, ignored by Spark) and moves the files up
+once all exist. A journal lists the moves first. If a run is killed during the moves, the next run completes them; if it
+is killed earlier, no visible file exists. File names are unique in Spark, so a file that is missing from the hidden
+directory was already moved.
 """
 
 from __future__ import annotations
@@ -22,12 +22,13 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-_LOOKS = 10
+_ATTEMPTS = 10
 _WAIT_S = 0.2
 
 
 class SinkFile(NamedTuple):
-    """A file by its path below the sink's directory."""
+    """A data file: its path relative to the sink's directory, its size in bytes and its modification time in epoch
+    ms."""
 
     path: str
     size_bytes: int
@@ -35,8 +36,9 @@ class SinkFile(NamedTuple):
 
 
 class Directory:
-    """A directory where Spark's executors write, seen through Hadoop's file systems as they see it. Over Spark Connect
-    there is none of those: then only directories of this machine can be seen."""
+    """A directory that Spark's executors write to, accessed through Hadoop's file systems. A Spark Connect session has
+    no Hadoop client, so only local directories are visible and none can be changed. Raises PipelineError for an unknown
+    file system."""
 
     def __init__(self, spark: SparkSession, path: str) -> None:
         self.path = path.rstrip("/") or "/"
@@ -51,32 +53,30 @@ class Directory:
 
     @property
     def is_visible(self) -> bool:
-        """Can what is in it be known?"""
+        """Whether the content can be listed; False for a remote directory over Spark Connect."""
         return self._system is not None or self._local is not None
 
     def files(self, below: str = "") -> list[SinkFile]:
-        """Its data files, also in directories below, but not what begins with _ or a dot. Empty when there is none."""
+        """List data files recursively, sorted by path, without names that start with _ or a dot. Empty if the directory
+        does not exist. Raises PipelineError if it cannot be listed."""
         root = f"{self.path}/{below}" if below else self.path
-        found = [
-            SinkFile(path, size, modified)
-            for path, size, modified in self._walked(root)
-            if not any(part.startswith(("_", ".")) for part in path.split("/"))
-        ]
-        return sorted(found)
+        return sorted(
+            file for file in self._walked(root) if not any(part.startswith(("_", ".")) for part in file.path.split("/"))
+        )
 
-    def _walked(self, root: str) -> list[tuple[str, int, int]]:
-        """What is there; looked at again while files go away meanwhile, as those of tasks that are being stopped do."""
-        for left in reversed(range(_LOOKS)):
+    def _walked(self, root: str) -> list[SinkFile]:
+        """List a directory, with up to ten attempts while files disappear, as those of stopping tasks do."""
+        for remaining in reversed(range(_ATTEMPTS)):
             try:
                 return list(self._walk(root))
             except Exception as error:
-                if not left:
+                if not remaining:
                     raise PipelineError(f"{self.path}: {plain_error(error)}") from error
                 Event().wait(_WAIT_S)
         return []
 
     def exists(self) -> bool:
-        """Is there anything, a directory with data or a file?"""
+        """Whether the path is a file or a directory with at least one data file."""
         return bool(self.files()) or self._is_file()
 
     def _is_file(self) -> bool:
@@ -85,49 +85,51 @@ class Directory:
             return bool(self._system.exists(path)) and bool(self._system.getFileStatus(path).isFile())
         return self._local is not None and os.path.isfile(self._local)
 
-    def _walk(self, root: str) -> Iterator[tuple[str, int, int]]:
+    def _walk(self, root: str) -> Iterator[SinkFile]:
         if self._system is not None:
             start = self._hadoop(root)
             if not self._system.exists(start):
                 return
             base = self._system.makeQualified(start).toUri().getPath().rstrip("/")
-            every = self._system.listFiles(start, True)
-            while every.hasNext():
-                status = every.next()
+            files = self._system.listFiles(start, True)
+            while files.hasNext():
+                status = files.next()
                 path = status.getPath().toUri().getPath()
-                yield path[len(base) + 1 :], int(status.getLen()), int(status.getModificationTime())
+                yield SinkFile(path[len(base) + 1 :], int(status.getLen()), int(status.getModificationTime()))
         elif self._local is not None:
-            for folder, _, names in os.walk(root if self._local is None else local_path(root) or root):
+            top = local_path(root) or root
+            for folder, _, names in os.walk(top):
                 for name in names:
-                    file = os.path.join(folder, name)
-                    status = os.stat(file)
-                    yield os.path.relpath(file, local_path(root)), status.st_size, status.st_mtime_ns // 1_000_000
+                    path = os.path.join(folder, name)
+                    status = os.stat(path)
+                    yield SinkFile(os.path.relpath(path, top), status.st_size, status.st_mtime_ns // 1_000_000)
 
     def delete(self, names: Iterable[str]) -> None:
-        """Deletes files or directories by their path below this one; what is not there is no failure."""
+        """Delete files or directories by path relative to this directory; missing ones are ignored."""
         for name in names:
             if self._system is not None:
                 self._system.delete(self._hadoop(f"{self.path}/{name}"), True)
 
     def move(self, source: str, names: Iterable[str]) -> None:
-        """Moves files from a directory below this one up here; those that have been moved already are left alone."""
+        """Move files from a subdirectory up to this directory; files already moved are skipped. Raises PipelineError if
+        a file is missing from both or cannot be moved."""
         for name in names:
-            here, there = self._hadoop(f"{self.path}/{source}/{name}"), self._hadoop(f"{self.path}/{name}")
-            if not self._system.exists(here):
-                if not self._system.exists(there):
-                    raise PipelineError(f"{self.path}/{name} was to be moved here, and is gone")
+            staged, target = self._hadoop(f"{self.path}/{source}/{name}"), self._hadoop(f"{self.path}/{name}")
+            if not self._system.exists(staged):
+                if not self._system.exists(target):
+                    raise PipelineError(f"{self.path}/{name} is missing, and so is its staged file in {source}")
                 continue
-            self._system.mkdirs(there.getParent())
-            if not self._system.rename(here, there):
-                raise PipelineError(f"{self.path}/{name} cannot be moved here from {source}")
+            self._system.mkdirs(target.getParent())
+            if not self._system.rename(staged, target):
+                raise PipelineError(f"{self.path}/{name} cannot be moved into place from {self.path}/{source}")
 
     @property
     def can_move(self) -> bool:
-        """Can files be moved and deleted?"""
+        """Whether files can be moved and deleted; False over Spark Connect."""
         return self._system is not None
 
     def mark_success(self) -> None:
-        """The empty file that says a directory is complete."""
+        """Write the empty file `_SUCCESS`, which marks a complete directory."""
         self._system.create(self._hadoop(f"{self.path}/_SUCCESS"), True).close()
 
     def _hadoop(self, path: str) -> JavaObject:

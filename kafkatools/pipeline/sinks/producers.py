@@ -1,4 +1,4 @@
-"""The producer of a sink's task or driver."""
+"""The Kafka producer of a sink's task or driver."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from kafkatools.core.producer.producer import Producer
 from kafkatools.pipeline.errors import PipelineError
 
 _CLOSE_AFTER_FAILURE_MS = 1000
-_TIMEOUT_REFUSED = " Give kafka.transaction.timeout.ms, which is 900000 unless given."
+_TIMEOUT_REFUSED = " Set kafka.transaction.timeout.ms to at most the broker's limit; the default is 900000."
 
 
 @contextlib.contextmanager
 def closing_producer(settings: Mapping[str, str]) -> Iterator[Producer]:
-    """A producer that is closed whatever happens, soon after a failure; errors of Kafka become one line. Raises
-    PipelineError."""
+    """Open a producer and close it at the end of the block; after an exception wait at most one second for its close.
+    Raises PipelineError for each KafkaError."""
     producer: Producer | None = None
     try:
         producer = Producer(settings)

@@ -1,12 +1,12 @@
-"""`kt` as a sink: rows -> columns -> producer.
+"""The `kt` sink of Spark: writers for batch jobs and streams that send rows through the Kafka producer.
 
-A batch write is at least once, as with Spark's own sink: an idempotent producer for each task, flushed before the task
-reports success; a task that Spark runs again writes its rows again. With `exactlyOnce` every task prepares a
-transaction, and the driver commits them when all have: readers of committed records see every row once, or none. A
-streaming write is exactly once over restarts too, see `transactions.py`, unless `exactlyOnce` is false. Nothing is
-sent after a record of the task has failed.
+A batch write is at least once, as with Spark's own sink. Each task has an idempotent producer, which is flushed before
+the task reports success; a task that Spark retries writes its rows again. With `exactlyOnce` each task prepares a
+transaction and the driver commits all of them, so that readers of committed records see each row once, or none. A
+streaming write is exactly once, also over restarts (see `transactions.py`), unless `exactlyOnce` is false. After a
+record of a task has failed, the task sends no more.
 
-Options: `topic` (wins over the column), `kafka.*` (the producer's settings), `exactlyOnce`, `sinkId`.
+Options: `topic` (overrides the column), `kafka.*` (producer settings), `exactlyOnce`, `sinkId`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,14 @@ from kafkatools.core.producer.futures import RecordMetadata, RowsRun
 from kafkatools.core.producer.producer import Producer
 from kafkatools.core.producer.producer_record import ProducerRecord
 from kafkatools.pipeline.errors import PipelineError
-from kafkatools.pipeline.sinks.columns import Target, check_columns, has_headers, row_columns, split_by_target
+from kafkatools.pipeline.sinks.columns import (
+    Target,
+    check_columns,
+    has_headers,
+    row_columns,
+    sink_rows,
+    split_by_target,
+)
 from kafkatools.pipeline.sinks.producers import closing_producer
 from kafkatools.pipeline.sinks.tasks import PreparedTask, TaskPlace
 from kafkatools.pipeline.sinks.transactions import SinkTransactions
@@ -40,16 +47,16 @@ from kafkatools.pipeline.sources.spark_api import (
 
 KAFKA_PREFIX = "kafka."
 _OPTIONS = {"topic", "exactlyonce", "sinkid"}
-_OF_SPARK = {"checkpointlocation", "includeheaders", "path", "queryname"}  # headers are written where there are any
+_OF_SPARK = {"checkpointlocation", "includeheaders", "path", "queryname"}  # ignored; headers are always written
 _DEFAULTS = {"batch.size": "262144", "buffer.memory": "67108864"}
-"""Rows come in masses: large batches cost a tenth of the time, and are compressed better."""
+"""Rows arrive in large numbers: large batches take a tenth of the time and compress better."""
 
 _OURS = {
     "key.serializer": "keys are bytes or text",
     "value.serializer": "values are bytes or text",
-    "partitioner.class": "the column `partition` chooses, else the key",
-    "interceptor.classes": "rows go in columns",
-    "transactional.id": "the sink makes one for each task of a stream",
+    "partitioner.class": "the column `partition` determines the partition, else the key",
+    "interceptor.classes": "rows are sent as columns, not as single records",
+    "transactional.id": "the sink uses one for each task of a stream",
 }
 _OF_THE_STREAM = ("sql.streaming.queryId", "spark.jobGroup.id", "streaming.sql.batchId")
 _RUN_CHARACTERS = 12
@@ -57,7 +64,7 @@ _RUN_CHARACTERS = 12
 
 @dataclass(frozen=True)
 class SinkOptions:
-    """What the user asked for; travels to the tasks."""
+    """Parsed options of the `kt` sink, pickled and sent to the tasks. `exactly_once` is None if not specified."""
 
     topic: str | None
     producer: Mapping[str, str] = field(repr=False)
@@ -66,35 +73,31 @@ class SinkOptions:
 
 
 def read_options(options: Mapping[str, str]) -> SinkOptions:
-    """Raises PipelineError, which names the option."""
-    given = {name.lower(): value for name, value in options.items()}
+    """Parse the options of the `kt` sink. Raises PipelineError that names the unknown, missing or invalid option."""
+    values = {name.lower(): value for name, value in options.items()}
     producer = {
-        name.removeprefix(KAFKA_PREFIX): value for name, value in given.items() if name.startswith(KAFKA_PREFIX)
+        name.removeprefix(KAFKA_PREFIX): value for name, value in values.items() if name.startswith(KAFKA_PREFIX)
     }
-    unknown = sorted(name for name in given if not name.startswith(KAFKA_PREFIX) and name not in _OPTIONS | _OF_SPARK)
+    unknown = sorted(name for name in values if not name.startswith(KAFKA_PREFIX) and name not in _OPTIONS | _OF_SPARK)
     if unknown:
         raise PipelineError(
             f"kt sink: unknown option `{unknown[0]}`; its options are topic, exactlyOnce, sinkId and kafka.*"
         )
     _check_producer(producer)
-    exactly_once = given.get("exactlyonce", "").strip().lower()
-    if exactly_once not in ("true", "false") and "exactlyonce" in given:
-        raise PipelineError(f"kt sink: the option `exactlyOnce` is true or false, not {given['exactlyonce']!r}")
-    topic = given.get("topic")
-    if topic is not None and not topic.strip():
-        raise PipelineError("kt sink: the option `topic` is empty")
-    sink_id = given.get("sinkid")
-    if sink_id is not None and not sink_id.strip():
-        raise PipelineError("kt sink: the option `sinkId` is empty")
-    if exactly_once == "true" and producer.get("enable.idempotence", "true").lower() == "false":
+    for name, option in (("topic", "topic"), ("sinkid", "sinkId")):
+        if not values.get(name, "set").strip():
+            raise PipelineError(f"kt sink: the option `{option}` is empty")
+    exactly_once = None
+    if "exactlyonce" in values:
+        exactly_once = {"true": True, "false": False}.get(values["exactlyonce"].strip().lower())
+        if exactly_once is None:
+            raise PipelineError(
+                f"kt sink: the option `exactlyOnce` must be true or false, not {values['exactlyonce']!r}"
+            )
+    if exactly_once and producer.get("enable.idempotence", "true").lower() == "false":
         raise PipelineError("kt sink: kafka.enable.idempotence=false and exactlyOnce=true contradict each other")
-    wanted = None if "exactlyonce" not in given else exactly_once == "true"
-    return SinkOptions(topic.strip() if topic else None, {**_DEFAULTS, **producer}, wanted, sink_id)
-
-
-def _is_of_another_client(name: str) -> bool:
-    """Options are often shared with a source."""
-    return name in config.CONSUMER or name in config.ADMIN
+    topic = values["topic"].strip() if "topic" in values else None
+    return SinkOptions(topic, {**_DEFAULTS, **producer}, exactly_once, values.get("sinkid"))
 
 
 def _check_producer(settings: dict[str, str]) -> None:
@@ -102,9 +105,10 @@ def _check_producer(settings: dict[str, str]) -> None:
         raise PipelineError("kt sink: the option `kafka.bootstrap.servers` is missing")
     for name, why in _OURS.items():
         if name in settings:
-            raise PipelineError(f"kt sink: the option `kafka.{name}` cannot be given: {why}")
-    for name in [name for name in settings if name not in config.PRODUCER and _is_of_another_client(name)]:
-        del settings[name]
+            raise PipelineError(f"kt sink: the option `kafka.{name}` cannot be set: {why}")
+    for name in list(settings):  # options are often shared with a source
+        if name not in config.PRODUCER and (name in config.CONSUMER or name in config.ADMIN):
+            del settings[name]
     try:
         config_of(config.PRODUCER, settings, {})
     except ConfigError as error:
@@ -113,8 +117,8 @@ def _check_producer(settings: dict[str, str]) -> None:
 
 @dataclass(frozen=True)
 class TaskWritten(WriterCommitMessage):
-    """What a task wrote: records by topic; in a stream also where it stands, and its transaction, None when it had no
-    rows. `is_decided`: it wrote nothing, because its epoch is committed."""
+    """Commit message of a task: records by topic. A task of a stream adds its identity and its transaction, None
+    without rows. `is_decided`: the epoch was already committed and the task wrote nothing."""
 
     records: Mapping[str, int] = field(default_factory=dict)
     place: TaskPlace | None = None
@@ -123,23 +127,24 @@ class TaskWritten(WriterCommitMessage):
 
 
 def batch_writer(options: Mapping[str, str], schema: StructType, overwrite: bool) -> BatchWriter:
-    """The writer of `df.write.format("kt")`. Raises PipelineError."""
-    read = read_options(options)
+    """Return the writer for `df.write.format("kt")`. Raises PipelineError for invalid options or columns, and for mode
+    overwrite."""
+    sink_options = read_options(options)
     if overwrite:
         raise PipelineError("kt sink: a topic cannot be overwritten; use mode append")
-    check_columns(schema, read.topic)
-    return BatchWriter(read)
+    check_columns(schema, sink_options.topic)
+    return BatchWriter(sink_options)
 
 
 class BatchWriter(DataSourceArrowWriter):
-    """Writes the rows of a job: at least once, or with `exactlyOnce` all of them or none."""
+    """Writes the rows of a batch job: at least once, or with `exactlyOnce` all of them or none."""
 
     def __init__(self, options: SinkOptions) -> None:
         self.options = options
         self._run = uuid.uuid4().hex[:_RUN_CHARACTERS]
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> TaskWritten:
-        """A task: all rows of a partition, acknowledged when it returns. Raises PipelineError."""
+        """Write all rows of a partition in a task; returns after they are acknowledged. Raises PipelineError."""
         if not self.options.exactly_once:
             return TaskWritten(write_rows(self.options, iterator))
 
@@ -149,12 +154,14 @@ class BatchWriter(DataSourceArrowWriter):
         return write_transaction(self.options, self._transactions(), place, iterator)
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
-        """All tasks have written. Raises PipelineError."""
+        """Commit the transactions of all tasks, on the driver; does nothing without exactlyOnce. Raises
+        PipelineError."""
         if self.options.exactly_once:
             self._transactions().commit_job(prepared_tasks(messages)[0])
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
-        """What was written without transactions stays: there is no way back. Raises PipelineError."""
+        """Abort the transactions of all tasks of a failed job. Rows written without exactlyOnce remain in the topic.
+        Raises PipelineError."""
         if self.options.exactly_once:
             tasks, places = prepared_tasks(messages)
             self._transactions().abort_job(self._run, tasks, is_whole=len(places) == len(messages))
@@ -164,23 +171,24 @@ class BatchWriter(DataSourceArrowWriter):
 
 
 def stream_writer(options: Mapping[str, str], schema: StructType, overwrite: bool) -> StreamWriter:
-    """The writer of `df.writeStream.format("kt")`. In output mode complete every epoch writes the whole result, as with
-    Spark's Kafka sink. Raises PipelineError."""
-    read = read_options(options)
-    if read.exactly_once is None:
-        read = replace(read, exactly_once=read.producer.get("enable.idempotence", "true").lower() != "false")
-    check_columns(schema, read.topic)
-    return StreamWriter(read)
+    """Return the writer for `df.writeStream.format("kt")`. In output mode complete each epoch writes the whole result,
+    as with Spark's Kafka sink. Raises PipelineError for invalid options or columns."""
+    sink_options = read_options(options)
+    if sink_options.exactly_once is None:
+        is_idempotent = sink_options.producer.get("enable.idempotence", "true").lower() != "false"
+        sink_options = replace(sink_options, exactly_once=is_idempotent)
+    check_columns(schema, sink_options.topic)
+    return StreamWriter(sink_options)
 
 
 class StreamWriter(DataSourceStreamArrowWriter):
-    """Writes the epochs of a stream."""
+    """Writes the epochs of a stream, exactly once unless that is turned off."""
 
     def __init__(self, options: SinkOptions) -> None:
         self.options = options
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> TaskWritten:
-        """A task of an epoch: its transaction is prepared when it returns. Raises PipelineError."""
+        """Write a partition of an epoch in a task and prepare its transaction. Raises PipelineError."""
         if not self.options.exactly_once:
             return TaskWritten(write_rows(self.options, iterator))
         place = task_place()
@@ -188,14 +196,14 @@ class StreamWriter(DataSourceStreamArrowWriter):
         return write_transaction(self.options, transactions, place, iterator, transactions.is_decided)
 
     def commit(self, messages: list[WriterCommitMessage | None], batch_id: int) -> None:
-        """An epoch, when all of its tasks have written. Raises PipelineError."""
+        """Commit an epoch after all of its tasks have written, on the driver. Raises PipelineError."""
         tasks, places = prepared_tasks(messages)
         if places:
             is_decided = any(message.is_decided for message in _written(messages))
             self._transactions(places).commit(batch_id, places[0].query_id, tasks, is_decided=is_decided)
 
     def abort(self, messages: list[WriterCommitMessage | None], batch_id: int) -> None:
-        """An epoch that failed. Raises PipelineError."""
+        """Abort the transactions of a failed epoch, on the driver. Raises PipelineError."""
         tasks, places = prepared_tasks(messages)
         if places:
             self._transactions(places).abort(places[0], tasks, is_whole=len(places) == len(messages))
@@ -209,7 +217,7 @@ def _written(messages: Iterable[WriterCommitMessage | None]) -> list[TaskWritten
 
 
 def prepared_tasks(messages: Iterable[WriterCommitMessage | None]) -> tuple[list[PreparedTask], list[TaskPlace]]:
-    """The tasks that have something to commit, and where all tasks stand."""
+    """Return the tasks that have a transaction to commit, and the identities of all tasks that reported."""
     written = _written(messages)
     tasks = [
         PreparedTask(one.place, one.transaction, min(one.records))
@@ -220,11 +228,12 @@ def prepared_tasks(messages: Iterable[WriterCommitMessage | None]) -> tuple[list
 
 
 def task_place() -> TaskPlace:
-    """Where this task stands, as Spark tells it. Raises PipelineError outside of a stream."""
+    """Return the identity of the running task from Spark's TaskContext. Raises PipelineError outside of a streaming
+    query."""
     context = TaskContext.get()
     query_id, run, epoch = (None if context is None else context.getLocalProperty(name) for name in _OF_THE_STREAM)
     if context is None or query_id is None or run is None or epoch is None:
-        raise PipelineError("kt sink: Spark does not tell the epoch of this stream; set exactlyOnce=false")
+        raise PipelineError("kt sink: Spark does not report the epoch of this stream; set exactlyOnce=false")
     run = run.replace("-", "")[:_RUN_CHARACTERS]
     return TaskPlace(query_id, run, int(epoch), context.partitionId(), context.attemptNumber())
 
@@ -236,13 +245,14 @@ def write_transaction(
     batches: Iterable[pa.RecordBatch],
     is_decided: Callable[[TaskPlace], bool] = lambda place: False,
 ) -> TaskWritten:
-    """Sends all rows within a transaction and prepares it; nothing when the epoch is decided. Raises PipelineError."""
+    """Send all rows in one transaction and prepare it. Opens no transaction if there are no rows or the epoch is
+    already decided. Raises PipelineError."""
     batches = iter(batches)
     first = next((batch for batch in batches if batch.num_rows), None)
     if first is None:
         return TaskWritten(place=place)
     if is_decided(place):
-        for _ in batches:  # Spark wants its rows to be taken
+        for _ in batches:  # Spark requires that a task consumes its rows
             pass
         return TaskWritten(place=place, is_decided=True)
     with closing_producer(transactions.task_settings(place)) as producer:
@@ -257,7 +267,7 @@ def write_transaction(
 
 
 def write_rows(options: SinkOptions, batches: Iterable[pa.RecordBatch]) -> dict[str, int]:
-    """Sends all rows and waits for them; the records by topic. Raises PipelineError."""
+    """Send all rows, wait for the acknowledgements and return the number of records by topic. Raises PipelineError."""
     with closing_producer(options.producer) as producer:
         rows = RowSender(producer, options.topic)
         for batch in batches:
@@ -267,7 +277,7 @@ def write_rows(options: SinkOptions, batches: Iterable[pa.RecordBatch]) -> dict[
 
 
 class RowSender:
-    """Sends batches of a task and keeps count of what became of them."""
+    """Sends the batches of a task through a producer, counts records by topic and remembers the first failure."""
 
     def __init__(self, producer: Producer, topic: str | None) -> None:
         self._producer = producer
@@ -278,7 +288,7 @@ class RowSender:
         self.records: dict[str, int] = {}
 
     def send(self, batch: pa.RecordBatch) -> None:
-        """Queues a batch. Raises PipelineError when a record failed, this one's or an earlier one's."""
+        """Pass a batch to the producer without waiting. Raises PipelineError if an earlier record failed."""
         self._raise_failure()
         now_ms = self._producer.clock.wall_ms()
         for target, rows in split_by_target(batch, self._topic):
@@ -290,24 +300,17 @@ class RowSender:
                 self._producer.send_columns(target.topic, columns, target.partition, self._run_done)
 
     def flush(self) -> None:
-        """Waits until every record has its fate. Raises PipelineError when one failed."""
+        """Wait until each record is acknowledged or has failed. Raises PipelineError if one failed."""
         self._producer.flush()
         self._raise_failure()
 
     def _send_singly(self, target: Target, batch: pa.RecordBatch) -> None:
-        from kafkatools.pipeline.sinks.columns import rows
-
-        send = self._producer.send
-        for row in rows(batch):
+        topic, partition = target
+        for row in sink_rows(batch):
             record = ProducerRecord(
-                target.topic,
-                row.value,
-                row.key,
-                partition=target.partition,
-                timestamp=row.timestamp,
-                headers=row.headers,
+                topic, row.value, row.key, partition=partition, timestamp=row.timestamp, headers=row.headers
             )
-            send(record, self._record_done)
+            self._producer.send(record, self._record_done)
 
     def _run_done(self, run: RowsRun) -> None:
         if run.error is not None:
@@ -318,7 +321,7 @@ class RowSender:
             self._note(metadata.topic, metadata.partition, 1, error)
 
     def _note(self, topic: str, partition: int, count: int, error: Exception) -> None:
-        """Called by the producer's thread."""
+        """Record a failure; called on the producer's thread."""
         with self._lock:
             self._failed += count
             if self._failure is None:

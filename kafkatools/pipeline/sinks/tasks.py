@@ -1,4 +1,4 @@
-"""Where a task of a sink stands, and what it has prepared."""
+"""Identity of a sink's write task, and the transaction it prepared."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from kafkatools.core.prepared_transaction import PreparedTransaction
 
 
 class TaskPlace(NamedTuple):
-    """Which attempt at which part of which epoch a task is. `query_id` is the checkpoint's, `run` the start's."""
+    """Identity of a task attempt: query, run, epoch, partition and attempt number. `query_id` belongs to the
+    checkpoint, `run` to one start of the query."""
 
     query_id: str
     run: str
@@ -18,7 +19,7 @@ class TaskPlace(NamedTuple):
 
 
 class PreparedTask(NamedTuple):
-    """A task that has written: its transaction, and a topic of it."""
+    """A task that has flushed its rows: its prepared transaction, and one of the topics it wrote to."""
 
     place: TaskPlace
     transaction: PreparedTransaction

@@ -1,27 +1,28 @@
-"""Exactly once for a stream's writes: two phases, with the decision in Kafka.
+"""Exactly-once delivery of a stream's writes: a two-phase commit whose decision is stored in Kafka.
 
-A task writes within a transaction of its own and prepares it: flushed, left open, its identity in the commit message.
-The driver decides: one committed offset of the sink's group, whose metadata name the epoch and its transactions. Then
-it ends each. Rules:
+A task writes in its own transaction and prepares it: the records are flushed, the transaction stays open, and its
+identity goes into the commit message. The driver decides with one committed offset of the sink's group, whose metadata
+name the epoch and its transactions. Then the driver commits each transaction. Rules:
 
-- The decision is made within a transaction of the driver's own transactional id, and read after that id was taken over
-  (InitProducerId). So of two drivers that commit the same epoch, because one was thought dead, one decides, and the
-  other reads it; none decides between another's look and its decision.
-- An epoch that has its decision is never written again: its replay ends what is left of its transactions and aborts its
-  own. One that has none is written anew; what earlier attempts prepared is aborted.
-- Before the decision every transaction is looked at: one that its time-out or another writer has aborted fails the
-  epoch, which then is written again. After it the transactions are only ever committed.
-- A transactional id is that of a sink, a run of the query, a partition and an attempt, so nothing but that very attempt
-  uses it, and no writer can fence another one's prepared transaction. Even and odd epochs have ids of their own: those
-  of the epoch before may still be getting their markers.
-- What nobody decided for (speculative attempts, earlier runs) is aborted behind a decision, when no other driver can
-  decide for it any more, by the identity it was found with; what was begun later than the decision is left alone.
-- When a run fails, tasks of it may still be writing that told the driver nothing: their ids are fenced for as long as
-  Spark may take to kill them.
+- The decision is written in a transaction of the driver's own transactional ID, and read after that ID was initialized
+  (InitProducerId). If two drivers commit the same epoch, because one was thought dead, one decides and the other reads
+  the decision. No driver can decide between another driver's read and its decision.
+- An epoch with a decision is never written again: a replay commits the remaining transactions of the decision and
+  aborts its own. An epoch without a decision is written again; transactions of earlier attempts are aborted.
+- Before the decision all transactions are checked: if one was aborted by its timeout or another writer, the epoch fails
+  and is written again. After the decision its transactions are only committed.
+- A transactional ID belongs to a sink, a run of the query, a partition and an attempt. Only that attempt uses it, so no
+  writer can fence a prepared transaction of another. Even and odd epochs have different IDs, since the markers of the
+  previous epoch may still be in progress.
+- Transactions without a decision (speculative attempts, earlier runs) are aborted after a decision, when no other
+  driver can decide for them, by the identity they were listed with. Those that began after the decision are left alone.
+- When a run fails, tasks that did not report may still be writing: their IDs are fenced for as long as Spark may take
+  to kill them.
 
-Crashes: before the decision nothing is visible and the epoch is written again; behind it the replay ends what is left
-and writes nothing. Known limit: a prepared transaction lives for transaction.timeout.ms. If the driver is away for
-longer between the decision and the end, the broker aborts; the epoch then fails for good and says so.
+Crashes: before the decision nothing is visible and the epoch is written again; after it a replay commits the remaining
+transactions and writes nothing. Known limit: a prepared transaction lives for transaction.timeout.ms. If the driver is
+away longer than that between the decision and the commits, the broker aborts; the epoch then fails for good, with an
+error that says so.
 """
 
 from __future__ import annotations
@@ -56,41 +57,47 @@ from kafkatools.pipeline.sinks.tasks import PreparedTask, TaskPlace
 _log = logging.getLogger(__name__)
 
 TASK_TIMEOUT_MS = 900_000
-"""What brokers allow at most by default (transaction.max.timeout.ms): an epoch must be written and ended within it."""
+"""The brokers' default for transaction.max.timeout.ms: an epoch must be written and committed within this time."""
 
 LATE_TASKS_MS = 3_000
-"""How long after a failure tasks are looked for that still write: longer than Spark lets a Python worker live that it
-has told to stop (spark.python.task.killTimeout, 2 s)."""
+"""How long after a failure to abort transactions of tasks that still write. Longer than Spark waits before it kills a
+Python worker (spark.python.task.killTimeout, 2 s)."""
 
-_LOOK_AGAIN_MS = 300
+_LIST_INTERVAL_MS = 300
 _DRIVER_TIMEOUT_MS = 60_000
 _ONGOING = "Ongoing"
 _LOST = frozenset({"INVALID_TXN_STATE", "PRODUCER_FENCED", "INVALID_PRODUCER_EPOCH", "INVALID_PRODUCER_ID_MAPPING"})
 
 
 class SinkNames(NamedTuple):
-    """What a sink calls its group and its transactional ids."""
+    """The consumer group and the transactional IDs of a sink."""
 
     sink_id: str
 
     @property
     def group(self) -> str:
+        """The consumer group whose committed offsets hold the sink's decisions."""
         return f"kt-sink-{self.sink_id}"
 
     @property
     def driver(self) -> str:
+        """The transactional ID of the driver."""
         return f"kt-sink-{self.sink_id}-driver"
 
     def task(self, run: str, partition: int, attempt: int, epoch: int) -> str:
+        """Return the transactional ID of a task attempt; even and odd epochs use different IDs."""
         return f"kt-sink-{self.sink_id}-{run}-{partition}-{attempt}-{epoch % 2}"
 
     def is_task(self, transactional_id: str, run: str = "[0-9a-f]+", parity: str = "[01]") -> bool:
+        """Whether a transactional ID belongs to a task of this sink, of the run and epoch parity given as regular
+        expressions."""
         pattern = rf"kt-sink-{re.escape(self.sink_id)}-{run}-\d+-\d+-{parity}"
         return re.fullmatch(pattern, transactional_id) is not None
 
 
 class SinkTransactions:
-    """The transactions of one sink. `settings` are the producer's."""
+    """The transactions of one sink: prepared by tasks, committed or aborted by the driver. `settings` are producer
+    settings."""
 
     def __init__(self, settings: Mapping[str, str], sink_id: str) -> None:
         self._settings = settings
@@ -99,13 +106,13 @@ class SinkTransactions:
     # -- a task --
 
     def task_settings(self, place: TaskPlace) -> dict[str, str]:
-        """The settings of a task's producer."""
+        """Return the producer settings of a task, with its transactional ID."""
         name = self.names.task(place.run, place.partition, place.attempt, place.epoch)
         return {"transaction.timeout.ms": str(TASK_TIMEOUT_MS), **self._settings, "transactional.id": name}
 
     def is_decided(self, place: TaskPlace) -> bool:
-        """Whether the epoch was decided before: then there is nothing to write. A decision that is just being made may
-        go unseen; the driver's look is the one that counts. Raises PipelineError."""
+        """Whether the task's epoch is already committed, so that the task need not write. May miss a decision that is
+        being written now; the driver checks again. Raises PipelineError."""
         with self._admin() as admin:
             decision = self._decision(admin, require_stable=False)
         return decision is not None and decision.is_of(place.query_id, place.epoch)
@@ -113,8 +120,8 @@ class SinkTransactions:
     # -- the driver --
 
     def commit(self, epoch: int, query_id: str, tasks: Sequence[PreparedTask], *, is_decided: bool = False) -> None:
-        """Makes what the tasks prepared visible, all or nothing. `is_decided`: a task found the epoch decided, and has
-        written nothing. Raises PipelineError."""
+        """Commit the prepared transactions of an epoch, all or none. `is_decided`: a task found the epoch committed and
+        wrote nothing. Raises PipelineError."""
         if not tasks and not is_decided:
             return
         with self._locked() as (driver, admin):
@@ -125,8 +132,8 @@ class SinkTransactions:
                 return
             if is_decided:
                 raise PipelineError(
-                    f"kt sink: the decision for epoch {epoch} in group {self.names.group} is gone: was the group "
-                    "deleted, or does another query write with the same sinkId?"
+                    f"kt sink: the decision for epoch {epoch} is no longer in group {self.names.group}: the group was "
+                    "deleted, or another query writes with the same sinkId"
                 )
             if before is not None and before.query_id != query_id:
                 self._end_of_others(admin, before)
@@ -137,19 +144,20 @@ class SinkTransactions:
             self._await_markers(admin, decision.transactions)
 
     def _repeat(self, admin: AdminClient, decision: Decision, epoch: int) -> None:
-        """The epoch was decided before. Raises PipelineError."""
+        """Complete an epoch that was decided earlier. Raises PipelineError if the checkpoint is older than the
+        decision."""
         if epoch < decision.epoch:
             raise PipelineError(
-                f"kt sink: epoch {decision.epoch} of this query was committed before, so the checkpoint is older than "
+                f"kt sink: epoch {decision.epoch} of this query is already committed, so the checkpoint is older than "
                 f"the topic: epoch {epoch} is not written again"
             )
         self._complete(admin, decision)
         self._await_markers(admin, decision.transactions)
 
     def abort(self, place: TaskPlace, tasks: Sequence[PreparedTask], *, is_whole: bool = True) -> None:
-        """Aborts what the tasks prepared, unless the epoch is decided: a commit may have failed behind its decision.
-        `place` is that of any task, `is_whole` False when tasks are missing: what those may yet open is aborted too.
-        Raises PipelineError."""
+        """Abort the prepared transactions of an epoch, unless the epoch is decided, since a commit may fail after its
+        decision. `place` identifies any task of the epoch. If `is_whole` is False, tasks did not report; transactions
+        they may still open are aborted too. Raises PipelineError."""
         with self._locked() as (_, admin):
             decision = self._decision(admin)
             if decision is not None and decision.is_of(place.query_id, place.epoch):
@@ -158,11 +166,11 @@ class SinkTransactions:
             if not is_whole:
                 self._end_late_tasks(admin, place.run, str(place.epoch % 2))
 
-    # -- a batch job: no epochs, nobody comes back to it --
+    # -- a batch job: it has no epochs and is never replayed --
 
     def commit_job(self, tasks: Sequence[PreparedTask]) -> None:
-        """Commits what the tasks prepared when all of it still stands. Raises PipelineError: nothing is committed, or,
-        when a commit itself fails, a part may be."""
+        """Commit the prepared transactions of a batch job if all are still ongoing. Raises PipelineError; if a commit
+        itself fails, part of the rows may be committed."""
         if not tasks:
             return
         with self._admin() as admin:
@@ -173,13 +181,13 @@ class SinkTransactions:
                 name, error = min(errors.items())
                 raise PipelineError(
                     f"kt sink: {len(errors)} of {len(tasks)} transactions could not be committed ({name}: "
-                    f"{error.name}: {error}): the topic has a part of the rows"
+                    f"{error.name}: {error}): the topic has only part of the rows"
                 )
             self._abort_others(admin, transactions)
             self._await_markers(admin, transactions)
 
     def abort_job(self, run: str, tasks: Sequence[PreparedTask], *, is_whole: bool = True) -> None:
-        """Aborts what the tasks prepared, as far as it is not committed; `is_whole` as with `abort`. Raises
+        """Abort the transactions of a batch job that are not committed; `is_whole` as for `abort`. Raises
         PipelineError."""
         if is_whole and not tasks:
             return
@@ -190,8 +198,8 @@ class SinkTransactions:
 
     @contextlib.contextmanager
     def _locked(self) -> Iterator[tuple[Producer, AdminClient]]:
-        """Takes over the driver's transactional id: whoever had it decides nothing any more, and what was being decided
-        is decided or not."""
+        """Initialize the driver's transactional ID, which fences any other driver: its decision is complete or will
+        never be."""
         timeout_ms = min(int(self._settings.get("transaction.timeout.ms", _DRIVER_TIMEOUT_MS)), _DRIVER_TIMEOUT_MS)
         own = {"transactional.id": self.names.driver, "transaction.timeout.ms": str(timeout_ms)}
         with closing_producer({**self._settings, **own}) as driver, self._admin() as admin:
@@ -211,17 +219,18 @@ class SinkTransactions:
 
     def _decision(self, admin: AdminClient, *, require_stable: bool = True) -> Decision | None:
         group = self.names.group
-        found = fetch_offsets(admin, [group], require_stable=require_stable)[group]
-        if found.error is not None:
-            raise found.error
-        for error in found.errors.values():
+        committed = fetch_offsets(admin, [group], require_stable=require_stable)[group]
+        if committed.error is not None:
+            raise committed.error
+        for error in committed.errors.values():
             raise error
-        return newest_decision(found.offsets, self.names.task)
+        return newest_decision(committed.offsets, self.names.task)
 
     def _decide(
         self, driver: Producer, admin: AdminClient, before: Decision | None, tasks: Sequence[PreparedTask]
     ) -> Decision:
-        """One transaction of the driver's: from its end on the epoch is committed."""
+        """Commit the decision as offsets in one transaction of the driver. When that transaction ends, the epoch is
+        committed. Raises PipelineError or KafkaError."""
         serial = 0 if before is None else before.serial + 1
         place = tasks[0].place
         transactions = tuple(task.transaction for task in tasks)
@@ -236,34 +245,32 @@ class SinkTransactions:
         try:
             driver.commit_transaction()
         except KafkaError as error:
-            raise PipelineError(f"kt sink: epoch {place.epoch} is not decided: {self._fenced(error)}") from error
+            reason = f"{error.name}: {error}"
+            if error.name == "PRODUCER_FENCED":
+                reason = f"another driver has taken over the sink {self.names.sink_id!r} ({error})"
+            raise PipelineError(f"kt sink: epoch {place.epoch} could not be committed: {reason}") from error
         return decision
-
-    def _fenced(self, error: KafkaError) -> str:
-        if error.name == "PRODUCER_FENCED":
-            return f"another driver has taken over the sink {self.names.sink_id!r} ({error})"
-        return f"{error.name}: {error}"
 
     # -- transactions --
 
     def _ensure_ongoing(self, admin: AdminClient, tasks: Sequence[PreparedTask]) -> None:
-        """Every transaction is as its task left it. Raises PipelineError."""
-        wanted = {task.transaction.transactional_id: task for task in tasks}
-        for name, found in describe_transactions(admin, wanted).items():
-            task = wanted[name]
-            if isinstance(found, KafkaError):
-                raise found
-            is_its_own = found.producer_id == task.transaction.producer_id
-            if found.state == _ONGOING and is_its_own and found.producer_epoch == task.transaction.producer_epoch:
+        """Raise PipelineError if a prepared transaction was aborted or taken over since its task prepared it."""
+        by_name = {task.transaction.transactional_id: task for task in tasks}
+        for name, state in describe_transactions(admin, by_name).items():
+            task = by_name[name]
+            if isinstance(state, KafkaError):
+                raise state
+            is_its_own = state.producer_id == task.transaction.producer_id
+            if state.state == _ONGOING and is_its_own and state.producer_epoch == task.transaction.producer_epoch:
                 continue
             raise PipelineError(
                 f"kt sink: the transaction of partition {task.place.partition} of epoch {task.place.epoch} was aborted "
-                f"before it was committed: it lived longer than transaction.timeout.ms ({found.timeout_ms} ms), or "
-                "another writer took it over; all is written again when the query is started again"
+                f"before it was committed: it was open longer than transaction.timeout.ms ({state.timeout_ms} ms), or "
+                "another writer took it over; restart the query to write the epoch again"
             )
 
     def _complete(self, admin: AdminClient, decision: Decision) -> None:
-        """Commits all transactions of a decision, whichever of them are committed already. Raises PipelineError."""
+        """Commit all transactions of a decision; those already committed are no error. Raises PipelineError."""
         errors = end_transactions(admin, decision.transactions, commit=True)
         if not errors:
             return
@@ -272,59 +279,61 @@ class SinkTransactions:
         lost = {name: error for name, error in errors.items() if error.name in _LOST}
         if not lost:
             raise PipelineError(
-                f"kt sink: epoch {decision.epoch} is decided, but {count} could not be ended ({name}: {error.name}: "
-                f"{error}); they are when the query is started again"
+                f"kt sink: epoch {decision.epoch} is decided, but {count} could not be committed ({name}: "
+                f"{error.name}: {error}); restart the query to commit them"
             )
         raise PipelineError(
-            f"kt sink: epoch {decision.epoch} was decided, but {count} were aborted before they were ended ({name}: "
+            f"kt sink: epoch {decision.epoch} was decided, but {count} were aborted before their commit ({name}: "
             f"{error.name}): the driver was away for longer than transaction.timeout.ms. Their records are not in the "
-            f"topic. To write the epoch again, with what is committed of it twice, delete the group {self.names.group}"
+            f"topic. To write the whole epoch again, committed records twice, delete the group {self.names.group}"
         )
 
     def _await_markers(self, admin: AdminClient, transactions: Sequence[PreparedTransaction]) -> None:
-        """Until readers see what is committed: a second end is answered when the markers of the first are written."""
+        """Wait until the commit markers are written: the broker answers a second EndTxn only after the markers of the
+        first. Failures are only logged."""
         for name, error in end_transactions(admin, transactions, commit=True).items():
-            _log.info("Whether readers see the transaction %s is not known: %s", name, error)
+            _log.info("The markers of transaction %s may not be written yet: %s", name, error)
 
     def _end_of_others(self, admin: AdminClient, decision: Decision) -> None:
-        """What another query with this sinkId decided last, in case it never came to end it."""
+        """Commit the transactions of the last decision of another query with this sinkId, which may have stopped before
+        it ended them."""
         for name, error in end_transactions(admin, decision.transactions, commit=True).items():
-            _log.info("The transaction %s of another query ended before: %s", name, error)
+            _log.info("The transaction %s of another query had ended already: %s", name, error)
 
     def _abort_others(
         self, admin: AdminClient, decided: Sequence[PreparedTransaction], driver: str | None = None
     ) -> None:
-        """Aborts what nobody decided for. With `driver` only what was begun before that one decided: later ones may be
-        a newer driver's, for the next epoch. What fails here is tried again behind the next decision."""
-        kept = {one.transactional_id for one in decided}
+        """Abort this sink's open transactions that are not part of the decision. With `driver`, only those that began
+        before that driver's last transaction, since later ones may belong to a newer driver. Failures are logged; the
+        next decision tries again."""
         try:
-            listed = list_transactions(admin, states=(_ONGOING,)).transactions
-            names = {one.transactional_id for one in listed if self.names.is_task(one.transactional_id)} - kept
+            listed = {one.transactional_id for one in list_transactions(admin, states=(_ONGOING,)).transactions}
+            names = set(filter(self.names.is_task, listed)) - {one.transactional_id for one in decided}
             if not names:
                 return
             described = describe_transactions(admin, names if driver is None else {*names, driver})
         except KafkaError as error:
             _log.warning("Open transactions of sink %s could not be listed: %s", self.names.sink_id, error)
             return
-        found = {name: one for name, one in described.items() if isinstance(one, TransactionDescription)}
-        decided_ms = None if driver is None or driver not in found else found[driver].start_ms
+        states = {name: state for name, state in described.items() if isinstance(state, TransactionDescription)}
+        decided_ms = None if driver is None or driver not in states else states[driver].start_ms
         version = decided[0].transaction_version
-        left = [
-            PreparedTransaction(name, one.producer_id, one.producer_epoch, version)
-            for name, one in found.items()
-            if name in names and one.state == _ONGOING and _is_before(one.start_ms, decided_ms, driver is None)
+        undecided = [
+            PreparedTransaction(name, state.producer_id, state.producer_epoch, version)
+            for name, state in states.items()
+            if name in names and state.state == _ONGOING and _is_before(state.start_ms, decided_ms, driver is None)
         ]
-        self._end(admin, left)
+        self._end(admin, undecided)
 
     def _end(self, admin: AdminClient, transactions: Sequence[PreparedTransaction]) -> None:
-        """Aborts transactions that are nobody's; one that ended by itself is fine."""
+        """Abort transactions that no decision will commit; those already ended are no error."""
         for name, error in end_transactions(admin, transactions, commit=False).items():
             if error.name not in _LOST:
                 _log.warning("The transaction %s could not be aborted: %s", name, error)
 
     def _end_late_tasks(self, admin: AdminClient, run: str, parity: str = "[01]") -> None:
-        """Ends what the tasks of a failed run have open that told nothing. Spark tells them to stop and goes on; some
-        write until they are killed, and nobody would end their transactions before transaction.timeout.ms."""
+        """Abort the transactions of a failed run's tasks that did not report, for LATE_TASKS_MS. Such tasks write until
+        Spark kills them; otherwise their transactions would stay open until transaction.timeout.ms."""
         until_ms = admin.deadline_ms(LATE_TASKS_MS)
         try:
             while True:
@@ -334,11 +343,11 @@ class SinkTransactions:
                         _log.warning("The transaction %s could not be aborted: %s", name, error)
                 if admin.left_ms(until_ms) == 0:
                     return
-                admin.clock.sleep_ms(min(admin.left_ms(until_ms), _LOOK_AGAIN_MS))
+                admin.clock.sleep_ms(min(admin.left_ms(until_ms), _LIST_INTERVAL_MS))
         except KafkaError as error:
             _log.warning("Open transactions of sink %s could not be listed: %s", self.names.sink_id, error)
 
 
 def _is_before(start_ms: int | None, decided_ms: int | None, is_always: bool) -> bool:
-    """Times are the brokers'."""
+    """Whether a transaction began before the driver's one; both times come from brokers, in epoch ms."""
     return is_always or (start_ms is not None and decided_ms is not None and start_ms <= decided_ms)

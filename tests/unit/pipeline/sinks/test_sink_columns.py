@@ -159,8 +159,8 @@ def test_columns_of_the_source_are_taken_or_passed_over() -> None:
         ({"kafka.bootstrap.servers": "x:1", "topc": "t"}, "unknown option `topc`"),
         ({"kafka.bootstrap.servers": "x:1", "kafka.lingr.ms": "1"}, "Unknown producer config name: lingr.ms"),
         ({"kafka.bootstrap.servers": "x:1", "kafka.acks": "many"}, "acks"),
-        ({"kafka.bootstrap.servers": "x:1", "kafka.transactional.id": "a"}, "`kafka.transactional.id` cannot be given"),
-        ({"kafka.bootstrap.servers": "x:1", "exactlyOnce": "yes"}, "`exactlyOnce` is true or false, not 'yes'"),
+        ({"kafka.bootstrap.servers": "x:1", "kafka.transactional.id": "a"}, "`kafka.transactional.id` cannot be set"),
+        ({"kafka.bootstrap.servers": "x:1", "exactlyOnce": "yes"}, "`exactlyOnce` must be true or false, not 'yes'"),
         ({"kafka.bootstrap.servers": "x:1", "topic": " "}, "`topic` is empty"),
     ],
 )

@@ -57,7 +57,7 @@ def test_the_first_of_two_drivers_decides(steps: Steps) -> None:
     assert query.ended() == (rows_of(0), 0)
     query.writer().abort(zombie, 0)
     query.commit(1, query.tasks(1))
-    with pytest.raises(PipelineError, match="epoch 1 of this query was committed before"):
+    with pytest.raises(PipelineError, match="epoch 1 of this query is already committed"):
         query.commit(0, zombie)
     assert query.ended() == (rows_of(0, 1), 0)
 
@@ -185,7 +185,7 @@ def test_a_transaction_that_was_aborted_before_the_decision_fails_the_epoch(step
     query = Query(steps)
     messages = query.tasks(0)
     aborted(steps, messages)
-    with pytest.raises(PipelineError, match="was aborted before it was committed: it lived longer than"):
+    with pytest.raises(PipelineError, match="was aborted before it was committed: it was open longer than"):
         query.commit(0, messages)
     query.writer().abort(messages, 0)
     assert query.ended() == ([], 0)
@@ -204,7 +204,7 @@ def test_a_transaction_that_was_aborted_behind_the_decision_is_told(
         query.commit(0, messages)
     aborted(steps, messages)
     query.start()
-    message = f"1 of 3 transactions were aborted before they were ended .* delete the group kt-sink-{query.topic}"
+    message = f"1 of 3 transactions were aborted before their commit .* delete the group kt-sink-{query.topic}"
     with pytest.raises(PipelineError, match=message):
         query.commit(0, query.tasks(0))
 
@@ -217,7 +217,7 @@ def test_a_timeout_that_the_brokers_refuse_is_told(steps: Steps) -> None:
     given = {"kafka.bootstrap.servers": steps.bootstrap, "topic": "t", "kafka.transaction.timeout.ms": "9000000"}
     options, place = read_options(given), TaskPlace("q", "0", 0, 0, 0)
     batch = pa.record_batch({"value": pa.array(["a"])})
-    with pytest.raises(PipelineError, match=r"Give kafka\.transaction\.timeout\.ms"):
+    with pytest.raises(PipelineError, match=r"Set kafka\.transaction\.timeout\.ms"):
         write_transaction(options, SinkTransactions(options.producer, "s"), place, iter([batch]))
 
 
