@@ -112,7 +112,7 @@ def test_the_same_is_no_difference_whatever_its_topic_is_called(spark: SparkSess
         assert diff(left, copy, by=by, compared=("key", "value", "timestamp", "headers")).isEmpty()
     with pytest.raises(PipelineError, match="not by hash"):
         diff(left, copy, by="hash")
-    with pytest.raises(PipelineError, match="no column headers"):
+    with pytest.raises(PipelineError, match="There is no column headers"):
         diff(left.drop("headers"), copy, compared=("key", "headers"))
 
 

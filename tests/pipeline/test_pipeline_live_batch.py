@@ -165,7 +165,7 @@ def test_a_start_that_retention_moves_is_an_error_or_the_new_start(broker: str, 
 def test_offsets_outside_of_the_log_are_named(broker: str, topic: str) -> None:
     outside = {"endingOffsets": offsets(topic, 25)}
     with pytest.raises(
-        PipelineError, match=f"endingOffsets: offset 25 of {topic}-0 is not in its log, which has 0 to 20"
+        PipelineError, match=f"endingOffsets: offset 25 of {topic}-0 is not in the log, which has 0 to 20"
     ):
         reader(broker, topic, **outside).partitions()
     assert len(rows(reader(broker, topic, "offset", failOnDataLoss="false", **outside))) == 20

@@ -106,7 +106,11 @@ def test_damage_is_a_table_and_strict_is_an_error(spark: SparkSession, root: pat
     [
         ("nowhere", {}, "nowhere does not exist"),
         ("", {"subscribe": "leger"}, "leger not found in"),
-        ("", {"startingOfsets": "earliest"}, "kafka-log has no option startingofsets; did you mean startingOffsets?"),
+        (
+            "",
+            {"startingOfsets": "earliest"},
+            "kafka-log has no option startingofsets for reading; did you mean startingOffsets?",
+        ),
     ],
 )
 def test_what_is_refused_is_one_clear_line(

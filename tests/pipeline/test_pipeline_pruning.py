@@ -13,7 +13,7 @@ from kafkatools.pipeline.errors import PipelineError
 from kafkatools.pipeline.run.session import register
 from kafkatools.pipeline.sources.log.options import read_options
 from kafkatools.pipeline.sources.log.source import LogReader
-from kafkatools.pipeline.sources.pruning import Needs, needed_columns, pruned
+from kafkatools.pipeline.sources.pruning import Needs, needs_of, pruned
 from kafkatools.pipeline.sources.record_bounds import RecordBounds
 from kafkatools.pipeline.sources.schema import spark_schema
 
@@ -67,15 +67,16 @@ def test_a_query_that_would_become_another_stays_as_it_is(spark: SparkSession, p
 
 
 def test_a_query_without_these_sources_needs_nothing_of_them(spark: SparkSession) -> None:
-    assert needed_columns(spark.range(3)) is None
-    assert needed_columns(spark.createDataFrame([(1, b"x")], "offset bigint, value binary")) is None
+    assert needs_of(spark.range(3)) is None
+    assert needs_of(spark.createDataFrame([(1, b"x")], "offset bigint, value binary")) is None
 
 
 def test_a_stream_is_looked_at_too(spark: SparkSession) -> None:
     register(spark)
     options = {"kafka.bootstrap.servers": "127.0.0.1:1", "subscribe": "x"}
     stream = spark.readStream.format("kt").options(**options).load()
-    assert needed_columns(stream.where("offset > 3").groupBy("key").count()) == {"key", "offset"}
+    needs = needs_of(stream.where("offset > 3").groupBy("key").count())
+    assert needs is not None and needs.columns == {"key", "offset"}
 
 
 def test_bounds_from_a_plan_narrow_what_is_read(path: str) -> None:
@@ -91,5 +92,5 @@ def test_bounds_from_a_plan_narrow_what_is_read(path: str) -> None:
     assert not LogReader(
         read_options({"path": path, "bounds": elsewhere.to_text()}), spark_schema(False, False)
     ).partitions()
-    with pytest.raises(PipelineError, match="^bounds: 7 is not what a query hands to its source$"):
+    with pytest.raises(PipelineError, match="^Invalid bounds 7: the option is for kt pipeline only$"):
         read_options({"path": path, "bounds": "7"})

@@ -1,8 +1,8 @@
-"""Columns of Arrow batches while they are being filled, one class for each kind.
+"""Builders of Arrow columns, one class for each kind of column.
 
-A column is fed chunks: places of records in a buffer, and the headers of their batches. `take` gives the finished
-column and begins anew. Buffers that nobody holds any more are filled again (`Spares`): pages that were touched before
-cost nothing.
+A builder receives chunks: the places of records in a buffer, and the headers of their batches. `take` returns the
+finished column and starts an empty one. Buffers that no longer have references are reused (`Spares`), since writing to
+memory pages touched before is cheaper.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Items = npt.NDArray[np.signedinteger]
 B = TypeVar("B", bytearray, "array[int]", npt.NDArray[np.signedinteger])
 
 LARGEST_COLUMN = 0x7FFFFFFF
-TRANSACTION_STATES = ("open", "committed", "aborted")
+OPEN, COMMITTED, ABORTED = TRANSACTION_STATES = ("open", "committed", "aborted")
 _MICROS = 1000
 _FURTHEST_MS = ((1 << 63) - 1) // _MICROS
 _SEQUENCES = 1 << 31
@@ -39,9 +39,8 @@ _HEADER_PLACES = 4096
 
 @dataclass(slots=True)
 class Chunk:
-    """Records of one buffer: their places (rows of PLACE_WIDTH integers), and a row of the table of headers, the
-    position, the transaction's state of each batch with the number of its records.
-    """
+    """Records in one buffer: their places (rows of PLACE_WIDTH integers). For each batch: its header row, number of
+    records, file position and transaction state."""
 
     buffer: Buffer
     places: array[int]
@@ -53,50 +52,51 @@ class Chunk:
 
     @property
     def view(self) -> Longs:
-        """The places as a matrix."""
+        """The places as a matrix with one row for each record."""
         return np.frombuffer(self.places, np.int64).reshape(-1, kernel.PLACE_WIDTH)[: self.rows]
 
     def of_batch(self, column: int) -> Longs:
-        """A field of the batches' headers, once for each record."""
+        """Return a column of the header table, repeated for each record of its batch."""
         return np.repeat(self.batches[:, column], self.counts)
 
 
 class Column(Protocol):
-    """One column while it is being filled."""
+    """A builder of one Arrow column."""
 
     def add(self, chunk: Chunk) -> None:
-        """Takes the records of a chunk."""
+        """Append the records of a chunk."""
 
     def take(self, rows: int) -> pa.Array:
-        """The finished pyarrow.Array of that many rows; the next one begins."""
+        """Return the finished pyarrow.Array of `rows` rows and start an empty column."""
 
     @property
     def size_bytes(self) -> int:
-        """Bytes of variable length so far."""
+        """Number of variable-length bytes appended so far."""
 
 
 class Spares(Generic[B]):
-    """Buffers that were handed out, to be used again when they have come back; the tasks of a process share them."""
+    """A pool of buffers that Arrow arrays may still reference; a buffer is reused once no array does. Shared by all
+    tasks of a process."""
 
     def __init__(self, make: Callable[[int], B]) -> None:
         self._make: Callable[[int], B] = make
-        self._given: list[B] = []
+        self._buffers: list[B] = []
 
     def take(self, least: int) -> B:
-        """One of at least `least` items, with anything in it."""
-        given = self._given
-        for index in range(len(given)):
-            # the list's own reference and the argument's: nobody else has it
-            if sys.getrefcount(given[index]) <= 2 and len(given[index]) >= least:
-                return given.pop(index)
+        """Return a free or new buffer with at least `least` items and arbitrary content."""
+        buffers = self._buffers
+        for index in range(len(buffers)):
+            # two references, the list's and the argument's: no Arrow array uses the buffer
+            if sys.getrefcount(buffers[index]) <= 2 and len(buffers[index]) >= least:
+                return buffers.pop(index)
         return self._make(least)
 
     def give(self, buffer: B) -> None:
-        """What was handed out; only the last few are remembered, and none that is very large."""
+        """Remember a buffer for reuse: the last twelve, and none above 8 MiB."""
         if memoryview(buffer).nbytes > _LARGEST_SPARE:  # type: ignore[arg-type]  # numpy types __buffer__ from 3.12 on
             return
-        self._given.append(buffer)
-        del self._given[:-_SPARES]
+        self._buffers.append(buffer)
+        del self._buffers[:-_SPARES]
 
 
 def _new_ints(count: int) -> array[int]:
@@ -115,7 +115,7 @@ def _numbers(dtype: str) -> Spares[Items]:
 
 
 class Numbers:
-    """A column of fixed width: what `of_chunk` makes of each chunk."""
+    """Builds a fixed-width column; `of_chunk` computes its values from a chunk."""
 
     size_bytes = 0
 
@@ -127,7 +127,7 @@ class Numbers:
         self._rows = 0
 
     def add(self, chunk: Chunk) -> None:
-        """Takes the records of a chunk."""
+        """Append the values of a chunk."""
         end = self._rows + chunk.rows
         if end > len(self._items):
             items = self._spares.take(max(2 * len(self._items), end))
@@ -137,17 +137,18 @@ class Numbers:
         self._rows = end
 
     def take(self, rows: int) -> pa.Array:
-        taken = self._finish(self._items, rows)
+        """Return the column of `rows` values and start an empty one."""
+        column = self._finish(self._items, rows)
         self._spares.give(self._items)
         self._items, self._rows = self._spares.take(_FIRST_ROWS), 0
-        return taken
+        return column
 
     def _finish(self, items: Items, rows: int) -> pa.Array:
         return pa.Array.from_buffers(self._type, rows, [None, pa.py_buffer(items)])
 
 
 class Transactions(Numbers):
-    """The state of each record's transaction as text, null outside of any."""
+    """Builds the column of transaction states as texts, null for records outside of transactions."""
 
     def __init__(self, arrow_type: pa.DataType) -> None:
         super().__init__(arrow_type, "i1", _states)
@@ -165,7 +166,7 @@ def _states(chunk: Chunk) -> Items:
 
 
 class Constant:
-    """The same in every row; made once for the most rows there were."""
+    """Builds a column with the same value in each row; the longest array is cached and sliced."""
 
     size_bytes = 0
 
@@ -175,16 +176,17 @@ class Constant:
         self._made = pa.array([], arrow_type)
 
     def add(self, chunk: Chunk) -> None:
-        """Nothing is kept."""
+        """Do nothing: the value does not depend on the records."""
 
     def take(self, rows: int) -> pa.Array:
+        """Return an array of `rows` equal values."""
         if len(self._made) < rows:
             self._made = pa.repeat(pa.scalar(self._value, self._type), max(rows, _FIRST_ROWS))
         return self._made.slice(0, rows)
 
 
 class Cells:
-    """A column of keys or of values."""
+    """Builds the column of keys or of values: variable-length bytes with nulls."""
 
     def __init__(self, arrow_type: pa.DataType, column: int) -> None:
         self._type = arrow_type
@@ -200,14 +202,15 @@ class Cells:
 
     @property
     def size_bytes(self) -> int:
+        """Number of bytes of keys or values so far."""
         return self._state[kernel.COLUMN_BYTES]
 
     def add(self, chunk: Chunk) -> None:
-        """Copies the cells of a chunk."""
+        """Copy the keys or values of a chunk. Raises PipelineError beyond 2 GiB in one column."""
         self.add_places(chunk.buffer, chunk.places, chunk.rows)
 
     def add_places(self, buffer: Buffer, places: array[int], stop: int) -> None:
-        """Copies the cells that rows of places say."""
+        """Copy the cells at the first `stop` rows of a place table. Raises PipelineError beyond 2 GiB in one column."""
         self._state[kernel.COLUMN_NEXT] = 0
         while True:
             reached = kernel.gather_cells(
@@ -225,30 +228,33 @@ class Cells:
         size = self._state[kernel.COLUMN_BYTES]
         needed = size + length
         if needed > LARGEST_COLUMN:
-            raise PipelineError(f"a run of records has {needed} bytes in one column, more than Arrow's 2 GiB")
+            raise PipelineError(
+                f"A run of records has {needed} bytes in one column, more than the 2 GiB that Arrow holds"
+            )
         larger = _BYTES.take(min(max(needed, 2 * len(self._bytes)), LARGEST_COLUMN))
         larger[:size] = memoryview(self._bytes)[:size]
         self._bytes = larger
 
     def take(self, rows: int) -> pa.Array:
+        """Return the column of `rows` cells and start an empty one."""
         nulls, size = self._state[kernel.COLUMN_NULLS], self._state[kernel.COLUMN_BYTES]
         buffers = [
             pa.py_buffer(self._validity) if nulls else None,
             pa.py_buffer(self._offsets).slice(0, 4 * (rows + 1)),
             pa.py_buffer(self._bytes).slice(0, size),
         ]
-        taken = pa.Array.from_buffers(self._type, rows, self._checked(buffers, rows), nulls)
+        column = pa.Array.from_buffers(self._type, rows, self._checked(buffers, rows), nulls)
         _INTS.give(self._offsets)
         _BYTES.give(self._bytes)
         self._begin()
-        return taken
+        return column
 
     def _checked(self, buffers: list[pa.Buffer], rows: int) -> list[pa.Buffer]:
         return buffers
 
 
 class Names(Cells):
-    """Names of headers: what is not UTF-8 gets replacement characters, as in Java."""
+    """Builds the column of record header keys; invalid UTF-8 becomes replacement characters, as in Java."""
 
     def _checked(self, buffers: list[pa.Buffer], rows: int) -> list[pa.Buffer]:
         data = buffers[2]
@@ -261,7 +267,8 @@ class Names(Cells):
 
 
 class Headers:
-    """Lists of names and values; null where a record has none, as in Spark's Kafka source."""
+    """Builds the column of record headers, lists of keys and values; null for a record without headers, as in Spark's
+    Kafka source."""
 
     def __init__(self, arrow_type: pa.DataType) -> None:
         self._type = arrow_type
@@ -278,11 +285,11 @@ class Headers:
 
     @property
     def size_bytes(self) -> int:
-        """Bytes of names and values so far."""
+        """Number of bytes of header keys and values so far."""
         return self._names.size_bytes + self._values.size_bytes
 
     def add(self, chunk: Chunk) -> None:
-        """Copies the headers of a chunk."""
+        """Copy the headers of a chunk's records."""
         self._state[kernel.COLUMN_NEXT] = 0
         while True:
             before = self._state[kernel.COLUMN_NEXT]
@@ -306,17 +313,18 @@ class Headers:
         self._listed = array("q", bytes(8 * kernel.PLACE_WIDTH * max(count, 2 * _HEADER_PLACES)))
 
     def take(self, rows: int) -> pa.Array:
+        """Return the column of `rows` header lists and start an empty one."""
         nulls, total = self._state[kernel.COLUMN_NULLS], self._state[kernel.COLUMN_BYTES]
         entries = pa.StructArray.from_arrays(
             [self._names.take(total), self._values.take(total)], fields=list(self._type.value_type)
         )
         buffers = [pa.py_buffer(self._validity) if nulls else None, pa.py_buffer(self._ends).slice(0, 4 * (rows + 1))]
-        taken = pa.Array.from_buffers(self._type, rows, buffers, nulls, children=[entries])
+        column = pa.Array.from_buffers(self._type, rows, buffers, nulls, children=[entries])
         self._begin(len(self._ends) - 1)
-        return taken
+        return column
 
 
-# -- what a column is made of --
+# -- the values of each column --
 
 
 def _offsets(chunk: Chunk) -> Items:
@@ -324,23 +332,15 @@ def _offsets(chunk: Chunk) -> Items:
 
 
 def micros(milliseconds: Items) -> Items:
-    """Timestamps as Spark counts them; those beyond its range are its first and last."""
+    """Convert epoch milliseconds to Spark's epoch microseconds, clipped to the range of 64 bits."""
     within: Items = np.clip(milliseconds, -_FURTHEST_MS, _FURTHEST_MS) * _MICROS
     return within
 
 
-def _timestamps(chunk: Chunk) -> Items:
-    return micros(chunk.view[:, kernel.PLACE_TIMESTAMP])
-
-
 def timestamp_types(batches: Longs) -> Longs:
-    """Of each batch: 0 CreateTime, 1 LogAppendTime, -1 none (magic 0)."""
+    """Return the timestamp type of each batch: 0 CreateTime, 1 LogAppendTime, -1 none (magic 0)."""
     types: Longs = np.where(batches[:, 3] == 0, -1, (batches[:, 6] >> 3) & 1)
     return types
-
-
-def _timestamp_types(chunk: Chunk) -> Items:
-    return np.repeat(timestamp_types(chunk.batches), chunk.counts)
 
 
 def _sequences(chunk: Chunk) -> Items:
@@ -349,21 +349,17 @@ def _sequences(chunk: Chunk) -> Items:
     return np.where(first < 0, -1, sequences)
 
 
-def _positions(chunk: Chunk) -> Items:
-    return np.repeat(chunk.positions, chunk.counts)
-
-
 def new_column(name: str, arrow_type: pa.DataType, topic: str, partition: int) -> Column:
-    """An empty column of records by its name."""
+    """Return an empty builder for a column of the record table, by the column's name in any case."""
     numbers: dict[str, tuple[str, Callable[[Chunk], Items]]] = {
         "offset": ("i8", _offsets),
-        "timestamp": ("i8", _timestamps),
-        "timestamptype": ("i4", _timestamp_types),
+        "timestamp": ("i8", lambda chunk: micros(chunk.view[:, kernel.PLACE_TIMESTAMP])),
+        "timestamptype": ("i4", lambda chunk: np.repeat(timestamp_types(chunk.batches), chunk.counts)),
         "leaderepoch": ("i4", lambda chunk: chunk.of_batch(4)),
         "producerid": ("i8", lambda chunk: chunk.of_batch(10)),
         "producerepoch": ("i2", lambda chunk: chunk.of_batch(11)),
         "sequence": ("i4", _sequences),
-        "batchposition": ("i8", _positions),
+        "batchposition": ("i8", lambda chunk: np.repeat(chunk.positions, chunk.counts)),
     }
     name = name.lower()
     if name in numbers:

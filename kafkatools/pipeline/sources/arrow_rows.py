@@ -1,9 +1,9 @@
-"""Record batches as Kafka has them -> record batches as Arrow has them.
+"""Conversion of Kafka record batches to Arrow record batches.
 
-`ArrowRows` is fed the batches of one partition, many at a time: a buffer and the table of their headers that
-`scan_batches` made. Plain batches go through the kernel a run at a time; compressed ones are decompressed one by one
-and then go through it as well; messages of magic 0 and 1 come through their views. Columns that the schema does not
-have are never made. What cannot be read is told, and never raised.
+`ArrowRows` receives the batches of one partition, many at a time, as a buffer and the header table of `scan_batches`.
+The kernel decodes uncompressed batches in runs. Compressed batches are decompressed one by one and then decoded by the
+kernel too; messages of magic 0 and 1 are decoded by their Python views. Columns outside the schema are never built.
+Records that cannot be read are returned as Unread, not raised.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from kafkatools.core.records.layout import HEADER_SIZE
 from kafkatools.core.records.legacy import LegacyBatch
 from kafkatools.pipeline.sources.arrow_columns import Buffer, Chunk, Longs, new_column
 from kafkatools.pipeline.sources.record_bounds import MAX_LONG, RecordBounds
+from kafkatools.pipeline.sources.spark_api import arrow_schema
 
 TARGET_ROWS = 32768
 TARGET_BYTES = 2 << 20
@@ -36,9 +37,8 @@ _OUTSIDE = (kernel.RUN_DAMAGED, kernel.RUN_LEFT_OVER, kernel.RUN_IMPOSSIBLE)
 
 
 class Unread(NamedTuple):
-    """A batch of which not everything could be read: its row in the table, the first byte of the buffer that was not
-    (the batch's own for one that is compressed), and why.
-    """
+    """A batch that could not be read completely: its row in the header table, the position in the buffer of the first
+    unread byte (of the batch itself if compressed), and the reason."""
 
     row: int
     position: int
@@ -46,15 +46,13 @@ class Unread(NamedTuple):
 
 
 class ArrowRows:
-    """The rows of one partition that go into the next Arrow batch. `bounds` are exact on rows. `records`,
-    `first_offset`, `last_offset` tell what has come out so far, all in all."""
+    """Collects rows of one partition for the next Arrow batch; only records within `bounds` become rows. `records`,
+    `first_offset` and `last_offset` cover all rows so far (offsets are -1 without rows)."""
 
     def __init__(
         self, schema: StructType, topic: str, partition: int, bounds: RecordBounds | None = None, *,
         target_rows: int = TARGET_ROWS, target_bytes: int = TARGET_BYTES,
     ) -> None:  # fmt: skip
-        from kafkatools.pipeline.sources.spark_api import arrow_schema
-
         self._schema = arrow_schema(schema)
         self._columns = [new_column(field.name, field.type, topic, partition) for field in self._schema]
         self._bounds = bounds or RecordBounds()
@@ -70,13 +68,13 @@ class ArrowRows:
 
     @property
     def is_full(self) -> bool:
-        """Whether it is time to `take`. Whoever adds more gets a larger Arrow batch."""
+        """Whether the collected rows have reached the target number of rows or bytes; more may still be added."""
         return self._rows >= self._target_rows or any(
             column.size_bytes >= self._target_bytes for column in self._columns
         )
 
     def take(self) -> pa.RecordBatch:
-        """The rows so far as a pyarrow.RecordBatch; the next one begins."""
+        """Return the collected rows as a pyarrow.RecordBatch and start an empty one."""
         rows, self._rows = self._rows, 0
         return pa.RecordBatch.from_arrays([column.take(rows) for column in self._columns], schema=self._schema)
 
@@ -84,9 +82,9 @@ class ArrowRows:
         self, buffer: Buffer, table: array[int], first: int, stop: int, *,
         origin: int = 0, transactions: Sequence[str | None] | None = None,
     ) -> list[Unread]:  # fmt: skip
-        """Takes the batches first..stop of a table of `scan_batches` over the buffer: data of any format whose
-        checksums the caller has looked at. What of them could not be read. `origin` is where the buffer begins in its
-        file; `transactions` holds a state for each row of the table."""
+        """Add the records of rows first..stop of a header table and return what could not be read. The caller has
+        verified the checksums. `origin` is the buffer's position in its file; `transactions` has the transaction state
+        of each row of the table."""
         unread: list[Unread] = []
         rows = np.frombuffer(table, np.int64).reshape(-1, HEADER_WIDTH)
         plain = (rows[first:stop, 3] == 2) & (rows[first:stop, 6] & _CODEC == 0)
@@ -107,24 +105,24 @@ class ArrowRows:
         self, buffer: Buffer, table: array[int], first: int, stop: int,
         about: tuple[Longs, Sequence[str | None] | None], *, is_compressed: bool = False,
     ) -> list[Unread]:  # fmt: skip
-        """Plain batches; `about` is what the columns want to know of each: positions and states."""
+        """Add uncompressed batches; `about` has the file position and the transaction state of each batch."""
         unread: list[Unread] = []
         run = array("q", (first, 0, 0, 0))
         counts = array("i", bytes(4 * stop))
         headers = np.frombuffer(table, np.int64).reshape(-1, HEADER_WIDTH)
         while run[kernel.RUN_ROW] < stop:
             row = run[kernel.RUN_ROW]
-            found = kernel.decode_batches(buffer, table, stop, self._places, counts, run)
+            rows = kernel.decode_batches(buffer, table, stop, self._places, counts, run)
             reason, reached = run[kernel.RUN_REASON], run[kernel.RUN_ROW]
             if reason in _OUTSIDE:
                 unread.append(_unread(buffer, headers, run, is_compressed))
                 run[kernel.RUN_ROW], run[kernel.RUN_RECORD] = reached + 1, 0
             end = min(reached + 1, stop)
-            if found:
+            if rows:
                 positions, states = about
                 self._add_chunk(
                     Chunk(
-                        buffer, self._places, found, headers[row:end], np.frombuffer(counts, np.int32)[row:end],
+                        buffer, self._places, rows, headers[row:end], np.frombuffer(counts, np.int32)[row:end],
                         positions[row:end], None if states is None else states[row:end],
                     )
                 )  # fmt: skip
@@ -132,7 +130,7 @@ class ArrowRows:
         return unread
 
     def _add_odd(self, buffer: Buffer, header: Longs, row: int, origin: int, state: str | None) -> list[Unread]:
-        """A compressed batch, or a message of magic 0 or 1."""
+        """Add one compressed batch, or one message of magic 0 or 1."""
         position = int(header[0])
         view = memoryview(buffer)[position : position + int(header[2])]
         about = np.array([position + origin], np.int64), None if state is None else (state,)
@@ -146,10 +144,8 @@ class ArrowRows:
             return [Unread(row, position, str(error))]
         table = array("q", header.tolist())
         table[0], table[2] = -HEADER_SIZE, HEADER_SIZE + len(records)
-        return [
-            Unread(row, position, each.reason)
-            for each in self._add_run(records, table, 0, 1, about, is_compressed=True)
-        ]
+        unread = self._add_run(records, table, 0, 1, about, is_compressed=True)
+        return [Unread(row, position, reason) for _, _, reason in unread]
 
     def _add_legacy(self, batch: LegacyBatch, header: Longs, about: tuple[Longs, Sequence[str | None] | None]) -> None:
         columns = batch.columns()
@@ -178,7 +174,7 @@ class ArrowRows:
             column.add(chunk)
 
     def _narrow(self, chunk: Chunk) -> None:
-        """Leaves only what is within the bounds."""
+        """Remove the records outside the bounds from a chunk."""
         bounds, view = self._bounds, chunk.view
         offsets, timestamps = view[:, kernel.PLACE_OFFSET], view[:, kernel.PLACE_TIMESTAMP]
         kept = offsets >= bounds.start_offset
@@ -198,7 +194,7 @@ class ArrowRows:
 
 
 def _unread(buffer: Buffer, headers: Longs, run: array[int], is_compressed: bool) -> Unread:
-    """What stopped the kernel at a batch, in Kafka's words."""
+    """Describe where and why the kernel stopped in a batch, in Kafka's words."""
     row, reason, position = run[kernel.RUN_ROW], run[kernel.RUN_REASON], run[kernel.RUN_POSITION]
     start, size, count = int(headers[row, 0]), int(headers[row, 2]), int(headers[row, 13])
     if reason == kernel.RUN_IMPOSSIBLE:
@@ -209,13 +205,12 @@ def _unread(buffer: Buffer, headers: Longs, run: array[int], is_compressed: bool
 
 
 def _places_of(columns: RecordColumns, start: int, stop: int) -> array[int]:
-    """Rows of places of records that have no headers."""
+    """Build the kernel's place table for records without headers."""
     places = np.zeros((stop - start, kernel.PLACE_WIDTH), np.int64)
-    for index, column in enumerate(
-        (
-            columns.offsets, columns.timestamps, columns.key_positions, columns.key_lengths,
-            columns.value_positions, columns.value_lengths,
-        )
-    ):  # fmt: skip
+    sources = (
+        columns.offsets, columns.timestamps, columns.key_positions, columns.key_lengths, columns.value_positions,
+        columns.value_lengths,
+    )  # fmt: skip
+    for index, column in enumerate(sources):
         places[:, index] = column[start:stop]
     return array("q", places.tobytes())

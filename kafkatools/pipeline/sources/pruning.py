@@ -1,11 +1,11 @@
-"""What a query needs of its sources, read from its optimized plan, so that SQL reads no column that it does not use.
+"""Column pruning from Spark's optimized plan, so that a query reads only the Kafka columns that it uses.
 
-Spark prunes the columns of a Python data source only behind the source: every column is made and thrown away. The
-reader of these sources makes the columns of the schema it is given, so the query is made twice: once over all columns,
-whose plan tells what is used, then over a source with just those. That the second means the same is not taken for
-granted (a name may resolve differently, a star stands for less): its plan must be the first one's to the letter, or the
-first is taken. PySpark 4.0 pushes no filters into Python sources either; they are read from the plan there and given to
-the source as bounds, for it to narrow what it reads; Spark still applies them.
+Spark prunes the columns of a Python data source only after the source has built all of them. The sources here build
+only the columns of the requested schema, so a query is planned twice: over all columns, whose plan shows which are
+used, then over those columns only. The second query may mean something else (a name may resolve differently, a star
+selects fewer columns). It is used only if its plan equals the first plan to the letter. PySpark 4.0 pushes no filters
+into Python sources either. They are read from the plan and passed to the source as bounds; Spark still applies the
+filters.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _SETTINGS = {
     "spark.sql.debug.maxToStringFields": "100000",
     "spark.sql.maxMetadataStringLength": "100000",
 }
-"""While plans are compared: no filter disappears from them into a source, nothing is left out of their text."""
+"""Settings while plans are compared: no filter moves into a source, and the text of a plan is complete."""
 
 _FLIPPED = {
     "GreaterThan": "LessThan",
@@ -44,34 +44,14 @@ _FLIPPED = {
     "EqualNullSafe": "EqualNullSafe",
 }
 _THROUGH = frozenset(
-    {
-        "Project",
-        "Filter",
-        "Aggregate",
-        "Join",
-        "Sort",
-        "GlobalLimit",
-        "LocalLimit",
-        "Window",
-        "Generate",
-        "Expand",
-        "Repartition",
-        "RepartitionByExpression",
-        "RebalancePartitions",
-        "Deduplicate",
-        "DeduplicateWithinWatermark",
-        "SubqueryAlias",
-        "Sample",
-        "EventTimeWatermark",
-        "CollectMetrics",
-        "ArrowEvalPython",
-        "BatchEvalPython",
-        "ResolvedHint",
-        "Offset",
-        "Tail",
-    }
-)
-"""Nodes of a plan that need what they reference and hand the rest through; of any other all columns are needed."""
+    (
+        "Project", "Filter", "Aggregate", "Join", "Sort", "GlobalLimit", "LocalLimit", "Window", "Generate", "Expand",
+        "Repartition", "RepartitionByExpression", "RebalancePartitions", "Deduplicate", "DeduplicateWithinWatermark",
+        "SubqueryAlias", "Sample", "EventTimeWatermark", "CollectMetrics", "ArrowEvalPython", "BatchEvalPython",
+        "ResolvedHint", "Offset", "Tail",
+    )
+)  # fmt: skip
+"""Plan nodes that use the columns they reference and pass the others through; other nodes are taken to use all."""
 
 _ID = re.compile(r"#(\d+)L?")
 _RELATION = re.compile(r"RelationV2\[([^\n]*)\] ")
@@ -81,17 +61,17 @@ _PICKING = re.compile(r"Project(?: \[(?:[A-Za-z]+#\d+L?(?:, )?)*\])?")
 
 @dataclass(frozen=True)
 class Needs:
-    """What a query uses of these sources: the names of columns, over all of them, and what its filters say of the
-    records where there is but one source."""
+    """Columns that a query uses, over all Kafka sources, and the bounds from its filters if it has only one Kafka
+    source."""
 
     columns: frozenset[str]
     bounds: RecordBounds = RecordBounds()
 
 
 def pruned(everything: DataFrame, make: Callable[[Needs], DataFrame], *, with_bounds: bool = False) -> DataFrame:
-    """A query that reads what it uses: `everything` is it over all columns, `make` makes it anew over sources with
-    fewer. Gives `everything` where it uses all, where that cannot be told, or where the other would not be the same.
-    """
+    """Return the query over only the columns it uses. `everything` is the query over all columns; `make` builds the
+    query for given needs. Returns `everything` if all columns are used, if use cannot be determined, or if the pruned
+    plan would differ."""
     from py4j.protocol import Py4JError
 
     try:
@@ -103,11 +83,11 @@ def pruned(everything: DataFrame, make: Callable[[Needs], DataFrame], *, with_bo
             narrowed = _made(make, needs, names)
             return narrowed if plan_text(plan) == plan_text(_optimized(narrowed)) else everything
     except (Py4JError, PySparkException, PipelineError, AttributeError, TypeError):
-        return everything  # a plan of another version, of Spark Connect, or a query that needs a name more
+        return everything  # a plan of another Spark version or of Spark Connect, or a name that does not resolve
 
 
 def _made(make: Callable[[Needs], DataFrame], needs: Needs, names: frozenset[str]) -> DataFrame:
-    """The narrowed query; a column that it names, though it does not use it, is there as well."""
+    """Build the pruned query; a column that the query names but does not use is added and the query built again."""
     while True:
         try:
             return make(needs)
@@ -120,19 +100,13 @@ def _made(make: Callable[[Needs], DataFrame], needs: Needs, names: frozenset[str
 
 
 def _unresolved(error: PySparkException) -> str:
-    """The column that an error says is not there."""
+    """Return the column name of Spark's unresolved-column error; empty for other errors."""
     parameters = error.getMessageParameters() or {}
     return parameters.get("objectName", "").rpartition(".")[2].strip("`")
 
 
-def needed_columns(frame: DataFrame) -> frozenset[str] | None:
-    """The columns of these sources that a query uses; None where that cannot be told."""
-    needs = needs_of(frame)
-    return None if needs is None else needs.columns
-
-
 def needs_of(frame: DataFrame) -> Needs | None:
-    """What a query uses of these sources; None where that cannot be told."""
+    """Return what a query uses of its Kafka sources; None if it has none or the plan cannot be read."""
     from py4j.protocol import Py4JError
 
     try:
@@ -159,7 +133,8 @@ def _plain_plans(spark: SparkSession) -> Iterator[None]:
 
 
 def _optimized(frame: DataFrame) -> JavaObject:
-    """The optimized plan, of a stream too. Made apart from the frame, which would keep it with these settings."""
+    """Return the optimized plan of a batch or streaming query. Computed apart from the DataFrame, which would cache the
+    plan with these settings."""
     session: Any = frame.sparkSession
     java_frame: JavaObject = frame._jdf
     optimizer = session._jsparkSession.sessionState().optimizer()
@@ -167,7 +142,7 @@ def _optimized(frame: DataFrame) -> JavaObject:
 
 
 def _needs(plan: JavaObject, *, with_bounds: bool) -> tuple[Needs, frozenset[str]]:
-    """What a plan needs, and the names of all columns of its sources."""
+    """Return what a plan uses, and the names of all columns of its Kafka sources."""
     leaves: list[_Leaf] = []
     _walk(plan, _ids(plan.output()), None, leaves)
     names = frozenset(name for leaf in leaves for name in leaf.columns)
@@ -180,7 +155,7 @@ def _needs(plan: JavaObject, *, with_bounds: bool) -> tuple[Needs, frozenset[str
 
 @dataclass
 class _Leaf:
-    """One reading of a source in a plan."""
+    """One scan of a Kafka source in a plan: its columns, those used, and the condition of the filter above it."""
 
     columns: list[str]
     used: list[str]
@@ -188,15 +163,15 @@ class _Leaf:
 
 
 def _walk(node: JavaObject, required: set[int], parent: JavaObject, leaves: list[_Leaf]) -> None:
-    """Collects the readings below a node of whose output the attributes `required` are used."""
+    """Collect the Kafka scans below a plan node, of whose output the attribute IDs `required` are used."""
     name = node.getClass().getSimpleName()
     for subquery in _items(node.subqueries()):
         _walk(subquery, _ids(subquery.output()), None, leaves)
     if _source_of(node, name) in SOURCES:
-        found = [(attribute.name(), attribute.exprId().id()) for attribute in _items(node.output())]
+        columns = [(attribute.name(), attribute.exprId().id()) for attribute in _items(node.output())]
         is_filtered = parent is not None and parent.getClass().getSimpleName() == "Filter"
-        used = [column for column, number in found if number in required]
-        leaves.append(_Leaf([column for column, _ in found], used, parent.condition() if is_filtered else None))
+        used = [column for column, number in columns if number in required]
+        leaves.append(_Leaf([column for column, _ in columns], used, parent.condition() if is_filtered else None))
         return
     through = required | _ids(node.references().toSeq()) if name in _THROUGH else None
     for child in _items(node.children()):
@@ -204,14 +179,14 @@ def _walk(node: JavaObject, required: set[int], parent: JavaObject, leaves: list
 
 
 def _source_of(node: JavaObject, name: str) -> str:
-    """The name of the source that a leaf reads."""
+    """Return the data source name that a leaf node scans; empty for other nodes."""
     if name == "DataSourceV2ScanRelation":
         return str(node.relation().table().name())
     return str(node.sourceName()) if name == "StreamingRelationV2" else ""
 
 
 def _items(sequence: JavaObject) -> Iterator[JavaObject]:
-    """A Scala Seq."""
+    """Iterate over a Scala Seq."""
     for index in range(sequence.size()):
         yield sequence.apply(index)
 
@@ -221,8 +196,8 @@ def _ids(attributes: JavaObject) -> set[int]:
 
 
 def plan_text(plan: JavaObject) -> str:
-    """A plan as text that is the same for the same plan: numbers in the order they appear, sources with what is used
-    of their columns only, nothing of what merely picks columns right above them, but those of the result."""
+    """Return a text that is equal for equal plans: attribute IDs numbered in order of appearance, sources with used
+    columns only, and without projections that only select columns right above a source."""
     result = ", ".join(f"{each.name()}#{each.exprId().id()}" for each in _items(plan.output()))
     text = f"{result}\n{_without_picking(str(plan.toString()))}"
     counts: dict[str, int] = {}
@@ -238,8 +213,8 @@ def plan_text(plan: JavaObject) -> str:
 
 
 def _without_picking(text: str) -> str:
-    """The lines of a tree without those that only pick columns of a source, or of a filter over one; what hangs below
-    them moves up."""
+    """Remove the lines of a plan tree that only select columns of a source or of a filter over one, and unindent the
+    lines below them."""
     lines = [(len(found[1]) // 3, found[2]) for line in text.splitlines() if (found := _LINE.match(line))]
     kept: list[tuple[int, str]] = []
     removed: list[int] = []
@@ -258,40 +233,40 @@ def _without_picking(text: str) -> str:
 
 
 def _bounds_of(condition: JavaObject) -> RecordBounds:
-    """What a condition says of the records, as far as bounds can say it."""
+    """Return the bounds that a condition implies; unrestricted bounds if none."""
     if condition.getClass().getSimpleName() == "And":
         return _bounds_of(condition.left()).within(_bounds_of(condition.right()))
     comparison = _comparison(condition)
-    taken = compare(*comparison) if comparison is not None else None
-    return taken[0] if taken is not None else RecordBounds()
+    narrowed = compare(*comparison) if comparison is not None else None
+    return narrowed[0] if narrowed is not None else RecordBounds()
 
 
 def _comparison(expression: JavaObject) -> tuple[str, str, object] | None:
-    """Column, operator and value of a comparison with constants."""
+    """Return column, operator and value of a comparison with constants; None for any other expression."""
     operator = expression.getClass().getSimpleName()
     if operator == "In":
-        return _comparison_of("In", expression.value(), list(_items(expression.list())))
+        values = _constants(expression.value(), list(_items(expression.list())))
+        return None if values is None else (str(expression.value().name()), "In", values)
     if operator not in _FLIPPED:
         return None
     left, right = expression.left(), expression.right()
     if left.getClass().getSimpleName() == "Literal":
         left, right, operator = right, left, _FLIPPED[operator]
-    found = _comparison_of(operator, left, [right])
-    return None if found is None else (found[0], operator, found[2][0])
+    values = _constants(left, [right])
+    return None if values is None else (str(left.name()), operator, values[0])
 
 
-def _comparison_of(
-    operator: str, column: JavaObject, literals: Sequence[JavaObject]
-) -> tuple[str, str, list[object]] | None:
+def _constants(column: JavaObject, literals: Sequence[JavaObject]) -> list[object] | None:
+    """The values of literals that a column is compared with; None if these are other expressions."""
     if column.getClass().getSimpleName() != "AttributeReference":
         return None
-    if any(each.getClass().getSimpleName() != "Literal" for each in literals):
+    if any(literal.getClass().getSimpleName() != "Literal" for literal in literals):
         return None
-    return str(column.name()), operator, [_value(each) for each in literals]
+    return [_value(literal) for literal in literals]
 
 
 def _value(literal: JavaObject) -> object:
-    """A constant as Spark gives it to a filter."""
+    """Convert a literal of the plan to the Python value that Spark passes to pushed filters."""
     value, kind = literal.value(), literal.dataType().simpleString()
     if value is None or kind in ("int", "bigint"):
         return value

@@ -1,8 +1,8 @@
-"""What a query wants of the records, as far as it can be said of topic, partition, offset and timestamp.
+"""Bounds on topic, partition, offset and timestamp that restrict which records a source reads.
 
-Starts are included, ends are not. Offsets and timestamps are exact on rows: a filter that is taken up here needs no
-second look. Rows have whole milliseconds, so a comparison with microseconds is rounded to the millisecond that gives
-the same rows. A filter that can only be taken up in part narrows the bounds and is left to Spark as well.
+Starts are inclusive, ends exclusive. Offset and timestamp bounds are exact for rows, so Spark need not apply such a
+filter again. Rows have whole milliseconds, so a comparison with microseconds is rounded to the millisecond that selects
+the same rows. A filter that bounds express only in part narrows the bounds, and Spark applies it as well.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Partitions = frozenset[int] | range
 
 @dataclass(frozen=True, slots=True)
 class RecordBounds:
-    """The records that are wanted; None is every topic or partition. All numbers fit 64 bits; an end at MAX_LONG is no
+    """Topics and partitions (None: all), an offset range and a timestamp range in epoch ms. An end of MAX_LONG means no
     end."""
 
     topics: frozenset[str] | None = None
@@ -38,7 +38,7 @@ class RecordBounds:
 
     @property
     def is_empty(self) -> bool:
-        """Whether no record can be within."""
+        """Whether no record can be within the bounds."""
         return (
             self.topics == frozenset()
             or (self.partitions is not None and not self.partitions)
@@ -48,15 +48,17 @@ class RecordBounds:
 
     @property
     def has_timestamps(self) -> bool:
+        """Whether the timestamp range is restricted."""
         return self.start_timestamp_ms > MIN_LONG or self.end_timestamp_ms < MAX_LONG
 
     def takes(self, topic: str, partition: int) -> bool:
-        """Whether records of a partition may be wanted."""
+        """Whether the bounds include this topic and partition."""
         if self.topics is not None and topic not in self.topics:
             return False
         return self.partitions is None or partition in self.partitions
 
     def within(self, other: RecordBounds) -> RecordBounds:
+        """Return the intersection with other bounds."""
         topics = other.topics if self.topics is None else self.topics
         if self.topics is not None and other.topics is not None:
             topics = self.topics & other.topics
@@ -70,21 +72,22 @@ class RecordBounds:
         )
 
     def to_text(self) -> str:
-        """As JSON, what there is no limit of left out."""
-        found = {each.name: getattr(self, each.name) for each in fields(self)}
-        given = {name: value for name, value in found.items() if value != getattr(_EVERYTHING, name)}
-        return json.dumps({name: _plain(value) for name, value in given.items()})
+        """Serialize the restricted fields as JSON, for the option `bounds`."""
+        values = {each.name: getattr(self, each.name) for each in fields(self)}
+        return json.dumps(
+            {name: _plain(value) for name, value in values.items() if value != getattr(_EVERYTHING, name)}
+        )
 
     @classmethod
     def from_text(cls, text: str) -> RecordBounds:
-        """The reverse of to_text; raises ValueError, KeyError, TypeError."""
-        given = json.loads(text)
-        if (topics := given.get("topics")) is not None:
-            given["topics"] = frozenset(topics)
-        if (partitions := given.get("partitions")) is not None:
+        """Parse the JSON of `to_text`. Raises ValueError, KeyError or TypeError for other text."""
+        values = json.loads(text)
+        if (topics := values.get("topics")) is not None:
+            values["topics"] = frozenset(topics)
+        if (partitions := values.get("partitions")) is not None:
             is_range = isinstance(partitions, dict)
-            given["partitions"] = range(partitions["start"], partitions["stop"]) if is_range else frozenset(partitions)
-        return cls(**given)
+            values["partitions"] = range(partitions["start"], partitions["stop"]) if is_range else frozenset(partitions)
+        return cls(**values)
 
 
 _EVERYTHING = RecordBounds()
@@ -100,39 +103,35 @@ NOTHING = RecordBounds(end_offset=0)
 
 
 def from_filters(filters: Iterable[_FilterT]) -> tuple[RecordBounds, list[_FilterT]]:
-    """The bounds that PySpark's filters (pyspark.sql.datasource, 4.1 and later) say, and those of them that Spark still
-    has to apply. All filters must hold for a row."""
-    bounds, left = RecordBounds(), []
+    """Convert PySpark's pushed filters (PySpark 4.1 and later), of which all must hold, to bounds. Also return the
+    filters that Spark must still apply."""
+    bounds, remaining = RecordBounds(), []
     for each in filters:
-        taken = _taken(each)
-        if taken is None:
-            left.append(each)
-            continue
-        narrowed, is_exact = taken
+        narrowed, is_exact = _bounds_of_filter(each) or (RecordBounds(), False)
         bounds = bounds.within(narrowed)
         if not is_exact:
-            left.append(each)
-    return bounds, left
+            remaining.append(each)
+    return bounds, remaining
 
 
-_Taken = tuple[RecordBounds, bool]
+_Narrowed = tuple[RecordBounds, bool]
 
 
-def _taken(given: object) -> _Taken | None:
-    """The bounds of one filter and whether they say all of it; None when they say nothing of it."""
-    column = getattr(given, "attribute", None)
+def _bounds_of_filter(pushed: object) -> _Narrowed | None:
+    """Return the bounds of one filter and whether they express it completely; None if bounds cannot express it."""
+    column = getattr(pushed, "attribute", None)
     if not isinstance(column, tuple) or len(column) != 1:
         return None
-    operator = type(given).__name__
+    operator = type(pushed).__name__
     if operator == "IsNotNull":
         return (RecordBounds(), True) if column[0] in _NEVER_NULL else None
-    return compare(column[0], operator, getattr(given, "value", None))
+    return compare(column[0], operator, getattr(pushed, "value", None))
 
 
-def compare(column: str, operator: str, value: object) -> _Taken | None:
-    """The bounds that one comparison says, and whether they say all of it; None when they say nothing of it.
-    `operator`: EqualTo, EqualNullSafe, In, GreaterThan, GreaterThanOrEqual, LessThan, LessThanOrEqual; `value` is that
-    of Spark's type for the column (a datetime with its time zone for a timestamp), for In several."""
+def compare(column: str, operator: str, value: object) -> _Narrowed | None:
+    """Return the bounds of one comparison and whether they express it completely; None if bounds cannot express it.
+    `operator` is EqualTo, EqualNullSafe, In, GreaterThan, GreaterThanOrEqual, LessThan or LessThanOrEqual. `value` has
+    Spark's type for the column (a timestamp is a datetime with time zone); for In it is a sequence."""
     values: Sequence[object] = (value,)
     if operator == "In":
         if not isinstance(value, Sequence) or isinstance(value, str | bytes):
@@ -140,17 +139,17 @@ def compare(column: str, operator: str, value: object) -> _Taken | None:
         values, operator = [each for each in value if each is not None], "EqualTo"
     elif operator == "EqualNullSafe":
         operator = "EqualTo"
-    take = _COLUMNS.get(column)
-    return take(operator, values) if take is not None else None
+    narrow = _COLUMNS.get(column)
+    return narrow(operator, values) if narrow is not None else None
 
 
-def _topic(operator: str, values: Sequence[object]) -> _Taken | None:
+def _topic(operator: str, values: Sequence[object]) -> _Narrowed | None:
     if operator != "EqualTo" or not all(isinstance(each, str) for each in values):
         return None
     return RecordBounds(topics=frozenset(str(each) for each in values)), True
 
 
-def _partition(operator: str, values: Sequence[object]) -> _Taken | None:
+def _partition(operator: str, values: Sequence[object]) -> _Narrowed | None:
     numbers = _whole(values)
     if numbers is None:
         return None
@@ -163,7 +162,7 @@ def _partition(operator: str, values: Sequence[object]) -> _Taken | None:
     return RecordBounds(partitions=range(start, max(start, end))), True
 
 
-def _offset(operator: str, values: Sequence[object]) -> _Taken | None:
+def _offset(operator: str, values: Sequence[object]) -> _Narrowed | None:
     numbers = _whole(values)
     if numbers is None:
         return None
@@ -178,7 +177,7 @@ def _offset(operator: str, values: Sequence[object]) -> _Taken | None:
     return RecordBounds(start_offset=start, end_offset=min(end, MAX_LONG)), len(set(numbers)) == 1
 
 
-def _timestamp(operator: str, values: Sequence[object]) -> _Taken | None:
+def _timestamp(operator: str, values: Sequence[object]) -> _Narrowed | None:
     times = [_microseconds(each) for each in values]
     numbers = [each for each in times if each is not None]
     if len(numbers) < len(times):
@@ -199,7 +198,7 @@ def _timestamp(operator: str, values: Sequence[object]) -> _Taken | None:
     return RecordBounds(start_timestamp_ms=start, end_timestamp_ms=end), len(set(numbers)) == 1
 
 
-_COLUMNS: dict[str, Callable[[str, Sequence[object]], _Taken | None]] = {
+_COLUMNS: dict[str, Callable[[str, Sequence[object]], _Narrowed | None]] = {
     "topic": _topic,
     "partition": _partition,
     "offset": _offset,
@@ -208,7 +207,7 @@ _COLUMNS: dict[str, Callable[[str, Sequence[object]], _Taken | None]] = {
 
 
 def _range(operator: str, first: int, last: int) -> tuple[int, int] | None:
-    """The whole numbers from the start on and below the end."""
+    """Return the integer range [start, end) of a comparison; None for an unknown operator."""
     if operator == "EqualTo":
         return first, last + 1
     if operator in ("GreaterThan", "GreaterThanOrEqual"):
@@ -224,7 +223,7 @@ def _whole(values: Sequence[object]) -> list[int] | None:
 
 
 def _microseconds(value: object) -> int | None:
-    """Microseconds since 1970; None for anything but a time with its zone."""
+    """Return the epoch microseconds of a datetime with time zone; None for any other value."""
     if not isinstance(value, datetime) or value.tzinfo is None:
         return None
     return (value - EPOCH) // _MICROSECOND

@@ -1,7 +1,7 @@
-"""The columns of a table of records, of one of batches and of one of damages: names and types, in one place.
+"""Names and types of the columns of the tables `records`, `batches` and `errors`.
 
-The first seven are those of Spark's own Kafka source, `headers` its eighth. Names are compared as Spark does, without
-regard to case; a reader gives what the schema it is handed says, in its order and its spelling.
+The first seven record columns and `headers` are those of Spark's Kafka source. Names are compared without regard to
+case, as in Spark; a reader returns the columns of the requested schema in its order and spelling.
 """
 
 from __future__ import annotations
@@ -67,6 +67,7 @@ ERROR_COLUMNS = {
 
 
 def spark_schema(include_headers: bool = False, include_metadata: bool = False) -> StructType:
+    """Return the schema of the record table: seven columns, plus `headers` and six metadata columns on request."""
     columns = dict(RECORD_COLUMNS)
     if include_headers:
         columns |= HEADER_COLUMNS
@@ -76,25 +77,24 @@ def spark_schema(include_headers: bool = False, include_metadata: bool = False) 
 
 
 def struct_of(columns: Mapping[str, str]) -> StructType:
-    """A schema of columns that may be null, from names and types."""
+    """Build a schema of nullable columns from column names and Spark type names."""
     return StructType([StructField(name, _type_of(text)) for name, text in columns.items()])
 
 
-def check_schema(given: StructType, known: Mapping[str, str] | None = None) -> None:
-    """Raise PipelineError when a schema has a column that there is not, or one of another type; `known` are those of
-    records unless said otherwise.
-    """
+def check_schema(schema: StructType, known: Mapping[str, str] | None = None) -> None:
+    """Raise PipelineError if a requested schema has an unknown or duplicate column, or a column of another type.
+    `known` defaults to the record columns."""
     known = {**RECORD_COLUMNS, **HEADER_COLUMNS, **METADATA_COLUMNS} if known is None else known
     types = {name.lower(): text for name, text in known.items()}
     seen = set()
-    for field in given.fields:
+    for field in schema.fields:
         name = field.name.lower()
         if name not in types:
-            raise PipelineError(f"there is no column {field.name}; there are {', '.join(known)}")
+            raise PipelineError(f"There is no column {field.name}; the columns are {', '.join(known)}")
         if field.dataType.simpleString() != types[name]:
-            raise PipelineError(f"column {field.name} is {types[name]}, not {field.dataType.simpleString()}")
+            raise PipelineError(f"The column {field.name} is {types[name]}, not {field.dataType.simpleString()}")
         if name in seen:
-            raise PipelineError(f"column {field.name} is in the schema twice")
+            raise PipelineError(f"The column {field.name} is in the schema twice")
         seen.add(name)
 
 

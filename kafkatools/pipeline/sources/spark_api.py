@@ -1,6 +1,6 @@
-"""What the pipeline takes of PySpark's data source API, under PySpark 4.0 as under the newest: import it from here.
+"""PySpark's data source API for PySpark 4.0 and later; other pipeline modules import these names from here.
 
-What a version lacks is stood in for by something that nothing there ever calls or makes.
+Classes that a PySpark version lacks are replaced by placeholders, which that version never calls or creates.
 """
 
 from __future__ import annotations
@@ -27,32 +27,17 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 __all__ = [
-    "HAS_FILTERS",
-    "HAS_READ_LIMITS",
-    "DataSource",
-    "DataSourceArrowWriter",
-    "DataSourceReader",
-    "DataSourceStreamArrowWriter",
-    "DataSourceStreamReader",
-    "DataSourceStreamWriter",
-    "DataSourceWriter",
-    "Filter",
-    "InputPartition",
-    "ReadAllAvailable",
-    "ReadLimit",
-    "ReadMaxRows",
-    "ReadMinRows",
-    "SupportsTriggerAvailableNow",
-    "WriterCommitMessage",
-    "arrow_schema",
-]
+    "HAS_FILTERS", "HAS_READ_LIMITS", "DataSource", "DataSourceArrowWriter", "DataSourceReader",
+    "DataSourceStreamArrowWriter", "DataSourceStreamReader", "DataSourceStreamWriter", "DataSourceWriter", "Filter",
+    "InputPartition", "ReadAllAvailable", "ReadLimit", "ReadMaxRows", "ReadMinRows", "SupportsTriggerAvailableNow",
+    "WriterCommitMessage", "arrow_schema",
+]  # fmt: skip
 
 HAS_FILTERS = hasattr(DataSourceReader, "pushFilters")
-"""Filters can be pushed into a reader (4.1 and later)."""
+"""Whether filters can be pushed into a reader (PySpark 4.1 and later)."""
 
 HAS_READ_LIMITS = hasattr(DataSourceStreamReader, "getDefaultReadLimit")
-"""`latestOffset` is told where the stream is and how much is wanted (4.2 and later)."""
-
+"""Whether Spark passes the stream's position and a read limit to `latestOffset` (PySpark 4.2 and later)."""
 
 if TYPE_CHECKING:
     from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, Filter
@@ -66,12 +51,13 @@ if TYPE_CHECKING:
 else:
 
     class _Nothing:
-        """What a version does not have."""
+        """Placeholder for a class that this PySpark version lacks."""
 
     def _stream_arrow_writer():
-        """PySpark 4.0 gives Arrow batches to whatever is a DataSourceArrowWriter, in a stream too."""
-        made = type("DataSourceStreamArrowWriter", (DataSourceStreamWriter, DataSourceArrowWriter), {})
-        return getattr(datasource, "DataSourceStreamArrowWriter", made)
+        """Return a base class for Arrow stream writers. PySpark 4.0 lacks one, but passes Arrow batches to each
+        DataSourceArrowWriter, in streams too."""
+        writer = type("DataSourceStreamArrowWriter", (DataSourceStreamWriter, DataSourceArrowWriter), {})
+        return getattr(datasource, "DataSourceStreamArrowWriter", writer)
 
     Filter = getattr(datasource, "Filter", _Nothing)
     DataSourceArrowWriter = getattr(datasource, "DataSourceArrowWriter", DataSourceWriter)
@@ -86,7 +72,7 @@ else:
 
 
 def arrow_schema(schema: StructType) -> pa.Schema:
-    """The pyarrow.Schema that batches of a reader must have."""
+    """Convert a Spark schema to the pyarrow.Schema that a reader's batches must have, with timestamps in UTC."""
     convert: Callable[..., pa.Schema] = types.to_arrow_schema
     try:
         return convert(schema, timezone="UTC")

@@ -1,10 +1,10 @@
-"""Batches that a broker sent, sorted out by their headers: what of them is for the reader of a range.
+"""Selection of fetched batches by their headers: which of them the reader of an offset range gets.
 
-Rules: nothing is decompressed or decoded here. A batch is let through when its checksum is right; markers never are.
-What became of a transaction is said by a judge: by a broker's answer under read_committed, which names what was aborted
-(KIP-98: the batches of a producer from the first offset that is named to its next marker that aborts), or, where that
-ends, by the markers that follow. Damage is told in the report of the range, or is a PipelineError when that is strict.
-The report counts every sound batch that begins in the range, markers and aborted ones too.
+Rules: nothing is decompressed or decoded here. A batch is kept if its checksum is valid; transaction markers are always
+dropped. A judge decides the state of transactions. Under read_committed the fetch response names the aborted
+transactions (KIP-98: the batches of a producer from the named first offset to its next abort marker). Above the last
+stable offset the later markers decide. Damage goes to the range's report, or is a PipelineError if strict. The report
+counts each valid batch that begins in the range, including markers and aborted batches.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ from kafkatools.core.records.layout import ATTRIBUTES_OFFSET, CONTROL_BIT, HEADE
 from kafkatools.core.records.legacy import LegacyBatch
 from kafkatools.pipeline.errors import PipelineError
 from kafkatools.pipeline.run.reports import CHECKSUM, MAGIC, SIZE, Damage, SplitReport
+from kafkatools.pipeline.sources.arrow_columns import ABORTED, COMMITTED, OPEN
 
-OPEN, COMMITTED, ABORTED = "open", "committed", "aborted"
 _ROWS = 4096
 _POSITION, _BASE_OFFSET, _SIZE, _MAGIC, _CRC, _ATTRIBUTES, _LAST_DELTA, _PRODUCER_ID = 0, 1, 2, 3, 5, 6, 7, 10
 
@@ -39,9 +39,8 @@ Header = Sequence[int]
 
 
 class Run(NamedTuple):
-    """The sound batches first..stop of a table of headers over a buffer; the table is void at the next run.
-    `transactions`: the state of each row's transaction, None when nobody asked.
-    """
+    """Valid batches first..stop of a header table over a buffer; the table is reused for the next run. `transactions`
+    has the state of each row's transaction, None if not determined."""
 
     walk: BatchWalk
     buffer: memoryview
@@ -51,57 +50,40 @@ class Run(NamedTuple):
     transactions: Sequence[str | None] | None
 
     def header(self, row: int) -> Header:
-        """A row of the table."""
+        """Return a row of the header table."""
         return self.table[row * HEADER_WIDTH : (row + 1) * HEADER_WIDTH]
 
     def base_offset(self, row: int) -> int:
-        """Of the batch in a row of the table."""
+        """Return the base offset of the batch in a row of the header table."""
         return self.table[row * HEADER_WIDTH + _BASE_OFFSET]
 
     def position(self, row: int) -> int:
-        """Where it begins in the buffer."""
+        """Return the position in the buffer of the batch in a row of the header table."""
         return self.table[row * HEADER_WIDTH + _POSITION]
 
 
 class Judge(Protocol):
-    """Says what became of transactions; batches and markers are shown in the order of the log."""
-
-    is_asked: bool
-    """Whether there is anything to say; else nothing is shown."""
+    """Decides the state of transactions; `state` is called for transactional batches and markers in log order."""
 
     drops_aborted: bool
-    """Whether batches of aborted transactions are not for the reader."""
+    """Whether the reader does not get batches of aborted transactions."""
 
     def state(self, records: memoryview, header: Header) -> str:
-        """What became of a batch's transaction. What is said of a marker has no meaning."""
+        """Return OPEN, COMMITTED or ABORTED for a batch's transaction; the result for a marker has no meaning."""
 
 
-class Kept:
-    """Everything is for the reader, whatever becomes of it."""
+class AbortedTransactions:
+    """Judges by the aborted transactions of a read_committed fetch response
+    (CompletedFetch.consumeAbortedTransactionsUpTo)."""
 
-    is_asked = False
-    drops_aborted = False
-
-    def state(self, records: memoryview, header: Header) -> str:
-        """Never asked."""
-        return OPEN
-
-
-KEPT = Kept()
-
-
-class Fate:
-    """By the aborted transactions of an answer under read_committed (CompletedFetch.consumeAbortedTransactionsUpTo)."""
-
-    def __init__(self, aborted: Sequence[tuple[int, int]], *, drops_aborted: bool, is_asked: bool = True) -> None:
+    def __init__(self, aborted: Sequence[tuple[int, int]], *, drops_aborted: bool) -> None:
         self.drops_aborted = drops_aborted
-        self.is_asked = is_asked or bool(aborted)
         self._waiting = [(first_offset, producer_id) for producer_id, first_offset in aborted]
         heapq.heapify(self._waiting)
         self._open: set[int] = set()
 
     def state(self, records: memoryview, header: Header) -> str:
-        """Whether a batch was aborted; a marker that aborts ends the transaction."""
+        """Return ABORTED or COMMITTED for a batch; an abort marker ends its producer's aborted transaction."""
         while self._waiting and self._waiting[0][0] <= header[_BASE_OFFSET] + header[_LAST_DELTA]:
             self._open.add(heapq.heappop(self._waiting)[1])
         producer_id = header[_PRODUCER_ID]
@@ -111,9 +93,8 @@ class Fate:
 
 
 class Markers:
-    """By the markers that follow; a transaction without one is open."""
+    """Judges by the markers that follow in the log; a transaction without a marker is open."""
 
-    is_asked = True
     drops_aborted = False
 
     def __init__(self) -> None:
@@ -121,20 +102,20 @@ class Markers:
         self._states: dict[int, list[str]] = {}
 
     def add(self, records: memoryview, header: Header) -> None:
-        """Takes the next marker of the log."""
+        """Add the next marker of the log."""
         self._offsets.setdefault(header[_PRODUCER_ID], []).append(header[_BASE_OFFSET])
         state = ABORTED if _is_abort(records, header) else COMMITTED
         self._states.setdefault(header[_PRODUCER_ID], []).append(state)
 
     def state(self, records: memoryview, header: Header) -> str:
-        """What the first marker behind a batch says."""
+        """Return the state that the producer's next marker after a batch gives; OPEN if there is none."""
         offsets = self._offsets.get(header[_PRODUCER_ID], [])
         place = bisect_right(offsets, header[_BASE_OFFSET])
         return self._states[header[_PRODUCER_ID]][place] if place < len(offsets) else OPEN
 
 
 class BatchWalk:
-    """The batches of one range (start, end), answer by answer."""
+    """Walks through the fetch responses of one offset range, selects batches and counts them in the report."""
 
     def __init__(self, limits: tuple[int, int], report: SplitReport, *, is_strict: bool) -> None:
         self._start, self._end = limits
@@ -142,19 +123,20 @@ class BatchWalk:
         self._is_strict = is_strict
         self._table = array("q", bytes(8 * HEADER_WIDTH * _ROWS))
 
-    def runs(self, fetched: FetchedBatches, judge: Judge, end: int | None = None) -> Iterator[Run]:
-        """The runs of batches that are for the reader and begin below the end."""
+    def runs(self, fetched: FetchedBatches, judge: Judge | None, end: int | None = None) -> Iterator[Run]:
+        """Yield the runs of kept batches in a fetch response that begin below `end`. Without a judge, aborted batches
+        are kept. Raises PipelineError for damage if strict."""
         end = self._end if end is None else end
         for headers in self._tables(fetched, end):
             sound = self._sound(fetched.records, headers, end)
             is_new = headers[:, _MAGIC] >= 2
             kept = sound & ~(is_new & (headers[:, _ATTRIBUTES] & CONTROL_BIT != 0))
-            states = self._judged(fetched.records, headers, (sound, kept), judge) if judge.is_asked else None
+            states = None if judge is None else self._judged(fetched.records, headers, (sound, kept), judge)
             for first, stop in _stretches(kept):
                 yield Run(self, fetched.records, self._table, first, stop, states)
 
     def collect(self, fetched: FetchedBatches, markers: Markers) -> None:
-        """Takes only the markers of an answer."""
+        """Add only the valid markers of a fetch response to `markers`."""
         for headers in self._tables(fetched, None):
             is_marker = (headers[:, _MAGIC] >= 2) & (headers[:, _ATTRIBUTES] & CONTROL_BIT != 0)
             for header in headers[is_marker].tolist():
@@ -162,7 +144,7 @@ class BatchWalk:
                     markers.add(fetched.records, header)
 
     def note_damage(self, header: Header, kind: str, reason: str) -> None:
-        """Tells of a batch that cannot be read; raises PipelineError when that is not to be gone over."""
+        """Report a batch that cannot be read, or raise PipelineError if strict."""
         name = f"{self._report.topic}-{self._report.partition}"
         text = f"the batch at offset {header[_BASE_OFFSET]} is damaged: {reason}"
         if self._is_strict:
@@ -170,7 +152,7 @@ class BatchWalk:
         self._report.damages.append(Damage(name, header[_BASE_OFFSET], header[_SIZE], kind, text))
 
     def _tables(self, fetched: FetchedBatches, end: int | None) -> Iterator[npt.NDArray[np.int64]]:
-        """The headers of an answer, so many at a time, until one begins at the end."""
+        """Yield the headers of a fetch response, up to 4096 at a time, until a batch begins at or after `end`."""
         records, table, status = fetched.records, self._table, array("q", (0, 0))
         position = 0
         while True:
@@ -183,13 +165,15 @@ class BatchWalk:
                 if end is not None and last >= end:
                     return
             if status[kernel.STATUS_REASON] == kernel.SCAN_TOO_SMALL:
-                self.note_damage((position, fetched.next_offset, len(records) - position), SIZE, "it has no true size")
+                header = (position, fetched.next_offset, len(records) - position)
+                self.note_damage(header, SIZE, "its size field is below the minimum")
             if status[kernel.STATUS_REASON] != kernel.SCAN_FULL:
                 return
 
     def _sound(self, records: memoryview, headers: npt.NDArray[np.int64], end: int) -> npt.NDArray[np.bool_]:
-        """Which batches begin below the end and can be trusted; the report counts those that begin in the range."""
-        # What is older has the offset of its last message.
+        """Return a mask of the valid batches that begin below `end`; the report counts those that begin in the
+        range."""
+        # The header of compressed messages of magic 0 or 1 has the offset of the last message.
         sound = (headers[:, _MAGIC] < 2) | (headers[:, _BASE_OFFSET] < end)
         for row, header in zip(np.flatnonzero(sound).tolist(), headers[sound].tolist(), strict=True):
             damage = _damage(records, header)
@@ -207,7 +191,8 @@ class BatchWalk:
         masks: tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]],
         judge: Judge,
     ) -> list[str | None]:
-        """The states of transactions; of the masks `sound` and `kept` the second loses what is not for the reader."""
+        """Return the transaction state of each batch; clears the mask `kept` (the second of `masks`) for batches to
+        drop."""
         sound, kept = masks
         states: list[str | None] = [None] * len(headers)
         is_transactional = (headers[:, _MAGIC] >= 2) & (headers[:, _ATTRIBUTES] & TRANSACTIONAL_BIT != 0)
@@ -219,13 +204,13 @@ class BatchWalk:
 
 
 def _damage(records: memoryview, header: Header) -> tuple[str, str] | None:
-    """Kind and reason of a batch that cannot be trusted."""
+    """Return the kind and reason of a damaged batch; None for a valid one."""
     position, size, magic = header[_POSITION], header[_SIZE], header[_MAGIC]
     is_new = magic == 2 and size >= HEADER_SIZE
     if is_new and crc32c(records[position + ATTRIBUTES_OFFSET : position + size]) == header[_CRC]:
         return None
     if magic > 2 or magic < 0:
-        return MAGIC, f"there is no magic {magic}"
+        return MAGIC, f"unknown magic {magic}"
     try:
         (RecordBatch if magic == 2 else LegacyBatch)(records, position).ensure_valid()
     except KafkaError as error:
@@ -240,6 +225,6 @@ def _is_abort(records: memoryview, header: Header) -> bool:
 
 
 def _stretches(kept: npt.NDArray[np.bool_]) -> list[tuple[int, int]]:
-    """Where runs of kept rows begin and stop."""
+    """Return the start and stop rows of each run of True values."""
     edges = np.flatnonzero(np.diff(np.concatenate(([False], kept, [False])).astype(np.int8)))
     return [(int(first), int(stop)) for first, stop in edges.reshape(-1, 2).tolist()]

@@ -1,8 +1,8 @@
-"""What the driver asks a cluster: partitions, and offsets by what the options say.
+"""Cluster queries of the driver: partitions, and the offsets that the options resolve to.
 
-Rules: one admin client, connected when first needed and never pickled. Every answer is exact: partitions from metadata,
-offsets from their leaders, under read_committed the last stable ones as ends. What cannot be had is a PipelineError of
-one line. Offsets that are gone go to `lose`: an error, or with failOnDataLoss=false a warning.
+Rules: there is one admin client, connected on first use and never pickled. Partitions come from metadata and offsets
+from the partition leaders; under read_committed the ends are last stable offsets. Failures are a PipelineError of one
+line. Offsets that no longer exist go to `lose`: an error, or with failOnDataLoss=false a warning.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ Partitions = Mapping[TopicPartition, uuid.UUID | None]
 
 
 class LiveCluster:
-    """One cluster as the options see it."""
+    """The Kafka cluster of a `kt` source, queried according to the source's options. Pickled as its options."""
 
     def __init__(self, options: SourceOptions) -> None:
         self._options = options
@@ -53,25 +53,25 @@ class LiveCluster:
         self.__init__(options)  # type: ignore[misc]
 
     def close(self) -> None:
-        """Closes the connections; the next question opens them again."""
+        """Close the connections; the next query opens new ones."""
         admin, self._admin = self._admin, None
         if admin is not None:
             admin.close()
 
     def lose(self, message: str) -> None:
-        """Data is gone: raises PipelineError, or warns and returns when that is not to fail."""
+        """Report lost data: raise PipelineError, or log a warning if failOnDataLoss is false."""
         if self._options.fail_on_data_loss:
-            raise PipelineError(f"{message} (failOnDataLoss=false goes on without what is lost)")
+            raise PipelineError(f"{message} (failOnDataLoss=false continues without the lost records)")
         _log.warning("%s", message)
 
     def _ask(self, question: Callable[[AdminClient], _Answer]) -> _Answer:
-        """An answer. What may pass is asked again as often as fetchOffset.numRetries says; brokers that answered before
-        and do not now, as long as kafkaConsumer.pollTimeoutMs says: a stream outlives their restart.
-        """
+        """Call `question` with the admin client and return its result. Retriable errors are retried up to
+        fetchOffset.numRetries times. Brokers that answered earlier and fail now are retried for
+        kafkaConsumer.pollTimeoutMs, so that a stream outlives their restart."""
         servers = self._options.settings["bootstrap.servers"]
-        started, tries = self._clock.now_ms(), 0
+        started, attempts = self._clock.now_ms(), 0
         while True:
-            tries += 1
+            attempts += 1
             try:
                 if self._admin is None:
                     self._admin = AdminClient(servers, dict(self._options.settings), self._clock)
@@ -84,7 +84,7 @@ class LiveCluster:
                     is_late = self._clock.now_ms() - started >= self._options.poll_timeout_ms
                     is_final = is_late or not self._was_reached
                 else:
-                    is_final = tries >= self._options.fetch_retries or not error.retriable
+                    is_final = attempts >= self._options.fetch_retries or not error.retriable
                 if is_final:
                     raise PipelineError(f"{servers}: {error}") from error
             self._clock.sleep_ms(self._options.retry_interval_ms)
@@ -92,33 +92,32 @@ class LiveCluster:
     # --- partitions
 
     def partitions(self, *, must_exist: bool = True) -> dict[TopicPartition, uuid.UUID | None]:
-        """What is to be read, by topic and number. A topic or partition that is named and does not exist is a
-        PipelineError, or without `must_exist` left out.
-        """
-        wanted = self._options.wanted
-        if wanted.option == "subscribePattern":
-            return self._matching(wanted.pattern)
-        names = wanted.topics or tuple(dict.fromkeys(part.topic for part in wanted.partitions))
-        found = self._ask(lambda admin: _topics(admin, names))
+        """Return the topic IDs of the subscribed partitions, by partition. Raises PipelineError for a topic or
+        partition that does not exist; without `must_exist` it is left out."""
+        subscription = self._options.subscription
+        if subscription.option == "subscribePattern":
+            return self._matching(subscription.pattern)
+        names = subscription.topics or tuple(dict.fromkeys(part.topic for part in subscription.partitions))
+        topics = self._ask(lambda admin: _topics(admin, names))
         for name in names:
-            if name not in found and must_exist:
-                raise PipelineError(f"{wanted.option}: topic {name} does not exist")
-        if wanted.topics:
-            return {part: topic_id for parts in found.values() for part, topic_id in parts.items()}
-        known = {part: topic_id for parts in found.values() for part, topic_id in parts.items()}
-        for part in wanted.partitions:
-            if part not in known and must_exist:
-                raise PipelineError(f"assign: {part} does not exist, topic {part.topic} has other partitions")
-        return {part: known[part] for part in wanted.partitions if part in known}
+            if name not in topics and must_exist:
+                raise PipelineError(f"{subscription.option}: topic {name} does not exist")
+        present = {part: topic_id for parts in topics.values() for part, topic_id in parts.items()}
+        if subscription.topics:
+            return present
+        for part in subscription.partitions:
+            if part not in present and must_exist:
+                raise PipelineError(f"assign: {part} does not exist; topic {part.topic} has other partitions")
+        return {part: present[part] for part in subscription.partitions if part in present}
 
     def _matching(self, text: str) -> dict[TopicPartition, uuid.UUID | None]:
         from kafkatools.core.java.patterns import java_pattern
 
         pattern = java_pattern(text)
-        found = self._ask(lambda admin: _topics(admin, None))
+        topics = self._ask(lambda admin: _topics(admin, None))
         return {
             part: topic_id
-            for name, parts in found.items()
+            for name, parts in topics.items()
             if pattern.search(name)  # anywhere in the name, as Spark does (SubscribePatternStrategy)
             for part, topic_id in parts.items()
         }
@@ -126,66 +125,69 @@ class LiveCluster:
     # --- offsets
 
     def earliest(self, parts: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        """The first offset of each partition; those that do not exist are left out."""
+        """Return the log start offset of each partition; partitions that do not exist are left out."""
         return self._offsets(dict.fromkeys(parts, EARLIEST))
 
     def latest(self, parts: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        """The offset behind the last record that may be read; partitions that do not exist are left out."""
+        """Return the high watermark of each partition, or the last stable offset under read_committed; partitions that
+        do not exist are left out."""
         return self._offsets(dict.fromkeys(parts, LATEST))
 
     def stable_ends(self, parts: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        """The last stable offset of each partition: below it every transaction is decided."""
+        """Return the last stable offset of each partition, below which all transactions are committed or aborted."""
         return self._offsets(dict.fromkeys(parts, LATEST), READ_COMMITTED)
 
     def _offsets(
         self, times: Mapping[TopicPartition, int], isolation_level: int | None = None
     ) -> dict[TopicPartition, int]:
-        """The offset of each timestamp (EARLIEST, LATEST), -1 where no record is as young."""
+        """List offsets by timestamp (epoch ms, EARLIEST or LATEST); -1 if no record is at or after the timestamp."""
         if not times:
             return {}
         isolation = self._isolation if isolation_level is None else isolation_level
 
         def ask(admin: AdminClient) -> dict[TopicPartition, int]:
-            found = list_offsets(admin, {(*part,): time for part, time in times.items()}, isolation_level=isolation)
-            for place, answer in found.items():
-                if answer.error is not None and not isinstance(answer.error, UnknownTopicOrPartition):
-                    raise _of(TopicPartition(*place), answer.error)
-            return {TopicPartition(*place): answer.offset for place, answer in found.items() if answer.error is None}
+            listed = list_offsets(admin, {(*part,): time for part, time in times.items()}, isolation_level=isolation)
+            for part, offset in listed.items():
+                if offset.error is not None and not isinstance(offset.error, UnknownTopicOrPartition):
+                    raise type(offset.error)(f"{TopicPartition(*part)}: {offset.error}")
+            return {TopicPartition(*part): offset.offset for part, offset in listed.items() if offset.error is None}
 
         return self._ask(ask)
 
     def resolve(self, limit: Limit, parts: Iterable[TopicPartition], *, is_start: bool) -> dict[TopicPartition, int]:
-        """The offsets that an option means for these partitions, as they are now."""
+        """Resolve a start or end option to an offset for each partition, as of now. Raises PipelineError if the option
+        names other partitions, or no record is at or after a start timestamp."""
         parts = list(parts)
         if limit.everywhere is not None:
             return self._offsets(dict.fromkeys(parts, limit.everywhere))
         if limit.offsets is not None:
             _ensure_same(limit.option, limit.offsets, parts)
-            open_ones = {part: offset for part, offset in limit.offsets.items() if offset < 0}
-            return {**limit.offsets, **self._offsets(open_ones)}
+            symbolic = {part: offset for part, offset in limit.offsets.items() if offset < 0}
+            return {**limit.offsets, **self._offsets(symbolic)}
         if limit.timestamps_ms is not None:
             _ensure_same(limit.option, limit.timestamps_ms, parts)
             return self._at_times(limit, dict(limit.timestamps_ms), is_start)
         return self._at_times(limit, dict.fromkeys(parts, limit.timestamp_ms or 0), is_start)
 
     def _at_times(self, limit: Limit, times: dict[TopicPartition, int], is_start: bool) -> dict[TopicPartition, int]:
-        found = self._offsets(times)
-        late = [part for part, offset in found.items() if offset < 0]
-        if late and is_start and not self._options.latest_without_match:
+        offsets = self._offsets(times)
+        unmatched = [part for part, offset in offsets.items() if offset < 0]
+        if unmatched and is_start and not self._options.latest_without_match:
             raise PipelineError(
-                f"{limit.option}: {late[0]} has no record at or after {times[late[0]]} "
-                "(startingOffsetsByTimestampStrategy=latest starts at the end then)"
+                f"{limit.option}: {unmatched[0]} has no record at or after {times[unmatched[0]]} "
+                "(startingOffsetsByTimestampStrategy=latest starts at the end instead)"
             )
-        return {**found, **self.latest(late)}
+        return {**offsets, **self.latest(unmatched)}
 
     # --- a batch
 
     def batch_ranges(self, bounds: RecordBounds) -> list[OffsetRange]:
-        """What a batch query reads, its ends taken now, once."""
+        """Return the offset ranges of a batch query within `bounds`, with ends as of now. Raises PipelineError if the
+        subscription matches nothing or offsets are lost."""
         options = self._options
         all_parts = self.partitions()
         if not all_parts:
-            raise PipelineError(f"{options.wanted.option} {options.wanted.pattern!r} matches no topic")
+            raise PipelineError(f"{options.subscription.option} {options.subscription.pattern!r} matches no topic")
         starts = self.resolve(options.starting, all_parts, is_start=True)
         ends = self.resolve(options.ending, all_parts, is_start=False)
         parts = {part: all_parts[part] for part in all_parts if bounds.takes(*part)}
@@ -200,7 +202,7 @@ class LiveCluster:
     def within_log(
         self, parts: Iterable[TopicPartition], starts: Offsets, ends: Offsets
     ) -> tuple[dict[TopicPartition, int], dict[TopicPartition, int]]:
-        """Starts and ends that are in the log; those that are not are lost data."""
+        """Move starts and ends into the log's offset range; offsets outside of it are reported as lost data."""
         parts = [part for part in parts if part in starts and part in ends]
         options = self._options
         firsts = self.earliest(parts) if options.starting.offsets else starts
@@ -211,37 +213,38 @@ class LiveCluster:
             first, last = firsts.get(part, starts[part]), lasts.get(part, ends[part])
             for option, offset in ((options.starting.option, starts[part]), (options.ending.option, ends[part])):
                 if not first <= offset <= last:
-                    self.lose(f"{option}: offset {offset} of {part} is not in its log, which has {first} to {last}")
+                    self.lose(f"{option}: offset {offset} of {part} is not in the log, which has {first} to {last}")
             kept_starts[part] = min(max(starts[part], first), last)
             kept_ends[part] = min(max(ends[part], first), last)
         return kept_starts, kept_ends
 
     def _not_before(self, timestamp_ms: int, starts: Offsets, ends: Offsets) -> dict[TopicPartition, int]:
-        """Starts moved to the first record that is not older; in front of it every one is."""
+        """Move starts to the first record at or after a timestamp; earlier records are all older."""
         if timestamp_ms == MIN_LONG or timestamp_ms < 0:
             return dict(starts)
-        found = self._offsets(dict.fromkeys(starts, timestamp_ms))
+        firsts = self._offsets(dict.fromkeys(starts, timestamp_ms))
         return {
-            part: start if part not in found else max(start, found[part]) if found[part] >= 0 else ends[part]
+            part: start if part not in firsts else max(start, firsts[part]) if firsts[part] >= 0 else ends[part]
             for part, start in starts.items()
         }
 
 
-def _ensure_same(option: str, given: Offsets, parts: Iterable[TopicPartition]) -> None:
-    wanted = set(parts)
-    for part in sorted(wanted - given.keys()):
+def _ensure_same(option: str, offsets: Offsets, parts: Iterable[TopicPartition]) -> None:
+    read = set(parts)
+    for part in sorted(read - offsets.keys()):
         raise PipelineError(
             f"{option} must name every partition that is read: {part} is missing (-1 is latest, -2 earliest)"
         )
-    for part in sorted(given.keys() - wanted):
+    for part in sorted(offsets.keys() - read):
         raise PipelineError(f"{option} names {part}, which does not exist or is not read")
 
 
 def _topics(admin: AdminClient, names: Iterable[str] | None) -> dict[str, Partitions]:
-    """The partitions of topics (None: of all that are not the brokers' own); topics that do not exist are left out."""
-    answer = admin.metadata_of(None if names is None else list(names), admin.deadline_ms())
-    found: dict[str, Partitions] = {}
-    for topic in answer.topics:
+    """Return the partitions of each topic with its topic ID. `names` None means all topics except internal ones; topics
+    that do not exist are left out."""
+    metadata = admin.metadata_of(None if names is None else list(names), admin.deadline_ms())
+    topics: dict[str, Partitions] = {}
+    for topic in metadata.topics:
         error = error_for_code(int(topic.error_code)) if topic.error_code else None
         if error is UnknownTopicOrPartition or (names is None and getattr(topic, "is_internal", False)):
             continue
@@ -249,9 +252,5 @@ def _topics(admin: AdminClient, names: Iterable[str] | None) -> dict[str, Partit
             raise error(f"topic {topic.name}: {error.name}")
         topic_id = getattr(topic, "topic_id", None)
         numbers = sorted(part.partition_index for part in topic.partitions)
-        found[topic.name] = {TopicPartition(topic.name, number): topic_id for number in numbers}
-    return found
-
-
-def _of(part: TopicPartition, error: KafkaError) -> KafkaError:
-    return type(error)(f"{part}: {error}")
+        topics[topic.name] = {TopicPartition(topic.name, number): topic_id for number in numbers}
+    return topics

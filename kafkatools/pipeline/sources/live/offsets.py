@@ -1,10 +1,10 @@
-"""Offsets of a live topic as numbers: ranges, how they are split over tasks, what a trigger takes, and Spark's JSON.
+"""Offset ranges of live topics: their division into tasks, the offsets of a trigger, and Spark's JSON form.
 
-Rules: nothing here asks a cluster or the clock. A range is [start, end); what lies in it may be fewer records than
-offsets (compaction, markers of transactions). The JSON is Spark's: topic -> partition -> next offset. Only the end of a
-stream's first batch carries more, under a key that no topic can have: where the stream began. Spark's checkpoint does
-not keep that, and a first batch that is run again must not begin anywhere else.
-Sources: org.apache.spark.sql.kafka010 KafkaOffsetRangeCalculator, KafkaMicroBatchStream.rateLimit, JsonUtils.
+Rules: nothing here queries a cluster or a clock. A range is [start, end) and may hold fewer records than offsets,
+because of compaction and transaction markers. The JSON is Spark's: topic -> partition -> next offset. Only the end of a
+stream's first batch has one more key, which no topic can have, for the offsets where the stream began. Spark's
+checkpoint does not store them, and a repeated first batch must begin at the same offsets. Sources:
+org.apache.spark.sql.kafka010 KafkaOffsetRangeCalculator, KafkaMicroBatchStream.rateLimit, JsonUtils.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from kafkatools.pipeline.errors import PipelineError
 Offsets = Mapping[TopicPartition, int]
 
 SMALLEST_PART = 50_000
-"""Offsets below which a range is not split by itself: a task costs more than they do."""
+"""Ranges of fewer offsets are not split without minPartitions: another task would cost more than it saves."""
 
 _BEGAN = "$start"
 
 
 class OffsetRange(NamedTuple):
-    """What is to be read of a partition: start <= offset < end. `topic_id`: the topic that the offsets are of."""
+    """The offsets start <= offset < end of a partition; `topic_id` is the ID of the topic they were resolved for."""
 
     partition: TopicPartition
     start: int
@@ -35,33 +35,32 @@ class OffsetRange(NamedTuple):
 
     @property
     def size(self) -> int:
-        """How many offsets; no more records than that."""
+        """Number of offsets, the upper limit of the number of records."""
         return self.end - self.start
 
 
-# --- ranges over tasks
+# --- division into tasks
 
 
 def split_ranges(
     ranges: Iterable[OffsetRange], parallelism: int, min_partitions: int | None, max_records: int | None
 ) -> list[OffsetRange]:
-    """Ranges for tasks; empty ones are dropped. With `min_partitions` about so many, by their share of the offsets;
-    without it large ranges are split until there is work for `parallelism` tasks. No task has more than `max_records`
-    offsets.
-    """
+    """Split ranges into ranges for tasks; empty ones are dropped. `min_partitions` requests about that many tasks, in
+    proportion to offsets. Without it large ranges are split until there are `parallelism` tasks. No task has more than
+    `max_records` offsets."""
     whole = [one for one in ranges if one.size > 0]
     if max_records is not None:
         whole = [part for one in whole for part in _parts(one, math.ceil(one.size / max_records))]
-    wanted = min_partitions if min_partitions is not None else parallelism
-    if len(whole) >= wanted:
+    tasks = min_partitions if min_partitions is not None else parallelism
+    if len(whole) >= tasks:
         return whole
     smallest = 1 if min_partitions is not None else SMALLEST_PART
     total = sum(one.size for one in whole)
-    small = [one for one in whole if _share(one.size, total, wanted) == 1]
-    left, parts = total - sum(one.size for one in small), max(wanted - len(small), 1)
+    small = [one for one in whole if _share(one.size, total, tasks) == 1]
+    remaining, parts = total - sum(one.size for one in small), max(tasks - len(small), 1)
     split: list[OffsetRange] = []
     for one in whole:
-        count = 1 if _share(one.size, total, wanted) == 1 else _share(one.size, left, parts)
+        count = 1 if _share(one.size, total, tasks) == 1 else _share(one.size, remaining, parts)
         split += _parts(one, min(count, max(one.size // smallest, 1)))
     return split
 
@@ -71,17 +70,17 @@ def _share(size: int, total: int, parts: int) -> int:
 
 
 def _parts(one: OffsetRange, count: int) -> list[OffsetRange]:
-    """A range in `count` parts of nearly the same size."""
+    """Split a range into `count` parts of nearly equal size."""
     edges = [one.start + one.size * n // count for n in range(count + 1)]
     return [one._replace(start=start, end=end) for start, end in zip(edges, edges[1:], strict=False) if end > start]
 
 
-# --- what a trigger takes
+# --- limits of a trigger
 
 
 def rate_limited(limit: int, start: Offsets, latest: Offsets) -> dict[TopicPartition, int]:
-    """Where a trigger ends that takes about `limit` offsets: each partition in proportion to what it has, at least one.
-    Every partition of `latest` is in `start` too."""
+    """Return the ends of a trigger of about `limit` offsets: each partition in proportion to its backlog, at least one
+    offset. `start` must contain all partitions of `latest`."""
     sizes = {part: end - start[part] for part, end in latest.items() if end > start[part]}
     total = sum(sizes.values())
     if total <= limit:
@@ -94,7 +93,7 @@ def rate_limited(limit: int, start: Offsets, latest: Offsets) -> dict[TopicParti
 
 
 def new_records(start: Offsets, latest: Offsets) -> int:
-    """How many offsets a stream is behind."""
+    """Return the number of offsets between `start` and `latest` over all partitions."""
     return sum(max(end - start.get(part, 0), 0) for part, end in latest.items())
 
 
@@ -102,19 +101,20 @@ def new_records(start: Offsets, latest: Offsets) -> int:
 
 
 JsonOffsets = Mapping[str, Mapping[str, Any]]
-"""Offsets by partition, by topic, as JSON has them: partitions are text. One key holds the offsets of a beginning."""
+"""Offsets by topic and partition number (a text) in Spark's JSON; the key `$start` holds those of the beginning."""
 
 
 def to_json(offsets: Offsets) -> dict[str, dict[str, int]]:
-    """Offsets as a stream gives them to Spark; equal offsets give equal text."""
-    found: dict[str, dict[str, int]] = {}
+    """Convert offsets to Spark's JSON form, sorted, so that equal offsets give equal text."""
+    topics: dict[str, dict[str, int]] = {}
     for topic, partition in sorted(offsets):
-        found.setdefault(topic, {})[str(partition)] = offsets[TopicPartition(topic, partition)]
-    return found
+        topics.setdefault(topic, {})[str(partition)] = offsets[TopicPartition(topic, partition)]
+    return topics
 
 
 def from_json(value: JsonOffsets) -> dict[TopicPartition, int]:
-    """Offsets as Spark gives them back."""
+    """Convert Spark's JSON form to offsets, without the beginning of a first batch. Raises PipelineError for a
+    checkpoint of another source."""
     try:
         return {
             TopicPartition(topic, int(partition)): int(offset)
@@ -123,15 +123,15 @@ def from_json(value: JsonOffsets) -> dict[TopicPartition, int]:
             for partition, offset in partitions.items()
         }
     except (AttributeError, ValueError, TypeError):
-        raise PipelineError(f"The checkpoint is not one of this source: {value!r} are no offsets of topics") from None
+        raise PipelineError(f"The checkpoint belongs to another source: {value!r} are not offsets of topics") from None
 
 
 def with_beginning(end: JsonOffsets, began: JsonOffsets) -> dict[str, Mapping[str, Any]]:
-    """The end of a stream's first batch, which tells where that began."""
+    """Return the end of a stream's first batch with the offsets where the stream began."""
     return {**end, _BEGAN: dict(began)}
 
 
 def beginning_of(end: JsonOffsets) -> dict[str, Mapping[str, int]] | None:
-    """Where the stream began, if this is the end of its first batch."""
+    """Return the offsets where the stream began, from the end of its first batch; None for any other batch."""
     began = end.get(_BEGAN)
     return None if began is None else dict(began)

@@ -1,8 +1,8 @@
-"""The options of `kt` as a source, read and checked: those of Spark's Kafka source, and a few more.
+"""Options of the `kt` source: those of Spark's Kafka source, and a few more.
 
-Rules: names are matched whatever their case. Every refusal names the option and says what it takes. Nothing here asks a
-cluster. What Spark's source prefers is preferred here: a timestamp over timestamps by partition over offsets. Settings
-of the client come as `kafka.<name>`; one that our client does not know is passed over with a warning, as Kafka does.
+Rules: option names are case-insensitive. Each error names the option and its valid values. Nothing here queries a
+cluster. Precedence is as in Spark's source: one timestamp, then timestamps by partition, then offsets. Client settings
+are options `kafka.<name>`; unknown ones are ignored with a warning, as in Kafka.
 """
 
 from __future__ import annotations
@@ -26,50 +26,33 @@ _log = logging.getLogger(__name__)
 
 EARLIEST = -2
 LATEST = -1
+ISOLATION_LEVELS = ("read_uncommitted", "read_committed")
 _MAX_LONG = (1 << 63) - 1
 _MAX_INT = (1 << 31) - 1
 
 _STRATEGIES = ("assign", "subscribe", "subscribePattern")
 _ONLY_BATCH = ("endingOffsets", "endingOffsetsByTimestamp", "endingTimestamp")
 COMMON_NAMES = (
-    *_STRATEGIES,
-    *_ONLY_BATCH,
-    "bounds",
-    "startingOffsets",
-    "startingOffsetsByTimestamp",
-    "startingOffsetsByTimestampStrategy",
-    "startingTimestamp",
-    "failOnDataLoss",
-    "includeHeaders",
-    "includeMetadata",
-    "isolationLevel",
-    "minPartitions",
-    "pushFilters",
-    "reportPath",
-    "strict",
-)
-"""Options that `kafka-log` has, too."""
+    *_STRATEGIES, *_ONLY_BATCH, "bounds", "startingOffsets", "startingOffsetsByTimestamp",
+    "startingOffsetsByTimestampStrategy", "startingTimestamp", "failOnDataLoss", "includeHeaders", "includeMetadata",
+    "isolationLevel", "minPartitions", "pushFilters", "reportPath", "strict",
+)  # fmt: skip
+"""Options of both `kt` and `kafka-log`."""
 
 _NAMES = (
-    *COMMON_NAMES,
-    "fetchOffset.numRetries",
-    "fetchOffset.retryIntervalMs",
-    "groupIdPrefix",  # nothing here joins a group
-    "kafkaConsumer.pollTimeoutMs",
-    "maxOffsetsPerTrigger",
-    "maxRecordsPerPartition",
-    "maxTriggerDelay",
+    *COMMON_NAMES, "fetchOffset.numRetries", "fetchOffset.retryIntervalMs", "groupIdPrefix",
+    "kafkaConsumer.pollTimeoutMs", "maxOffsetsPerTrigger", "maxRecordsPerPartition", "maxTriggerDelay",
     "minOffsetsPerTrigger",
-)
+)  # fmt: skip  # groupIdPrefix has no effect: nothing here joins a group
 _BY_LOWER = {name.lower(): name for name in _NAMES}
 _NOT_FOR_SOURCES = {
-    "auto.offset.reset": "startingOffsets says where to start",
+    "auto.offset.reset": "use startingOffsets",
     "key.deserializer": "keys are bytes; decode them with SQL",
     "value.deserializer": "values are bytes; decode them with SQL",
-    "enable.auto.commit": "a source commits nothing",
+    "enable.auto.commit": "a source does not commit offsets",
     "interceptor.classes": "a source has no interceptors",
 }
-# What is fetched at once: as much as a broker gives, so that the columns of many batches are made in one go.
+# Fetch as much as a broker returns at once, so that the columns of many batches are built together.
 _FETCH_DEFAULTS = {"max.partition.fetch.bytes": "8388608", "receive.buffer.bytes": "-1"}
 _PREFIX = "kafka."
 
@@ -82,8 +65,9 @@ Offsets = Mapping[TopicPartition, int]
 _Read = TypeVar("_Read")
 
 
-class Wanted(NamedTuple):
-    """Which partitions: exactly one of the three is given, as the option of that name."""
+class Subscription(NamedTuple):
+    """The partitions to read: topic names, a topic pattern or partitions, according to `option`, the one that was
+    set."""
 
     option: str
     topics: tuple[str, ...] = ()
@@ -92,7 +76,8 @@ class Wanted(NamedTuple):
 
 
 class Limit(NamedTuple):
-    """Where to start or end. `option` said so; exactly one of the others is there. `everywhere`: EARLIEST or LATEST."""
+    """Where reading starts or ends, as set by `option`; exactly one other field is set. `everywhere` is EARLIEST or
+    LATEST; timestamps are epoch ms."""
 
     option: str
     everywhere: int | None = None
@@ -103,9 +88,9 @@ class Limit(NamedTuple):
 
 @dataclass(frozen=True)
 class SourceOptions:
-    """All that was asked for, checked as far as that goes without a cluster; it can be pickled."""
+    """The parsed options of a `kt` source, checked without querying the cluster; can be pickled."""
 
-    wanted: Wanted
+    subscription: Subscription
     starting: Limit
     ending: Limit
     settings: Mapping[str, str] = field(repr=False)
@@ -128,20 +113,26 @@ class SourceOptions:
 
     @property
     def is_committed_only(self) -> bool:
+        """Whether the isolation level is read_committed."""
         return self.settings.get("isolation.level") == "read_committed"
 
 
 def is_set(options: Mapping[str, str], name: str) -> bool:
-    """A boolean option on its own, for what is asked before everything is checked; False when it is not given."""
-    return GivenOptions(options).boolean(name, False)
+    """Return the value of a single Boolean option, False if not set. Raises PipelineError for another value than true
+    or false."""
+    return OptionReader(options).boolean(name, False)
 
 
 def read_options(options: Mapping[str, str], *, is_streaming: bool) -> SourceOptions:
-    """Checks the options. Raises PipelineError, one line that names the option."""
-    given = GivenOptions(options)
-    given.refuse_unknown()
-    if is_streaming:
-        given.refuse(_ONLY_BATCH, "is for batch queries: a stream has no end")
+    """Parse and check the options of a `kt` source. Raises PipelineError that names the option."""
+    given = OptionReader(options)
+    given.refuse_unknown("kt", _BY_LOWER, allows_kafka=True)
+    for name in _ONLY_BATCH if is_streaming else ():
+        if given.has(name):
+            raise PipelineError(f"{name} is for batch queries: a stream has no end")
+    subscription = given.subscription()
+    if subscription is None:
+        raise PipelineError("One of the options subscribe, subscribePattern and assign is required")
     starting = given.limit("starting", LATEST if is_streaming else EARLIEST)
     ending = given.limit("ending", LATEST)
     if not is_streaming:
@@ -150,7 +141,7 @@ def read_options(options: Mapping[str, str], *, is_streaming: bool) -> SourceOpt
     if smallest is not None and largest is not None and smallest > largest:
         raise PipelineError(f"minOffsetsPerTrigger ({smallest}) is higher than maxOffsetsPerTrigger ({largest})")
     return SourceOptions(
-        given.wanted(),
+        subscription,
         starting,
         ending,
         given.settings(),
@@ -167,7 +158,7 @@ def read_options(options: Mapping[str, str], *, is_streaming: bool) -> SourceOpt
         fetch_retries=given.number("fetchOffset.numRetries") or 3,
         retry_interval_ms=given.duration_ms("fetchOffset.retryIntervalMs", 1000),
         report_path=given.text("reportPath"),
-        # without a report damage would vanish
+        # without a report, damage would go unnoticed
         is_strict=not given.has("reportPath") or given.boolean("strict", False),
         bounds=given.bounds(),
         pushes_filters=given.boolean("pushFilters", False),
@@ -193,107 +184,116 @@ def _check_order(start_option: str, starts: Offsets | None, end_option: str, end
     if starts is None or ends is None:
         return
     if starts.keys() != ends.keys():
-        odd = sorted(starts.keys() ^ ends.keys())[0]
-        lacking = start_option if odd in ends else end_option
-        raise PipelineError(f"{start_option} and {end_option} name different partitions: {odd} is not in {lacking}")
+        part = min(starts.keys() ^ ends.keys())
+        option = start_option if part in ends else end_option
+        raise PipelineError(f"{start_option} and {end_option} name different partitions: {part} is not in {option}")
     for part, start in starts.items():
         if start > ends[part] >= 0:
-            raise PipelineError(f"{start_option} for {part} ({start}) lies behind {end_option} ({ends[part]})")
+            raise PipelineError(f"{start_option} for {part} ({start}) is after {end_option} ({ends[part]})")
 
 
 def nearest(name: str, by_lower: Mapping[str, str]) -> str:
-    """A hint that names the option that a misspelt one may have meant, or nothing."""
+    """Return the hint "; did you mean NAME?" for a misspelt option name; empty if no name is similar."""
     near = difflib.get_close_matches(name.lower(), by_lower, n=1, cutoff=0.75)
     return f"; did you mean {by_lower[near[0]]}?" if near else ""
 
 
-class GivenOptions:
-    """The options by the names they have here."""
+class OptionReader:
+    """Typed access to source options by case-insensitive names. The methods raise PipelineError for invalid values."""
 
     def __init__(self, options: Mapping[str, str]) -> None:
         self._options = {str(name).lower(): str(value) for name, value in options.items() if value is not None}
 
     def has(self, name: str) -> bool:
+        """Whether the option is set."""
         return name.lower() in self._options
 
     def text(self, name: str) -> str | None:
+        """Return the option's value without surrounding spaces; None if not set."""
         value = self._options.get(name.lower())
         return None if value is None else value.strip()
 
     def bounds(self) -> RecordBounds:
-        """What else limits the records; that Spark applies the filters as well is for the caller to see to."""
+        """Return the bounds that `kt pipeline` passes to its sources; unrestricted if not set. Raises PipelineError for
+        invalid text."""
         try:
             return RecordBounds.from_text(self.text("bounds") or "{}")
         except (ValueError, KeyError, TypeError, AttributeError):
-            raise PipelineError(f"bounds: {self.text('bounds')} is not what a query hands to its source") from None
+            raise PipelineError(f"Invalid bounds {self.text('bounds')}: the option is for kt pipeline only") from None
 
-    def refuse_unknown(self) -> None:
+    def refuse_unknown(self, source: str, by_lower: Mapping[str, str], *, allows_kafka: bool = False) -> None:
+        """Raise PipelineError for an option that is not in `by_lower`, which maps lower-case names to names. `kafka.*`
+        is allowed if `allows_kafka`."""
         for name in self._options:
-            if name in _BY_LOWER or name.startswith(_PREFIX):
-                continue
-            raise PipelineError(f"kt has no option {name} for reading{nearest(name, _BY_LOWER)}")
-
-    def refuse(self, names: tuple[str, ...], why: str) -> None:
-        for name in names:
-            if self.has(name):
-                raise PipelineError(f"{name} {why}")
+            if name not in by_lower and not (allows_kafka and name.startswith(_PREFIX)):
+                raise PipelineError(f"{source} has no option {name} for reading{nearest(name, by_lower)}")
 
     def boolean(self, name: str, default: bool) -> bool:
+        """Return a Boolean option. Raises PipelineError unless the value is true or false."""
         text = self.text(name)
         if text is None:
             return default
         if text.lower() not in ("true", "false"):
-            raise PipelineError(f"{name} is true or false, not {text!r}")
+            raise PipelineError(f"{name} must be true or false, not {text!r}")
         return text.lower() == "true"
 
     def number(self, name: str, least: int = 1, most: int = _MAX_LONG) -> int | None:
+        """Return an integer option; None if not set. Raises PipelineError unless least <= value <= most."""
         text = self.text(name)
         if text is None:
             return None
         number = int(text) if re.fullmatch(r"[+-]?[0-9]+", text) else None
         if number is None or not least <= number <= most:
-            raise PipelineError(f"{name} is a whole number from {least} on, not {text!r}")
+            raise PipelineError(f"{name} must be an integer of at least {least}, not {text!r}")
         return number
 
     def duration_ms(self, name: str, default: int) -> int:
+        """Return a duration such as 500ms, 30s or 15m in milliseconds; a plain number is milliseconds. Raises
+        PipelineError for other text."""
         text = self.text(name)
         if text is None:
             return default
         match = re.fullmatch(r"([0-9]+)\s*([a-z]*)", text.lower())
         if match is None or match[2] not in _TIME_UNITS:
-            raise PipelineError(f"{name} is a time such as 500ms, 30s or 15m, not {text!r}")
+            raise PipelineError(f"{name} must be a duration such as 500ms, 30s or 15m, not {text!r}")
         return int(int(match[1]) * _TIME_UNITS[match[2]])
 
     def choice(self, name: str, choices: tuple[str, ...]) -> str:
+        """Return an option with one of several values, in lower case; the first one if not set. Raises PipelineError
+        for another value."""
         text = (self.text(name) or choices[0]).lower()
         if text not in choices:
-            raise PipelineError(f"{name} is one of {', '.join(choices)}, not {text!r}")
+            raise PipelineError(f"{name} must be one of {', '.join(choices)}, not {text!r}")
         return text
 
     # --- what to read
 
-    def wanted(self) -> Wanted:
-        named = [name for name in _STRATEGIES if self.has(name)]
-        if len(named) != 1:
-            given = f"not {' and '.join(named)}" if named else "none is given"
-            raise PipelineError(f"Exactly one of the options subscribe, subscribePattern and assign is needed, {given}")
-        option = named[0]
+    def subscription(self) -> Subscription | None:
+        """Return the partitions to read from the option subscribe, subscribePattern or assign; None if none is set.
+        Raises PipelineError if several are set or the value is invalid."""
+        options = [name for name in _STRATEGIES if self.has(name)]
+        if not options:
+            return None
+        if len(options) > 1:
+            raise PipelineError(f"The options {' and '.join(options)} cannot be used together")
+        option = options[0]
         text = self.text(option) or ""
         if option == "assign":
-            return Wanted(option, partitions=_partitions(text))
+            return Subscription(option, partitions=_partitions(text))
         if option == "subscribe":
             topics = tuple(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
             if not topics:
                 raise PipelineError(f"subscribe names no topic: {text!r}")
-            return Wanted(option, topics=topics)
+            return Subscription(option, topics=topics)
         _check_pattern(text)
-        return Wanted(option, pattern=text)
+        return Subscription(option, pattern=text)
 
     def limit(self, which: str, default: int) -> Limit:
+        """Return the limit from the options of `which` ("starting" or "ending"); `default` is EARLIEST or LATEST.
+        Raises PipelineError for an invalid value."""
         option = f"{which}Timestamp"
         if self.has(option):
-            number = self.number(option, least=0)
-            return Limit(option, timestamp_ms=number)
+            return Limit(option, timestamp_ms=self.number(option, least=0))
         option = f"{which}OffsetsByTimestamp"
         text = self.text(option)
         if text is not None:
@@ -302,29 +302,31 @@ class GivenOptions:
         text = self.text(option)
         if text is None:
             return Limit(option, everywhere=default)
-        words = {"earliest": EARLIEST, "latest": LATEST}
-        if text.lower() in words:
-            return Limit(option, everywhere=words[text.lower()])
+        everywhere = {"earliest": EARLIEST, "latest": LATEST}.get(text.lower())
+        if everywhere is not None:
+            return Limit(option, everywhere=everywhere)
         return Limit(option, offsets=_by_partition(option, text, f"earliest, latest or {_OFFSETS_EXAMPLE}", EARLIEST))
 
     def settings(self) -> dict[str, str]:
-        found = {name[len(_PREFIX) :]: value for name, value in self._options.items() if name.startswith(_PREFIX)}
+        """Return the consumer settings from the `kafka.*` options and isolationLevel. Raises PipelineError for a
+        missing or invalid setting."""
+        settings = {name[len(_PREFIX) :]: value for name, value in self._options.items() if name.startswith(_PREFIX)}
         for name, why in _NOT_FOR_SOURCES.items():
-            if name in found:
+            if name in settings:
                 raise PipelineError(f"kafka.{name} cannot be set for a source: {why}")
-        if not found.get("bootstrap.servers", "").strip():
-            raise PipelineError("kafka.bootstrap.servers is needed: host:port of one or more brokers")
+        if not settings.get("bootstrap.servers", "").strip():
+            raise PipelineError("kafka.bootstrap.servers is required: host:port of one or more brokers")
         if self.has("isolationLevel"):
-            found["isolation.level"] = self.choice("isolationLevel", ("read_uncommitted", "read_committed"))
+            settings["isolation.level"] = self.choice("isolationLevel", ISOLATION_LEVELS)
         try:
-            unknown = Config(tables.CONSUMER, found, allow_unknown=True).unknown
+            unknown = Config(tables.CONSUMER, settings, allow_unknown=True).unknown
         except ConfigError as error:
             raise PipelineError(f"kafka.*: {error}") from error
         for name in unknown:
-            _log.warning("kafka.%s is no setting of this client and has no effect", name)
-        known = {name: value for name, value in found.items() if name not in unknown}
-        known.pop("group.id", None)  # nothing joins a group
-        return _FETCH_DEFAULTS | known
+            _log.warning("kafka.%s is not a setting of this client and has no effect", name)
+            del settings[name]
+        settings.pop("group.id", None)  # nothing joins a group
+        return _FETCH_DEFAULTS | settings
 
 
 def _check_pattern(text: str) -> None:
@@ -335,29 +337,29 @@ def _check_pattern(text: str) -> None:
     try:
         java_pattern(text)
     except re.error as error:
-        raise PipelineError(f"subscribePattern {text!r} is no regular expression: {error}") from error
+        raise PipelineError(f"subscribePattern {text!r} is not a valid regular expression: {error}") from error
 
 
 def _partitions(text: str) -> tuple[TopicPartition, ...]:
     def read(value: Mapping[str, Sequence[int]]) -> tuple[TopicPartition, ...]:
-        found = [TopicPartition(topic, part) for topic, parts in value.items() for part in parts]
-        if not found or not all(type(part.partition) is int and 0 <= part.partition <= _MAX_INT for part in found):
+        parts = [TopicPartition(topic, number) for topic, numbers in value.items() for number in numbers]
+        if not parts or not all(type(part.partition) is int and 0 <= part.partition <= _MAX_INT for part in parts):
             raise ValueError
-        return tuple(dict.fromkeys(found))
+        return tuple(dict.fromkeys(parts))
 
     return _json("assign", text, _ASSIGN_EXAMPLE, read)
 
 
 def _by_partition(option: str, text: str, example: str, least: int) -> dict[TopicPartition, int]:
     def read(value: Mapping[str, Mapping[str, int]]) -> dict[TopicPartition, int]:
-        found = {
+        numbers = {
             TopicPartition(topic, int(part)): number for topic, parts in value.items() for part, number in parts.items()
         }
-        if not all(type(number) is int and least <= number <= _MAX_LONG for number in found.values()):
+        if not all(type(number) is int and least <= number <= _MAX_LONG for number in numbers.values()):
             raise ValueError
-        if not found or not all(0 <= part.partition <= _MAX_INT for part in found):
+        if not numbers or not all(0 <= part.partition <= _MAX_INT for part in numbers):
             raise ValueError
-        return found
+        return numbers
 
     return _json(option, text, example, read)
 
@@ -366,4 +368,4 @@ def _json(option: str, text: str, example: str, read: Callable[[Any], _Read]) ->
     try:
         return read(json.loads(text))
     except (ValueError, AttributeError, TypeError):
-        raise PipelineError(f"{option} is {example}, not {text!r}") from None
+        raise PipelineError(f"{option} must be like {example}, not {text!r}") from None

@@ -1,10 +1,10 @@
-"""The executor's side of `kt` as a source: ranges of a live topic as Arrow batches.
+"""The executor's side of the `kt` source: offset ranges of a live topic as Arrow batches.
 
-Rules: a task reads one range with one consumer, which its Python worker keeps for the next tasks. What comes is looked
-at batch by batch from the table of headers: checksums, markers, aborted transactions and what lies behind the range;
-runs of sound batches become columns in one go, exact on offsets by the bounds. Damage is an error, unless there is a
-report to tell of it. Offsets that go away while they are read are an error too, or with
-failOnDataLoss=false a warning, and the task goes on behind them.
+Rules: a task reads one range with one consumer, which its Python worker keeps for later tasks. Each fetched batch is
+checked by its header: checksum, transaction marker, aborted transaction, end of range. Runs of valid batches are
+converted to columns together, exact on offsets through the bounds. Damage is an error unless the query writes reports.
+Offsets deleted during the read are an error too; with failOnDataLoss=false the task logs a warning and continues after
+them.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from kafkatools.core.errors import KafkaError
 from kafkatools.pipeline.errors import PipelineError
 from kafkatools.pipeline.run.reports import RECORDS, SplitReport, write_report
 from kafkatools.pipeline.sources.arrow_rows import ArrowRows
-from kafkatools.pipeline.sources.live.batches import KEPT, BatchWalk, Fate, Markers, Run
+from kafkatools.pipeline.sources.live.batches import AbortedTransactions, BatchWalk, Markers, Run
 from kafkatools.pipeline.sources.live.cluster import LiveCluster
 from kafkatools.pipeline.sources.live.offsets import OffsetRange, split_ranges
 from kafkatools.pipeline.sources.live.options import SourceOptions
@@ -38,9 +38,9 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class LiveSplit(InputPartition):
-    """The range of one task: start <= offset < end. `topic_id`: the topic that it was planned for. For the column
-    `transaction`: below `stable_end` every transaction was decided when the ends were taken; what is said of those
-    above is what the log says up to `whole_end`, where the query ends in this partition."""
+    """The offset range [start, end) of one task; `topic_id` is the topic it was planned for. For the column
+    `transaction`: transactions below `stable_end` were complete when the query was planned. Those above are judged by
+    the log up to `whole_end`, where the query ends in this partition."""
 
     topic: str
     partition: int
@@ -57,7 +57,7 @@ class LiveSplit(InputPartition):
 def splits_of(
     ranges: Sequence[OffsetRange], options: SourceOptions, schema: StructType, cluster: LiveCluster
 ) -> list[InputPartition]:
-    """Ranges as tasks, by default enough for the cores of this machine."""
+    """Split ranges into tasks, by default enough for the cores of this machine."""
     ends = {one.partition: one.end for one in ranges}
     stable = cluster.stable_ends(ends) if _tells_transactions(schema, options) else {}
     parts = split_ranges(ranges, os.cpu_count() or 1, options.min_partitions, options.max_records_per_partition)
@@ -70,7 +70,8 @@ def splits_of(
 
 
 def _tells_transactions(schema: StructType, options: SourceOptions) -> bool:
-    """Whether it must be found out what became of transactions: not all of them are committed."""
+    """Whether the states of transactions must be determined: the column is requested, and not only committed records
+    are read."""
     return not options.is_committed_only and _has(schema, "transaction")
 
 
@@ -79,7 +80,7 @@ def _has(schema: StructType, column: str) -> bool:
 
 
 class Task(NamedTuple):
-    """What every task of a query has in common; plain data."""
+    """The options, schema and bounds that all tasks of a query share; can be pickled."""
 
     options: SourceOptions
     schema: StructType
@@ -87,7 +88,8 @@ class Task(NamedTuple):
 
 
 def read_split(split: LiveSplit, task: Task) -> Iterator[pa.RecordBatch]:
-    """The rows of a range as pyarrow.RecordBatches. Raises PipelineError."""
+    """Yield the rows of an offset range as pyarrow.RecordBatches, then write its report. Raises PipelineError for a
+    failed fetch, for lost offsets, and for damage unless reports are written."""
     report = SplitReport(
         split.topic, split.partition, "", split.start, split.end, start_offset=split.start, end_offset=split.end
     )
@@ -99,7 +101,7 @@ def read_split(split: LiveSplit, task: Task) -> Iterator[pa.RecordBatch]:
                 start = None
             except RangeLost as lost:
                 if task.options.fail_on_data_loss:
-                    raise PipelineError(f"{lost} (failOnDataLoss=false goes on without what is lost)") from lost
+                    raise PipelineError(f"{lost} (failOnDataLoss=false continues without the lost records)") from lost
                 _log.warning("%s", lost)
                 start = lost.resume_at
     except KafkaError as error:
@@ -129,21 +131,22 @@ def _read_range(split: LiveSplit, task: Task, report: SplitReport) -> Iterator[p
 
 
 def _runs(split: LiveSplit, task: Task, report: SplitReport) -> Iterator[Run]:
-    """The batches of a range that are for the query."""
+    """Yield the runs of batches in a range that belong to the query."""
     options = task.options
     walk = BatchWalk((split.start, split.end), report, is_strict=options.is_strict)
-    is_asked = _has(task.schema, "transaction")
-    if options.is_committed_only or not is_asked:
+    has_states = _has(task.schema, "transaction")
+    if options.is_committed_only or not has_states:
         with _reader_for(options) as reader:
             for fetched in _fetched(reader, split, split.start, split.end):
-                fate = Fate(fetched.aborted, drops_aborted=True, is_asked=is_asked)
-                yield from walk.runs(fetched, fate if options.is_committed_only else KEPT)
+                needs_judge = options.is_committed_only and (has_states or fetched.aborted)
+                judge = AbortedTransactions(fetched.aborted, drops_aborted=True) if needs_judge else None
+                yield from walk.runs(fetched, judge)
         return
     middle = min(max(split.start, split.stable_end), split.end)
     committed = replace(options, settings={**options.settings, "isolation.level": "read_committed"})
     with _reader_for(committed) as reader:
         for fetched in _fetched(reader, split, split.start, middle):
-            yield from walk.runs(fetched, Fate(fetched.aborted, drops_aborted=False), middle)
+            yield from walk.runs(fetched, AbortedTransactions(fetched.aborted, drops_aborted=False), middle)
     if middle == split.end:
         return
     with _reader_for(options) as reader:
@@ -159,7 +162,8 @@ def _fetched(reader: RangeReader, split: LiveSplit, start: int, end: int) -> Ite
 
 
 def _add(rows: ArrowRows, run: Run, has_positions: bool) -> None:
-    """`has_positions`: the position of a batch is its base offset, so each is added by itself."""
+    """Add a run of batches to the rows. With `has_positions` each batch is added alone, since its position is its base
+    offset."""
     parts = [(row, row + 1) for row in range(run.first, run.stop)] if has_positions else [(run.first, run.stop)]
     for first, stop in parts:
         origin = run.base_offset(first) - run.position(first) if has_positions else 0
@@ -168,19 +172,19 @@ def _add(rows: ArrowRows, run: Run, has_positions: bool) -> None:
             run.walk.note_damage(run.header(one.row), RECORDS, one.reason)
 
 
-# A worker runs task after task, one at a time: the consumers that are not in use, by their settings.
+# The consumers that no task uses, by their settings: a Python worker runs one task after another.
 _idle: dict[tuple[object, ...], RangeReader] = {}
 
 
 def close_idle() -> None:
-    """Closes the consumers that wait for another task; a process that is no worker of Spark's may want that."""
+    """Close the consumers that are kept for later tasks, in a process that is not a Spark worker."""
     while _idle:
         _idle.popitem()[1].close()
 
 
 @contextlib.contextmanager
 def _reader_for(options: SourceOptions) -> Iterator[RangeReader]:
-    """A consumer for one range; one that failed is closed."""
+    """Borrow a kept or new consumer for one range; a consumer that failed is closed."""
     key = (*sorted(options.settings.items()), options.poll_timeout_ms)
     reader = _idle.pop(key, None) or RangeReader(options.settings, patience_ms=options.poll_timeout_ms)
     is_usable = False
@@ -188,7 +192,7 @@ def _reader_for(options: SourceOptions) -> Iterator[RangeReader]:
         yield reader
         is_usable = True
     except GeneratorExit:
-        is_usable = True  # the query wants no more rows
+        is_usable = True  # the query needs no more rows
         raise
     finally:
         if is_usable and key not in _idle:

@@ -1,8 +1,8 @@
-"""`kt`: a live cluster as a data source of Spark, batch and stream, and as a sink.
+"""`kt`: a live cluster as a Spark data source, for batch, stream and as a sink.
 
-Rules: what a DataSource is asked for in a planner's process, so everything here can be pickled, and readers hold plain
-data. Options are checked when a reader is made; the cluster is asked when partitions are planned, once a query: the
-ends that are taken then are the ends of the batch. Rows are made by the executors (`reader.py`).
+Rules: Spark runs a DataSource in a planner process, so everything here can be pickled and readers hold plain data.
+Options are checked when a reader is created. Partitions and ends are queried once for each batch query, when it is
+planned. Executors read the rows (`reader.py`).
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from kafkatools.pipeline.sources.live.cluster import LiveCluster
 from kafkatools.pipeline.sources.live.options import SourceOptions, is_set, read_options
 from kafkatools.pipeline.sources.live.reader import LiveSplit, Task, read_split, splits_of
 from kafkatools.pipeline.sources.record_bounds import from_filters
+from kafkatools.pipeline.sources.schema import check_schema, spark_schema
 from kafkatools.pipeline.sources.spark_api import (
     DataSource,
     DataSourceArrowWriter,
@@ -28,55 +29,53 @@ from kafkatools.pipeline.sources.spark_api import (
 
 
 class KtDataSource(DataSource):
-    """`spark.read.format("kt")` and the three others."""
+    """The data source `kt`, for `spark.read`, `spark.readStream`, `df.write` and `df.writeStream`."""
 
     @classmethod
     def name(cls) -> str:
+        """The name for `format`: "kt"."""
         return "kt"
 
     def schema(self) -> StructType:
-        """All columns; a user's own schema, a part of them, is how only some are made."""
-        from kafkatools.pipeline.sources.schema import spark_schema
-
+        """Return all record columns that the options include; a user's schema restricts which columns are built."""
         return spark_schema(is_set(self.options, "includeHeaders"), is_set(self.options, "includeMetadata"))
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """For `spark.read`."""
-        from kafkatools.pipeline.sources.schema import check_schema
-
+        """Return the batch reader for `spark.read`. Raises PipelineError for invalid options or columns."""
         check_schema(schema)
         options = read_options(self.options, is_streaming=False)
         return (FilteredLiveReader if options.pushes_filters else LiveReader)(schema, options)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - PySpark's name
-        """For `spark.readStream`."""
+        """Return the streaming reader for `spark.readStream`. Raises PipelineError for invalid options or columns."""
         from kafkatools.pipeline.sources.live.stream import LiveStreamReader
-        from kafkatools.pipeline.sources.schema import check_schema
 
         check_schema(schema)
         return LiveStreamReader(schema, read_options(self.options, is_streaming=True))
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
-        """For `df.write`."""
+        """Return the batch writer for `df.write`. Raises PipelineError for invalid options or columns."""
         from kafkatools.pipeline.sinks.sink import batch_writer
 
         return batch_writer(self.options, schema, overwrite)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamArrowWriter:  # noqa: N802 - PySpark's name
-        """For `df.writeStream`."""
+        """Return the streaming writer for `df.writeStream`. Raises PipelineError for invalid options or columns."""
         from kafkatools.pipeline.sinks.sink import stream_writer
 
         return stream_writer(self.options, schema, overwrite)
 
 
 class LiveReader(DataSourceReader):
+    """The batch reader of `kt`: plans offset ranges on the driver and reads them on executors."""
+
     def __init__(self, schema: StructType, options: SourceOptions) -> None:
         self._schema = schema
         self._options = options
         self._bounds = options.bounds
 
     def partitions(self) -> Sequence[InputPartition]:
-        """The tasks; the ends of the topic are those of now."""
+        """Return the tasks of the query, with the current ends of the topic."""
         cluster = LiveCluster(self._options)
         try:
             return splits_of(cluster.batch_ranges(self._bounds), self._options, self._schema, cluster)
@@ -84,17 +83,18 @@ class LiveReader(DataSourceReader):
             cluster.close()
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """The rows of a task as pyarrow.RecordBatches."""
-        if isinstance(partition, LiveSplit):  # a query without any has one of PySpark's own
+        """Yield the rows of a task as pyarrow.RecordBatches."""
+        if isinstance(partition, LiveSplit):  # PySpark passes its own partition if there are no tasks
             yield from read_split(partition, Task(self._options, self._schema, self._bounds))
 
 
 class FilteredLiveReader(LiveReader):
-    """The same with `pushFilters`, which is not the rule: Spark keeps one reader for all scans of a DataFrame, and what
-    the filters of one left out is missing in the others (see `log_source.FilteredLogReader`)."""
+    """A batch reader that accepts pushed filters (option pushFilters). Not the default, since Spark shares one reader
+    among all scans of a DataFrame (see `log.source.FilteredLogReader`)."""
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802 - PySpark's name
-        """Takes up what filters say of topic, partition, offset and timestamp."""
-        bounds, left = from_filters(filters)
+        """Narrow the bounds by filters on topic, partition, offset and timestamp; return the filters that Spark must
+        still apply."""
+        bounds, remaining = from_filters(filters)
         self._bounds = self._bounds.within(bounds)
-        return left
+        return remaining

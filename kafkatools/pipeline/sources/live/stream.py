@@ -1,14 +1,15 @@
-"""The driver's side of `kt` as a stream: where it begins, how far each trigger goes, and what was lost in between.
+"""The driver's side of the `kt` streaming source: where the stream begins, how far each trigger reads, which data is
+lost.
 
-Rules: Spark's checkpoint is the only memory; a stream that is started again goes on from there, exactly. Spark keeps
-the end of each batch but not where the first one began, and asks anew: so the end of the first batch carries that
-(`with_beginning`), and it is believed only where Spark has just asked for a beginning. Partitions that appear later are
-read from their first offset. A trigger reads what lies between two offsets, whenever it is asked to.
+Rules: Spark's checkpoint is the only memory; a restarted stream continues exactly there. Spark stores the end of each
+batch but not where the first batch began, and asks for the beginning again. The end of the first batch therefore
+carries the beginning (`with_beginning`), which is used only if Spark has just asked for it. Partitions that appear
+later are read from their first offset. A trigger reads what lies between two offsets, however often Spark asks.
 
-PySpark before 4.2 asks for `latestOffset()` without saying where the stream is, and knows no read limits. There the
-reader follows what Spark asks it to plan: `partitions(end, end)` comes first when a stream is started again, and
-nothing when it is new. Trigger.AvailableNow is one batch there, and the reader cannot tell it from other triggers: with
-maxOffsetsPerTrigger it ends after so many offsets, and what is left is for the next run.
+PySpark before 4.2 calls `latestOffset()` without the stream's position and has no read limits. The reader then follows
+Spark's calls of `partitions`: a restarted stream begins with `partitions(end, end)`, a new one does not.
+Trigger.AvailableNow is one batch there, and the reader cannot distinguish it from other triggers. With
+maxOffsetsPerTrigger it ends after that many offsets; the next run reads the rest.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ from kafkatools.pipeline.sources.spark_api import (
 
 
 class LiveStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """A streaming query. Its copies in executors only read."""
+    """The streaming reader of `kt`. The copy on the driver plans; the copies on executors only read."""
 
     def __init__(self, schema: StructType, options: SourceOptions, clock: Clock | None = None) -> None:
         self._schema = schema
@@ -48,22 +49,22 @@ class LiveStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._clock = clock or SystemClock()
         self._cluster: LiveCluster = LiveCluster(options)
         self._ids: dict[TopicPartition, uuid.UUID | None] = {}
-        self._began: JsonOffsets | None = (
-            None  # where the stream begins, asked for in this process: no batch is finished
-        )
-        self._position: JsonOffsets | None = None  # where the stream is, as far as Spark's calls tell
+        # The stream's beginning, if Spark asked this process for it: then no batch is complete yet.
+        self._began: JsonOffsets | None = None
+        self._position: JsonOffsets | None = None  # the stream's position according to Spark's calls
         self._target: dict[TopicPartition, int] | None = None  # the ends of Trigger.AvailableNow
         self._seen: dict[TopicPartition, int] = {}
         self._last_trigger_ms: int | None = None
 
-    # --- what PySpark calls
+    # --- called by PySpark
 
     def initialOffset(self) -> dict[str, Mapping[str, Any]]:  # noqa: N802 - PySpark's name
-        """Where a new stream begins."""
+        """Return the offsets where a new stream begins."""
         return dict(self._beginning())
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
-        """What the options say of a trigger; a least number goes by our own rules as well."""
+        """Return the read limit from maxOffsetsPerTrigger or minOffsetsPerTrigger; `latestOffset` checks the minimum as
+        well."""
         if self._options.max_offsets_per_trigger is not None:
             return ReadMaxRows(self._options.max_offsets_per_trigger)
         if self._options.min_offsets_per_trigger is not None:
@@ -71,13 +72,13 @@ class LiveStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return ReadAllAvailable()
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
-        """What is there now is all that this run reads."""
+        """Fix the current ends of the partitions as the ends of this run."""
         self._target = self._latest({})
 
     def latestOffset(
         self, start: JsonOffsets | None = None, limit: ReadLimit | None = None
     ) -> dict[str, Mapping[str, Any]]:  # noqa: N802
-        """How far the next trigger goes; `start` itself when there is nothing to do yet."""
+        """Return the end offsets of the next trigger; `start` itself if there is nothing to read yet."""
         begin = self._position if start is None else start
         begin = self._beginning() if begin is None else begin
         known = live_offsets.from_json(begin)
@@ -89,17 +90,15 @@ class LiveStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         ends = self._limited(behind, latest, limit)
         if ends is None or ends == known:
             return dict(begin)
-        found = live_offsets.to_json(ends)
-        if begin == self._began:
-            return live_offsets.with_beginning(found, begin)
-        return dict(found)
+        result = live_offsets.to_json(ends)
+        return live_offsets.with_beginning(result, begin) if begin == self._began else dict(result)
 
     def reportLatestOffset(self) -> dict[str, dict[str, int]] | None:  # noqa: N802
-        """The ends of the topics when they were last looked at."""
+        """Return the partition ends of the last cluster query, for Spark's progress; None before the first."""
         return live_offsets.to_json(self._seen) if self._seen else None
 
     def partitions(self, start: JsonOffsets, end: JsonOffsets) -> Sequence[InputPartition]:
-        """The tasks of a trigger."""
+        """Return the tasks that read from `start` to `end`."""
         self._position = end
         if start == end:
             return []
@@ -110,17 +109,18 @@ class LiveStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return splits_of(ranges, self._options, self._schema, self._cluster)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """The rows of a task as pyarrow.RecordBatches."""
+        """Yield the rows of a task as pyarrow.RecordBatches."""
         if isinstance(partition, LiveSplit):
             yield from read_split(partition, Task(self._options, self._schema, RecordBounds()))
 
     def commit(self, end: JsonOffsets) -> None:
-        """Nothing is kept anywhere but in the checkpoint."""
+        """Do nothing: progress is stored only in Spark's checkpoint."""
 
     def stop(self) -> None:
+        """Close the connections to the cluster."""
         self._cluster.close()
 
-    # --- where
+    # --- positions
 
     def _beginning(self) -> JsonOffsets:
         if self._began is None:
@@ -132,13 +132,13 @@ class LiveStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._began
 
     def _latest(self, known: Offsets) -> dict[TopicPartition, int]:
-        """The ends of all partitions now. An end before a known offset may be an old answer: asked for again."""
+        """Return the current ends of all partitions. An end below a known offset may come from a stale replica and is
+        queried again."""
         options = self._options
-        for left in reversed(range(options.fetch_retries)):
+        for remaining in reversed(range(options.fetch_retries)):
             self._note_ids(self._cluster.partitions(must_exist=False))
             ends = self._cluster.latest(self._ids)
-            back = [part for part, end in ends.items() if end < known.get(part, 0)]
-            if not back or not left:
+            if not remaining or all(end >= known.get(part, 0) for part, end in ends.items()):
                 break
             self._clock.sleep_ms(options.retry_interval_ms)
         return ends
@@ -146,14 +146,14 @@ class LiveStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _note_ids(self, parts: Mapping[TopicPartition, uuid.UUID | None]) -> None:
         for part, topic_id in parts.items():
             if self._ids.get(part, topic_id) != topic_id:
-                self._cluster.lose(f"topic {part.topic} was deleted and made again under its name")
+                self._cluster.lose(f"topic {part.topic} was deleted and created again")
                 break
         self._ids = dict(parts)
 
-    # --- how much
+    # --- read limits
 
     def _limited(self, start: Offsets, latest: Offsets, limit: ReadLimit | None) -> Mapping[TopicPartition, int] | None:
-        """Where a trigger ends; None when it waits for more."""
+        """Return the end offsets of a trigger within the options' limits; None to wait for more records."""
         if isinstance(limit, ReadAllAvailable):
             return latest
         least, most = self._options.min_offsets_per_trigger, self._options.max_offsets_per_trigger
@@ -162,7 +162,8 @@ class LiveStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return latest if most is None else live_offsets.rate_limited(most, start, latest)
 
     def _waits_for_more(self, least: int, start: Offsets, latest: Offsets) -> bool:
-        """Fewer than the least there are to be, and not yet for maxTriggerDelay."""
+        """Whether fewer than `least` offsets are available and maxTriggerDelay has not passed since the last
+        trigger."""
         now = self._clock.now_ms()
         last = self._last_trigger_ms
         is_due = last is None or now - last >= self._options.max_trigger_delay_ms
@@ -171,10 +172,10 @@ class LiveStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._last_trigger_ms = now
         return False
 
-    # --- what
+    # --- ranges
 
     def _ranges(self, start: dict[TopicPartition, int], end: dict[TopicPartition, int]) -> list[OffsetRange]:
-        """What lies between two offsets; what does not any more is lost (KafkaOffsetReader)."""
+        """Return the ranges between two offsets and report lost data, as Spark's KafkaOffsetReader does."""
         if not self._ids:
             self._note_ids(self._cluster.partitions(must_exist=False))
         added = [part for part in end if part not in start]
@@ -183,13 +184,13 @@ class LiveStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             if part not in firsts:
                 self._cluster.lose(f"{part} was deleted before it was read")
             elif firsts[part] > 0:
-                self._cluster.lose(f"{part} is new and starts at offset {firsts[part]}: what lay before it is gone")
+                self._cluster.lose(f"{part} is new and starts at offset {firsts[part]}: earlier records are deleted")
         for part in start.keys() - end.keys():
-            self._cluster.lose(f"{part} was deleted; it was read to offset {start[part]}")
+            self._cluster.lose(f"{part} was deleted; the stream had read up to offset {start[part]}")
         ranges = []
         for part, first in {**start, **firsts}.items():
             if part in end and end[part] < first:
-                self._cluster.lose(f"{part} ends at offset {end[part]} now, and was read to offset {first}")
+                self._cluster.lose(f"{part} now ends at offset {end[part]}, but the stream had read up to {first}")
             elif part in end:
                 ranges.append(OffsetRange(part, first, end[part], self._ids.get(part)))
         return ranges

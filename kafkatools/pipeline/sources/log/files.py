@@ -36,6 +36,7 @@ from kafkatools.core.topic_partition import TopicPartition
 from kafkatools.options.patterns import INTERNAL_TOPICS
 from kafkatools.pipeline import storage
 from kafkatools.pipeline.errors import PipelineError
+from kafkatools.pipeline.sources.live.options import OptionReader
 
 HIDDEN_TOPICS = INTERNAL_TOPICS | {"__cluster_metadata", "__remote_log_metadata"}
 """Topics that are left out unless they are named."""
@@ -93,22 +94,11 @@ class Selection:
 
     @classmethod
     def from_options(cls, options: Mapping[str, str]) -> Selection:
-        """From `subscribe`, `subscribePattern`, `assign`; raises PipelineError for more than one of them."""
-        given = {name.lower(): text for name, text in options.items()}
-        named = [name for name in ("subscribe", "subscribePattern", "assign") if name.lower() in given]
-        if len(named) > 1:
-            raise PipelineError(f"only one of the options {', '.join(named)} may be given")
-        if "subscribe" in given:
-            topics = frozenset(topic.strip() for topic in given["subscribe"].split(",") if topic.strip())
-            if not topics:
-                raise PipelineError("option subscribe names no topic")
-            return cls(topics=topics)
-        if "assign" in given:
-            return cls(partitions=parse_assign(given["assign"]))
-        if "subscribepattern" in given:
-            _pattern(given["subscribepattern"])
-            return cls(pattern=given["subscribepattern"])
-        return cls()
+        """Docstring."""
+        given = OptionReader(options).subscription()
+        if given is None:
+            return cls()
+        return cls(frozenset(given.topics) or None, given.pattern or None, frozenset(given.partitions) or None)
 
     def takes(self, topic: str, partition: int, *, is_named: bool = False) -> bool:
         """Whether a partition is wanted; `is_named`: its directory was."""
@@ -118,7 +108,7 @@ class Selection:
             return TopicPartition(topic, partition) in self.partitions
         if topic in HIDDEN_TOPICS and not is_named:
             return False
-        return self.pattern is None or _pattern(self.pattern).search(topic) is not None
+        return self.pattern is None or java_pattern(self.pattern).search(topic) is not None
 
     def ensure_found(self, found: Iterable[TopicPartition], present: Iterable[TopicPartition], where: str) -> None:
         """Raise PipelineError for what was asked for and is not there."""
@@ -132,23 +122,6 @@ class Selection:
         if not there:
             wanted = f"no topic in {where} matches {self.pattern}" if self.pattern else f"no topic to read in {where}"
             raise PipelineError(f"{wanted}; {_there(present)}")
-
-
-def parse_assign(text: str) -> frozenset[TopicPartition]:
-    """The partitions in `{"topic": [0, 1], ...}`; raises PipelineError."""
-    shape = 'option assign must be JSON like {"orders": [0, 1]}'
-    try:
-        given = json.loads(text)
-    except ValueError as error:
-        raise PipelineError(f"{shape}: {error}") from None
-    found = set()
-    for topic, partitions in given.items() if isinstance(given, dict) else [("", None)]:
-        if not isinstance(partitions, list) or not all(type(each) is int and each >= 0 for each in partitions):
-            raise PipelineError(f"{shape}, not {text}")
-        found |= {TopicPartition(topic, each) for each in partitions}
-    if not found:
-        raise PipelineError("option assign names no partition")
-    return frozenset(found)
 
 
 def given_paths(options: Mapping[str, str]) -> list[str]:
@@ -343,13 +316,6 @@ def _in_order(files: Iterable[LogFile]) -> list[LogFile]:
         behind = [file.base_offset for file in segments[1:]] + [None]
         result += [replace(file, next_base_offset=offset) for file, offset in zip(segments, behind, strict=True)]
     return result
-
-
-def _pattern(text: str) -> re.Pattern[str]:
-    try:
-        return java_pattern(text)
-    except re.error as error:
-        raise PipelineError(f"option subscribePattern is no regular expression: {error} in {text}") from None
 
 
 def _list(names: Sequence[str]) -> str:

@@ -10,7 +10,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from kafkatools.pipeline.errors import PipelineError
-from kafkatools.pipeline.sources.live.options import COMMON_NAMES, EARLIEST, LATEST, GivenOptions, Limit, nearest
+from kafkatools.pipeline.sources.live.options import (
+    COMMON_NAMES,
+    EARLIEST,
+    ISOLATION_LEVELS,
+    LATEST,
+    Limit,
+    OptionReader,
+)
 from kafkatools.pipeline.sources.log.files import Selection, given_paths
 from kafkatools.pipeline.sources.log.reader import TABLES, ReadOptions
 from kafkatools.pipeline.sources.log.splits import SPLIT_BYTES
@@ -18,7 +25,6 @@ from kafkatools.pipeline.sources.record_bounds import RecordBounds
 
 _NAMES = (*COMMON_NAMES, "path", "paths", "kafka.isolation.level", "splitBytes", "table")
 _BY_LOWER = {name.lower(): name for name in _NAMES}
-_LEVELS = ("read_uncommitted", "read_committed")
 _LEAST_SPLIT = 1024
 
 
@@ -43,17 +49,17 @@ class LogOptions:
 
 def read_options(options: Mapping[str, str]) -> LogOptions:
     """The options of a read; raises PipelineError."""
-    given = GivenOptions(options)
-    _refuse_unknown(options)
+    given = OptionReader(options)
+    given.refuse_unknown("kafka-log", _BY_LOWER)
     starting, ending = given.limit("starting", EARLIEST), given.limit("ending", LATEST)
     if starting.everywhere == LATEST or LATEST in (starting.offsets or {}).values():
-        raise PipelineError("startingOffsets: latest would read nothing")
+        raise PipelineError("startingOffsets cannot be latest (-1): there would be nothing to read")
     if ending.everywhere == EARLIEST or EARLIEST in (ending.offsets or {}).values():
-        raise PipelineError("endingOffsets: earliest would read nothing")
+        raise PipelineError("endingOffsets cannot be earliest (-2): there would be nothing to read")
     level = "isolationLevel" if given.has("isolationLevel") else "kafka.isolation.level"
     reading = ReadOptions(
         given.choice("table", TABLES),
-        given.choice(level, _LEVELS) == "read_committed",
+        given.choice(level, ISOLATION_LEVELS) == "read_committed",
         given.boolean("strict", False),
         given.text("reportPath") or None,
     )
@@ -72,9 +78,3 @@ def read_options(options: Mapping[str, str]) -> LogOptions:
         pushes_filters=given.boolean("pushFilters", False),
         bounds=given.bounds(),
     )
-
-
-def _refuse_unknown(options: Mapping[str, str]) -> None:
-    for name in options:
-        if name.lower() not in _BY_LOWER:
-            raise PipelineError(f"kafka-log has no option {name}{nearest(name, _BY_LOWER)}")

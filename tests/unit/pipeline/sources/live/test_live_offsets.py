@@ -105,5 +105,5 @@ def test_the_first_end_tells_where_the_stream_began_and_is_an_end_like_any_other
 
 
 def test_a_checkpoint_of_another_source_is_refused() -> None:
-    with pytest.raises(PipelineError, match="The checkpoint is not one of this source"):
+    with pytest.raises(PipelineError, match="The checkpoint belongs to another source"):
         live_offsets.from_json({"logOffset": 3})

@@ -28,7 +28,7 @@ def test_names_and_words_are_matched_whatever_their_case() -> None:
         },
         is_streaming=True,
     )
-    assert options.wanted.topics == ("a", "b")
+    assert options.subscription.topics == ("a", "b")
     assert options.starting.everywhere == EARLIEST
     assert (options.fail_on_data_loss, options.include_headers, options.is_committed_only) == (False, True, True)
     assert options.max_trigger_delay_ms == 120_000
@@ -72,38 +72,44 @@ def test_a_setting_that_nobody_knows_is_warned_about(caplog: pytest.LogCaptureFi
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        ({}, "Exactly one of the options subscribe, subscribePattern and assign is needed, none is given"),
-        ({"subscribe": "t", "assign": '{"t":[0]}'}, "not assign and subscribe"),
+        ({}, "One of the options subscribe, subscribePattern and assign is required"),
+        ({"subscribe": "t", "assign": '{"t":[0]}'}, "The options assign and subscribe cannot be used together"),
         ({"subscribe": " ,"}, "subscribe names no topic"),
         ({"subscribePattern": ""}, "subscribePattern is empty"),
-        ({"subscribePattern": "a("}, "subscribePattern 'a(' is no regular expression"),
-        ({"assign": "t"}, 'assign is {"topicA":[0,1],"topicB":[2,4]}, not \'t\''),
-        ({"assign": '{"t":["x"]}'}, "assign is"),
-        ({"assign": '{"t":[-1]}'}, "assign is"),
-        ({"subscribe": "t", "startingOffsets": "newest"}, "startingOffsets is earliest, latest or {"),
-        ({"subscribe": "t", "startingOffsets": '{"t":{"0":-3}}'}, "startingOffsets is earliest, latest or {"),
-        ({"subscribe": "t", "startingOffsets": '{"t":[0]}'}, "startingOffsets is earliest, latest or {"),
-        ({"subscribe": "t", "startingOffsets": '{"t":{"0":"5"}}'}, "startingOffsets is earliest, latest or {"),
+        ({"subscribePattern": "a("}, "subscribePattern 'a(' is not a valid regular expression"),
+        ({"assign": "t"}, 'assign must be like {"topicA":[0,1],"topicB":[2,4]}, not \'t\''),
+        ({"assign": '{"t":["x"]}'}, "assign must be like"),
+        ({"assign": '{"t":[-1]}'}, "assign must be like"),
+        ({"subscribe": "t", "startingOffsets": "newest"}, "startingOffsets must be like earliest, latest or {"),
+        ({"subscribe": "t", "startingOffsets": '{"t":{"0":-3}}'}, "startingOffsets must be like earliest, latest or {"),
+        ({"subscribe": "t", "startingOffsets": '{"t":[0]}'}, "startingOffsets must be like earliest, latest or {"),
+        (
+            {"subscribe": "t", "startingOffsets": '{"t":{"0":"5"}}'},
+            "startingOffsets must be like earliest, latest or {",
+        ),
         ({"subscribe": "t", "startingOffsets": "latest"}, "startingOffsets cannot be latest in a batch query"),
         ({"subscribe": "t", "startingOffsets": '{"t":{"0":-1}}'}, "startingOffsets for t-0 cannot be latest"),
         ({"subscribe": "t", "endingOffsets": "earliest"}, "endingOffsets cannot be earliest in a batch query"),
         ({"subscribe": "t", "endingOffsets": '{"t":{"1":-2}}'}, "endingOffsets for t-1 cannot be earliest"),
         (
             {"subscribe": "t", "startingOffsets": '{"t":{"0":9}}', "endingOffsets": '{"t":{"0":5}}'},
-            "startingOffsets for t-0 (9) lies behind endingOffsets (5)",
+            "startingOffsets for t-0 (9) is after endingOffsets (5)",
         ),
         (
             {"subscribe": "t", "startingOffsets": '{"t":{"0":9}}', "endingOffsets": '{"t":{"1":5}}'},
             "startingOffsets and endingOffsets name different partitions: t-0 is not in endingOffsets",
         ),
-        ({"subscribe": "t", "startingTimestamp": "today"}, "startingTimestamp is a whole number"),
-        ({"subscribe": "t", "endingOffsetsByTimestamp": "[]"}, "endingOffsetsByTimestamp is {"),
-        ({"subscribe": "t", "startingOffsetsByTimestampStrategy": "skip"}, "startingOffsetsByTimestampStrategy is one"),
-        ({"subscribe": "t", "failOnDataLoss": "no"}, "failOnDataLoss is true or false, not 'no'"),
-        ({"subscribe": "t", "minPartitions": "0"}, "minPartitions is a whole number from 1 on, not '0'"),
-        ({"subscribe": "t", "maxRecordsPerPartition": "1e6"}, "maxRecordsPerPartition is a whole number"),
+        ({"subscribe": "t", "startingTimestamp": "today"}, "startingTimestamp must be an integer"),
+        ({"subscribe": "t", "endingOffsetsByTimestamp": "[]"}, "endingOffsetsByTimestamp must be like {"),
+        (
+            {"subscribe": "t", "startingOffsetsByTimestampStrategy": "skip"},
+            "startingOffsetsByTimestampStrategy must be one",
+        ),
+        ({"subscribe": "t", "failOnDataLoss": "no"}, "failOnDataLoss must be true or false, not 'no'"),
+        ({"subscribe": "t", "minPartitions": "0"}, "minPartitions must be an integer of at least 1, not '0'"),
+        ({"subscribe": "t", "maxRecordsPerPartition": "1e6"}, "maxRecordsPerPartition must be an integer"),
         ({"subscribe": "t", "minOffsetsPerTrigger": "5", "maxOffsetsPerTrigger": "4"}, "minOffsetsPerTrigger (5) is"),
-        ({"subscribe": "t", "maxTriggerDelay": "soon"}, "maxTriggerDelay is a time such as"),
+        ({"subscribe": "t", "maxTriggerDelay": "soon"}, "maxTriggerDelay must be a duration such as"),
         ({"subscribe": "t", "kafka.auto.offset.reset": "latest"}, "kafka.auto.offset.reset cannot be set"),
         ({"subscribe": "t", "kafka.enable.auto.commit": "true"}, "kafka.enable.auto.commit cannot be set"),
         ({"subscribe": "t", "kafka.key.deserializer": "x"}, "kafka.key.deserializer cannot be set"),
@@ -120,7 +126,7 @@ def test_what_is_wrong_is_said_in_one_line_that_names_the_option(given: dict[str
 
 
 def test_brokers_are_needed() -> None:
-    with pytest.raises(PipelineError, match="kafka.bootstrap.servers is needed"):
+    with pytest.raises(PipelineError, match="kafka.bootstrap.servers is required"):
         read_options({"subscribe": "t"}, is_streaming=True)
 
 

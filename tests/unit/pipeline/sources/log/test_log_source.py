@@ -65,16 +65,25 @@ def ledger(tmp_path: pathlib.Path) -> pathlib.Path:
     ("options", "message"),
     [
         ({}, "option path is missing"),
-        ({"path": "/x", "startingOfsets": "earliest"}, "no option startingOfsets; did you mean startingOffsets"),
-        ({"path": "/x", "startingOffsets": "latest"}, "startingOffsets: latest would read nothing"),
-        ({"path": "/x", "endingOffsets": '{"t":{"0":-2}}'}, "endingOffsets: earliest would read nothing"),
-        ({"path": "/x", "startingOffsets": "{"}, "startingOffsets is earliest, latest or"),
-        ({"path": "/x", "table": "rows"}, "table is one of records, batches, errors"),
-        ({"path": "/x", "isolationLevel": "none"}, "isolationLevel is one of read_uncommitted, read_committed"),
-        ({"path": "/x", "minPartitions": "0"}, "minPartitions is a whole number from 1 on"),
-        ({"path": "/x", "splitBytes": "7"}, "splitBytes is a whole number from 1024 on"),
-        ({"path": "/x", "strict": "yes"}, "strict is true or false"),
-        ({"path": "/x", "subscribe": "a", "assign": "{}"}, "only one of the options subscribe, assign"),
+        (
+            {"path": "/x", "startingOfsets": "earliest"},
+            "no option startingofsets for reading; did you mean startingOffsets",
+        ),
+        (
+            {"path": "/x", "startingOffsets": "latest"},
+            r"startingOffsets cannot be latest \(-1\): there would be nothing to read",
+        ),
+        (
+            {"path": "/x", "endingOffsets": '{"t":{"0":-2}}'},
+            r"endingOffsets cannot be earliest \(-2\): there would be nothing to read",
+        ),
+        ({"path": "/x", "startingOffsets": "{"}, "startingOffsets must be like earliest, latest or"),
+        ({"path": "/x", "table": "rows"}, "table must be one of records, batches, errors"),
+        ({"path": "/x", "isolationLevel": "none"}, "isolationLevel must be one of read_uncommitted, read_committed"),
+        ({"path": "/x", "minPartitions": "0"}, "minPartitions must be an integer of at least 1"),
+        ({"path": "/x", "splitBytes": "7"}, "splitBytes must be an integer of at least 1024"),
+        ({"path": "/x", "strict": "yes"}, "strict must be true or false"),
+        ({"path": "/x", "subscribe": "a", "assign": "{}"}, "The options assign and subscribe cannot be used together"),
     ],
 )
 def test_options_are_refused_by_name(options: dict[str, str], message: str) -> None:
@@ -85,7 +94,7 @@ def test_options_are_refused_by_name(options: dict[str, str], message: str) -> N
 def test_a_schema_that_does_not_fit_is_refused_by_column() -> None:
     source = KafkaLogDataSource({"path": "/x"})
     for columns, message in (
-        ({"valeu": "string"}, "there is no column valeu; there are key, value"),
+        ({"valeu": "string"}, "There is no column valeu; the columns are key, value"),
         ({"value": "string"}, "column value is binary, not string"),
         ({"value": "binary", "VALUE": "binary"}, "column VALUE is in the schema twice"),
     ):
