@@ -92,15 +92,15 @@ GLOBAL_OPTIONS = {
 def _global_options(arguments: Sequence[str]) -> tuple[Globals, Sequence[str]]:
     """Split off --profile and --confirm before the command's name: (options, remaining arguments). An option without
     its value stays in the arguments, so that the caller reports it."""
-    found: dict[str, str] = {}
+    values: dict[str, str] = {}
     while arguments:
         name, equals, value = arguments[0].partition("=")
         has_value = equals or (len(arguments) > 1 and not arguments[1].startswith("-"))
         if name not in _GLOBALS or not has_value:
             break
-        found[_GLOBALS[name]] = value if equals else arguments[1]
+        values[_GLOBALS[name]] = value if equals else arguments[1]
         arguments = arguments[1 if equals else 2 :]
-    return Globals(**found), arguments
+    return Globals(**values), arguments
 
 
 def run_command(command: Command, arguments: Sequence[str], console: Console, chosen: Globals) -> ExitStatus:
@@ -169,13 +169,13 @@ def _show_warnings(console: Console) -> None:
     """Print warnings about security and settings to stderr, each text once."""
     import logging
 
-    told: set[str] = set()
+    shown: set[str] = set()
 
     class Lines(logging.Handler):
         def emit(self, record: logging.LogRecord) -> None:
             message = record.getMessage()
-            if message not in told:
-                told.add(message)
+            if message not in shown:
+                shown.add(message)
                 console.note(f"warning: {message}")
 
     for name in ("security", "settings"):
@@ -320,7 +320,7 @@ def _place_of_option(name: str, rest: Sequence[str]) -> str:
     """The hint for a command's option that was written before the command; empty for any other option."""
     chosen = next((argument for argument in rest if argument in COMMANDS or argument in ALIASES), None)
     option = name.partition("=")[0]
-    if chosen is None or not any(option == each.name for each in all_options(load(chosen))):
+    if chosen is None or not any(option == declared.name for declared in all_options(load(chosen))):
         return ""
     return f"{option} belongs after the command: kt {chosen} {option} ..."
 
@@ -329,8 +329,8 @@ def _nearest(name: str) -> str:
     import difflib
 
     short = name.lower().removeprefix("kafka-").removesuffix(".sh")
-    known = [*_GLOBALS, "--help", "--version"] if name.startswith("-") else [*COMMANDS, *ALIASES, "version", "help"]
-    near = difflib.get_close_matches(short, known, n=1, cutoff=0.5)
+    names = [*_GLOBALS, "--help", "--version"] if name.startswith("-") else [*COMMANDS, *ALIASES, "version", "help"]
+    near = difflib.get_close_matches(short, names, n=1, cutoff=0.5)
     return f"Did you mean kt {near[0]}?" if near else ""
 
 

@@ -285,9 +285,9 @@ class Console:
     @property
     def home(self) -> str:
         """The directory of kt's own files: KT_HOME, else `kafkatools` in the user's data directory (XDG_DATA_HOME)."""
-        given = self.environ.get("KT_HOME")
-        if given:
-            return given
+        configured = self.environ.get("KT_HOME")
+        if configured:
+            return configured
         user = self.environ.get("HOME") or os.path.expanduser("~")
         return os.path.join(self.environ.get("XDG_DATA_HOME") or os.path.join(user, ".local", "share"), "kafkatools")
 
@@ -299,9 +299,9 @@ class Console:
         KT_SANDBOX=quiet. Raises UsageError when the profile has no bootstrap servers, when KT_SANDBOX is invalid, and
         with KT_SANDBOX=off (Kafka's message, `missing_bootstrap` of the command).
         """
-        given: str | None = args.bootstrap_server
-        if given is not None:
-            return given
+        requested: str | None = args.bootstrap_server
+        if requested is not None:
+            return requested
         if args.profile is not None:
             servers: str | None = args.profile.bootstrap_servers
             if servers is None:
@@ -331,8 +331,8 @@ def _bytes_left(stream: BinaryIO) -> int | None:
     import stat
 
     try:
-        found = os.fstat(stream.fileno())
-        return max(0, found.st_size - stream.tell()) if stat.S_ISREG(found.st_mode) else None
+        status = os.fstat(stream.fileno())
+        return max(0, status.st_size - stream.tell()) if stat.S_ISREG(status.st_mode) else None
     except (OSError, ValueError):
         return None
 

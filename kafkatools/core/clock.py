@@ -4,7 +4,7 @@ import threading
 import time
 from typing import Protocol
 
-# For bounds on work within one turn, never for timers: the time, and the processor time of the calling thread.
+# Monotonic time and CPU time of the calling thread, to limit the work of one turn; never for timers.
 monotonic_ns = time.monotonic_ns
 thread_time_ns = time.thread_time_ns
 

@@ -94,7 +94,7 @@ def raise_for_code(code: int, message: str | None = None) -> None:
 
 
 class AuthenticationFailed(KafkaError, name="AUTHENTICATION_FAILED"):
-    """The connection was refused on security grounds (AuthenticationException)."""
+    """The authentication of a connection failed (AuthenticationException)."""
 
 
 class UnknownServerError(KafkaError, code=-1, name="UNKNOWN_SERVER_ERROR"):
@@ -670,11 +670,11 @@ class ShareSessionLimitReached(RetriableError, code=133, name="SHARE_SESSION_LIM
     """The limit of share sessions has been reached."""
 
 
-# Errors of this side: no wire code.
+# Local errors, without a wire code.
 
 
 class ConfigError(KafkaError, name="CONFIG_ERROR"):
-    """A setting is unknown, missing or has a value that it cannot take (ConfigException). `hint`: what to write."""
+    """A setting is unknown, missing or invalid (ConfigException). `hint`: what to write instead."""
 
     def __init__(self, message: str | None = None, hint: str = "") -> None:
         super().__init__(message)
@@ -682,7 +682,7 @@ class ConfigError(KafkaError, name="CONFIG_ERROR"):
 
 
 class Timeout(RetriableError, name="TIMEOUT"):
-    """The operation did not end within its time (TimeoutException raised by a client)."""
+    """The operation did not complete within its time-out (TimeoutException raised by a client)."""
 
 
 class DeliveryTimeout(Timeout, name="DELIVERY_TIMEOUT"):
@@ -694,15 +694,15 @@ class BufferExhausted(Timeout, name="BUFFER_EXHAUSTED"):
 
 
 class RecordTooLarge(KafkaError, name="RECORD_TOO_LARGE"):
-    """A record or a batch is larger than a limit of this side allows (RecordTooLargeException raised by a client)."""
+    """A record or batch is larger than a setting of the client allows (RecordTooLargeException raised by a client)."""
 
 
 class SerializationError(KafkaError, name="SERIALIZATION_ERROR"):
-    """A key or a value could not be turned into bytes, or bytes into it (SerializationException)."""
+    """A key or value could not be serialized or deserialized (SerializationException)."""
 
 
 class DecodeError(KafkaError, name="DECODE_ERROR"):
-    """Bytes are not what the protocol says they should be (SchemaException)."""
+    """The bytes of a message do not match its schema (SchemaException)."""
 
 
 class NotKafka(KafkaError, name="NOT_KAFKA"):
@@ -710,7 +710,7 @@ class NotKafka(KafkaError, name="NOT_KAFKA"):
 
 
 class ConnectionFailed(InvalidMetadata, name="CONNECTION_FAILED"):
-    """No connection could be made to an address."""
+    """A connection to an address could not be established."""
 
 
 class NameResolutionFailed(KafkaError, name="NAME_RESOLUTION_FAILED"):
@@ -718,23 +718,23 @@ class NameResolutionFailed(KafkaError, name="NAME_RESOLUTION_FAILED"):
 
 
 class Disconnected(InvalidMetadata, name="DISCONNECTED"):
-    """The connection was lost before the response came (DisconnectException)."""
+    """The connection was lost before the response arrived (DisconnectException)."""
 
 
 class HandshakeInterrupted(ConnectionFailed, name="HANDSHAKE_INTERRUPTED"):
-    """The connection ended in the TLS handshake, as on a port without TLS."""
+    """The connection ended during the TLS handshake, as on a port without TLS."""
 
 
 class ClosedUnanswered(Disconnected, name="CLOSED_UNANSWERED"):
-    """The connection was closed at the first request, as a node does that wants SASL."""
+    """The server closed the connection at the first request, as one that requires SASL does."""
 
 
 class SslAuthenticationFailed(AuthenticationFailed, name="SSL_AUTHENTICATION_FAILED"):
-    """The TLS handshake failed for good (SslAuthenticationException)."""
+    """The TLS handshake failed, and a retry cannot succeed (SslAuthenticationException)."""
 
 
 class KeyStoreUnreadable(KafkaError, name="KEY_STORE_UNREADABLE"):
-    """A file of keys or certificates cannot be read: it is not there, damaged, or its password is another."""
+    """A file of keys or certificates cannot be read: it is missing or damaged, or its password is wrong."""
 
 
 class NoBrokersAvailable(Timeout, name="NO_BROKERS_AVAILABLE"):
@@ -754,7 +754,7 @@ class LogOffsetOverflow(KafkaError, name="LOG_OFFSET_OVERFLOW"):
 
 
 class UnexpectedAppendOffset(KafkaError, name="UNEXPECTED_APPEND_OFFSET"):
-    """Records to be replicated do not follow the end of the log (UnexpectedAppendOffsetException)."""
+    """Replicated records do not continue at the end of the log (UnexpectedAppendOffsetException)."""
 
 
 class NoOffsetForPartition(KafkaError, name="NO_OFFSET_FOR_PARTITION"):
@@ -766,7 +766,7 @@ class LogTruncation(KafkaError, name="LOG_TRUNCATION"):
 
 
 class CommitFailed(KafkaError, name="COMMIT_FAILED"):
-    """Offsets could not be committed because the group has moved on (CommitFailedException)."""
+    """Offsets could not be committed because the group has rebalanced (CommitFailedException)."""
 
 
 class TransactionAborted(KafkaError, name="TRANSACTION_ABORTED"):
@@ -778,7 +778,7 @@ class WakeupError(KafkaError, name="WAKEUP"):
 
 
 class IllegalState(KafkaError, name="ILLEGAL_STATE"):
-    """The call makes no sense in the present state (IllegalStateException)."""
+    """The call is not allowed in the current state (IllegalStateException)."""
 
 
 class PartialFailure(KafkaError, name="PARTIAL_FAILURE"):

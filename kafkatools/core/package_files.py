@@ -8,8 +8,8 @@ import sys
 
 def package_text(module: str, file: str) -> str:
     """Return the text of a file in a module's directory. Raises OSError when the file is missing."""
-    found = sys.modules[module]
-    assert found.__file__ is not None and found.__spec__ is not None
-    path = os.path.join(os.path.dirname(found.__file__), file)
-    data: bytes = getattr(found.__spec__.loader, "get_data")(path)  # noqa: B009 - of every loader that reads files
+    owner = sys.modules[module]
+    assert owner.__file__ is not None and owner.__spec__ is not None
+    path = os.path.join(os.path.dirname(owner.__file__), file)
+    data: bytes = getattr(owner.__spec__.loader, "get_data")(path)  # noqa: B009 - of every loader that reads files
     return data.decode()

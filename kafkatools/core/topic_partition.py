@@ -18,12 +18,12 @@ class TopicPartition(NamedTuple):
         return f"{self.topic}-{self.partition}"
 
 
-def as_partition(given: tuple[str, int]) -> TopicPartition:
+def as_partition(pair: tuple[str, int]) -> TopicPartition:
     """Convert a (topic, partition) tuple to a TopicPartition. Raises TypeError for anything else, such as a topic's
     name."""
-    if not isinstance(given, tuple) or len(given) != 2 or not isinstance(given[0], str) or type(given[1]) is not int:
-        raise TypeError(f'A partition is a pair such as ("topic", 0), not {given!r}')
-    return TopicPartition(*given)
+    if not isinstance(pair, tuple) or len(pair) != 2 or not isinstance(pair[0], str) or type(pair[1]) is not int:
+        raise TypeError(f'A partition is a pair such as ("topic", 0), not {pair!r}')
+    return TopicPartition(*pair)
 
 
 def by_topic(entries: Iterable[tuple[tuple[str, int], V]]) -> dict[str, list[V]]:
@@ -44,4 +44,4 @@ def topic_fields(
 ) -> list[dict[str, object]]:
     """The `topics` field of a request: one entry for each topic with its name and the values of its partitions. `name`
     and `partitions` are the names that the request's schema has for these two fields."""
-    return [{name: topic, partitions: tuple(found)} for topic, found in by_topic(entries).items()]
+    return [{name: topic, partitions: tuple(values)} for topic, values in by_topic(entries).items()]

@@ -96,7 +96,7 @@ def test_an_advertised_listener_that_nobody_reaches_is_the_finding(tmp_path: pat
     [
         ("nosuch.invalid:9092", "DNS", "has no address"),
         ("127.0.0.1:{closed}", "TCP", "Connection refused"),
-        ("127.0.0.1:{other}", "ApiVersions", "did not answer as Kafka does"),
+        ("127.0.0.1:{other}", "ApiVersions", "does not speak Kafka's protocol"),
     ],
 )
 def test_the_step_that_failed_is_named(server: str, step: str, said: str) -> None:

@@ -139,7 +139,7 @@ def test_wrong_settings_are_told_at_once(made: type[Any]) -> None:
 
 
 def test_settings_of_another_client_are_refused() -> None:
-    with pytest.raises(errors.ConfigError, match="These are consumer settings, not producer settings"):
+    with pytest.raises(errors.ConfigError, match="Expected producer settings, not consumer settings"):
         kafkatools.Producer(Config(CONSUMER, {"bootstrap.servers": NOWHERE}))
     assert kafkatools.Admin(Config(ADMIN, {"bootstrap.servers": NOWHERE})).close() is None
 

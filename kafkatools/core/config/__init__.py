@@ -43,7 +43,7 @@ class Table:
         TypeError when the default is not an integer."""
         default = self[name].default
         if not isinstance(default, int):
-            raise TypeError(f"{name} has no default that is a whole number")
+            raise TypeError(f"The default of {name} is not an integer")
         return default
 
     def unknown(self, name: str) -> ConfigError:
@@ -102,7 +102,7 @@ class Config:
             raise AttributeError(attribute)
         name = self.table.attributes.get(attribute)
         if name is None:
-            raise AttributeError(f"no {self.table.label} setting is called {attribute}")
+            raise AttributeError(f"there is no {self.table.label} setting {attribute}")
         return self[name]
 
     def is_given(self, name: str) -> bool:

@@ -23,7 +23,7 @@ def config_of(table: Table, given: Settings | None, keywords: Mapping[str, objec
     named = {_dotted(table, keyword): value for keyword, value in keywords.items()}
     if isinstance(given, Config):
         if given.table.label != table.label:
-            raise ConfigError(f"These are {given.table.label} settings, not {table.label} settings")
+            raise ConfigError(f"Expected {table.label} settings, not {given.table.label} settings")
         return given.replace(named) if named else given
     return Config(table, {**_checked(table, given), **named})
 

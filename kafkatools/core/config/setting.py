@@ -142,15 +142,16 @@ def _parse_boolean(setting: Setting, raw: object) -> Value:
 
 
 def _parse_integer(setting: Setting, raw: object) -> Value:
+    problem = f"Not a number of type {setting.type}"
     if raw is None or isinstance(raw, bool):
-        return _null_or_error(setting, raw, f"Not a number of type {setting.type}")
+        return _null_or_error(setting, raw, problem)
     try:
         value = raw if isinstance(raw, int) else int(str(raw).strip())
     except ValueError:
-        raise invalid(setting.name, raw, f"Not a number of type {setting.type}") from None
+        raise invalid(setting.name, raw, problem) from None
     limit = 1 << (_INTEGER_BITS[setting.type] - 1)
     if not -limit <= value < limit:
-        raise invalid(setting.name, raw, f"Not a number of type {setting.type}")
+        raise invalid(setting.name, raw, problem)
     return value
 
 

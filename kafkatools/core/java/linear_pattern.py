@@ -69,27 +69,27 @@ class LinearPattern:
 
     def _classified(self) -> list[tuple[int, int] | None]:
         """For each state that reads a character: the bits of its character classes, and the next state."""
-        known: dict[Ranges, int] = {}
+        class_bits: dict[Ranges, int] = {}
         targets: list[tuple[int, int] | None] = []
         for take in self._takes:
             if take is None:
                 targets.append(None)
                 continue
             ranges, target = take
-            if ranges not in known:
-                known[ranges] = sum(
+            if ranges not in class_bits:
+                class_bits[ranges] = sum(
                     (2 << bisect_right(self._bounds, last)) - (1 << bisect_right(self._bounds, first))
                     for first, last in ranges
                 )
-            targets.append((known[ranges], target))
+            targets.append((class_bits[ranges], target))
         return targets
 
     def fullmatch(self, name: Iterable[str]) -> bool:
         """Whether the pattern matches the whole name, which is a text or an iterable of its characters."""
-        states, previous, known, bounds = self._first, "", self._steps, self._bounds
+        states, previous, steps, bounds = self._first, "", self._steps, self._bounds
         for character in name:
             kind = bisect_right(bounds, ord(character))
-            following = known.get((states, previous, kind))
+            following = steps.get((states, previous, kind))
             states = self._step(states, previous, character, kind) if following is None else following
             if not states:
                 return False

@@ -31,11 +31,11 @@ class Address(NamedTuple):
 def parse_bootstrap_servers(servers: str | Iterable[str]) -> list[HostPort]:
     """Parse a list such as `a:9092,[::1]:9093`. Raises ConfigError for an invalid address or an empty list."""
     parts = servers.split(",") if isinstance(servers, str) else list(servers)
-    found = [_parse(part.strip()) for part in parts if part.strip()]
-    if not found:
+    addresses = [_parse(part.strip()) for part in parts if part.strip()]
+    if not addresses:
         hint = "The list of brokers is empty: write HOST:PORT, such as localhost:9092."
         raise ConfigError("No resolvable bootstrap urls given in bootstrap.servers", hint)
-    return found
+    return addresses
 
 
 def _parse(text: str) -> HostPort:

@@ -44,7 +44,7 @@ def read(raw: memoryview, asked_version: int) -> BrokerVersions | int:
         raise_for_code(answer.error_code)
         return answer
     if asked_version == 0:
-        raise UnsupportedVersion("The node takes no version of ApiVersions")
+        raise UnsupportedVersion("The node supports no version of ApiVersions")
     answer = read_api_versions(raw, 0)
-    known = answer.ranges.get(ApiKey.API_VERSIONS)
-    return 0 if known is None else min(known.max_version, asked_version - 1)
+    supported = answer.ranges.get(ApiKey.API_VERSIONS)
+    return 0 if supported is None else min(supported.max_version, asked_version - 1)

@@ -34,5 +34,5 @@ def decode_body(api_key: int, version: int, raw: memoryview) -> Any:
 
 def throttle_ms_of(body: object) -> int:
     """The throttle_time_ms of a response body; 0 without that field."""
-    plain = getattr(body, "throttle_time_ms", None)  # of the messages framed by hand
+    plain = getattr(body, "throttle_time_ms", None)  # the field's name in messages encoded by hand
     return int(getattr(body, "throttle_time", 0) if plain is None else plain)

@@ -21,7 +21,7 @@ class Channel:
         self.node_id = node_id
         self.transport = transport
         self.is_connected = False
-        self.has_received = False  # since the connection was made, and anew since it was trusted
+        self.has_received = False  # reset when the connection becomes trusted
         self.is_trusted = False
         self.is_tcp_up = False
         self.events = 0

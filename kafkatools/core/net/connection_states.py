@@ -61,11 +61,6 @@ class ExponentialBackoff:
 class NodeState:
     """The connection to one node: state, addresses, time of the last attempt, back-off, throttling and last error."""
 
-    __slots__ = (
-        "address_index", "addresses", "backoff_ms", "error", "failed_attempts", "failed_connects", "host",
-        "last_attempt_ms", "port", "session_ends_ms", "setup_timeout_ms", "state", "throttled_until_ms",
-    )  # fmt: skip
-
     def __init__(self, host: str, port: int) -> None:
         self.host = host
         self.port = port
@@ -93,7 +88,8 @@ class ConnectionStates:
         self._reconnect = reconnect
         self._setup_timeout = setup_timeout
         self._nodes: dict[int, NodeState] = {}
-        self.refusal: KafkaError | None = None  # the last; for whoever polls to raise and to clear
+        self.refusal: KafkaError | None = None
+        """The last authentication error; the caller of poll raises and clears it."""
 
     def state(self, node: int) -> ConnectionState:
         """The state of a node's connection; DISCONNECTED for a node without a connection attempt."""
@@ -106,8 +102,8 @@ class ConnectionStates:
     def address(self, node: int) -> str:
         """host:port of a node with a connection attempt, even after the node left the cluster; empty for any other
         node."""
-        found = self._nodes.get(node)
-        return "" if found is None else str(HostPort(found.host, found.port))
+        peer = self._nodes.get(node)
+        return "" if peer is None else str(HostPort(peer.host, peer.port))
 
     def has_been_tried(self, node: int) -> bool:
         """Whether a connection to the node was ever attempted."""
@@ -119,8 +115,8 @@ class ConnectionStates:
 
     def can_connect(self, node: int, now_ms: int) -> bool:
         """Whether a new connection attempt is due: the node is disconnected and its back-off is over."""
-        found = self._nodes.get(node, _UNTRIED)
-        return _is_down(found) and now_ms - found.last_attempt_ms >= found.backoff_ms
+        peer = self._nodes.get(node, _UNTRIED)
+        return _is_down(peer) and now_ms - peer.last_attempt_ms >= peer.backoff_ms
 
     def is_blacked_out(self, node: int, now_ms: int) -> bool:
         """Whether the node is disconnected and its reconnect back-off is not over."""
@@ -134,28 +130,28 @@ class ConnectionStates:
         """Milliseconds until the connection needs attention: the rest of the back-off, or of the setup time-out while
         connecting. FOREVER_MS for a ready or authenticating connection: its next event is a response or a
         disconnection, which ends a poll anyway."""
-        found = self._nodes.get(node, _UNTRIED)
-        if found.state in _SETTING_UP:
-            return max(0, found.last_attempt_ms + found.setup_timeout_ms - now_ms)
-        return max(0, found.last_attempt_ms + found.backoff_ms - now_ms) if _is_down(found) else FOREVER_MS
+        peer = self._nodes.get(node, _UNTRIED)
+        if peer.state in _SETTING_UP:
+            return max(0, peer.last_attempt_ms + peer.setup_timeout_ms - now_ms)
+        return max(0, peer.last_attempt_ms + peer.backoff_ms - now_ms) if _is_down(peer) else FOREVER_MS
 
     def connecting(self, node: int, host: str, port: int, now_ms: int) -> Address:
         """Set the state to CONNECTING and return the address to connect to. Raises NameResolutionFailed, after counting
         it as a failed attempt."""
-        found = self._nodes.get(node)
-        if found is None or (found.host, found.port) != (host, port):
-            found = self._nodes[node] = NodeState(host, port)
-        found.state = ConnectionState.CONNECTING
-        found.last_attempt_ms = now_ms
-        found.setup_timeout_ms = self._setup_timeout.backoff_ms(found.failed_connects)
-        if found.address_index >= len(found.addresses):
+        peer = self._nodes.get(node)
+        if peer is None or (peer.host, peer.port) != (host, port):
+            peer = self._nodes[node] = NodeState(host, port)
+        peer.state = ConnectionState.CONNECTING
+        peer.last_attempt_ms = now_ms
+        peer.setup_timeout_ms = self._setup_timeout.backoff_ms(peer.failed_connects)
+        if peer.address_index >= len(peer.addresses):
             try:
-                found.addresses = resolve(host, port)
+                peer.addresses = resolve(host, port)
             except KafkaError as error:
                 self.disconnected(node, now_ms, error)
                 raise
-            found.address_index = 0
-        return found.addresses[found.address_index]
+            peer.address_index = 0
+        return peer.addresses[peer.address_index]
 
     def connected(self, node: int) -> None:
         """Set the state to CHECKING_API_VERSIONS: the transport is connected and the ApiVersions request comes next."""
@@ -164,9 +160,9 @@ class ConnectionStates:
     def authenticating(self, node: int) -> None:
         """Set the state to AUTHENTICATING, for the first authentication or a repeated one; no other requests may be
         sent."""
-        found = self._nodes[node]
-        found.state = ConnectionState.AUTHENTICATING
-        found.session_ends_ms = FOREVER_MS
+        peer = self._nodes[node]
+        peer.state = ConnectionState.AUTHENTICATING
+        peer.session_ends_ms = FOREVER_MS
 
     def limit_session(self, node: int, ends_ms: int) -> None:
         """Set the time after which the connection must authenticate again before the next request (KIP-368)."""
@@ -175,34 +171,34 @@ class ConnectionStates:
     def ended_sessions(self, now_ms: int) -> list[int]:
         """The nodes whose session has expired, so that the connection must authenticate again."""
         ready = ConnectionState.READY
-        return [node for node, it in self._nodes.items() if it.session_ends_ms <= now_ms and it.state is ready]
+        return [node for node, peer in self._nodes.items() if peer.session_ends_ms <= now_ms and peer.state is ready]
 
     def ready(self, node: int) -> None:
         """Set the state to READY and reset the back-offs and the error."""
-        found = self._nodes[node]
-        found.state = ConnectionState.READY
-        found.failed_attempts = found.failed_connects = found.backoff_ms = 0
-        found.error = None
-        del found.addresses[: found.address_index]
-        found.address_index = 0
+        peer = self._nodes[node]
+        peer.state = ConnectionState.READY
+        peer.failed_attempts = peer.failed_connects = peer.backoff_ms = 0
+        peer.error = None
+        del peer.addresses[: peer.address_index]
+        peer.address_index = 0
 
     def disconnected(self, node: int, now_ms: int, error: KafkaError | None) -> None:
         """Set the state to DISCONNECTED and start the reconnect back-off, after a lost connection or a failed
         attempt."""
-        found = self._nodes[node]
-        found.last_attempt_ms = now_ms
-        found.backoff_ms = self._reconnect.backoff_ms(found.failed_attempts)
-        found.failed_attempts += 1
-        if found.state in _SETTING_UP:
-            found.failed_connects += 1
-            found.address_index += 1
-            if found.address_index < len(found.addresses):
-                found.backoff_ms = 0
-        elif found.state is ConnectionState.READY:
-            found.addresses, found.address_index = [], 0
-        found.state = ConnectionState.DISCONNECTED
-        found.session_ends_ms = FOREVER_MS
-        found.error = error
+        peer = self._nodes[node]
+        peer.last_attempt_ms = now_ms
+        peer.backoff_ms = self._reconnect.backoff_ms(peer.failed_attempts)
+        peer.failed_attempts += 1
+        if peer.state in _SETTING_UP:
+            peer.failed_connects += 1
+            peer.address_index += 1
+            if peer.address_index < len(peer.addresses):
+                peer.backoff_ms = 0
+        elif peer.state is ConnectionState.READY:
+            peer.addresses, peer.address_index = [], 0
+        peer.state = ConnectionState.DISCONNECTED
+        peer.session_ends_ms = FOREVER_MS
+        peer.error = error
 
     def authentication_failed(self, node: int, now_ms: int, error: KafkaError) -> None:
         """Set the state to AUTHENTICATION_FAILED and keep the error in `refusal`."""
@@ -217,9 +213,9 @@ class ConnectionStates:
     def throttle(self, node: int, until_ms: int) -> None:
         """Send no requests to the node until this time, because its response asked for that (throttle_time_ms,
         KIP-219)."""
-        found = self._nodes.get(node)
-        if found is not None:
-            found.throttled_until_ms = max(found.throttled_until_ms, until_ms)
+        peer = self._nodes.get(node)
+        if peer is not None:
+            peer.throttled_until_ms = max(peer.throttled_until_ms, until_ms)
 
     def throttle_delay_ms(self, node: int, now_ms: int) -> int:
         """Milliseconds until the throttling of a node ends; 0 when it is not throttled."""
@@ -227,8 +223,8 @@ class ConnectionStates:
 
     def is_ready(self, node: int, now_ms: int) -> bool:
         """Whether the connection is ready, not throttled, and its session has not expired."""
-        found = self._nodes.get(node, _UNTRIED)
-        return found.state is ConnectionState.READY and found.throttled_until_ms <= now_ms < found.session_ends_ms
+        peer = self._nodes.get(node, _UNTRIED)
+        return peer.state is ConnectionState.READY and peer.throttled_until_ms <= now_ms < peer.session_ends_ms
 
     def has_ready_nodes(self, now_ms: int) -> bool:
         """Whether the connection to any node is ready."""
@@ -238,19 +234,19 @@ class ConnectionStates:
         """The nodes whose connection setup takes longer than its time-out."""
         return [
             node
-            for node, found in self._nodes.items()
-            if found.state in _SETTING_UP and now_ms - found.last_attempt_ms > found.setup_timeout_ms
+            for node, peer in self._nodes.items()
+            if peer.state in _SETTING_UP and now_ms - peer.last_attempt_ms > peer.setup_timeout_ms
         ]
 
     def next_setup_timeout_ms(self, now_ms: int) -> int | None:
         """Milliseconds until the next connection setup times out; None when no connection is being set up."""
         waits = [
-            found.last_attempt_ms + found.setup_timeout_ms + 1 - now_ms
-            for found in self._nodes.values()
-            if found.state in _SETTING_UP
+            peer.last_attempt_ms + peer.setup_timeout_ms + 1 - now_ms
+            for peer in self._nodes.values()
+            if peer.state in _SETTING_UP
         ]
         return max(0, min(waits)) if waits else None
 
 
-def _is_down(found: NodeState) -> bool:
-    return found.state in (ConnectionState.DISCONNECTED, ConnectionState.AUTHENTICATION_FAILED)
+def _is_down(peer: NodeState) -> bool:
+    return peer.state in (ConnectionState.DISCONNECTED, ConnectionState.AUTHENTICATION_FAILED)

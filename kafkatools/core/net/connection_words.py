@@ -31,7 +31,7 @@ def not_made_in_time(name: str, is_tcp_up: bool) -> ConnectionFailed:
     setting = "(socket.connection.setup.timeout.ms)"
     if is_tcp_up:
         return HandshakeInterrupted(f"TLS with {name} was not set up in time {setting}: is it a port without TLS?")
-    return ConnectionFailed(f"Connection to {name} was not made in time {setting}")
+    return ConnectionFailed(f"Connection to {name} was not established in time {setting}")
 
 
 def silence(name: str, waited_ms: int) -> ConnectionFailed:
@@ -45,7 +45,7 @@ def silence(name: str, waited_ms: int) -> ConnectionFailed:
 def receive_failure(name: str, error: KafkaError) -> KafkaError:
     """The error of a connection on which invalid bytes arrived, with the node's name added."""
     if isinstance(error, NotKafka):
-        return NotKafka(f"{name} did not answer as Kafka does: {error}")
+        return NotKafka(f"{name} does not speak Kafka's protocol: {error}")
     if isinstance(error, SslAuthenticationFailed):
         return SslAuthenticationFailed(f"TLS with {name} failed: {error}")
     return error
@@ -65,7 +65,7 @@ def end_of_stream(name: str, channel: Channel, step: str) -> KafkaError:
         return ClosedUnanswered(f"{name} closed the connection {step}")
     if not channel.has_received and not channel.is_trusted:
         return Disconnected(
-            f"{name} closed the connection before it answered: it is no Kafka broker, wants another "
-            "security.protocol, has all the connections that it allows, or is shutting down"
+            f"{name} closed the connection before it answered: it is not a Kafka broker, expects another "
+            "security.protocol, has reached its connection limit, or is shutting down"
         )
     return Disconnected(f"{name} closed the connection")

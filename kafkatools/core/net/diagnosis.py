@@ -51,15 +51,15 @@ def diagnose(address: HostPort, config: Config, clock: Clock) -> Diagnosis:
     steps: list[Step] = []
     started_ms = clock.now_ms()
     try:
-        found = resolve(address.host, address.port)
+        resolved = resolve(address.host, address.port)
     except KafkaError as error:
         return Diagnosis(address, (Step("DNS", "", clock.now_ms() - started_ms, error),), None)
-    addresses = ", ".join(dict.fromkeys(str(one.sockaddr[0]) for one in found))
+    addresses = ", ".join(dict.fromkeys(str(one.sockaddr[0]) for one in resolved))
     steps.append(Step("DNS", addresses, clock.now_ms() - started_ms))
     metadata = Metadata([address])
     client = NetworkClient(config, clock, metadata)
     try:
-        return _Watch(client, metadata, config, clock, len(found)).run(address, steps)
+        return _Watch(client, metadata, config, clock, len(resolved)).run(address, steps)
     finally:
         client.close()
 
@@ -97,7 +97,8 @@ class _Watch:
             error = self._failure(now_ms)
             if error is not None:
                 name = self._failed_step(error, len(steps) - before)
-                passed = self._names[len(steps) - before : self._names.index(name)]  # within one turn of the crank
+                # several steps may complete in one poll
+                passed = self._names[len(steps) - before : self._names.index(name)]
                 steps += [Step(one, "", 0) for one in passed]
                 return Diagnosis(address, (*steps, Step(name, "", now_ms - last_ms, error)), None)
 

@@ -57,8 +57,8 @@ Refuse = Callable[[Refused], bytes]
 def listening(address: HostPort, respond: Respond, refuse: Refuse) -> Iterator[int]:
     """Serve HTTP within the context; yields the port. Raises KafkaError or OSError when it cannot listen on the
     address. `respond` may raise Refused; `refuse` returns the error response."""
-    found = resolve(address.host, address.port)[0]
-    listener = socket.create_server(found.sockaddr[:2], family=found.family, backlog=CONNECTIONS)
+    resolved = resolve(address.host, address.port)[0]
+    listener = socket.create_server(resolved.sockaddr[:2], family=resolved.family, backlog=CONNECTIONS)
     server = _Server(listener, respond, refuse)
     server.start()
     try:
@@ -146,9 +146,7 @@ async def _read_head(reader: asyncio.StreamReader) -> bytes | None:
                     continue
                 head += line
                 if len(head) > HEAD_BYTES:
-                    raise Refused(
-                        HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, f"More than {HEAD_BYTES} bytes of headers"
-                    )
+                    raise _headers_too_large()
                 if not line.strip():
                     return head
     except TimeoutError:
@@ -156,11 +154,14 @@ async def _read_head(reader: asyncio.StreamReader) -> bytes | None:
             return None
         raise Refused(HTTPStatus.REQUEST_TIMEOUT, f"The request was not complete in {REQUEST_S:g} s") from None
     except ValueError:  # a line longer than the reader's limit
-        if not head:
-            raise Refused(
-                HTTPStatus.REQUEST_URI_TOO_LONG, f"The request line has more than {HEAD_BYTES} bytes"
-            ) from None
-        raise Refused(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, f"More than {HEAD_BYTES} bytes of headers") from None
+        if head:
+            raise _headers_too_large() from None
+        message = f"The request line has more than {HEAD_BYTES} bytes"
+        raise Refused(HTTPStatus.REQUEST_URI_TOO_LONG, message) from None
+
+
+def _headers_too_large() -> Refused:
+    return Refused(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, f"More than {HEAD_BYTES} bytes of headers")
 
 
 async def _send(writer: asyncio.StreamWriter, data: bytes) -> None:
@@ -174,8 +175,8 @@ async def _linger(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) ->
     response."""
     if writer.can_write_eof():
         writer.write_eof()
-    taken = 0
+    discarded = 0
     with suppress(TimeoutError, ValueError):
         async with asyncio.timeout(_LINGER_S):
-            while taken < _LINGER_BYTES and (data := await reader.read(HEAD_BYTES)):
-                taken += len(data)
+            while discarded < _LINGER_BYTES and (data := await reader.read(HEAD_BYTES)):
+                discarded += len(data)

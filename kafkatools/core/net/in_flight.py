@@ -3,54 +3,65 @@
 from __future__ import annotations
 
 from collections import deque
-from typing import Generic, TypeVar
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from kafkatools.core.net.client_requests import ClientRequest
 
 
 class InFlightRequest:
-    """Base class of the entries of InFlightRequests. `is_sent`: all bytes of the request are with the socket."""
+    """A request without a response so far. `is_sent`: all its bytes are with the socket. `is_internal`: only its
+    callback gets the response."""
 
-    __slots__ = ("correlation_id", "expects_response", "is_sent", "sent_ms", "timeout_ms")
+    __slots__ = ("api_version", "correlation_id", "is_internal", "is_sent", "request", "sent_ms", "timeout_ms")
 
-    def __init__(self, correlation_id: int, expects_response: bool, sent_ms: int, timeout_ms: int) -> None:
+    def __init__(
+        self,
+        correlation_id: int,
+        request: ClientRequest,
+        api_version: int,
+        sent_ms: int,
+        timeout_ms: int,
+        is_internal: bool,
+    ) -> None:
         self.correlation_id = correlation_id
-        self.expects_response = expects_response
+        self.request = request
+        self.api_version = api_version
         self.sent_ms = sent_ms
         self.timeout_ms = timeout_ms
+        self.is_internal = is_internal
         self.is_sent = False
 
 
-R = TypeVar("R", bound=InFlightRequest)
-
-
-class InFlightRequests(Generic[R]):
+class InFlightRequests:
     """A queue of requests for each node; responses arrive in the order of the requests."""
 
     def __init__(self, max_per_node: int) -> None:
         self._max_per_node = max_per_node
-        self._requests: dict[int, deque[R]] = {}
+        self._requests: dict[int, deque[InFlightRequest]] = {}
         self._count = 0
 
-    def add(self, node: int, request: R) -> None:
+    def add(self, node: int, request: InFlightRequest) -> None:
         """Append a request to a node's queue."""
         self._requests.setdefault(node, deque()).append(request)
         self._count += 1
 
-    def oldest(self, node: int) -> R | None:
+    def oldest(self, node: int) -> InFlightRequest | None:
         """The request whose response arrives next; None when nothing is in flight to the node."""
         queue = self._requests.get(node)
         return queue[0] if queue else None
 
-    def newest(self, node: int) -> R | None:
+    def newest(self, node: int) -> InFlightRequest | None:
         """The last request to the node; None when nothing is in flight to the node."""
         queue = self._requests.get(node)
         return queue[-1] if queue else None
 
-    def complete_next(self, node: int) -> R:
+    def complete_next(self, node: int) -> InFlightRequest:
         """Remove and return a node's oldest request, because its response arrived."""
         self._count -= 1
         return self._requests[node].popleft()
 
-    def complete_last_sent(self, node: int) -> R:
+    def complete_last_sent(self, node: int) -> InFlightRequest:
         """Remove and return a node's newest request, which expects no response."""
         self._count -= 1
         return self._requests[node].pop()
@@ -65,11 +76,11 @@ class InFlightRequests(Generic[R]):
         """The number of requests in flight, to one node or to all."""
         return self._count if node is None else len(self._requests.get(node, ()))
 
-    def clear(self, node: int) -> list[R]:
+    def clear(self, node: int) -> list[InFlightRequest]:
         """Remove and return all requests of a node, oldest first."""
-        taken = list(self._requests.pop(node, ()))
-        self._count -= len(taken)
-        return taken
+        requests = list(self._requests.pop(node, ()))
+        self._count -= len(requests)
+        return requests
 
     def nodes_with_timed_out_requests(self, now_ms: int) -> list[int]:
         """The nodes with a request older than its time-out."""

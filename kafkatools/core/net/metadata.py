@@ -170,7 +170,7 @@ class Metadata:
         self._last_epochs: dict[tuple[str, int], int] = {}
         self._error: KafkaError | None = None
 
-    # -- what is known --
+    # -- cluster and topics --
 
     @property
     def cluster(self) -> ClusterView:
@@ -201,9 +201,9 @@ class Metadata:
     def set_topics(self, topics: Collection[str] | None) -> None:
         """Replace the topics of interest (None: all topics) and request an update if there are new ones."""
         with self._lock:
-            wanted = None if topics is None else set(topics)
-            is_wider = self._topics is not None and (wanted is None or not wanted <= self._topics)
-            self._topics = wanted
+            requested = None if topics is None else set(topics)
+            is_wider = self._topics is not None and (requested is None or not requested <= self._topics)
+            self._topics = requested
             if is_wider:
                 self._request_version += 1
                 self.request_update()
@@ -214,7 +214,7 @@ class Metadata:
             if self._topics is not None:
                 self.set_topics(self._topics | set(topics))
 
-    # -- when to ask --
+    # -- when to update --
 
     def request_update(self, reset_backoff: bool = True) -> int:
         """Request a full update at the next poll; return the update version that the update will exceed."""
@@ -297,7 +297,7 @@ class Metadata:
             self._awaiting_since_ms = now_ms
             self._last_epochs.clear()
 
-    # -- answers --
+    # -- responses --
 
     def update(self, request_version: int, response: Entity, is_partial: bool, now_ms: int) -> None:
         """Apply a Metadata response and wake waiting threads."""
@@ -354,22 +354,22 @@ class Metadata:
         before = self._cluster.topics.get(topic.name)
         is_same = before is not None and (topic_id is None or before.id is None or before.id == topic_id)
         partitions: dict[int, PartitionView] = {}
-        for part in sorted(topic.partitions, key=lambda each: each.partition_index):
+        for part in sorted(topic.partitions, key=lambda entry: entry.partition_index):
             view = _partition_view(topic.name, part, version)
-            known = before.partitions.get(view.partition) if before is not None and is_same else None
-            partitions[view.partition] = self._newer(view, known, is_same)
+            present = before.partitions.get(view.partition) if before is not None and is_same else None
+            partitions[view.partition] = self._newer(view, present, is_same)
             if view.error_code != NONE and error_for_code(view.error_code).stale_metadata:
                 self._needs_full_update = True
         return TopicView(topic.name, topic_id, bool(getattr(topic, "is_internal", False)), partitions)
 
-    def _newer(self, view: PartitionView, known: PartitionView | None, is_same_topic: bool) -> PartitionView:
+    def _newer(self, view: PartitionView, present: PartitionView | None, is_same_topic: bool) -> PartitionView:
         """The new view of a partition, or the present one if its leader epoch is newer."""
         key = (view.topic, view.partition)
         if view.leader_epoch is None:
             return view
         last = self._last_epochs.get(key)
         if is_same_topic and last is not None and view.leader_epoch < last:
-            return known or view
+            return present or view
         self._last_epochs[key] = view.leader_epoch
         return view
 
@@ -392,17 +392,18 @@ class Metadata:
         changed. `endpoints`: the addresses of the leaders."""
         with self._lock:
             nodes = dict(self._cluster.nodes)
-            nodes.update({each.node_id: Node(each.node_id, each.host, each.port, each.rack) for each in endpoints})
+            for node in endpoints:
+                nodes[node.node_id] = Node(node.node_id, node.host, node.port, node.rack)
             topics = dict(self._cluster.topics)
             changed = set()
             for (name, index), (leader, epoch) in leaders.items():
                 topic = topics.get(name)
-                known = None if topic is None else topic.partitions.get(index)
-                if topic is None or known is None or leader not in nodes:
+                partition = None if topic is None else topic.partitions.get(index)
+                if topic is None or partition is None or leader not in nodes:
                     continue
-                if known.leader_epoch is not None and epoch <= known.leader_epoch:
+                if partition.leader_epoch is not None and epoch <= partition.leader_epoch:
                     continue
-                moved = known._replace(leader=leader, leader_epoch=epoch, error_code=NONE)
+                moved = partition._replace(leader=leader, leader_epoch=epoch, error_code=NONE)
                 topics[name] = topic._replace(partitions={**topic.partitions, index: moved})
                 self._last_epochs[name, index] = epoch
                 changed.add((name, index))

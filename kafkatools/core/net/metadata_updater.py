@@ -80,7 +80,7 @@ class MetadataUpdater:
         return self._reconnect_backoff_ms
 
     def _rebootstrap(self, now_ms: int) -> None:
-        _log.info("No known broker answers; going back to the bootstrap servers")
+        _log.info("No broker of the cluster responds; returning to the bootstrap servers")
         for node in self._metadata.cluster.nodes:
             self._client.disconnect(node, now_ms)
         self._metadata.rebootstrap(now_ms)
@@ -133,7 +133,7 @@ class MetadataUpdater:
         if isinstance(error, RebootstrapRequired) and self._rebootstraps:
             self._rebootstrap(now_ms)
         elif error is not None or not answer.brokers:
-            _log.debug("Metadata answer without brokers or with an error: %s", error)
+            _log.debug("Metadata response without brokers or with an error: %s", error)
             self._metadata.failed_update(now_ms)
         else:
             self._metadata.update(request_version, answer, is_partial, now_ms)

@@ -44,26 +44,8 @@ _log = logging.getLogger(__name__)
 _SLOW_SETUP_MS = 1000
 DEFAULT_MAX_IN_FLIGHT = 100
 MAX_FRAME_BYTES = 0x7FFFFFFF
-# Before a node has shown that it is Kafka, a larger announced size is text of another protocol.
+# A larger size before the ApiVersions response is text of another protocol.
 MAX_FIRST_FRAME_BYTES = 1 << 20
-
-
-class _InFlight(InFlightRequest):
-    __slots__ = ("api_version", "is_internal", "request")
-
-    def __init__(
-        self,
-        correlation_id: int,
-        request: ClientRequest,
-        api_version: int,
-        now_ms: int,
-        timeout_ms: int,
-        internal: bool,
-    ) -> None:
-        super().__init__(correlation_id, request.expect_response, now_ms, timeout_ms)
-        self.request = request
-        self.api_version = api_version
-        self.is_internal = internal
 
 
 class NetworkClient:
@@ -97,7 +79,7 @@ class NetworkClient:
         )
         name = "max.in.flight.requests.per.connection"
         limit = config[name] if name in config.table else DEFAULT_MAX_IN_FLIGHT
-        self._in_flight: InFlightRequests[_InFlight] = InFlightRequests(limit)
+        self._in_flight = InFlightRequests(limit)
         self._updater = MetadataUpdater(self, metadata, config)
         self._selector: Selector[Channel] = Selector()
         self._channels: dict[int, Channel] = {}
@@ -107,7 +89,7 @@ class NetworkClient:
         self._correlation_id = 0
         self._responses: list[ClientResponse] = []
         self._broken: list[tuple[Channel, KafkaError]] = []
-        self._completed_sends: list[_InFlight] = []
+        self._completed_sends: list[InFlightRequest] = []
         self._turn = 0
         self._is_closed = False
         self._extra_nodes: dict[int, Node] = {}
@@ -234,7 +216,8 @@ class NetworkClient:
         else:
             frame = encode_request(request.api_key, version, correlation_id, self._client_id, content)
         timeout_ms = self._request_timeout_ms if request.timeout_ms is None else request.timeout_ms
-        self._in_flight.add(request.node, _InFlight(correlation_id, request, version, now_ms, timeout_ms, internal))
+        in_flight = InFlightRequest(correlation_id, request, version, now_ms, timeout_ms, internal)
+        self._in_flight.add(request.node, in_flight)
         channel = self._channels[request.node]
         channel.send(frame)
         self._write(channel)
@@ -250,8 +233,8 @@ class NetworkClient:
         newest = self._in_flight.newest(channel.node_id)
         if done and newest is not None:
             newest.is_sent = True
-            if not newest.expects_response:
-                # Taken out at once: the next request's answer must find its own request at the head of the queue.
+            if not newest.request.expect_response:
+                # Removed at once, because the next response belongs to the request that is then the oldest.
                 self._completed_sends.append(self._in_flight.complete_last_sent(channel.node_id))
         self._watch(channel, READ if done else READ | WRITE)
 
@@ -260,7 +243,7 @@ class NetworkClient:
             self._selector.modify(channel.transport.socket, events, channel)
             channel.events = events
 
-    # -- the turn of the crank --
+    # -- one turn: poll and its steps --
 
     def poll(self, timeout_ms: int, now_ms: int | None = None) -> list[ClientResponse]:
         """Wait up to `timeout_ms` for I/O, run the `handle_*` steps and the callbacks, and return the responses."""
@@ -325,13 +308,13 @@ class NetworkClient:
     def _handle_frame(self, channel: Channel, frame: memoryview, now_ms: int) -> None:
         node = channel.node_id
         expected = self._in_flight.oldest(node)
-        if expected is None or not expected.expects_response:
-            raise NotKafka("it sent an answer to no question")
+        if expected is None or not expected.request.expect_response:
+            raise NotKafka("it sent a response without a request")
         key = expected.request.api_key
         correlation_id, offset = decode_response_header(key, expected.api_version, frame)
         if correlation_id != expected.correlation_id:
             raise NotKafka(
-                f"its answer has the correlation id {correlation_id} in place of {expected.correlation_id}"
+                f"its response has correlation id {correlation_id} instead of {expected.correlation_id}"
                 f" ({ApiKey(key).label} v{expected.api_version})"
             )
         request = self._in_flight.complete_next(node)
@@ -350,7 +333,7 @@ class NetworkClient:
 
     def _finish(
         self,
-        request: _InFlight,
+        request: InFlightRequest,
         body: Any,
         raw: memoryview | None,
         error: KafkaError | None,
@@ -495,17 +478,17 @@ class NetworkClient:
     # -- connecting --
 
     def _initiate_connect(self, node: int, now_ms: int) -> None:
-        known = self.known_node(node)
-        if known is None or self._is_closed:
+        target = self.known_node(node)
+        if target is None or self._is_closed:
             return
         try:
-            address = self.connection_states.connecting(node, known.host, known.port, now_ms)
+            address = self.connection_states.connecting(node, target.host, target.port, now_ms)
         except KafkaError as error:
             self.failures.failed(node, error, now_ms)
             self._updater.handle_disconnection(node, now_ms)
             return
         try:
-            transport = self._transport_factory(address, known.host)
+            transport = self._transport_factory(address, target.host)
             channel = Channel(node, transport, MAX_FIRST_FRAME_BYTES)
             is_connected = transport.connect()
         except OSError as problem:
@@ -521,7 +504,7 @@ class NetworkClient:
         if is_connected:
             self.handle_connections(channel, now_ms)
 
-    # -- words --
+    # -- names in messages --
 
     def name_of(self, node: int) -> str:
         """The name of a node in messages, such as `node 1 (localhost:9092)`."""
@@ -542,7 +525,7 @@ class NetworkClient:
             return ""
         return "at the first request after ApiVersions: does it want SASL (security.protocol SASL_PLAINTEXT, SASL_SSL)?"
 
-    # -- the end --
+    # -- closing --
 
     def disconnect(self, node: int, now_ms: int | None = None) -> None:
         """Close the connection to a node; its requests fail with Disconnected."""

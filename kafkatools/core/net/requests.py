@@ -63,8 +63,8 @@ class Requester:
         self._learns_nodes = learns_nodes
         self._clock = clock
         self._has_reached_a_node = False
-        self._last_errors: dict[int, KafkaError] = {}  # by question: why it had to be asked again
-        self._node_errors: dict[int, KafkaError] = {}  # why the last connection to a node ended, of those asked for
+        self._last_errors: dict[int, KafkaError] = {}  # by question: the error of its last retry
+        self._node_errors: dict[int, KafkaError] = {}  # by requested node: the error of its last connection
 
     def ask_all(self, questions: Sequence[Question], timeout_ms: int) -> list[Answer]:
         """Send the questions to their nodes in parallel and return the answers in the same order. A failure is returned
@@ -135,7 +135,7 @@ class Requester:
         self, questions: Sequence[Question], waiting: set[int], waited_ms: int, left_ms: int
     ) -> dict[int, KafkaError]:
         """The questions that no node can answer, with the reason: {index: error}."""
-        found = {}
+        hopeless = {}
         for index in waiting:
             named = questions[index].node
             nodes = list(self._client.metadata.cluster.nodes) if named is None else [named]
@@ -150,22 +150,22 @@ class Requester:
             is_patient = self._has_reached_a_node and named is None and not is_refused
             is_unreachable = waited_ms >= UNREACHABLE_PATIENCE_MS and not is_patient
             if is_final or is_unreachable or left_ms <= 0:
-                found[index] = _joined(reasons)
-        return found
+                hopeless[index] = _joined(reasons)
+        return hopeless
 
     def _timed_out(self, index: int, node: int | None, timeout_ms: int) -> KafkaError:
         if node is not None:
             reason = self._node_errors.get(node)
-            told = f". The last try ended so: {reason}" if reason is not None else ""
-            return Timeout(f"No answer came from {self._client.name_of(node)} within {timeout_ms} ms{told}")
+            last_error = f"; last error: {reason}" if reason is not None else ""
+            return Timeout(f"No response from {self._client.name_of(node)} within {timeout_ms} ms{last_error}")
         last = self._last_errors.get(index)
         if last is not None:
-            return Timeout(f"No answer came within {timeout_ms} ms. The last try ended so: {last}")
+            return Timeout(f"No response within {timeout_ms} ms; last error: {last}")
         if not self._has_reached_a_node:
             nodes = self._client.metadata.cluster.nodes.values()
             servers = ", ".join(str(HostPort(node.host, node.port)) for node in nodes)
-            return NoBrokersAvailable(f"No broker answered within {timeout_ms} ms at {servers}")
-        return Timeout(f"No answer came within {timeout_ms} ms")
+            return NoBrokersAvailable(f"No broker responded within {timeout_ms} ms at {servers}")
+        return Timeout(f"No response within {timeout_ms} ms")
 
 
 def _joined(reasons: Sequence[KafkaError]) -> KafkaError:

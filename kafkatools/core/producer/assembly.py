@@ -89,9 +89,9 @@ def delivery_timeout_ms(config: Config) -> int:
     """The setting delivery.timeout.ms, raised to linger.ms + request.timeout.ms. Raises ConfigError for a shorter
     explicit one."""
     least: int = min(0x7FFFFFFF, config.linger_ms + config.request_timeout_ms)
-    given: int = config.delivery_timeout_ms
-    if given >= least:
-        return given
+    configured: int = config.delivery_timeout_ms
+    if configured >= least:
+        return configured
     if config.is_given("delivery.timeout.ms"):
         raise ConfigError("delivery.timeout.ms should be equal to or larger than linger.ms + request.timeout.ms")
     _log.warning(

@@ -43,6 +43,7 @@ class RowsRun(NamedTuple):
 
     @property
     def row_count(self) -> int:
+        """The number of rows in the run."""
         return len(self.rows)
 
 
@@ -134,6 +135,7 @@ class RecordFuture:
         return self._next
 
     def done(self) -> bool:
+        """Whether the record was acknowledged or failed."""
         return self._result.is_done if self._next is None else self._next.done()
 
     def get(self, timeout_ms: int | None = None) -> RecordMetadata:
@@ -201,6 +203,7 @@ class ColumnsFuture:
             self._event.set()
 
     def done(self) -> bool:
+        """Whether every row was acknowledged or failed."""
         return self._event.is_set()
 
     def get(self, timeout_ms: int | None = None) -> list[RowsRun]:

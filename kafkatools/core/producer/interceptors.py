@@ -19,11 +19,14 @@ _log = logging.getLogger(__name__)
 class ProducerInterceptor(Protocol):
     """The interface of the objects in `Producer(interceptors=[...])` (Kafka's ProducerInterceptor)."""
 
-    def on_send(self, record: ProducerRecord) -> ProducerRecord: ...
+    def on_send(self, record: ProducerRecord) -> ProducerRecord:
+        """Return the record to send, before its serialization: this one or another."""
 
-    def on_acknowledgement(self, metadata: RecordMetadata, error: Exception | None) -> None: ...
+    def on_acknowledgement(self, metadata: RecordMetadata, error: Exception | None) -> None:
+        """Called by the sender's thread when a record is acknowledged or failed; `error` is None for success."""
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """Called when the producer closes."""
 
 
 class ProducerInterceptors:
@@ -40,7 +43,7 @@ class ProducerInterceptors:
         for interceptor in self._interceptors:
             try:
                 record = interceptor.on_send(record)
-            except Exception:  # noqa: BLE001 - somebody else's code; its failure must not lose the record
+            except Exception:  # noqa: BLE001 - an interceptor's failure must not lose the record
                 _log.warning("Error executing interceptor on_send callback for topic: %s", record.topic, exc_info=True)
         return record
 
@@ -49,7 +52,7 @@ class ProducerInterceptors:
         for interceptor in self._interceptors:
             try:
                 interceptor.on_acknowledgement(metadata, error)
-            except Exception:  # noqa: BLE001 - as above: the sender's thread must live on
+            except Exception:  # noqa: BLE001 - an interceptor's failure must not end the sender's thread
                 _log.warning("Error executing interceptor on_acknowledgement callback", exc_info=True)
 
     def on_send_error(self, record: ProducerRecord, partition: int, error: Exception) -> None:
@@ -62,5 +65,5 @@ class ProducerInterceptors:
         for interceptor in self._interceptors:
             try:
                 interceptor.close()
-            except Exception:  # noqa: BLE001 - as above: the others still have to be closed
+            except Exception:  # noqa: BLE001 - the remaining interceptors must be closed too
                 _log.error("Failed to close producer interceptor", exc_info=True)

@@ -15,6 +15,7 @@ from __future__ import annotations
 import os
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from itertools import accumulate
 from typing import Protocol
 
@@ -35,7 +36,8 @@ class Cluster(Protocol):
 class Partitioner(Protocol):
     """The interface of the object in `Producer(partitioner=...)` (Kafka's Partitioner)."""
 
-    def partition(self, topic: str, key: bytes | None, value: bytes | None, cluster: Cluster) -> int: ...
+    def partition(self, topic: str, key: bytes | None, value: bytes | None, cluster: Cluster) -> int:
+        """Choose the partition of a record by its topic and its serialized key and value."""
 
 
 def random_int31() -> int:
@@ -54,14 +56,12 @@ def _available_partition(topic: str, cluster: Cluster, number: int) -> int:
     return available[number % len(available)] if available else number % (cluster.partition_count(topic) or 1)
 
 
+@dataclass(slots=True, eq=False)
 class StickyPartitionInfo:
     """The current sticky partition and the bytes produced to it."""
 
-    __slots__ = ("partition", "produced_bytes")
-
-    def __init__(self, partition: int) -> None:
-        self.partition = partition
-        self.produced_bytes = 0
+    partition: int
+    produced_bytes: int = 0
 
 
 class StickyPartitioner:

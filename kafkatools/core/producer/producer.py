@@ -262,7 +262,7 @@ class Producer:
         Raises as `send`, and ValueError when the numbers of keys and values differ.
         """
         if keys is not None and len(keys) != len(values):
-            raise ValueError(f"{len(values)} values with {len(keys)} keys")
+            raise ValueError(f"{len(values)} values with {len(keys)} keys: pass as many keys as values, or none")
         key_cells = None if keys is None else self._cells_of(topic, keys, self._key_serializer)
         rows = RowColumns.of_values(self._cells_of(topic, values, self._value_serializer), key_cells)
         return self.send_columns(topic, rows, partition, callback)
@@ -590,6 +590,6 @@ class Producer:
     def _turn(self, run_once: Callable[[int], None]) -> None:
         try:
             run_once(self.clock.now_ms())
-        except Exception:  # noqa: BLE001 - the top of the thread: whatever happens, records that wait must still get their fate
+        except Exception:  # noqa: BLE001 - the top of the thread, which must go on to complete or fail the queued records
             _log.error("Uncaught error in kafka producer I/O thread: ", exc_info=True)
             self.clock.sleep_ms(_PAUSE_AFTER_FAILURE_MS)

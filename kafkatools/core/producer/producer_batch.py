@@ -18,7 +18,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import InitVar, dataclass, field
 from enum import Enum
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 from kafkatools.core.errors import IllegalState, RecordTooLarge
 from kafkatools.core.producer.futures import (
@@ -75,15 +75,13 @@ class RowsSink(NamedTuple):
     rows: Sequence[int]
 
 
+@dataclass(slots=True, eq=False)
 class RecordThunk:
     """The future and callback of one record in a batch."""
 
-    __slots__ = ("future", "callback")
-    count = 1
-
-    def __init__(self, future: RecordFuture, callback: Callback | None) -> None:
-        self.future = future
-        self.callback = callback
+    count: ClassVar[int] = 1
+    future: RecordFuture
+    callback: Callback | None
 
     def complete(self, result: ProduceRequestResult, first_index: int) -> None:
         """Call the callback with the record's metadata and error."""

@@ -36,7 +36,7 @@ class ProducerMetadata(Metadata):
         self._max_idle_ms: int = config.metadata_max_idle_ms
         self._expiry_ms: dict[str, int | None] = {}
         self._new_topics: set[str] = set()
-        self.waiting = 0  # how many threads wait for an answer
+        self.waiting = 0  # number of threads that wait for an update
 
     def add(self, topic: str, now_ms: int) -> None:
         """Register a send to a topic; metadata of a new topic is requested."""

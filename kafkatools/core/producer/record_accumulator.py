@@ -413,8 +413,8 @@ class RecordAccumulator:
     def reenqueue(self, batch: ProducerBatch, now_ms: int) -> None:
         """Put a batch back into its queue for a retry, in the order of sequence numbers."""
         batch.reenqueued(now_ms)
-        # Chosen once: if `ready` and `drain` each drew a lot, one could find the time over and the other not, and the
-        # sender would wait for nothing.
+        # The random back-off is drawn once: with two draws, `ready` could find it over and `drain` not, and the sender
+        # would poll without a pause.
         batch.backoff_ms = self.settings.retry_backoff(batch.attempts - 1)
         with self._lock:
             self._insert_locked(batch)

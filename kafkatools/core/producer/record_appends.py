@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple
 
 from kafkatools.core.producer.futures import RecordFuture
 from kafkatools.core.producer.producer_batch import (
@@ -26,16 +27,14 @@ class AppendResult(NamedTuple):
     partition: int
 
 
+@dataclass(slots=True, eq=False)
 class RecordAppend:
     """An append of one record."""
 
-    __slots__ = ("payload", "callback", "future")
-    taken = 1
-
-    def __init__(self, payload: Payload, callback: Callback | None) -> None:
-        self.payload = payload
-        self.callback = callback
-        self.future: RecordFuture | None = None
+    taken: ClassVar[int] = 1
+    payload: Payload
+    callback: Callback | None
+    future: RecordFuture | None = None
 
     def size_upper_bound(self) -> int:
         return batch_size_upper_bound(self.payload)
@@ -45,18 +44,16 @@ class RecordAppend:
         return self.future is not None
 
 
+@dataclass(slots=True, eq=False)
 class RowsAppend:
     """An append of as many rows of a span as fit into one batch; `taken` is their number."""
 
-    __slots__ = ("columns", "span", "sink", "wall_ms", "taken")
-    future = None
-
-    def __init__(self, columns: RowColumns, span: tuple[int, int], sink: RowsSink, wall_ms: int) -> None:
-        self.columns = columns
-        self.span = span
-        self.sink = sink
-        self.wall_ms = wall_ms
-        self.taken = 0
+    future: ClassVar[None] = None
+    columns: RowColumns
+    span: tuple[int, int]
+    sink: RowsSink
+    wall_ms: int
+    taken: int = 0
 
     def size_upper_bound(self) -> int:
         return rows_size_upper_bound(self.columns, self.span[0])

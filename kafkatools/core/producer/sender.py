@@ -313,7 +313,7 @@ class Sender:
         elif response.error is not None:
             missing = ProduceOutcome(type(response.error), message=str(response.error))
         elif response.raw is None:
-            missing = ProduceOutcome(None)  # acks=0: the request was written, nobody will answer
+            missing = ProduceOutcome(None)  # acks=0: the request was sent, there is no response
         else:
             outcomes, missing = self._read_outcomes(response, names, now_ms)
         for partition, batch in batches.items():
@@ -331,7 +331,9 @@ class Sender:
         self.metrics.record_response(response.latency_ms, produced.throttle_ms, now_ms)
         self.client.throttle(response.request.node, produced.throttle_ms, now_ms)
         self._take_new_leaders(produced.outcomes, produced.endpoints)
-        return produced.outcomes, ProduceOutcome(UnsupportedVersion, message="The answer leaves the partition out")
+        return produced.outcomes, ProduceOutcome(
+            UnsupportedVersion, message="The Produce response does not contain the partition"
+        )
 
     def _take_new_leaders(
         self, outcomes: dict[TopicPartition, ProduceOutcome], endpoints: tuple[NodeEndpoint, ...]
@@ -352,7 +354,7 @@ class Sender:
         if batch.is_done:
             self._complete_expired(batch, outcome)
         elif error is None or error is DuplicateSequenceNumber:
-            # A duplicate means that the brokers have the batch but no longer know where: success without an offset.
+            # The brokers have the batch but no longer know its offset: success without an offset.
             self._complete_successfully(batch, outcome if error is None else ProduceOutcome(None))
         elif error is MessageTooLarge and batch.record_count > 1:
             self._split_batch(batch, now_ms)

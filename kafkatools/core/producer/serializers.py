@@ -108,7 +108,9 @@ def _uniform(serializer: AnySerializer) -> Serializer:
     """Wrap a caller's serializer: its exceptions, and results other than bytes, become SerializationError."""
     method = getattr(serializer, "serialize", None)
     if method is None and not callable(serializer):
-        raise ConfigError(f"{serializer!r} is no serializer: a function of the value or an object with serialize")
+        raise ConfigError(
+            f"{serializer!r} is not a serializer: pass a function or an object with serialize(topic, value)"
+        )
 
     def serialize(topic: str, value: object) -> bytes | None:
         if value is None:

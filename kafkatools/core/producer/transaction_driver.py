@@ -58,7 +58,7 @@ class TransactionDriver:
         was_completing = manager.is_completing
         request = manager.next_request(is_flushed)
         if request is None:
-            # A transaction that ended without EndTxn: somebody may wait for that, the end of the producer for one.
+            # The transaction ended without EndTxn: a closing producer may wait for that, so poll must not block.
             return 0 if was_completing and not manager.is_completing else FOREVER_MS
         wait_ms = self._send_or_wait(request, now_ms)
         if wait_ms is None:

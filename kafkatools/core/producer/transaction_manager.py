@@ -15,6 +15,7 @@ others. Everything belongs to the sender's thread, except `last_error` and `has_
 from __future__ import annotations
 
 import logging
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import NamedTuple
 
@@ -107,18 +108,16 @@ def increment_sequence(sequence: int, count: int) -> int:
     return (sequence + count) & 0x7FFFFFFF
 
 
+@dataclass(slots=True, eq=False)
 class TxnPartitionEntry:
     """The sequence state of one partition: next and last acknowledged sequence, and the batches in flight
     (TxnPartitionEntry)."""
 
-    __slots__ = ("identity", "next_sequence", "last_acked_sequence", "last_acked_offset", "inflight")
-
-    def __init__(self, identity: ProducerIdAndEpoch) -> None:
-        self.identity = identity
-        self.next_sequence = 0
-        self.last_acked_sequence = NO_LAST_ACKED_SEQUENCE
-        self.last_acked_offset = NO_LAST_ACKED_OFFSET
-        self.inflight: list[ProducerBatch] = []
+    identity: ProducerIdAndEpoch
+    next_sequence: int = 0
+    last_acked_sequence: int = NO_LAST_ACKED_SEQUENCE
+    last_acked_offset: int = NO_LAST_ACKED_OFFSET
+    inflight: list[ProducerBatch] = field(default_factory=list)
 
     def add(self, batch: ProducerBatch) -> None:
         """Add an in-flight batch at its place in the order of sequences."""
@@ -310,7 +309,7 @@ class TransactionManager:
                 # A batch of the new epoch with sequence 0 could be written before the earlier ones.
                 return True
             return partition in self._unresolved
-        # A batch with a sequence is being retried: only the first in line may go.
+        # The batch is in retry: only the first in-flight batch may be sent.
         return bool(entry.inflight) and entry.inflight[0].base_sequence != first.base_sequence
 
     def awaits_first_answer(self, batch: ProducerBatch) -> bool:
@@ -355,8 +354,8 @@ class TransactionManager:
     def mark_sequence_unresolved(self, batch: ProducerBatch) -> None:
         """Record that a sent batch expired without a response, so the use of its sequences is unknown."""
         following = increment_sequence(batch.last_sequence, 1)
-        known = self._unresolved.get(batch.topic_partition)
-        if known is None or sequence_before(known, following):
+        unresolved = self._unresolved.get(batch.topic_partition)
+        if unresolved is None or sequence_before(unresolved, following):
             self._unresolved[batch.topic_partition] = following
 
     def maybe_resolve_sequences(self) -> None:

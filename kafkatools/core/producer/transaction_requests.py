@@ -181,7 +181,7 @@ class TxnRequest(ABC):
     def react(self, error: KafkaError, now_ms: int) -> None:
         """Retry, abort or fail as transaction_reactions.py defines for this error."""
         manager, reaction = self.manager, reaction_to(self.api_key, error)
-        _log.debug("%r was answered with %s: %s", self, error.name, reaction)
+        _log.debug("%r failed with %s: %s", self, error.name, reaction)
         if reaction in (Reaction.RETRY, Reaction.FIND_COORDINATOR):
             self.result.obstacle = error
         if reaction is Reaction.RETRY:
@@ -301,8 +301,7 @@ class AddPartitionsToTxn(TxnRequest):
             else:
                 self.react(error, now_ms)
                 return
-        # Also those that were refused: batches being retried for the others must be able to go on until they are
-        # aborted.
+        # The refused ones too: batches of other partitions in retry are still sent until the transaction is aborted.
         self.manager.partitions_added(errors.keys(), is_success=not refused)
         if refused:
             self._refuse(refused)
@@ -416,7 +415,7 @@ class TxnOffsetCommit(TxnRequest):
         elif first is not None:
             self.react(first, now_ms)
         else:
-            self.fatal(KafkaError("The coordinator's answer leaves out partitions of TxnOffsetCommit"))
+            self.fatal(KafkaError("The TxnOffsetCommit response lacks partitions of the request"))
 
     def react(self, error: KafkaError, now_ms: int) -> None:
         if isinstance(error, (UnknownMemberId, IllegalGeneration)):

@@ -320,8 +320,7 @@ class TransactionalManager(TransactionManager):
                 self.fail(problem)
                 raise problem
             if isinstance(error, (RetriableError, InvalidTxnState)):
-                # What can be retried was retried until its time was over: the application must not try once more
-                # inside the same transaction.
+                # The retries are exhausted, so the application must not repeat the call in the same transaction.
                 cause, error = (
                     error,
                     TransactionAbortable(f"Transaction Request was aborted after exhausting retries: {error}"),
@@ -353,7 +352,7 @@ class TransactionalManager(TransactionManager):
                 self.fail(fatal)
                 return
             self._epoch_bump_required = self._epoch_bump_required or self._must_bump
-            if not self.has_abortable_error:  # the first error says more than what follows from it
+            if not self.has_abortable_error:  # the first error is the cause of later ones
                 self.transition_to_abortable_error(abortable)
 
     def transition_to_uninitialized(self, error: Exception) -> None:
@@ -550,7 +549,7 @@ class TransactionalManager(TransactionManager):
 
     def handle_unresolved(self, partition: TopicPartition) -> None:
         """Set an abortable or fatal error after sent batches expired and it is unknown whether they were written."""
-        _log.info("The fate of batches of %s will never be known", partition)
+        _log.info("Sent batches of %s expired; whether they were written is unknown", partition)
         self.transition_to_abortable_or_fatal_error(
             KafkaError(_UNACKNOWLEDGED + "It is safe to abort the transaction and continue."),
             KafkaError(_UNACKNOWLEDGED + "It isn't safe to continue."),

@@ -130,7 +130,7 @@ def test_required_setting_without_a_value_says_so_when_read() -> None:
 
 
 def test_attribute_that_is_no_setting_is_an_attribute_error() -> None:
-    with pytest.raises(AttributeError, match="no topic setting is called linger_ms"):
+    with pytest.raises(AttributeError, match="there is no topic setting linger_ms"):
         Config(table("TOPIC")).linger_ms  # noqa: B018
 
 

@@ -69,7 +69,7 @@ class Authenticator:
         self._is_encrypted = is_encrypted
         self._login = login
         self._random = random
-        self._waiting: set[int] = set()  # for credentials
+        self._waiting: set[int] = set()  # nodes whose authentication waits for credentials
         self._exchanges: dict[int, Mechanism] = {}
 
     def begin(self, node: int, now_ms: int) -> None:
@@ -81,11 +81,11 @@ class Authenticator:
         self.step(now_ms)
 
     def _warn_of_readers(self, node: int) -> None:
-        known = self._client.known_node(node)
-        if known is not None and known.host != "localhost" and not known.host.startswith(("127.", "::1")):
+        target = self._client.known_node(node)
+        if target is not None and target.host != "localhost" and not target.host.startswith(("127.", "::1")):
             warn(
                 f"SASL {self._login.mechanism} without TLS (security.protocol SASL_PLAINTEXT) sends the password or "
-                f"token to {known.host} so that the network can read it"
+                f"token to {target.host} unencrypted"
             )
 
     def forget(self, node: int) -> None:
@@ -98,7 +98,7 @@ class Authenticator:
         ready. If the credentials cannot be obtained, the waiting connections are closed with that error."""
         for node in self._client.connection_states.ended_sessions(now_ms):
             if self._client.known_node(node) is None:
-                continue  # a bootstrap server's that is not used any more
+                continue  # a bootstrap server, which is no longer used
             self._client.connection_states.authenticating(node)
             self._waiting.add(node)
         if not self._waiting:

@@ -56,9 +56,9 @@ class _Cursor:
         end = self.position + count
         if count < 0 or end > len(self._data):
             raise KeyStoreUnreadable(f"{self._source}: the key store ends in the middle of an entry")
-        taken = self._data[self.position : end]
+        content = self._data[self.position : end]
         self.position = end
-        return taken
+        return content
 
     def int32(self) -> int:
         number: int = struct.unpack(">i", self.take(4))[0]

@@ -8,14 +8,17 @@ key stays in memory and is never written to a file.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from kafkatools.core.config import Config
 from kafkatools.core.config.setting import clear_text
 from kafkatools.core.errors import ConfigError, KeyStoreUnreadable
 from kafkatools.core.net.security import pem
 
-# What reads JKS and PKCS #12 is imported when there is such a file.
+if TYPE_CHECKING:
+    from kafkatools.core.net.security.java_key_store import JavaKeyStore
+
+# The readers of JKS and PKCS #12 are imported only for such a file.
 _JKS_MAGIC, _JCEKS_MAGIC = b"\xfe\xed\xfe\xed", b"\xce\xce\xce\xce"
 
 _FILE_TYPES = ("JKS", "PKCS12")
@@ -75,7 +78,7 @@ def trusted_certificates(config: Config) -> list[bytes] | None:
     store = _Store(path, kind, password, None, "ssl.truststore")
     found = _trusted_of(store, _contents(store))
     if not found:
-        raise KeyStoreUnreadable(f"{store.source}: there is no trusted certificate in it")
+        raise KeyStoreUnreadable(f"{store.source}: it contains no trusted certificate")
     return found
 
 
@@ -83,12 +86,7 @@ def _trusted_of(store: _Store, data: bytes) -> list[bytes]:
     if store.type == "PEM":
         return pem.certificates(_text(data), store.source)
     if data.startswith(_JKS_MAGIC):
-        from kafkatools.core.net.security import java_key_store
-
-        try:
-            return list(java_key_store.read_java_key_store(data, store.password, store.source).certificates)
-        except java_key_store.WrongPassword:
-            raise store.wrong_password from None
+        return list(_java_key_store(store, data).certificates)
     from kafkatools.core.net.security.pkcs12 import trusted_of
 
     return trusted_of(data, store.password, store.source, store.wrong_password)
@@ -149,29 +147,35 @@ def _file_identity(store: _Store, data: bytes) -> Identity:
 
         key, chain = identity_of(data, password, store.source, store.wrong_password)
         return Identity(pem.Block("PRIVATE KEY", key).text(), pem.certificate_chain(chain), None, store.source)
-    from kafkatools.core.net.security import java_key_store
+    from kafkatools.core.net.security.java_key_store import WrongPassword, recover_key
 
+    keys = _java_key_store(store, data).keys
+    if not keys:
+        raise KeyStoreUnreadable(f"{store.source}: it contains no private key")
+    entry = keys[0]
     try:
-        found = java_key_store.read_java_key_store(data, password, store.source)
-    except java_key_store.WrongPassword:
-        raise store.wrong_password from None
-    if not found.keys:
-        raise KeyStoreUnreadable(f"{store.source}: there is no private key in it")
-    entry = found.keys[0]
-    try:
-        key = java_key_store.recover_key(entry, store.key_password or password, store.source)
-    except java_key_store.WrongPassword:
+        key = recover_key(entry, store.key_password or password, store.source)
+    except WrongPassword:
         raise KeyStoreUnreadable(
             f"{store.source}: the password of the key {entry.alias} (ssl.key.password) is wrong"
         ) from None
     return Identity(pem.Block("PRIVATE KEY", key).text(), pem.certificate_chain(entry.chain), None, store.source)
 
 
+def _java_key_store(store: _Store, data: bytes) -> JavaKeyStore:
+    from kafkatools.core.net.security.java_key_store import WrongPassword, read_java_key_store
+
+    try:
+        return read_java_key_store(data, store.password, store.source)
+    except WrongPassword:
+        raise store.wrong_password from None
+
+
 def _contents(store: _Store) -> bytes:
     if store.type not in (*_FILE_TYPES, "PEM"):
         raise ConfigError(
-            f"{store.setting}.type {store.type} is not read; it may be PEM, PKCS12 or JKS "
-            "(keytool -importkeystore converts others)"
+            f"{store.setting}.type {store.type} is not supported; use PEM, PKCS12 or JKS "
+            "(keytool -importkeystore converts other types)"
         )
     try:
         with open(store.path, "rb") as file:
@@ -181,7 +185,7 @@ def _contents(store: _Store) -> bytes:
     if store.type != "PEM" and b"-----BEGIN " in data[:4096]:
         raise KeyStoreUnreadable(f"{store.source}: this is a PEM file; set {store.setting}.type=PEM")
     if data.startswith(_JCEKS_MAGIC):
-        raise KeyStoreUnreadable(f"{store.source}: JCEKS is not read; convert it with keytool -importkeystore")
+        raise KeyStoreUnreadable(f"{store.source}: JCEKS is not supported; convert it with keytool -importkeystore")
     return data
 
 

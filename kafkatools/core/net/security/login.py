@@ -71,7 +71,7 @@ class TokenLogin:
     _: KW_ONLY
     window_factor: float = 0.8
     min_period_ms: int = 60_000
-    _lock: threading.Lock = field(default_factory=threading.Lock, init=False)  # guards what follows
+    _lock: threading.Lock = field(default_factory=threading.Lock, init=False)  # guards the fields below
     _token: Token | None = field(default=None, init=False)
     _renew_at_ms: int = field(default=0, init=False)
     _error: KafkaError | None = field(default=None, init=False)
@@ -102,7 +102,7 @@ class TokenLogin:
             token = self.fetch()
         except KafkaError as problem:
             error = problem
-        except Exception as problem:  # noqa: BLE001 - the end of the thread: whoever waits must hear of it
+        except Exception as problem:  # noqa: BLE001 - the top of the thread: is_ready must raise the error
             error = AuthenticationFailed(f"the token could not be fetched: {type(problem).__name__}")
         with self._lock:
             self._error, self._is_fetching = error, False
@@ -173,7 +173,7 @@ def _token_login(config: Config, module: LoginModule | None, clock: Clock, wakeu
     extensions = {name.removeprefix(prefix): value for name, value in options.items() if name.startswith(prefix)}
     for name, value in extensions.items():
         if not _EXTENSION.fullmatch(name) or name == "auth" or not value.isprintable() and value:
-            raise ConfigError(f"sasl.jaas.config: {prefix}{name} is no SASL extension")
+            raise ConfigError(f"sasl.jaas.config: {prefix}{name} is not a valid SASL extension")
     return TokenLogin(
         _token_source(config, options, clock),
         extensions,

@@ -52,7 +52,7 @@ def certificates(text: str, source: str) -> list[bytes]:
     """The certificates in a PEM text as DER, at least one. Raises KeyStoreUnreadable."""
     found = [block.data for block in blocks(text, source) if block.label in _CERTIFICATES]
     if not found:
-        raise KeyStoreUnreadable(f"{source}: there is no certificate in PEM in it")
+        raise KeyStoreUnreadable(f"{source}: it contains no certificate in PEM")
     return found
 
 
@@ -60,8 +60,8 @@ def private_key(text: str, source: str) -> Block:
     """The only private key in a PEM text. Raises KeyStoreUnreadable when there is none or more than one."""
     found = [block for block in blocks(text, source) if block.label in _KEYS]
     if len(found) != 1:
-        count = "no private key" if not found else f"{len(found)} private keys in place of one"
-        raise KeyStoreUnreadable(f"{source}: there is {count} in PEM in it")
+        count = "no private key" if not found else f"{len(found)} private keys instead of one"
+        raise KeyStoreUnreadable(f"{source}: it contains {count} in PEM")
     return found[0]
 
 

@@ -28,7 +28,7 @@ def identity_of(data: bytes, password: str, source: str, wrong: KeyStoreUnreadab
 
     store = _load(data, password, wrong)
     if store.key is None or store.cert is None:
-        raise KeyStoreUnreadable(f"{source}: there is no private key in it")
+        raise KeyStoreUnreadable(f"{source}: it contains no private key")
     chain, left = [store.cert.certificate], [entry.certificate for entry in store.additional_certs]
     while chain[-1].issuer != chain[-1].subject:
         issuer = next((other for other in left if other.subject == chain[-1].issuer), None)
@@ -45,5 +45,5 @@ def _load(data: bytes, password: str | None, wrong: KeyStoreUnreadable) -> PKCS1
 
     try:
         return load_pkcs12(data, None if password is None else password.encode())
-    except (ValueError, TypeError):  # the library tells a wrong password and damage by the same errors
+    except (ValueError, TypeError):  # the library raises the same errors for a wrong password and a damaged file
         raise wrong from None

@@ -69,7 +69,7 @@ class Scram:
         if not MIN_ITERATIONS <= iterations <= MAX_ITERATIONS:
             raise SaslAuthenticationFailed(
                 f"the server asks for {iterations} iterations of {self.name}; "
-                f"{MIN_ITERATIONS} to {MAX_ITERATIONS} are taken"
+                f"{MIN_ITERATIONS} to {MAX_ITERATIONS} are accepted"
             )
         salted = hashlib.pbkdf2_hmac(self._hash, self._password.encode(), salt, iterations)
         client_key = self._hmac(salted, b"Client Key")

@@ -133,7 +133,7 @@ def _private_file(data: bytes) -> Iterator[str]:
         finally:
             os.close(descriptor)
         return
-    import tempfile  # late: it would cost every start 10 ms
+    import tempfile  # imported late: it takes 10 ms
 
     descriptor, path = tempfile.mkstemp(prefix="kafkatools-key-")
     try:

@@ -32,7 +32,7 @@ _NO_TLS = (
 )
 _CLOSED = "the server closed the connection during the handshake: is it a port without TLS?"
 _WANTS_CERTIFICATE = "the server wants a certificate of the client that it trusts (ssl.keystore.*)"
-_UNKNOWN_ISSUER = "nobody in the truststore (ssl.truststore.*) has issued the server's certificate"
+_UNKNOWN_ISSUER = "no certificate in the truststore (ssl.truststore.*) is the issuer of the server's certificate"
 _VERIFICATION = {
     2: _UNKNOWN_ISSUER, 19: _UNKNOWN_ISSUER, 20: _UNKNOWN_ISSUER, 21: _UNKNOWN_ISSUER,
     9: "the server's certificate is not valid yet",
@@ -45,7 +45,7 @@ _REASONS = {
     "PACKET_LENGTH_TOO_LONG": _NO_TLS, "RECORD_LAYER_FAILURE": _NO_TLS, "BAD_RECORD_TYPE": _NO_TLS,
     "TLSV1_ALERT_PROTOCOL_VERSION": "no TLS version in common (ssl.enabled.protocols)",
     "UNSUPPORTED_PROTOCOL": "no TLS version in common (ssl.enabled.protocols)",
-    "SSLV3_ALERT_HANDSHAKE_FAILURE": "the server broke the handshake off: no cipher suite in common "
+    "SSLV3_ALERT_HANDSHAKE_FAILURE": "the server aborted the handshake: no cipher suite in common "
     "(ssl.cipher.suites), or it wants a certificate of the client (ssl.keystore.*)",
     "TLSV13_ALERT_CERTIFICATE_REQUIRED": _WANTS_CERTIFICATE, "SSLV3_ALERT_BAD_CERTIFICATE": _WANTS_CERTIFICATE,
     "SSLV3_ALERT_CERTIFICATE_UNKNOWN": "the server does not accept the client's certificate (ssl.keystore.*)",
@@ -93,7 +93,7 @@ class TlsTransport(PlaintextTransport):
                 self._socket, do_handshake_on_connect=False, server_hostname=server_hostname
             )
         except ValueError as problem:
-            raise SslAuthenticationFailed(f"{self._host} is no host name that a certificate can be for") from problem
+            raise SslAuthenticationFailed(f"{self._host} is not a valid host name for a certificate") from problem
         self._socket = self._secured  # the same descriptor, by which a selector knows it
         return self._secured
 

@@ -127,7 +127,9 @@ def _token_of(endpoint: Endpoint, status: int, content: bytes, now_ms: int) -> T
         try:
             return token_of(answer.get("access_token") or answer.get("id_token"), now_ms, answer.get("expires_in"))
         except AuthenticationFailed:
-            raise AuthenticationFailed(f"no token from {endpoint.shown_url}: its answer has no access_token") from None
+            raise AuthenticationFailed(
+                f"no token from {endpoint.shown_url}: its response has no access_token"
+            ) from None
     said = [redacted(str(answer[name])) for name in ("error", "error_description") if answer.get(name)]
     reason = f"status {status}" + (f" ({': '.join(said)[:200]})" if said else "")
     if status in _PASSING or status >= _FIRST_SERVER_ERROR or answer.get("error") == _TEMPORARILY:

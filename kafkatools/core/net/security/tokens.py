@@ -19,7 +19,7 @@ from kafkatools.core.clock import Clock
 from kafkatools.core.errors import AuthenticationFailed, ConfigError
 from kafkatools.core.secrets import redacted, remember
 
-# What Kafka's OAuthBearerClientInitialResponse lets through.
+# The characters that Kafka's OAuthBearerClientInitialResponse accepts.
 _TOKEN = re.compile(r"[-_.~+/=a-zA-Z0-9]+")
 _DEFAULT_TIMEOUT_MS = 10_000
 _COMMAND_TIMEOUT_MS = 30_000
@@ -43,7 +43,7 @@ def token_of(value: object, now_ms: int, lifetime_s: object = None) -> Token:
     """Make a Token from its text; the expiry is `lifetime_s` from now, else the token's own `exp` claim. Raises
     AuthenticationFailed when the text is not a token."""
     if not isinstance(value, str) or not _TOKEN.fullmatch(value):
-        raise AuthenticationFailed("what came is not a token")
+        raise AuthenticationFailed("the text is not a token")
     remember(value)
     if isinstance(lifetime_s, (int, float)) and not isinstance(lifetime_s, bool):
         return Token(value, now_ms + int(lifetime_s * 1000))

@@ -215,7 +215,7 @@ def test_answers_out_of_order_end_the_connection(make: Callable[..., Rig]) -> No
     response = rig.responses[0]
     assert response.disconnected
     assert isinstance(response.error, NotKafka)
-    assert "correlation id 8 in place of 1 (ListGroups v5)" in str(response.error)
+    assert "correlation id 8 instead of 1 (ListGroups v5)" in str(response.error)
 
 
 def test_request_time_out_closes_the_connection(make: Callable[..., Rig]) -> None:
@@ -412,7 +412,7 @@ def test_secure_protocol_is_never_replaced_by_plain_tcp() -> None:
         (b"\x15\x03\x03\x00\x02\x02\x46", "it speaks TLS"),
         (b"SSH-2.0-OpenSSH_9.6\r\n", "the first bytes of its answer are 'SSH-'"),
         (b"\xff\xfb\x01\x00hello", "the first bytes of its answer"),
-        (b"\x00\x00\x00\x04\x00\x00\x00\x63", "correlation id 99 in place of 0"),
+        (b"\x00\x00\x00\x04\x00\x00\x00\x63", "correlation id 99 instead of 0"),
     ],
 )
 def test_server_that_is_not_kafka_is_named_in_one_sentence(
@@ -423,7 +423,7 @@ def test_server_that_is_not_kafka_is_named_in_one_sentence(
     rig.turn(lambda: rig.client.connection_error(-1) is not None)
     error = rig.client.connection_error(-1)
     assert isinstance(error, NotKafka)
-    assert str(error).startswith(f"127.0.0.1:{rig.broker.port} did not answer as Kafka does: ")
+    assert str(error).startswith(f"127.0.0.1:{rig.broker.port} does not speak Kafka's protocol: ")
     assert message in str(error)
 
 

@@ -165,7 +165,7 @@ def test_unreadable_stores(values: dict[str, str], message: str) -> None:
         ({"ssl.cipher.suites": "TLS_MADE_UP_WITH_NOTHING_SHA256"}, "is not known"),
         ({"ssl.cipher.suites": "no-such-suite"}, "none of no-such-suite is known"),
         ({"ssl.endpoint.identification.algorithm": "LDAPS"}, "may be https or empty"),
-        (truststore("trust.jks", type="BCFKS"), "BCFKS is not read"),
+        (truststore("trust.jks", type="BCFKS"), "BCFKS is not supported"),
     ],
 )
 def test_contradictions_are_told_in_kafkas_words(values: dict[str, str], message: str) -> None:

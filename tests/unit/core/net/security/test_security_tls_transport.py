@@ -256,7 +256,7 @@ def refused(channel: Channel, peer: Peer) -> KafkaError:
 def test_authority_that_is_not_trusted(connect: Connect, tmp_path: Path) -> None:
     error = refused(*connect(trusting(Authority(tmp_path / "other", "other"))))
     assert isinstance(error, SslAuthenticationFailed)
-    assert str(error) == "nobody in the truststore (ssl.truststore.*) has issued the server's certificate"
+    assert str(error) == "no certificate in the truststore (ssl.truststore.*) is the issuer of the server's certificate"
 
 
 def test_certificate_signed_by_itself(connect: Connect, authority: Authority) -> None:

@@ -173,8 +173,8 @@ def test_header_may_be_url_encoded(endpoint: tuple[type[Endpoint], str]) -> None
     [
         (401, {"error": "invalid_client", "error_description": "who?"}, r"status 401 \(invalid_client: who\?\)"),
         (302, {}, "status 302"),
-        (200, {"token": 1}, "its answer has no access_token"),
-        (200, {"access_token": "two words"}, "its answer has no access_token"),
+        (200, {"token": 1}, "its response has no access_token"),
+        (200, {"access_token": "two words"}, "its response has no access_token"),
     ],
 )
 def test_endpoint_that_gives_no_token(
