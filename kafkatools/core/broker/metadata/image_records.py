@@ -13,7 +13,7 @@ from kafkatools.core.broker.metadata.controller import features
 from kafkatools.core.broker.metadata.image import MetadataImage, PartitionState, TopicState
 from kafkatools.core.protocol.schemas.metadata import ConfigRecord, PartitionRecord, ProducerIdsRecord, TopicRecord
 
-PARTITION_FIELDS = tuple(field.name for field in fields(PartitionState))  # those of its record, but for the topic's id
+PARTITION_FIELDS = tuple(field.name for field in fields(PartitionState))  # the fields of a PartitionRecord but topic_id
 
 
 def image_records(image: MetadataImage) -> Iterator[Any]:

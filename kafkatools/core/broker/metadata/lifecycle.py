@@ -122,9 +122,11 @@ class BrokerLifecycle:
             self.on_failure(self._never_registered())
             return
         if self.state is State.PENDING_CONTROLLED_SHUTDOWN:
-            why = self._why_no_hand_over(now_ms)
-            if why:
-                self.report(f"WARN the controlled shutdown was not completed: {why}")
+            reason = self._why_no_hand_over(now_ms)
+            if reason:
+                self.report(
+                    f"WARN The controlled shutdown of broker {self.identity.node_id} was not completed: {reason}"
+                )
                 self.state = State.SHUTTING_DOWN
                 return
         if not self._is_asking and now_ms >= self._next_ms:
@@ -138,10 +140,10 @@ class BrokerLifecycle:
         """Return why a controlled shutdown cannot complete, empty while it can."""
         silence_ms = now_ms - self._last_answer_ms
         if silence_ms >= HOPELESS_MS and self.is_hopeless():
-            return "most of the controllers are gone"
+            return "most of the controllers are unreachable"
         if silence_ms >= SILENCE_MS:
-            return "no controller answers"
-        return "its time is over" if now_ms >= self._shutdown_ends_ms else ""
+            return "no controller responds"
+        return "it timed out" if now_ms >= self._shutdown_ends_ms else ""
 
     def may_be_unfenced(self) -> None:
         """Ask to be unfenced from now on: the broker's partitions and listeners are open."""
@@ -191,8 +193,7 @@ class BrokerLifecycle:
         if code == DuplicateBrokerRegistration.code and not self._has_reported_duplicate:
             self._has_reported_duplicate = True
             self.report(
-                f"WARN another broker is registered with the id {self.identity.node_id}: waiting until its session "
-                "is over"
+                f"WARN Another broker is registered with id {self.identity.node_id}; waiting until its session expires"
             )
         self._next_ms = now_ms + RETRY_MS
 
@@ -200,15 +201,15 @@ class BrokerLifecycle:
         identity, error = self.identity, self._last_error
         start = f"Broker {identity.node_id} cannot register"
         if isinstance(error, DuplicateBrokerRegistration):
-            return ConfigError(f"{start}: another broker with this id is running")
+            return ConfigError(f"{start}: another broker with this id is running. Stop it, or use another node.id.")
         if isinstance(error, InconsistentClusterId):
             return ConfigError(
-                f"{start}: its directory is of the cluster {identity.cluster_id}, the controller's is not"
+                f"{start}: its log directories belong to cluster {identity.cluster_id}, but the controllers to another "
+                "one. Check controller.quorum.voters and log.dirs."
             )
         if isinstance(error, InvalidRegistration):
-            return ConfigError(f"{start}: the controller refuses it; two brokers with one directory? ({error})")
-        reason = str(error) if error is not None else "no active controller answered"
-        return ConfigError(f"{start}: {reason}")
+            return ConfigError(f"{start}: {error}. Check that no other broker uses a copy of its log directories.")
+        return ConfigError(f"{start}: {error or 'no active controller responded'}")
 
     # -- heartbeats ----------------------------------------------------------------------------------------------------
     def _send_heartbeat(self) -> None:

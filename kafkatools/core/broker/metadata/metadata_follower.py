@@ -74,7 +74,7 @@ class MetadataFollower:
         node = self._node
         now_ms = node.clock.now_ms()
         if leader_id == node.node_id and node.raft.is_leader:
-            with contextlib.suppress(NotController):  # the disk refused its first records, so it resigned
+            with contextlib.suppress(NotController):  # its disk failed on the first records, so it resigned
                 node.controller.activate(
                     node.image,
                     RaftWriter(node.raft),
@@ -101,7 +101,7 @@ class MetadataFollower:
         """Report an error of the quorum; a failed disk ends the node."""
         node = self._node
         if isinstance(error, InconsistentClusterId):
-            return  # the node sees such answers itself
+            return  # the node handles such responses itself
         if node.raft.failure is not None and isinstance(error, KafkaError):
             node.fail(error)
         elif isinstance(error, KafkaError):

@@ -147,7 +147,9 @@ class MetadataLog:
         self._log.load(0, 0, wall_ms, had_clean_shutdown=is_clean)
         ids = self.snapshots.ids()
         end = (self._log.latest_epoch or 0, self._log.log_end_offset)
-        if ids and (ids[-1].epoch, ids[-1].offset) > end:  # a crash cut the log behind a snapshot that is whole
+        if (
+            ids and (ids[-1].epoch, ids[-1].offset) > end
+        ):  # a crash cut off the end of the log, but the snapshot is whole
             self._log.truncate_fully_and_start_at(ids[-1].offset, wall_ms)
             self._log.assign_epoch_start_offset(ids[-1].epoch)
         self._delete_snapshots_below_start()
@@ -219,8 +221,9 @@ class MetadataLog:
             except CorruptRecord as error:
                 failure = failure or error
         if self.log.log_start_offset > 0:
-            where = f"The metadata log begins at offset {self.log.log_start_offset} and no sound snapshot reaches it"
-            raise CorruptRecord(f"{where}: {failure}") if failure is not None else CorruptRecord(where)
+            start = f"The metadata log in {self.directory} begins at offset {self.log.log_start_offset}"
+            detail = "" if failure is None else f": {failure}"
+            raise CorruptRecord(f"{start} and has no valid snapshot from there on{detail}")
         return None
 
     # -- snapshots -----------------------------------------------------------------------------------------------------

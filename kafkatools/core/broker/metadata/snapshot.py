@@ -101,7 +101,7 @@ def decode_snapshot(snapshot_id: SnapshotId, data: bytes) -> Snapshot:
     end = 0
     for batch in read_batches(data):
         if not isinstance(batch, RecordBatch):
-            raise CorruptRecord(f"{snapshot_id.file_name} has a batch of magic {batch.magic}")
+            raise CorruptRecord(f"{snapshot_id.file_name} has a batch with magic {batch.magic} instead of 2")
         batch.ensure_valid()
         batches.append(batch)
         end += batch.size_bytes
@@ -110,7 +110,7 @@ def decode_snapshot(snapshot_id: SnapshotId, data: bytes) -> Snapshot:
     is_whole = bool(batches) and end == len(data) and batches[0].is_control and batches[-1].is_control
     ends = [ControlRecordType.SNAPSHOT_HEADER, ControlRecordType.SNAPSHOT_FOOTER]
     if not is_whole or kinds[:1] + kinds[-1:] != ends:
-        raise CorruptRecord(f"{snapshot_id.file_name} is not a whole snapshot")
+        raise CorruptRecord(f"{snapshot_id.file_name} is not a complete snapshot: header or footer is missing")
     header = decode_record(ControlRecordType.SNAPSHOT_HEADER, controls[0][1])
     quorum = [each for each, kind in zip(controls, kinds, strict=True) if kind in QUORUM_KINDS]
     return Snapshot(snapshot_id, header.last_contained_log_timestamp, _decoded(batches), quorum)

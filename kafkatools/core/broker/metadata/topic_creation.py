@@ -70,7 +70,7 @@ class TopicCreation:
     def _answered(self, name: str, answer: Entity) -> None:
         self._asked.discard(name)
         if isinstance(answer, Fate) or int(answer.error_code) or answer.response_data is None:
-            return  # the next request for the topic tries again
+            return  # the next request for the topic retries
         data = memoryview(bytes(answer.response_data))
         _, offset = decode_response_header(_KEY, _VERSION, data)
         created = messages.decode(messages.response_type(_KEY, _VERSION), data, offset)[0].topics[0]

@@ -60,9 +60,9 @@ class DelayedFetch(DelayedOperation):
                 self._numbers[partition.key] = number
                 purgatory.watch(self, partition.key)
                 if not is_sliced and result.records is None:
-                    continue  # nothing has happened since it was read
+                    continue  # unchanged since its read
                 offsets = (partition.log.high_watermark, partition.log.last_stable_offset)
-                # Records that were read may be gone when the response is sent.
+                # The records may be deleted before the response is sent.
                 if result.size_bytes or offsets != (result.high_watermark, result.last_stable_offset):
                     self._changed[number] = None
             if self._is_reached(number):
@@ -76,7 +76,7 @@ class DelayedFetch(DelayedOperation):
 
     def on_complete(self) -> None:
         self._on_complete(list(self._changed))
-        del self._reads, self._numbers, self._changed, self._available  # it may stay under keys without events
+        del self._reads, self._numbers, self._changed, self._available  # the purgatory may hold this operation for long
 
     def _is_reached(self, number: int) -> bool:
         """Recount the readable bytes of a partition and return whether the fetch must complete now."""

@@ -61,7 +61,7 @@ class CachedPartition:
         if result.log_start_offset != self.log_start_offset:
             self.log_start_offset, has_news = result.log_start_offset, True
         if result.error_code != NONE:
-            self.high_watermark = -1  # the next answer without an error is news again
+            self.high_watermark = -1  # so that the next result without an error counts as news
         return has_news
 
 

@@ -79,7 +79,7 @@ class LogCleaner:
         self._is_stopping = False
         self._worked_since_ms = 0
 
-    # the listener's side
+    # on the listener's thread
 
     @property
     def is_busy(self) -> bool:
@@ -142,7 +142,7 @@ class LogCleaner:
             name = outcome.log.topic_partition
             if outcome.log.on_storage_error is not None:
                 outcome.log.on_storage_error(outcome.result)
-            self._failed(KafkaStorageError(f"The log of {name} could not be compacted now: {outcome.result}"))
+            self._failed(KafkaStorageError(f"Compaction of {name} failed and will be retried: {outcome.result}"))
         if is_cleaner:
             path, offsets = self._logs.cleaner_checkpoint(outcome.log)
             self._jobs.put(lambda: self._write_checkpoint(path, offsets))
@@ -151,7 +151,7 @@ class LogCleaner:
     def _report_new(self, known: set[TopicPartition]) -> None:
         for name, reason in self.manager.uncleanable.items():
             if name not in known:
-                self._failed(KafkaStorageError(f"The log of {name} cannot be compacted: {reason}"))
+                self._failed(KafkaStorageError(f"{name} is no longer compacted: {reason}"))
 
     def close(self) -> None:
         """Stop the thread and abort the current cleaning."""
@@ -164,7 +164,7 @@ class LogCleaner:
             self._thread.join()
             self._thread = None
 
-    # the cleaner's side
+    # on the cleaner thread
 
     def _run(self) -> None:
         while (job := self._jobs.get()) is not None:
@@ -203,7 +203,7 @@ class LogCleaner:
         try:
             checkpoints.write_offset_checkpoint(self._files, path, offsets)
         except OSError as error:
-            self._failed(KafkaStorageError(f"Cannot write {path}: {error}"))
+            self._failed(KafkaStorageError(f"Cannot write the cleaner checkpoint {path}: {error}"))
 
 
 class Throttle:

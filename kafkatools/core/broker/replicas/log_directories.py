@@ -151,7 +151,7 @@ class NodeDirectories:
                     f"Stored node id {stored} doesn't match previous node id {self._node_id} in {where}.{moved}"
                 )
             if "cluster.id" not in properties:
-                raise KafkaStorageError(f"{where} has no cluster.id")
+                raise KafkaStorageError(f"{where} has no cluster.id; format the directory again or restore the file")
             if self.cluster_id and properties["cluster.id"] != self.cluster_id:
                 raise ConfigError(
                     f"Invalid cluster.id in: {where}. Expected {self.cluster_id}, but read {properties['cluster.id']}"

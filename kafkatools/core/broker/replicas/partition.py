@@ -163,12 +163,12 @@ class Partition:
         if state.partition_epoch == self.partition_epoch and not is_new_epoch and not is_new_leader:
             return False
         if is_new_epoch:
-            self.log.assign_epoch_start_offset(state.leader_epoch)  # a disk that fails changes nothing
+            self.log.assign_epoch_start_offset(state.leader_epoch)  # first, since a disk error must change nothing
         self.node_id = self.leader_id = node_id
         self.is_leader = True
         self.partition_epoch = state.partition_epoch
         self.replicas, self.isr, self.pending = state.replicas, state.isr, None
-        self.recovery_state = 0  # a leader's log is what the partition is: nothing to recover (KIP-704)
+        self.recovery_state = 0  # a leader's log needs no recovery (KIP-704)
         self.followers = {
             broker_id: self.followers.get(broker_id) or Replica(broker_id)
             for broker_id in state.replicas

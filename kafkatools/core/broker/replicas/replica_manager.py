@@ -135,7 +135,7 @@ class ReplicaManager:
         self._around = around
         self._is_starting = True
         self._missing: dict[str, set[int]] = {}
-        self._reported_missing: dict[str, str] = {}  # topic -> the last report of a partition that is missing
+        self._reported_missing: dict[str, str] = {}  # topic -> the last report of a missing partition
         self.image = image
         self.node_id = node_id
         self.clock = clock
@@ -224,7 +224,7 @@ class ReplicaManager:
         partition.replication = self.replication
         if self.commits is not None:
             partition.waits_for_disk = True
-            log.flush(self.clock.wall_ms())  # what a recovery found need not be on the disk
+            log.flush(self.clock.wall_ms())  # recovered records may still be in the page cache only
             partition.durable_end = log.log_end_offset
         return partition
 
@@ -271,7 +271,7 @@ class ReplicaManager:
             self.replication.fetchers.unfollow(partition)
         try:
             self.logs.delete(TopicPartition(partition.topic, partition.index), self.clock.wall_ms())
-        except (OSError, KafkaStorageError) as error:  # the files stay; the replica is gone, and others are to go too
+        except (OSError, KafkaStorageError) as error:  # the files stay, but the replica is gone
             self.tell(error)
         self._complete_all(partition)
         if was_leader:
@@ -507,7 +507,7 @@ class ReplicaManager:
             return result
         found = partition.read(wanted.fetch_offset, limit, isolation_level, min_one_message=min_one)
         if found.first_entry_incomplete:
-            return result  # a reader would take a part of a batch for one too large to ever be read
+            return result  # a consumer would take a partial batch for one that is too large to read
         if found.size_bytes:
             result.records = found
         if isolation_level == READ_COMMITTED:

@@ -52,7 +52,7 @@ class ReplicaMoves:
         """Time in ms at which the next slice is due, None without moves."""
         return self._next_ms if self._moves else None
 
-    # what is asked for
+    # requests
 
     def alter(self, name: TopicPartition, path: str) -> None:
         """Start moving a replica to the log directory `path` (ReplicaManager.alterReplicaLogDirs). Raises InvalidTopic,
@@ -119,7 +119,7 @@ class ReplicaMoves:
             if rate != self._rate:
                 self._rate, self._next_ms = rate, 0
 
-    # the work
+    # copying
 
     def tick(self, now_ms: int) -> None:
         """Copy slices for up to TURN_MS, within the throttle."""
@@ -127,7 +127,7 @@ class ReplicaMoves:
         while self._moves and now_ms >= self._next_ms:
             name, move = next(iter(self._moves.items()))
             copied = self._step(name, move)
-            if copied is not None:  # it has its turn again after the others
+            if copied is not None:  # the next slice comes after those of other replicas
                 self._moves[name] = self._moves.pop(name)
                 self._note(copied, now_ms)
             if clock.now_ms() - now_ms >= TURN_MS:
@@ -140,7 +140,7 @@ class ReplicaMoves:
     def _give_up(self, name: TopicPartition, error: Exception) -> None:
         """Cancel a failed move; the replica stays in its directory. A failed disk is left to `DirectoryKeeper`."""
         del self._moves[name]
-        self.note_failure(KafkaStorageError(f"The replica {name} cannot be moved: {error}"))
+        self.note_failure(KafkaStorageError(f"Cannot move replica {name} to another log directory: {error}"))
         if not self.replicas.logs.failing:
             try:
                 self.replicas.logs.cancel_future(name, self.replicas.clock.wall_ms())

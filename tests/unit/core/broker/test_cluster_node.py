@@ -300,8 +300,10 @@ def test_two_brokers_with_one_id(cluster: ClusterNodes) -> None:
     twin.start()
     cluster.nodes[4] = twin
     cluster.run_until(lambda: twin.failure is not None)
-    assert str(twin.failure) == "Broker 1 cannot register: another broker with this id is running"
-    assert cluster.lines == ["WARN another broker is registered with the id 1: waiting until its session is over"]
+    assert str(twin.failure) == (
+        "Broker 1 cannot register: another broker with this id is running. Stop it, or use another node.id."
+    )
+    assert cluster.lines == ["WARN Another broker is registered with id 1; waiting until its session expires"]
     assert first.is_ready
 
 

@@ -154,7 +154,7 @@ def check_new_acl(acl: Acl) -> None:
     if not acl.resource_name:
         raise InvalidRequest("Invalid empty resource name")
     if ANY in (acl.resource_type, acl.pattern_type, acl.operation, acl.permission_type) or acl.pattern_type == MATCH:
-        raise UnknownServerError()  # Kafka refuses such an ACL with an exception that has no code of its own
+        raise UnknownServerError()  # Kafka rejects such an ACL with an exception without an error code
     for value, highest, label in (
         (acl.resource_type, USER, "resourceType"),
         (acl.pattern_type, PREFIXED, "patternType"),

@@ -146,7 +146,7 @@ class ClientChanges:
         pause = current_pause()
         for number, topic in enumerate(wanted):
             if pause is not None and not number % TOPICS_AT_ONCE:
-                # In a pause another request may create the same topic: nothing may be checked and not written then.
+                # In a pause another request may create the same topic, so all checked topics are written before it.
                 results |= self._commit_topics(made)
                 made = {}
                 pause()

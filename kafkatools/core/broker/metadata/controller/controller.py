@@ -152,7 +152,7 @@ class Controller(ClientChanges):
         try:
             self._do_what_is_due(now_ms)
         except NotController:
-            return  # another node is, and does it
+            return  # another node is the active controller now
         except (KafkaError, OSError) as error:
             self._retry_ms = now_ms + RETRY_MS
             self.report(f"The controller cannot write to the metadata log: {error}")

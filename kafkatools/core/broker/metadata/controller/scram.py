@@ -103,7 +103,7 @@ def _upsertion_problem(wanted: Upsertion) -> KafkaError | None:
         return UnacceptableCredential("Too few iterations")
     if wanted.iterations > MAX_ITERATIONS:
         return UnacceptableCredential("Too many iterations")
-    return None if wanted.salted_password else UnknownServerError()  # Java refuses an empty key for its HMAC
+    return None if wanted.salted_password else UnknownServerError()  # Java rejects an empty HMAC key
 
 
 def _user_problem(name: str, mechanism: int) -> KafkaError | None:

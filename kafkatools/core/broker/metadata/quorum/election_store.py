@@ -43,7 +43,7 @@ class ElectionStore:
             fields = json.loads(self._files.read_bytes(self._path))
             epoch, leader, voted = (int(fields[name]) for name in ("leaderEpoch", "leaderId", "votedId"))
         except (ValueError, KeyError, TypeError) as error:
-            raise KafkaStorageError(f"{self._path} cannot be read: {error!r}") from error
+            raise KafkaStorageError(f"Cannot read the election state in {self._path}: {error!r}") from error
         return ElectionState(epoch, None if leader < 0 else leader, None if voted < 0 else voted)
 
     def write(self, state: ElectionState) -> None:

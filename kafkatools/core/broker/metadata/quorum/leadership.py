@@ -64,5 +64,5 @@ def _note_own(raft: Member, epoch: int) -> bool:
         return True
     if epoch == known.epoch and known.leader_id is not None:
         return False
-    raft.become_again_resigned(epoch)  # its disk was replaced
+    raft.become_again_resigned(epoch)  # the disk of this node was replaced
     return True

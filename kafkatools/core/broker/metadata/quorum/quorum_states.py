@@ -190,7 +190,7 @@ def may_grant(state: State, candidate_id: int, *, is_up_to_date: bool, is_pre_vo
     """Whether a voter in this state votes for a candidate of its epoch (EpochState.canGrantVote)."""
     if isinstance(state, Leader):
         return False
-    if is_pre_vote:  # who hears its leader wants no election
+    if is_pre_vote:  # a follower that reaches its leader grants none
         return is_up_to_date and not (isinstance(state, Follower) and state.has_updated_leader)
     if not isinstance(state, Unattached | Prospective):
         return False

@@ -447,7 +447,7 @@ class Raft:
             self._send(voter, wire.BEGIN_QUORUM_EPOCH, fields)
 
     def _poll_resigned(self, state: Resigned) -> None:
-        if self._is_due(state.deadline_ms):  # in this epoch it can neither lead nor be elected
+        if self._is_due(state.deadline_ms):  # the node can neither lead nor win this epoch
             self._become(Unattached(state.epoch + 1, None, None, self.now_ms))
             return
         for voter in sorted(state.unacknowledged):

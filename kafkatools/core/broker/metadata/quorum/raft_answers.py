@@ -61,7 +61,7 @@ def handle(raft: Member, node_id: int, api_key: int, entity: Entity) -> bool:
 
 def _unexpected(raft: Member, node_id: int, error_code: int) -> bool:
     if error_code != BrokerNotAvailable.code:
-        message = f"Node {node_id} of the quorum answers with error {error_code}"
+        message = f"Quorum member {node_id} responded with error code {error_code}"
         raft.fault(error_from_code(error_code, message) or KafkaError(message))
     return False
 
@@ -72,13 +72,13 @@ def _settle(raft: Member, node_id: int, error_code: int, epoch: int, wire_leader
     leader_id = None if wire_leader_id < 0 else wire_leader_id
     if error_code == UnknownLeaderEpoch.code:
         return False
-    if epoch < raft.epoch:  # who is asked takes over the larger epoch, unless it refuses
+    if epoch < raft.epoch:  # a member adopts a request's newer epoch, unless it rejects the request
         return _unexpected(raft, node_id, error_code) if error_code else False
     if epoch > raft.epoch or error_code in (FencedLeaderEpoch.code, NotLeaderOrFollower.code):
         if not note_leader(raft, epoch, leader_id):
             _contradiction(raft, epoch, leader_id)
             return False
-        # who knows no more than this node is not asked again at once
+        # a member that knows no more than this node is asked again only after a back-off
         return not isinstance(raft.state, Unattached | Follower)
     if leader_id not in (None, raft.node_id) and raft.leader_id is None:
         if not note_leader(raft, epoch, leader_id):
@@ -89,8 +89,8 @@ def _settle(raft: Member, node_id: int, error_code: int, epoch: int, wire_leader
 
 
 def _contradiction(raft: Member, epoch: int, leader_id: int | None) -> None:
-    known = f"this node knows {raft.leader_id} in epoch {raft.epoch}"
-    raft.fault(KafkaError(f"An answer names {leader_id} as the leader of epoch {epoch}: {known}"))
+    own = f"this node knows {raft.leader_id} as the leader of epoch {raft.epoch}"
+    raft.fault(KafkaError(f"A response names {leader_id} as the leader of epoch {epoch}, but {own}"))
 
 
 def _voted(raft: Member, node_id: int, *, is_granted: bool) -> None:
@@ -165,7 +165,7 @@ def _take_records(raft: Member, state: Follower, data: bytes) -> bool:
         return True
     batches = whole_batches_until(data, state.epoch)
     if not batches:
-        raft.fault(CorruptRecord(f"The leader of epoch {state.epoch} sent records that are of no use"))
+        raft.fault(CorruptRecord(f"The leader of epoch {state.epoch} sent no complete batch of its epoch or below"))
         return False
     try:
         raft.log.take_over(batches)
@@ -181,7 +181,7 @@ def _take_records(raft: Member, state: Follower, data: bytes) -> bool:
 
 def _begin_snapshot(raft: Member, state: Follower, snapshot_id: SnapshotId) -> bool:
     if snapshot_id.epoch < 0 or snapshot_id.offset < 0:
-        raft.fault(KafkaError(f"The leader names a snapshot that cannot be: {snapshot_id}"))
+        raft.fault(KafkaError(f"The leader of epoch {state.epoch} named an invalid snapshot id: {snapshot_id}"))
         return False
     state.download = raft.log.begin_download(snapshot_id)
     if state.download is None:
@@ -199,9 +199,9 @@ def _snapshot_fetched(raft: Member, node_id: int, entity: Entity) -> bool:
     state = raft.state
     if not isinstance(state, Follower) or node_id != state.leader_id or state.download is None:
         return True
-    got = SnapshotId(answered.snapshot_id.end_offset, answered.snapshot_id.epoch)
-    if answered.error_code or got != state.download.snapshot_id or answered.position != state.download.size_bytes:
-        state.download.abandon()  # the leader has it no longer, or another: begin anew
+    sent_id = SnapshotId(answered.snapshot_id.end_offset, answered.snapshot_id.epoch)
+    if answered.error_code or sent_id != state.download.snapshot_id or answered.position != state.download.size_bytes:
+        state.download.abandon()  # the leader no longer has this snapshot: fetch again
         state.download = None
         if int(answered.error_code) == SnapshotNotFound.code:
             _heard(raft, state)

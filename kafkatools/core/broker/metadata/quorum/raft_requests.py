@@ -34,8 +34,7 @@ INT_MAX = 2**31 - 1
 
 
 def _has_other_cluster(raft: Member, entity: Entity) -> bool:
-    given, own = entity.cluster_id, raft.settings.cluster_id
-    return given is not None and own is not None and given != own
+    return None not in (entity.cluster_id, raft.settings.cluster_id) and entity.cluster_id != raft.settings.cluster_id
 
 
 def _voter_error(raft: Member, entity: Entity, asked: Entity, sender_id: int, epoch: int) -> int:
@@ -77,8 +76,8 @@ def _leaps(raft: Member, sender_id: int, epoch: int) -> bool:
         return False
     raft.fault(
         InvalidRequest(
-            f"A request in the name of voter {sender_id} was refused: its epoch lies further above this node's epoch "
-            f"{raft.epoch} than elections can have led"
+            f"Rejected a request of voter {sender_id} with epoch {epoch}: no elections can have raised the epoch so far "
+            f"above {raft.epoch}, the epoch of this node"
         )
     )
     return True
@@ -129,7 +128,7 @@ def end_quorum_epoch(raft: Member, entity: Entity) -> wire.Fields:
     if asked is not None and isinstance(state, Follower) and state.leader_id == asked.leader_id:
         wait_ms = _successor_wait_ms(raft, asked)
         state.deadline_ms = min(state.deadline_ms, raft.now_ms + wait_ms)
-        state.has_updated_leader = False  # an election is wanted
+        state.has_updated_leader = False  # this follower may grant PreVotes now
     return fields
 
 
@@ -143,8 +142,8 @@ def _heard_from_leader(raft: Member, entity: Entity) -> tuple[wire.Fields, Any |
     error_code = _voter_error(raft, entity, asked, asked.leader_id, asked.leader_epoch)
     if not error_code and not note_leader(raft, asked.leader_epoch, asked.leader_id):
         error_code = InvalidRequest.code
-        known = f"this node knows {raft.leader_id} as the leader"
-        raft.fault(InvalidRequest(f"Node {asked.leader_id} says that it leads epoch {asked.leader_epoch}: {known}"))
+        claim = f"Node {asked.leader_id} claims to lead epoch {asked.leader_epoch}"
+        raft.fault(InvalidRequest(f"{claim}, but this node knows {raft.leader_id} as its leader"))
     fields = wire.election_response(raft.position, raft.voters, error_code)
     return fields, None if error_code else asked
 

@@ -154,7 +154,7 @@ def test_a_log_that_no_snapshot_reaches_is_refused(tmp_path: Path) -> None:
     quorum.log.close()
     for path in (tmp_path / "__cluster_metadata-0").glob("*.checkpoint"):
         path.write_bytes(path.read_bytes()[:-9])
-    with pytest.raises(CorruptRecord, match="no sound snapshot"):
+    with pytest.raises(CorruptRecord, match="no valid snapshot"):
         Quorum(tmp_path)
 
 

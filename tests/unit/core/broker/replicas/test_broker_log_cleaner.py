@@ -82,7 +82,7 @@ def test_a_full_disk_is_reported_and_tried_again_later(owner: Owner, monkeypatch
     owner.cleaner.check()
     owner.turn_until(lambda: not owner.cleaner.is_busy)
     (failure,) = owner.failures
-    assert "one-0 could not be compacted now" in str(failure) and "No space left" in str(failure)
+    assert "Compaction of one-0 failed and will be retried" in str(failure) and "No space left" in str(failure)
     assert offsets(log) == list(range(20)) and owner.cleaner.manager.uncleanable == {}
     owner.cleaner.check()
     assert not owner.cleaner.is_busy
@@ -210,7 +210,7 @@ def test_a_damaged_partition_is_reported_once_and_the_others_go_on(owner: Owner)
         owner.turn_until(lambda: not owner.cleaner.is_busy)
     assert offsets(good) == [17, 18, 19]
     (failure,) = owner.failures
-    assert "bad-0 cannot be compacted" in str(failure) and "stored crc" in str(failure)
+    assert "bad-0 is no longer compacted" in str(failure) and "stored crc" in str(failure)
     owner.logs.delete(TopicPartition("bad", 0), NOW_MS)
     owner.cleaner.check()
     assert owner.cleaner.manager.uncleanable == {}

@@ -411,6 +411,9 @@ def test_a_replica_that_is_damaged_stays_where_it_is(broker: Broker) -> None:
     data[-1] ^= 1
     segment.write_bytes(data)
     assert broker.move(broker.paths[1], "t", 0) == NONE
-    eventually(lambda: any(line.startswith("The replica t-0 cannot be moved: ") for line in broker.reports), 10)
+    eventually(
+        lambda: any(line.startswith("Cannot move replica t-0 to another log directory: ") for line in broker.reports),
+        10,
+    )
     eventually(lambda: broker.held() == {"a": ["t-0"], "b": [], "c": []}, 10)
     assert broker.produce(0) == NONE

@@ -354,7 +354,7 @@ def test_two_leaders_of_one_epoch_are_a_fault() -> None:
     member.follow(2, 4)
     fields = wire.begin_request(CLUSTER, 1, 3, 4, wire.endpoint("CONTROLLER", ("h", 1)))
     assert member.begin(fields).error_code == InvalidRequest.code
-    assert "Node 3 says that it leads epoch 4" in str(member.faults[0])
+    assert "Node 3 claims to lead epoch 4" in str(member.faults[0])
     assert member.raft.leader_id == 2
 
 
