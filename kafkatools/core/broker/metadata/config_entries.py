@@ -106,7 +106,6 @@ _THROTTLES = frozenset(
         "replica.alter.log.dirs.io.max.bytes.per.second",
     )
 )
-_LONG_TYPE = 5
 
 
 def check_broker_id(settings: BrokerSettings, name: str, words: str) -> None:
@@ -120,18 +119,11 @@ def check_broker_id(settings: BrokerSettings, name: str, words: str) -> None:
 def _unknown_entry(settings: BrokerSettings, name: str) -> Fields:
     """Return the entry of an unknown setting. Its value may be a secret, except a throttle's
     (QuotaConfig.brokerQuotaConfigs)."""
-    layers = settings.layers(name)
-    is_throttle = name in _THROTTLES
-    return {
-        "name": name,
-        "value": layers[0][1] if is_throttle else None,
-        "read_only": not is_throttle,
-        "config_source": layers[0][2],
-        "is_sensitive": not is_throttle,
-        "synonyms": [_synonym(each, value if is_throttle else None, source) for each, value, source in layers],
-        "config_type": _LONG_TYPE if is_throttle else UNKNOWN_TYPE,
-        "documentation": None,
-    }
+    synonyms = [_synonym(*layer) for layer in settings.layers(name)]
+    value, source = synonyms[0]["value"], synonyms[0]["source"]
+    if name in _THROTTLES:
+        return _fields(name, value, source, synonyms, config_type=CONFIG_TYPES["LONG"])
+    return _fields(name, None, source, _hidden(synonyms), read_only=True, is_sensitive=True)
 
 
 def describe_group(image: MetadataImage, settings: BrokerSettings, name: str, keys: Keys) -> Entries:
@@ -170,24 +162,15 @@ def describe_client_metrics(image: MetadataImage, name: str, keys: Keys) -> Entr
     for setting in CLIENT_METRICS:
         if keys is None or setting.name in keys:
             value = to_text(effective[setting.name])
-            given = [_synonym(setting.name, value, CLIENT_METRICS_CONFIG)] if setting.name in overrides else []
-            entries.append(_entry(setting, value, given))
+            synonyms = [_synonym(setting.name, value, CLIENT_METRICS_CONFIG)] if setting.name in overrides else []
+            entries.append(_entry(setting, value, synonyms))
     return entries
 
 
 def describe_loggers(levels: Mapping[str, str], keys: Keys) -> Entries:
     """Return the entries of the broker's loggers."""
     return [
-        {
-            "name": name,
-            "value": level,
-            "read_only": False,
-            "config_source": DYNAMIC_BROKER_LOGGER_CONFIG,
-            "is_sensitive": False,
-            "synonyms": [],
-            "config_type": UNKNOWN_TYPE,
-            "documentation": "",
-        }
+        _fields(name, level, DYNAMIC_BROKER_LOGGER_CONFIG, [], documentation="")
         for name, level in levels.items()
         if keys is None or name in keys
     ]
@@ -199,15 +182,22 @@ def _synonym(name: str, value: str | None, source: int) -> Fields:
 
 def _entry(setting: Setting, value: str | None, synonyms: list[Fields], *, read_only: bool = False) -> Fields:
     is_sensitive = setting.type == PASSWORD
-    if is_sensitive:
-        value, synonyms = None, [{**synonym, "value": None} for synonym in synonyms]
-    return {
-        "name": setting.name,
-        "value": value,
-        "read_only": read_only,
-        "config_source": synonyms[0]["source"] if synonyms else DEFAULT_CONFIG,
-        "is_sensitive": is_sensitive,
-        "synonyms": synonyms,
-        "config_type": CONFIG_TYPES[setting.type],
-        "documentation": setting.doc,
-    }
+    return _fields(
+        setting.name,
+        None if is_sensitive else value,
+        synonyms[0]["source"] if synonyms else DEFAULT_CONFIG,
+        _hidden(synonyms) if is_sensitive else synonyms,
+        read_only=read_only,
+        is_sensitive=is_sensitive,
+        config_type=CONFIG_TYPES[setting.type],
+        documentation=setting.doc,
+    )
+
+
+def _hidden(synonyms: list[Fields]) -> list[Fields]:
+    return [{**synonym, "value": None} for synonym in synonyms]
+
+
+def _fields(name: str, value: str | None, source: int, synonyms: list[Fields], **others: object) -> Fields:
+    fields: Fields = {"name": name, "value": value, "read_only": False, "config_source": source, "is_sensitive": False}
+    return {**fields, "synonyms": synonyms, "config_type": UNKNOWN_TYPE, "documentation": None, **others}

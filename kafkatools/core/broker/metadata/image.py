@@ -8,7 +8,7 @@ at the end (KIP-868). Delegation tokens are kept as their records, so that a sna
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -33,7 +33,6 @@ REPLICA_LISTS = (
     "eligible_leader_replicas",
     "last_known_elr",
 )
-TRANSACTION_RECORDS = frozenset(("BeginTransactionRecord", "EndTransactionRecord", "AbortTransactionRecord"))
 INTERNAL_TOPICS = frozenset(("__consumer_offsets", "__transaction_state", "__share_group_state"))
 
 
@@ -112,6 +111,32 @@ class MetadataDelta:
     changed_brokers: set[int] = field(default_factory=set)
 
 
+class Transactions:
+    """Holds the records of a metadata transaction back until its EndTransaction record (KIP-868); `pending` has them,
+    None outside of a transaction."""
+
+    def __init__(self) -> None:
+        self.pending: list[Entity] | None = None
+
+    def feed(self, records: Iterable[Entity]) -> list[Entity]:
+        """Take records in log order and return those that take effect now."""
+        counting: list[Entity] = []
+        for record in records:
+            name = type(record).__schema__.name
+            if name == "BeginTransactionRecord":
+                self.pending = []
+            elif name == "EndTransactionRecord":
+                counting += self.pending or ()
+                self.pending = None
+            elif name == "AbortTransactionRecord":
+                self.pending = None
+            elif self.pending is not None:
+                self.pending.append(record)
+            else:
+                counting.append(record)
+        return counting
+
+
 class MetadataImage:
     """The cluster's brokers, controllers, topics, settings, feature levels, ACLs, quotas and credentials."""
 
@@ -131,7 +156,7 @@ class MetadataImage:
         self.version = 0
         self.skipped: dict[str, int] = {}
         self.delta = MetadataDelta()
-        self.open_transaction: list[Entity] | None = None
+        self.transactions = Transactions()
         self._replay: dict[str, Callable[[Any], None]] = {
             "RegisterBrokerRecord": self._register_broker,
             "RegisterControllerRecord": lambda r: self.controllers.__setitem__(r.controller_id, r),
@@ -160,33 +185,18 @@ class MetadataImage:
     @property
     def is_in_transaction(self) -> bool:
         """Whether a BeginTransaction record was replayed and its end was not."""
-        return self.open_transaction is not None
+        return self.transactions.pending is not None
 
     def replay(self, record: Entity) -> None:
         """Apply one metadata record; inside of a transaction, hold it until the transaction ends."""
         self.version += 1
-        name = type(record).__schema__.name
-        if self.open_transaction is not None or name in TRANSACTION_RECORDS:
-            self._replay_in_transaction(name, record)
-        else:
-            self._apply(name, record)
-
-    def _replay_in_transaction(self, name: str, record: Entity) -> None:
-        if name not in TRANSACTION_RECORDS:
-            assert self.open_transaction is not None
-            self.open_transaction.append(record)
-            return
-        held, self.open_transaction = self.open_transaction, [] if name == "BeginTransactionRecord" else None
-        if name == "EndTransactionRecord":
-            for each in held or ():
-                self._apply(type(each).__schema__.name, each)
-
-    def _apply(self, name: str, record: Entity) -> None:
-        apply = self._replay.get(name)
-        if apply is None:
-            self.skipped[name] = self.skipped.get(name, 0) + 1
-        else:
-            apply(record)
+        for effective in self.transactions.feed((record,)):
+            name = type(effective).__schema__.name
+            apply = self._replay.get(name)
+            if apply is None:
+                self.skipped[name] = self.skipped.get(name, 0) + 1
+            else:
+                apply(effective)
 
     def take_delta(self) -> MetadataDelta:
         """Return the changes since the last call."""

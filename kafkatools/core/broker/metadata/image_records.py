@@ -10,7 +10,7 @@ from dataclasses import fields
 from typing import Any
 
 from kafkatools.core.broker.metadata.controller import features
-from kafkatools.core.broker.metadata.image import MetadataImage, PartitionState, TopicState
+from kafkatools.core.broker.metadata.image import MetadataImage, PartitionState
 from kafkatools.core.protocol.schemas.metadata import ConfigRecord, PartitionRecord, ProducerIdsRecord, TopicRecord
 
 PARTITION_FIELDS = tuple(field.name for field in fields(PartitionState))  # the fields of a PartitionRecord but topic_id
@@ -21,10 +21,16 @@ def image_records(image: MetadataImage) -> Iterator[Any]:
     yield from features.records(image.features)
     yield from _cluster_records(image)
     for topic in image.topics.values():
-        yield from _topic_records(topic)
-    yield from _config_records(image)
+        yield TopicRecord(name=topic.name, topic_id=topic.topic_id)
+        for partition in topic.partitions.values():
+            values = {name: getattr(partition, name) for name in PARTITION_FIELDS}
+            yield PartitionRecord(topic_id=topic.topic_id, **values)
+    for (kind, resource), settings in image.configs.items():
+        for name, value in settings.items():
+            yield ConfigRecord(resource_type=kind, resource_name=resource, name=name, value=value)
     yield from image.client_quotas.records()
-    yield from _producer_id_records(image)
+    if image.next_producer_id > 0:
+        yield ProducerIdsRecord(broker_id=-1, broker_epoch=-1, next_producer_id=image.next_producer_id)
     yield from image.acls.records()
     yield from image.scram.records()
     yield from image.delegation_tokens.values()
@@ -35,7 +41,8 @@ def copy_image(image: MetadataImage) -> MetadataImage:
     made = MetadataImage()
     for record in image_records(image):
         made.replay(record)
-    made.open_transaction = None if image.open_transaction is None else list(image.open_transaction)
+    pending = image.transactions.pending
+    made.transactions.pending = None if pending is None else list(pending)
     made.take_delta()
     return made
 
@@ -52,24 +59,3 @@ def _cluster_records(image: MetadataImage) -> Iterator[Any]:
         }
         yield registration.replaced(**{name: value for name, value in now.items() if hasattr(registration, name)})
     yield from image.controllers.values()
-
-
-def _topic_records(topic: TopicState) -> Iterator[Any]:
-    yield TopicRecord(name=topic.name, topic_id=topic.topic_id)
-    for partition in topic.partitions.values():
-        yield _partition_record(topic, partition)
-
-
-def _partition_record(topic: TopicState, partition: PartitionState) -> Any:
-    return PartitionRecord(topic_id=topic.topic_id, **{name: getattr(partition, name) for name in PARTITION_FIELDS})
-
-
-def _config_records(image: MetadataImage) -> Iterator[Any]:
-    for (kind, resource), values in image.configs.items():
-        for name, value in values.items():
-            yield ConfigRecord(resource_type=kind, resource_name=resource, name=name, value=value)
-
-
-def _producer_id_records(image: MetadataImage) -> Iterator[Any]:
-    if image.next_producer_id > 0:
-        yield ProducerIdsRecord(broker_id=-1, broker_epoch=-1, next_producer_id=image.next_producer_id)

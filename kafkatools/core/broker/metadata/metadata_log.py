@@ -74,35 +74,6 @@ class CommittedBatch(NamedTuple):
     records: list[Entity]
 
 
-class Transactions:
-    """Holds the records of a metadata transaction back until its EndTransaction record (KIP-868)."""
-
-    def __init__(self) -> None:
-        self._pending: list[Entity] | None = None
-
-    @property
-    def is_open(self) -> bool:
-        return self._pending is not None
-
-    def feed(self, records: Iterable[Entity]) -> list[Entity]:
-        """Take records in log order and return those that take effect now."""
-        counting: list[Entity] = []
-        for record in records:
-            name = type(record).__schema__.name
-            if name == "BeginTransactionRecord":
-                self._pending = []
-            elif name == "EndTransactionRecord":
-                counting += self._pending or ()
-                self._pending = None
-            elif name == "AbortTransactionRecord":
-                self._pending = None
-            elif self._pending is not None:
-                self._pending.append(record)
-            else:
-                counting.append(record)
-        return counting
-
-
 class MetadataLog:
     """The open metadata log and its snapshots; `RaftLog` writes to it."""
 

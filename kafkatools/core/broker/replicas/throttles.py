@@ -44,8 +44,7 @@ class ReplicationThrottles:
 
     def note_sent(self, partition: Partition, size_bytes: int) -> None:
         """Count bytes sent to a follower if the replica is throttled."""
-        names = partition.log.config.leader_replication_throttled_replicas
-        if self._is_named(partition, names):
+        if self._is_named(partition, partition.log.config.leader_replication_throttled_replicas):
             self._sent.record(size_bytes, self._clock.now_ms())
 
     def is_receiving_throttled(self, partition: Partition) -> bool:
@@ -58,8 +57,7 @@ class ReplicationThrottles:
 
     def note_received(self, partition: Partition, size_bytes: int) -> None:
         """Count bytes fetched from a leader if the replica is throttled."""
-        names = partition.log.config.follower_replication_throttled_replicas
-        if self._is_named(partition, names):
+        if self._is_named(partition, partition.log.config.follower_replication_throttled_replicas):
             self._received.record(size_bytes, self._clock.now_ms())
 
     def _is_named(self, partition: Partition, names: frozenset[str]) -> bool:

@@ -6,7 +6,7 @@ that grows with every failure.
 
 from __future__ import annotations
 
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -41,7 +41,7 @@ class PeerRequests:
     def __init__(self, channel: PeerChannel, settings: RaftSettings) -> None:
         self._channel = channel
         self._settings = settings
-        self._peers: dict[int, _Peer] = {}
+        self._peers: defaultdict[int, _Peer] = defaultdict(_Peer)
         self._answers: deque[Answer] = deque()
 
     @property
@@ -55,13 +55,11 @@ class PeerRequests:
 
     def backoff_until_ms(self, node_id: int) -> int:
         """Time in ms until which no request goes to a node; 0 if one may be sent at once."""
-        peer = self._peers.get(node_id)
-        return 0 if peer is None else peer.backoff_until_ms
+        return self._peers[node_id].backoff_until_ms
 
     def losses(self, node_id: int) -> int:
         """Return how many requests to a node in a row got no response."""
-        peer = self._peers.get(node_id)
-        return 0 if peer is None else peer.losses
+        return self._peers[node_id].losses
 
     def forget(self) -> None:
         """Forget all requests under way and all back-offs."""
@@ -70,7 +68,7 @@ class PeerRequests:
     def send(self, node_id: int, api_key: int, fields: Callable[[], Fields], now_ms: int) -> int:
         """Send a request, unless one is under way or its back-off lasts. Returns the end of the back-off in ms, else
         NEVER."""
-        peer = self._peers.setdefault(node_id, _Peer())
+        peer = self._peers[node_id]
         if peer.pending is not None:
             return NEVER
         if peer.backoff_until_ms > now_ms:

@@ -356,12 +356,17 @@ class Raft:
             self._poll_follower(state)
         elif isinstance(state, Candidate):
             self._poll_candidate(state)
-        elif isinstance(state, Prospective):
-            self._poll_prospective(state)
         elif isinstance(state, Resigned):
             self._poll_resigned(state)
+        elif isinstance(state, Prospective):
+            if self._is_due(state.deadline_ms):
+                self.lose_pre_vote()
+            else:
+                self._ask_for_votes(state.votes, is_pre_vote=True)
+        elif self._is_due(state.deadline_ms):
+            self.become_prospective()
         else:
-            self._poll_unattached(state)
+            self._fetch_from_anyone()
 
     def _is_due(self, deadline_ms: int) -> bool:
         """Whether an election deadline has passed. It never passes during a shutdown."""
@@ -369,18 +374,6 @@ class Raft:
             return False
         self._wake_at(deadline_ms)
         return self.now_ms >= deadline_ms
-
-    def _poll_unattached(self, state: Unattached) -> None:
-        if self._is_due(state.deadline_ms):
-            self.become_prospective()
-        else:
-            self._fetch_from_anyone()
-
-    def _poll_prospective(self, state: Prospective) -> None:
-        if self._is_due(state.deadline_ms):
-            self.lose_pre_vote()
-        else:
-            self._ask_for_votes(state.votes, is_pre_vote=True)
 
     def _poll_candidate(self, state: Candidate) -> None:
         if state.backoff_until_ms is not None:

@@ -13,7 +13,8 @@ from struct import unpack_from
 from typing import Any, NamedTuple
 
 from kafkatools.core.broker.metadata.batches import encode_batch, encode_control_batch
-from kafkatools.core.broker.metadata.metadata_log import CommittedBatch, MetadataLog, Transactions
+from kafkatools.core.broker.metadata.image import Transactions
+from kafkatools.core.broker.metadata.metadata_log import CommittedBatch, MetadataLog
 from kafkatools.core.broker.metadata.snapshot import Snapshot, SnapshotDownload, SnapshotId
 from kafkatools.core.errors import SnapshotNotFound
 from kafkatools.core.protocol.schemas.snapshot import LeaderChangeMessage, encode_record
@@ -165,14 +166,14 @@ class RaftLog:
         """Yield the batches between two offsets. The records of a transaction come with the batch that ends it."""
         for next_offset, epoch, records in self.metadata_log.read_batches(first, end):
             counting = self._transactions.feed(records)
-            if not self._transactions.is_open:
+            if not self.has_open_transaction:
                 self._applied = SnapshotId(next_offset, epoch)
             yield CommittedBatch(next_offset, epoch, counting)
 
     @property
     def has_open_transaction(self) -> bool:
         """Whether the records read by `committed` end inside of a transaction, which a new controller must abort."""
-        return self._transactions.is_open
+        return self._transactions.pending is not None
 
     # -- snapshots -----------------------------------------------------------------------------------------------------
     def maybe_snapshot(self, records: Callable[[], Iterable[Any]], now_ms: int) -> bool:

@@ -74,12 +74,8 @@ def _leaps(raft: Member, sender_id: int, epoch: int) -> bool:
     leap = epoch - raft.epoch
     if leap <= 0 or raft.epoch_pace.allows(leap, raft.now_ms):
         return False
-    raft.fault(
-        InvalidRequest(
-            f"Rejected a request of voter {sender_id} with epoch {epoch}: no elections can have raised the epoch so far "
-            f"above {raft.epoch}, the epoch of this node"
-        )
-    )
+    limit = f"elections cannot have raised this node's epoch {raft.epoch} so far"
+    raft.fault(InvalidRequest(f"Rejected a request of voter {sender_id} with epoch {epoch}: {limit}"))
     return True
 
 
