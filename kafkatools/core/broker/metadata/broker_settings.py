@@ -87,8 +87,8 @@ class BrokerSettings:
         """Return the configuration that all layers give together."""
         values = {**self.dynamic_default(), **self.dynamic()}
         if self._effective is None or values != self._effective_of:
-            known = {name: value for name, value in values.items() if name in self.static.table}
-            self._effective, self._effective_of = self.static.replace(known), values
+            supported = {name: value for name, value in values.items() if name in self.static.table}
+            self._effective, self._effective_of = self.static.replace(supported), values
         return self._effective
 
     def layers(self, name: str) -> list[tuple[str, str | None, int]]:
@@ -96,50 +96,50 @@ class BrokerSettings:
         (configSynonyms). Synonyms before the setting's own first entry are left out."""
         names = broker_synonyms(name)
         table = self.static.table
-        found: list[tuple[str, str | None, int]] = []
+        layers: list[tuple[str, str | None, int]] = []
         for values, source in (
             (self.dynamic(), DYNAMIC_BROKER_CONFIG),
             (self.dynamic_default(), DYNAMIC_DEFAULT_BROKER_CONFIG),
         ):
-            found += [(each, values[each], source) for each in names if each in values]
-        known = [each for each in names if each in table]
-        found += [
-            (each, to_text(self.static[each]), STATIC_BROKER_CONFIG) for each in known if self.static.is_given(each)
+            layers += [(each, values[each], source) for each in names if each in values]
+        synonyms = [each for each in names if each in table]
+        layers += [
+            (each, to_text(self.static[each]), STATIC_BROKER_CONFIG) for each in synonyms if self.static.is_given(each)
         ]
-        for each in known:
+        for each in synonyms:
             default = to_text(table[each].default)
             if default is not None:
-                found.append((each, default, DEFAULT_CONFIG))
-        first = next((index for index, layer in enumerate(found) if layer[0] == name), len(found))
-        return found[first:]
+                layers.append((each, default, DEFAULT_CONFIG))
+        first = next((index for index, layer in enumerate(layers) if layer[0] == name), len(layers))
+        return layers[first:]
 
 
 def check_broker_configs(
-    wanted: Mapping[str, str | None], remaining: Mapping[str, str], settings: BrokerSettings, *, is_default: bool
+    changes: Mapping[str, str | None], remaining: Mapping[str, str], settings: BrokerSettings, *, is_default: bool
 ) -> None:
     """Check that a change of dynamic broker settings is allowed; `remaining` has the values after it. Raises
     InvalidRequest."""
-    known = [name for name in wanted if name in settings.static.table]
-    secret = [name for name in known if name in SECURITY]
+    names = [name for name in changes if name in settings.static.table]
+    secret = [name for name in names if name in SECURITY]
     if secret:
         raise InvalidRequest(
             "These security configs can be dynamically updated only per-listener using the listener prefix: "
             f"[{', '.join(secret)}]"
         )
     table = settings.static.table
-    fixed = [name for name in known if table[name].update_mode == READ_ONLY]
+    fixed = [name for name in names if table[name].update_mode == READ_ONLY]
     if fixed:
         raise InvalidRequest(f"Cannot update these configs dynamically: [{', '.join(fixed)}]")
-    single = [name for name in known if table[name].update_mode == PER_BROKER]
+    single = [name for name in names if table[name].update_mode == PER_BROKER]
     if single and is_default:
         raise InvalidRequest(
             f"Cannot update these configs at default cluster level, broker id must be specified: [{', '.join(single)}]"
         )
     try:
-        config = settings.static.replace({name: value for name, value in remaining.items() if name in known})
+        config = settings.static.replace({name: value for name, value in remaining.items() if name in names})
     except ConfigError as error:
         raise InvalidRequest(str(error)) from None
-    for name in known:
+    for name in names:
         if name in THREADS:
             _check_threads(name, config[name], settings.effective()[name])
 
@@ -157,12 +157,12 @@ def _check_threads(name: str, value: int, current: int) -> None:
         )
 
 
-def check_min_isr(wanted: Mapping[str, str | None], resource: str, features: Mapping[str, int]) -> None:
+def check_min_isr(changes: Mapping[str, str | None], resource: str, features: Mapping[str, int]) -> None:
     """Check a change of min.insync.replicas under eligible leader replicas (KIP-966). Raises InvalidConfig. With them
     the setting exists for the cluster only, and cannot be removed."""
-    if MIN_ISR not in wanted or features.get(ELIGIBLE_LEADER_REPLICAS, 0) < 1:
+    if MIN_ISR not in changes or features.get(ELIGIBLE_LEADER_REPLICAS, 0) < 1:
         return
     if resource:
         raise InvalidConfig("Broker-level min.insync.replicas cannot be altered while ELR is enabled.")
-    if wanted[MIN_ISR] is None:
+    if changes[MIN_ISR] is None:
         raise InvalidConfig("Cluster-level min.insync.replicas cannot be removed while ELR is enabled.")

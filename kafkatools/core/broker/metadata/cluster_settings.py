@@ -163,10 +163,10 @@ def _check_listeners(
 
 
 def _inter_broker_listener(config: Config, roles: set[str], names: list[str], brokers: tuple[EndPoint, ...]) -> str:
-    given = config.inter_broker_listener_name
-    if given is None:
+    configured = config.inter_broker_listener_name
+    if configured is None:
         return "PLAINTEXT" if any(point.name == "PLAINTEXT" for point in brokers) or not brokers else brokers[0].name
-    name = str(given).upper()
+    name = str(configured).upper()
     if name in names:
         raise ConfigError(
             "controller.listener.names must not contain an explicitly set inter.broker.listener.name configuration "

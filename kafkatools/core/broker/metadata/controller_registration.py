@@ -37,8 +37,8 @@ class ControllerRegistration:
     def _is_wanted(self) -> bool:
         if self._is_asking or self.image.features.get(METADATA_VERSION, 0) < REGISTERED_SINCE:
             return False
-        known = self.image.controllers.get(self.node_id)
-        return known is None or known.incarnation_id != self.incarnation_id
+        registration = self.image.controllers.get(self.node_id)
+        return registration is None or registration.incarnation_id != self.incarnation_id
 
     @property
     def next_deadline_ms(self) -> int | None:

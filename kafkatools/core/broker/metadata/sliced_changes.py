@@ -82,11 +82,13 @@ def slices(delta: MetadataDelta, partitions_at_once: int) -> Iterator[MetadataDe
     for topic in delta.changed_topics.values():
         indexes = list(topic.partitions)
         while indexes:
-            taken, indexes = indexes[:room], indexes[room:]
-            is_whole = len(taken) == len(topic.partitions)
-            some = topic if is_whole else replace(topic, partitions={index: topic.partitions[index] for index in taken})
-            part.changed_topics[topic.topic_id] = some
-            room -= len(taken)
+            chosen, indexes = indexes[:room], indexes[room:]
+            is_whole = len(chosen) == len(topic.partitions)
+            piece = (
+                topic if is_whole else replace(topic, partitions={index: topic.partitions[index] for index in chosen})
+            )
+            part.changed_topics[topic.topic_id] = piece
+            room -= len(chosen)
             if room <= 0:
                 yield part
                 part, room = MetadataDelta(), partitions_at_once

@@ -52,10 +52,10 @@ class DelayedFetch(DelayedOperation):
         already holds completes in this call. In the slow lane a partition may change between its read and its
         registration, so each one is checked after it is registered."""
         is_sliced = current_pause() is not None
-        for number, (wanted, result) in enumerate(paced(zip(self._reads.wanted, self._reads.results, strict=True))):
+        for number, (requested, result) in enumerate(paced(zip(self._reads.wanted, self._reads.results, strict=True))):
             if self.is_completed:
                 return
-            partition = self._replicas.find(wanted)
+            partition = self._replicas.find(requested)
             if partition is not None:
                 self._numbers[partition.key] = number
                 purgatory.watch(self, partition.key)
@@ -95,19 +95,21 @@ class DelayedFetch(DelayedOperation):
     def _available_bytes(self, number: int) -> int | None:
         """Return the bytes a partition can serve, or None if the partition alone completes the fetch. Raises
         KafkaError."""
-        reader, wanted = self._reads.reader, self._reads.wanted[number]
-        partition = self._replicas.find(wanted)
+        reader, requested = self._reads.reader, self._reads.wanted[number]
+        partition = self._replicas.find(requested)
         if partition is None:
             return None
         if reader.is_leader_only:
             partition.ensure_leader()
-        partition.check_leader_epoch(wanted.current_leader_epoch)
-        if partition.diverging_epoch(wanted.last_fetched_epoch, wanted.fetch_offset) is not None:
+        partition.check_leader_epoch(requested.current_leader_epoch)
+        if partition.diverging_epoch(requested.last_fetched_epoch, requested.fetch_offset) is not None:
             return None
         end = partition.fetch_end_offset(reader.isolation_level)
-        if wanted.fetch_offset >= end:
-            return None if wanted.fetch_offset > partition.log.log_end_offset else 0
+        if requested.fetch_offset >= end:
+            return None if requested.fetch_offset > partition.log.log_end_offset else 0
         if self._min_bytes <= 1:
             return None
-        found = partition.read(wanted.fetch_offset, wanted.max_bytes, reader.isolation_level, min_one_message=True)
-        return min(found.size_bytes, wanted.max_bytes)
+        records = partition.read(
+            requested.fetch_offset, requested.max_bytes, reader.isolation_level, min_one_message=True
+        )
+        return min(records.size_bytes, requested.max_bytes)

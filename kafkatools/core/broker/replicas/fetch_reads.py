@@ -90,16 +90,16 @@ class FetchReads:
         called once for each topic."""
         read_one, reader, max_bytes = self.replicas.read_one, self.reader, self.max_bytes
 
-        def read(wanted: FetchPartition, others: int) -> FetchedPartition:
-            return read_one(wanted, min(max(0, max_bytes - others), wanted.max_bytes), reader, not others)
+        def read(requested: FetchPartition, others: int) -> FetchedPartition:
+            return read_one(requested, min(max(0, max_bytes - others), requested.max_bytes), reader, not others)
 
         if self.may_read is None:
             return read
         may_read = cache(self.may_read)
 
-        def read_if_allowed(wanted: FetchPartition, others: int) -> FetchedPartition:
-            if self._is_readable(wanted, may_read):
-                return read(wanted, others)
+        def read_if_allowed(requested: FetchPartition, others: int) -> FetchedPartition:
+            if self._is_readable(requested, may_read):
+                return read(requested, others)
             return FetchedPartition(error_code=TopicAuthorizationFailed.code, aborted=())
 
         return read_if_allowed
@@ -125,14 +125,14 @@ class FetchReads:
         return result
 
     def _holds(self, number: int, region: _Region) -> bool:
-        wanted = self.wanted[number]
-        partition = self.replicas.find(wanted)
+        requested = self.wanted[number]
+        partition = self.replicas.find(requested)
         if partition is None or partition.log is not region.log or region.log.failure is not None:
             return False
         try:
             if self.reader.is_leader_only:
                 partition.ensure_leader()
-            partition.check_leader_epoch(wanted.current_leader_epoch)
+            partition.check_leader_epoch(requested.current_leader_epoch)
         except KafkaError:
             return False
         segment = region.records.segment
@@ -140,7 +140,7 @@ class FetchReads:
             region.log.segments.floor(segment.base_offset) is segment
         )
 
-    def _is_readable(self, wanted: FetchPartition, may_read: Callable[[str], bool]) -> bool:
+    def _is_readable(self, requested: FetchPartition, may_read: Callable[[str], bool]) -> bool:
         """Whether the client may read the topic; a topic id without a topic is allowed and fails later as unknown."""
-        name = wanted.topic if wanted.topic is not None else self.replicas.topic_name(wanted.topic_id)
+        name = requested.topic if requested.topic is not None else self.replicas.topic_name(requested.topic_id)
         return name is None or may_read(name)

@@ -39,9 +39,9 @@ def session_id_of(body: memoryview, version: int) -> int:
     return session_id
 
 
-def key_of(wanted: FetchPartition) -> SessionKey:
+def key_of(requested: FetchPartition) -> SessionKey:
     """Return the key of a partition in a session: (topic id or else name, index)."""
-    return (wanted.topic_id if wanted.topic_id is not None else wanted.topic, wanted.index)
+    return (requested.topic_id if requested.topic_id is not None else requested.topic, requested.index)
 
 
 @dataclass(slots=True)

@@ -102,9 +102,9 @@ class LogCleaner:
     def _begin_next(self) -> None:
         if self._cleaning is not None or self._is_stopping:
             return
-        known = set(self.manager.uncleanable)
+        reported = set(self.manager.uncleanable)
         grabbed = self.manager.grab_filthiest_log(self._logs.cleanable_logs(), self._clock.wall_ms())
-        self._report_new(known)
+        self._report_new(reported)
         if grabbed is None:
             return
         log, self._cleaning = grabbed
@@ -134,10 +134,10 @@ class LogCleaner:
         return None
 
     def _settle(self, outcome: _Outcome) -> None:
-        known = set(self.manager.uncleanable)
+        reported = set(self.manager.uncleanable)
         self._cleaning = None
         is_cleaner = self.manager.done_cleaning(outcome.log, outcome.plan, outcome.result, self._clock.wall_ms())
-        self._report_new(known)
+        self._report_new(reported)
         if isinstance(outcome.result, OSError) and not outcome.plan.is_aborted:
             name = outcome.log.topic_partition
             if outcome.log.on_storage_error is not None:
@@ -148,9 +148,9 @@ class LogCleaner:
             self._jobs.put(lambda: self._write_checkpoint(path, offsets))
             self._begin_next()
 
-    def _report_new(self, known: set[TopicPartition]) -> None:
+    def _report_new(self, reported: set[TopicPartition]) -> None:
         for name, reason in self.manager.uncleanable.items():
-            if name not in known:
+            if name not in reported:
                 self._failed(KafkaStorageError(f"{name} is no longer compacted: {reason}"))
 
     def close(self) -> None:

@@ -65,7 +65,7 @@ class Followed:
         self.fetch_offset = log.log_end_offset
         self.last_epoch = -1 if log.latest_epoch is None else log.latest_epoch
 
-    def wanted(self, max_bytes: int) -> FetchPartition:
+    def fetch_partition(self, max_bytes: int) -> FetchPartition:
         """Return the fetch position as a partition of a Fetch request."""
         partition = self.partition
         return FetchPartition(
@@ -168,7 +168,7 @@ class ReplicaFetcher:
             self._named.clear()
             self._changed = {key: each for key, each in self.partitions.items() if key not in self._delayed}
         named = dict(islice(self._changed.items(), MOST_NAMED))
-        wanted = [followed.wanted(settings.fetch_max_bytes) for followed in named.values()]
+        requested = [followed.fetch_partition(settings.fetch_max_bytes) for followed in named.values()]
         forgotten = [
             key for key in self._dropped if key in self._named and (key not in self.partitions or key in self._delayed)
         ]
@@ -179,12 +179,12 @@ class ReplicaFetcher:
         for key in named:
             del self._changed[key]
         max_wait_ms = 0 if self._changed else settings.fetch_wait_max_ms
-        if len(wanted) > 1:
-            wanted.sort(key=_topic_order)
+        if len(requested) > 1:
+            requested.sort(key=_topic_order)
         body = encode_request(
             (max_wait_ms, settings.fetch_min_bytes, settings.fetch_response_max_bytes),
             self._session,
-            wanted,
+            requested,
             sorted(forgotten, key=lambda key: key[0].bytes),
             (self.cluster.node_id, self.cluster.broker_epoch()),
         )
@@ -367,19 +367,19 @@ class ReplicaFetcher:
         if self.partitions.get(followed.partition.key) is not followed:
             return
         now_ms = self.cluster.clock.now_ms()
-        found = None if entity is None else entity.topics[0].partitions[0]
-        if found is None or int(found.error_code) != NONE:
+        range_end = None if entity is None else entity.topics[0].partitions[0]
+        if range_end is None or int(range_end.error_code) != NONE:
             self._delay(followed, now_ms)
             return
         log = followed.partition.log
         try:
-            if timestamp == LATEST and found.offset >= log.log_end_offset:
+            if timestamp == LATEST and range_end.offset >= log.log_end_offset:
                 self._ask_for_range(followed, EARLIEST)
                 return
             if timestamp == LATEST:
-                log.truncate_to(found.offset, self.cluster.clock.wall_ms())
-            elif found.offset > log.log_end_offset:
-                log.truncate_fully_and_start_at(found.offset, self.cluster.clock.wall_ms())
+                log.truncate_to(range_end.offset, self.cluster.clock.wall_ms())
+            elif range_end.offset > log.log_end_offset:
+                log.truncate_fully_and_start_at(range_end.offset, self.cluster.clock.wall_ms())
         except (KafkaError, OSError) as error:
             self._storage_failed(followed, error, now_ms)
             return
@@ -388,6 +388,6 @@ class ReplicaFetcher:
         self.tick(now_ms)
 
 
-def _topic_order(wanted: FetchPartition) -> bytes:
-    assert wanted.topic_id is not None
-    return wanted.topic_id.bytes
+def _topic_order(requested: FetchPartition) -> bytes:
+    assert requested.topic_id is not None
+    return requested.topic_id.bytes

@@ -353,8 +353,8 @@ class ReplicaManager:
         NotLeaderOrFollower if other brokers have it, else UnknownTopicOrPartition."""
         if index in self._missing.get(topic, ()):
             return KafkaStorageError(f"Partition {topic}-{index} is in an offline log directory")
-        known = self.image.topics.get(topic)
-        if known is not None and index in known.partitions and self.replication is not None:
+        state = self.image.topics.get(topic)
+        if state is not None and index in state.partitions and self.replication is not None:
             return NotLeaderOrFollower()
         return UnknownTopicOrPartition()
 
@@ -363,8 +363,8 @@ class ReplicaManager:
         state = self.image.topics_by_id.get(topic_id) if topic_id is not None else self.image.topics.get(topic or "")
         if state is None or index not in state.partitions:
             return -1, -1
-        found = state.partitions[index]
-        return found.leader, found.leader_epoch
+        partition = state.partitions[index]
+        return partition.leader, partition.leader_epoch
 
     def endpoint(self, broker_id: int, listener_name: str) -> tuple[str, int, str | None] | None:
         """Return (host, port, rack) of a live broker on a listener, or on its first one. None for a fenced or unknown
@@ -372,14 +372,14 @@ class ReplicaManager:
         broker = self.image.brokers.get(broker_id)
         if broker is None or broker.is_fenced:
             return None
-        found = [point for point in broker.endpoints if point[0] == listener_name] or broker.endpoints[:1]
-        return (found[0][1], found[0][2], broker.rack) if found else None
+        points = [point for point in broker.endpoints if point[0] == listener_name] or broker.endpoints[:1]
+        return (points[0][1], points[0][2], broker.rack) if points else None
 
-    def find(self, wanted: FetchPartition) -> Partition | None:
+    def find(self, requested: FetchPartition) -> Partition | None:
         """Return the partition by topic id or name, None if this broker does not have it."""
-        if wanted.topic_id is not None:
-            return self.partitions_by_id.get(wanted.topic_id, {}).get(wanted.index)
-        return self.partitions.get(wanted.topic or "", {}).get(wanted.index)
+        if requested.topic_id is not None:
+            return self.partitions_by_id.get(requested.topic_id, {}).get(requested.index)
+        return self.partitions.get(requested.topic or "", {}).get(requested.index)
 
     def topic_name(self, topic_id: uuid.UUID | None) -> str | None:
         """Return the name of a topic id, None if unknown."""
@@ -461,66 +461,66 @@ class ReplicaManager:
                 replication.sessions.complete()
 
     # -- fetches -------------------------------------------------------------------------------------------------------
-    def read_one(self, wanted: FetchPartition, limit: int, reader: Reader, min_one: bool) -> FetchedPartition:
+    def read_one(self, requested: FetchPartition, limit: int, reader: Reader, min_one: bool) -> FetchedPartition:
         """Read at most `limit` bytes of one partition; with `min_one` at least one batch, whatever its size. Errors are
         returned in the result."""
-        partition = self.find(wanted)
+        partition = self.find(requested)
         if partition is None:
-            return self._failed(wanted, self._why_absent(wanted), ())
+            return self._failed(requested, self._why_absent(requested), ())
         try:
-            return self._read_partition(partition, wanted, limit, reader, min_one)
+            return self._read_partition(partition, requested, limit, reader, min_one)
         except KafkaError as error:
-            return self._failed(wanted, type(error))
+            return self._failed(requested, type(error))
         except OSError:
             return FetchedPartition(error_code=KafkaStorageError.code)
 
     def _failed(
-        self, wanted: FetchPartition, error: type[KafkaError], aborted: tuple[tuple[int, int], ...] | None = None
+        self, requested: FetchPartition, error: type[KafkaError], aborted: tuple[tuple[int, int], ...] | None = None
     ) -> FetchedPartition:
         result = FetchedPartition(error_code=error.code, aborted=aborted)
         if self.replication is not None and error.code in LEADER_ERRORS:
-            result.current_leader = self.current_leader(wanted.topic, wanted.topic_id, wanted.index)
+            result.current_leader = self.current_leader(requested.topic, requested.topic_id, requested.index)
         return result
 
     def _read_partition(
-        self, partition: Partition, wanted: FetchPartition, limit: int, reader: Reader, min_one: bool
+        self, partition: Partition, requested: FetchPartition, limit: int, reader: Reader, min_one: bool
     ) -> FetchedPartition:
         log, isolation_level = partition.log, reader.isolation_level
         if reader.is_leader_only:
             partition.ensure_leader()
-        partition.check_leader_epoch(wanted.current_leader_epoch)
-        diverging = partition.diverging_epoch(wanted.last_fetched_epoch, wanted.fetch_offset)
+        partition.check_leader_epoch(requested.current_leader_epoch)
+        diverging = partition.diverging_epoch(requested.last_fetched_epoch, requested.fetch_offset)
         result = FetchedPartition(NONE, log.high_watermark, log.last_stable_offset, log.log_start_offset)
         if diverging is not None:
             result.diverging = diverging
             return result
         if reader.rack_id and self.replication is not None and partition.followers:
-            preferred = self.replication.preferred_replica(partition, wanted.fetch_offset, reader.rack_id)
+            preferred = self.replication.preferred_replica(partition, requested.fetch_offset, reader.rack_id)
             if preferred is not None:
                 result.preferred_read_replica = preferred
                 return result
         end = partition.fetch_end_offset(isolation_level)
-        if wanted.fetch_offset == end or end < wanted.fetch_offset <= log.log_end_offset:
-            if wanted.fetch_offset < log.log_start_offset:
+        if requested.fetch_offset == end or end < requested.fetch_offset <= log.log_end_offset:
+            if requested.fetch_offset < log.log_start_offset:
                 raise OffsetOutOfRange()
             result.aborted = () if isolation_level == READ_COMMITTED else None
             return result
-        found = partition.read(wanted.fetch_offset, limit, isolation_level, min_one_message=min_one)
-        if found.first_entry_incomplete:
+        records = partition.read(requested.fetch_offset, limit, isolation_level, min_one_message=min_one)
+        if records.first_entry_incomplete:
             return result  # a consumer would take a partial batch for one that is too large to read
-        if found.size_bytes:
-            result.records = found
+        if records.size_bytes:
+            result.records = records
         if isolation_level == READ_COMMITTED:
-            result.aborted = aborted_transactions(partition, wanted.fetch_offset, found)
+            result.aborted = aborted_transactions(partition, requested.fetch_offset, records)
         return result
 
-    def _why_absent(self, wanted: FetchPartition) -> type[KafkaError]:
-        if wanted.topic_id is not None:
-            if wanted.topic_id not in self.partitions_by_id:
+    def _why_absent(self, requested: FetchPartition) -> type[KafkaError]:
+        if requested.topic_id is not None:
+            if requested.topic_id not in self.partitions_by_id:
                 return UnknownTopicId
-            if wanted.topic is not None and self.topic_name(wanted.topic_id) != wanted.topic:
+            if requested.topic is not None and self.topic_name(requested.topic_id) != requested.topic:
                 return InconsistentTopicId
-        return type(self.absence(wanted.topic or self.topic_name(wanted.topic_id) or "", wanted.index))
+        return type(self.absence(requested.topic or self.topic_name(requested.topic_id) or "", requested.index))
 
 
 def aborted_transactions(partition: Partition, start: int, found: LogSlice) -> list[tuple[int, int]]:

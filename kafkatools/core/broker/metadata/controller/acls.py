@@ -125,9 +125,9 @@ class Acls:
                 if found is not None:
                     yield found
 
-    def matching(self, wanted: AclFilter) -> list[Acl]:
+    def matching(self, acl_filter: AclFilter) -> list[Acl]:
         """Return the ACLs that match a filter."""
-        return [acl for acl in self.ids if wanted.fits(acl)]
+        return [acl for acl in self.ids if acl_filter.fits(acl)]
 
     def records(self) -> Iterator[Any]:
         """Yield the records of all ACLs for a snapshot."""
@@ -170,12 +170,12 @@ def check_new_acl(acl: Acl) -> None:
         )
 
 
-def create(acls: Acls, wanted: Sequence[Acl], make_id: Any) -> tuple[list[KafkaError | None], list[Any]]:
+def create(acls: Acls, new_acls: Sequence[Acl], make_id: Any) -> tuple[list[KafkaError | None], list[Any]]:
     """Return an error or None for each ACL, and the records of the valid ones that do not exist yet."""
     results: list[KafkaError | None] = []
     records: list[Any] = []
     made: set[Acl] = set()
-    for acl in wanted:
+    for acl in new_acls:
         try:
             check_new_acl(acl)
         except KafkaError as error:

@@ -127,12 +127,12 @@ class BrokerHeartbeats:
     # -- states --------------------------------------------------------------------------------------------------------
     def register(self, broker_id: int, registration_offset: int, *, is_fenced: bool) -> None:
         """Set a broker's registration offset and fencing, at its registration or at this controller's activation."""
-        known = self._brokers.get(broker_id)
-        if known is None:
+        broker = self._brokers.get(broker_id)
+        if broker is None:
             self._brokers[broker_id] = BrokerHeartbeatState(is_fenced, registration_offset)
         else:
-            known.registration_offset = registration_offset
-            self.touch(broker_id, known.metadata_offset if known.is_fenced != is_fenced else -1, is_fenced=is_fenced)
+            broker.registration_offset = registration_offset
+            self.touch(broker_id, broker.metadata_offset if broker.is_fenced != is_fenced else -1, is_fenced=is_fenced)
 
     def remove(self, broker_id: int) -> None:
         """Forget the state of a broker that is unregistered or registers again."""

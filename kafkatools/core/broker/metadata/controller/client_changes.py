@@ -131,20 +131,20 @@ class ClientChanges:
         return Placement(self.image, self.random, config.num_partitions, config.default_replication_factor, random_uuid)
 
     def create_topics(
-        self, wanted: Sequence[topics.NewTopic], *, validate_only: bool = False
+        self, new_topics: Sequence[topics.NewTopic], *, validate_only: bool = False
     ) -> dict[str, TopicState | KafkaError]:
         """Create topics with unique names, as one change unless this thread works in slices. Returns the topic or the
         error for each name."""
         results: dict[str, TopicState | KafkaError] = {}
         placement = self._placement()
-        for topic in wanted:
+        for topic in new_topics:
             try:
                 topics.check_collision(self.image, topic.name)
             except KafkaError as error:
                 results[topic.name] = error
         made: dict[str, list[Any]] = {}
         pause = current_pause()
-        for number, topic in enumerate(wanted):
+        for number, topic in enumerate(new_topics):
             if pause is not None and not number % TOPICS_AT_ONCE:
                 # In a pause another request may create the same topic, so all checked topics are written before it.
                 results |= self._commit_topics(made)
@@ -187,13 +187,13 @@ class ClientChanges:
 
     # -- partitions ----------------------------------------------------------------------------------------------------
     def elect_leaders(
-        self, election_type: int, wanted: Sequence[tuple[str, Sequence[int]]] | None
+        self, election_type: int, requested: Sequence[tuple[str, Sequence[int]]] | None
     ) -> list[tuple[str, list[tuple[int, KafkaError | None]]]]:
         """Elect leaders of the requested partitions, or (None) of all that need one. Raises InvalidRequest for an
         unknown type. Returns by topic (partition, error), where None means that a leader was elected."""
         if election_type not in (partitions.PREFERRED, partitions.UNCLEAN):
             raise InvalidRequest(f"Unknown election type {election_type}")
-        named = wanted
+        named = requested
         if named is None:
             named = [(topic.name, list(topic.partitions)) for topic in self.image.topics.values()]
         records: list[Any] = []
@@ -205,7 +205,7 @@ class ClientChanges:
                     records += partitions.elect_leader(self.replica_control, election_type, name, index)
                     outcomes.append((index, None))
                 except ElectionNotNeeded as error:
-                    if wanted is not None:
+                    if requested is not None:
                         outcomes.append((index, error))
                 except KafkaError as error:
                     outcomes.append((index, error))
@@ -214,12 +214,12 @@ class ClientChanges:
         return results
 
     def alter_reassignments(
-        self, wanted: Sequence[tuple[str, int, Sequence[int] | None]], *, may_change_factor: bool = True
+        self, requested: Sequence[tuple[str, int, Sequence[int] | None]], *, may_change_factor: bool = True
     ) -> list[KafkaError | None]:
         """Start (replicas) or cancel (None) partition reassignments. Returns an error or None for each."""
         records: list[Any] = []
         results: list[KafkaError | None] = []
-        for name, index, replicas in wanted:
+        for name, index, replicas in requested:
             try:
                 records += partitions.reassign(
                     self.replica_control, name, index, replicas, may_change_factor=may_change_factor
@@ -231,10 +231,10 @@ class ClientChanges:
         return results
 
     def list_reassignments(
-        self, wanted: Sequence[tuple[str, Sequence[int]]] | None
+        self, requested: Sequence[tuple[str, Sequence[int]]] | None
     ) -> list[tuple[str, list[PartitionState]]]:
         """Return by topic the partitions under reassignment, of the requested ones or (None) of all."""
-        return partitions.reassignments(self.image, wanted)
+        return partitions.reassignments(self.image, requested)
 
     # -- settings ------------------------------------------------------------------------------------------------------
     def alter_configs(
@@ -254,9 +254,9 @@ class ClientChanges:
             self._commit(records)
 
     # -- ACLs ----------------------------------------------------------------------------------------------------------
-    def create_acls(self, wanted: Sequence[acls.Acl]) -> list[KafkaError | None]:
+    def create_acls(self, new_acls: Sequence[acls.Acl]) -> list[KafkaError | None]:
         """Create ACLs. Returns an error or None for each."""
-        results, records = acls.create(self.image.acls, wanted, random_uuid)
+        results, records = acls.create(self.image.acls, new_acls, random_uuid)
         self._commit(records)
         return results
 

@@ -167,10 +167,10 @@ def _changed(kind: int, current: str | None, change: ConfigChange, settings: Bro
         effective = settings.effective()
         current = to_text((topic_config(effective) if kind == TOPIC_RESOURCE else effective)[change.name])
     items = _items(current)
-    given = _items(change.value)
+    operands = _items(change.value)
     if change.operation == APPEND:
-        return ",".join(items + [item for item in given if item not in items])
-    return ",".join(item for item in items if item not in given)
+        return ",".join(items + [item for item in operands if item not in items])
+    return ",".join(item for item in items if item not in operands)
 
 
 def _items(text: str | None) -> list[str]:
@@ -178,11 +178,11 @@ def _items(text: str | None) -> list[str]:
 
 
 def _records(
-    image: MetadataImage, settings: BrokerSettings, resource: Resource, wanted: Mapping[str, str | None]
+    image: MetadataImage, settings: BrokerSettings, resource: Resource, changes: Mapping[str, str | None]
 ) -> list[Entity]:
     kind, name = resource
     current = image.configs.get(resource, {})
-    after = {**current, **wanted}
+    after = {**current, **changes}
     remaining = {key: value for key, value in after.items() if value is not None}
     if kind == TOPIC_RESOURCE:
         validate_topic_configs(remaining, settings.effective())
@@ -191,11 +191,11 @@ def _records(
     elif kind == CLIENT_METRICS_RESOURCE:
         _validate_client_metrics(remaining)
     else:
-        check_broker_configs(wanted, remaining, settings, is_default=not name)
-        check_min_isr(wanted, name, image.features)
+        check_broker_configs(changes, remaining, settings, is_default=not name)
+        check_min_isr(changes, name, image.features)
     records = [
         ConfigRecord(resource_type=kind, resource_name=name, name=key, value=value)
-        for key, value in wanted.items()
+        for key, value in changes.items()
         if current.get(key) != value
     ]
     return records + _clear_elr(image, resource, [record.name for record in records])

@@ -194,18 +194,20 @@ class Controller(ClientChanges):
         that one's session has expired, or if it names that one's epoch after a clean stop. Brokers with expired
         sessions are fenced first, so that none of them is elected."""
         writer = self.ensure_active()
-        known = self._image.brokers.get(entity.broker_id)
-        if known is not None and known.incarnation_id != entity.incarnation_id:
-            self.heartbeats.note_restart(known.broker_id, known.epoch)
+        registered = self._image.brokers.get(entity.broker_id)
+        if registered is not None and registered.incarnation_id != entity.incarnation_id:
+            self.heartbeats.note_restart(registered.broker_id, registered.epoch)
             self._fence_stale_brokers(now_ms)
-        is_clean = known is not None and getattr(entity, "previous_broker_epoch", -1) == known.epoch
-        has_session = known is not None and self.heartbeats.has_valid_session(known.broker_id, known.epoch, now_ms)
+        is_clean = registered is not None and getattr(entity, "previous_broker_epoch", -1) == registered.epoch
+        has_session = registered is not None and self.heartbeats.has_valid_session(
+            registered.broker_id, registered.epoch, now_ms
+        )
         registrations.check_registration(self._image, self.cluster_id, entity, has_session=has_session and not is_clean)
         record = registrations.registration_record(self._image, entity, writer.end_offset)
-        is_new = known is None or known.incarnation_id != entity.incarnation_id
+        is_new = registered is None or registered.incarnation_id != entity.incarnation_id
         records: list[Any] = []
-        if known is not None and is_new:
-            records = self.replica_control.shut_down(known.broker_id, is_clean=is_clean)
+        if registered is not None and is_new:
+            records = self.replica_control.shut_down(registered.broker_id, is_clean=is_clean)
         self._commit([*records, record])
         if is_new:
             self.heartbeats.remove(entity.broker_id)

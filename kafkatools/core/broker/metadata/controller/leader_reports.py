@@ -37,33 +37,33 @@ def alter_partitions(control: ReplicaControl, entity: Entity) -> tuple[list[Enti
     """Return the records and the response of an AlterPartition request with a valid broker epoch."""
     records: list[Entity] = []
     topics = []
-    for wanted in entity.topics:
-        topic = control.image.topics_by_id.get(wanted.topic_id)
+    for requested in entity.topics:
+        topic = control.image.topics_by_id.get(requested.topic_id)
         answers = []
-        for each in wanted.partitions:
+        for each in requested.partitions:
             if topic is None:
                 answers.append({"partition_index": each.partition_index, "error_code": UnknownTopicId.code})
             else:
                 made, answer = _alter_partition(control, entity.broker_id, topic, each)
                 records += made
                 answers.append(answer)
-        topics.append({"topic_id": wanted.topic_id, "partitions": answers})
+        topics.append({"topic_id": requested.topic_id, "partitions": answers})
     return records, {"error_code": NONE, "topics": topics}
 
 
 def _alter_partition(
-    control: ReplicaControl, broker_id: int, topic: TopicState, wanted: Any
+    control: ReplicaControl, broker_id: int, topic: TopicState, change: Any
 ) -> tuple[list[Entity], Fields]:
-    index = wanted.partition_index
+    index = change.partition_index
     partition = topic.partitions.get(index)
-    isr = _isr_of(wanted)
-    code = _refusal(control, broker_id, partition, wanted, isr)
+    isr = _isr_of(change)
+    code = _refusal(control, broker_id, partition, change, isr)
     if code != NONE:
         return [], {"partition_index": index, "error_code": code}
     assert partition is not None
     builder = control.builder(topic, partition)
     builder.target_isr = tuple(replica for replica, _ in isr)
-    builder.target_recovery_state = int(wanted.leader_recovery_state)
+    builder.target_recovery_state = int(change.leader_recovery_state)
     records = control.build(topic, builder)
     if records:
         leader = records[0].leader
@@ -81,25 +81,25 @@ def _alter_partition(
     }
 
 
-def _isr_of(wanted: Any) -> Isr:
-    with_epochs = [(each.broker_id, each.broker_epoch) for each in wanted.new_isr_with_epochs]
-    return with_epochs or [(replica, ANY_EPOCH) for replica in getattr(wanted, "new_isr", ())]
+def _isr_of(change: Any) -> Isr:
+    with_epochs = [(each.broker_id, each.broker_epoch) for each in change.new_isr_with_epochs]
+    return with_epochs or [(replica, ANY_EPOCH) for replica in getattr(change, "new_isr", ())]
 
 
-def _refusal(control: ReplicaControl, broker_id: int, partition: PartitionState | None, wanted: Any, isr: Isr) -> int:
+def _refusal(control: ReplicaControl, broker_id: int, partition: PartitionState | None, change: Any, isr: Isr) -> int:
     """Return the error code of an ISR change, NONE if it is valid (validateAlterPartitionData). Epochs newer than this
     controller's mean that another controller is active."""
     if partition is None:
         return UnknownTopicOrPartition.code
-    if wanted.leader_epoch > partition.leader_epoch or wanted.partition_epoch > partition.partition_epoch:
+    if change.leader_epoch > partition.leader_epoch or change.partition_epoch > partition.partition_epoch:
         return NotController.code
-    if wanted.leader_epoch < partition.leader_epoch:
+    if change.leader_epoch < partition.leader_epoch:
         return FencedLeaderEpoch.code
     if broker_id != partition.leader:
         return InvalidRequest.code
-    if wanted.partition_epoch < partition.partition_epoch:
+    if change.partition_epoch < partition.partition_epoch:
         return InvalidUpdateVersion.code
-    if not _is_valid_isr(partition, [replica for replica, _ in isr], int(wanted.leader_recovery_state)):
+    if not _is_valid_isr(partition, [replica for replica, _ in isr], int(change.leader_recovery_state)):
         return InvalidRequest.code
     if any(not _is_eligible(control, replica, epoch) for replica, epoch in isr):
         return IneligibleReplica.code
@@ -143,10 +143,10 @@ def assign_directories(control: ReplicaControl, entity: Entity) -> tuple[list[En
     online = control.image.brokers[entity.broker_id].log_dirs
     for directory in entity.directories:
         topics = []
-        for wanted in directory.topics:
-            topic = control.image.topics_by_id.get(wanted.topic_id)
+        for reported in directory.topics:
+            topic = control.image.topics_by_id.get(reported.topic_id)
             answers = []
-            for each in wanted.partitions:
+            for each in reported.partitions:
                 index = each.partition_index
                 code = _assignment_refusal(topic, index, entity.broker_id)
                 answers.append({"partition_index": index, "error_code": code})
@@ -159,7 +159,7 @@ def assign_directories(control: ReplicaControl, entity: Entity) -> tuple[list[En
                 records += control.build(topic, builder)
                 if online and directory.id_ not in online:
                     offline[topic.topic_id, index] = (topic, partition)
-            topics.append({"topic_id": wanted.topic_id, "partitions": answers})
+            topics.append({"topic_id": reported.topic_id, "partitions": answers})
         directories.append({"id_": directory.id_, "topics": topics})
     records += control.leader_and_isr_changes(offline.values(), remove=entity.broker_id)
     return records, {"error_code": NONE, "directories": directories}

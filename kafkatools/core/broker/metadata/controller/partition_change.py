@@ -160,11 +160,11 @@ class PartitionChangeBuilder:
         """Keep the last leader while the partition has none (maybeUpdateLastKnownLeader)."""
         if not self.rules.elr_enabled:
             return
-        known = self.partition.last_known_elr or ()
+        last_leaders = self.partition.last_known_elr or ()
         leader = self._changes.get("leader", NO_LEADER_CHANGE)
-        if leader == NO_LEADER and not known:
+        if leader == NO_LEADER and not last_leaders:
             self._changes["last_known_elr"] = (self.partition.leader,)
-        elif leader >= 0 and known:
+        elif leader >= 0 and last_leaders:
             self._changes["last_known_elr"] = ()
 
     # -- election ------------------------------------------------------------------------------------------------------
@@ -194,10 +194,10 @@ class PartitionChangeBuilder:
 
     def _may_elect_last_known_leader(self) -> bool:
         """Whether the last known leader may lead a partition with neither ISR nor eligible leader replicas."""
-        known = self.partition.last_known_elr or ()
-        if not self.rules.elr_enabled or self._elr or self.target_isr or len(known) != 1:
+        last_leaders = self.partition.last_known_elr or ()
+        if not self.rules.elr_enabled or self._elr or self.target_isr or len(last_leaders) != 1:
             return False
-        return self.rules.is_acceptable_leader(known[0])
+        return self.rules.is_acceptable_leader(last_leaders[0])
 
     def _elect(self) -> None:
         leader, self.is_unclean = self.elected_leader()
@@ -234,9 +234,9 @@ class PartitionChangeBuilder:
             return
         partition = self.partition
         before = partition.directories or (None,) * len(partition.replicas)
-        known = {**dict(zip(partition.replicas, before, strict=False)), **self.directories}
+        by_replica = {**dict(zip(partition.replicas, before, strict=False)), **self.directories}
         directories = tuple(
-            known[replica] if replica in known else self.rules.default_directory(replica)
+            by_replica[replica] if replica in by_replica else self.rules.default_directory(replica)
             for replica in self.target_replicas
         )
         if directories != before:

@@ -108,15 +108,15 @@ def _partition(image: MetadataImage, name: str, index: int) -> tuple[TopicState,
 
 
 def reassignments(
-    image: MetadataImage, wanted: Sequence[tuple[str, Sequence[int]]] | None
+    image: MetadataImage, requested: Sequence[tuple[str, Sequence[int]]] | None
 ) -> list[tuple[str, list[PartitionState]]]:
     """Return by topic the partitions under reassignment, of the requested ones or (None) of all."""
-    if wanted is None:
-        wanted = [(topic.name, list(topic.partitions)) for topic in image.topics.values()]
-    found = []
-    for name, indexes in wanted:
+    if requested is None:
+        requested = [(topic.name, list(topic.partitions)) for topic in image.topics.values()]
+    ongoing_by_topic = []
+    for name, indexes in requested:
         partitions = image.topics[name].partitions if name in image.topics else {}
         ongoing = [partitions[index] for index in indexes if index in partitions and partitions[index].is_reassigning]
         if ongoing:
-            found.append((name, ongoing))
-    return found
+            ongoing_by_topic.append((name, ongoing))
+    return ongoing_by_topic

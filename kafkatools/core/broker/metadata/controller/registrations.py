@@ -56,8 +56,8 @@ def check_registration(image: MetadataImage, cluster_id: str, entity: Entity, *,
     registered under its id has a valid session."""
     if entity.cluster_id != cluster_id:
         raise InconsistentClusterId(f"Expected cluster ID {cluster_id}, but got cluster ID {entity.cluster_id}")
-    known = image.brokers.get(entity.broker_id)
-    if known is not None and has_session and known.incarnation_id != entity.incarnation_id:
+    registered = image.brokers.get(entity.broker_id)
+    if registered is not None and has_session and registered.incarnation_id != entity.incarnation_id:
         raise DuplicateBrokerRegistration(
             "Another broker is registered with that broker id. If the broker was recently restarted this should "
             "self-resolve once the heartbeat manager expires the broker's session."

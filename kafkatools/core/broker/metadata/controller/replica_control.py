@@ -47,8 +47,8 @@ class ReplicaControl:
     def min_isr(self, topic: TopicState) -> int:
         """Return the topic's min.insync.replicas, at most its replication factor (getTopicEffectiveMinIsr)."""
         override = self.image.topic_configs(topic.name).get(MIN_ISR)
-        wanted = int(override) if override is not None else self.settings.effective().min_insync_replicas
-        return min(int(wanted), len(topic.partitions[0].replicas)) if 0 in topic.partitions else int(wanted)
+        min_isr = int(override) if override is not None else self.settings.effective().min_insync_replicas
+        return min(int(min_isr), len(topic.partitions[0].replicas)) if 0 in topic.partitions else int(min_isr)
 
     def allows_unclean_election(self, topic: str) -> bool:
         """Return unclean.leader.election.enable of the topic, or else of the cluster."""
@@ -188,14 +188,14 @@ class ReplicaControl:
     def take_directories_offline(self, broker_id: int, offline: Sequence[uuid.UUID]) -> list[Any]:
         """Return the records that remove the replicas in failed directories from their ISRs
         (handleDirectoriesOffline)."""
-        known = self.image.brokers[broker_id].log_dirs
-        failed = [each for each in known if each in offline]
+        log_dirs = self.image.brokers[broker_id].log_dirs
+        failed = [each for each in log_dirs if each in offline]
         if not failed:
             return []
         records: list[Any] = []
         for directory in failed:
             records += self.leader_and_isr_changes(self.in_directory(broker_id, directory), remove=broker_id)
-        remaining = tuple(each for each in known if each not in offline)
+        remaining = tuple(each for each in log_dirs if each not in offline)
         return [*records, self.registration_change(broker_id, 2, log_dirs=remaining)]
 
     def cordon_directories(self, broker_id: int, cordoned: Sequence[uuid.UUID] | None) -> list[Any]:

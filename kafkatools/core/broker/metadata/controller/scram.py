@@ -95,15 +95,15 @@ def _deletion_problem(credentials: ScramCredentials, name: str, mechanism: int) 
     return problem
 
 
-def _upsertion_problem(wanted: Upsertion) -> KafkaError | None:
-    problem = _user_problem(wanted.name, wanted.mechanism)
+def _upsertion_problem(upsertion: Upsertion) -> KafkaError | None:
+    problem = _user_problem(upsertion.name, upsertion.mechanism)
     if problem is not None:
         return problem
-    if wanted.iterations < MIN_ITERATIONS:
+    if upsertion.iterations < MIN_ITERATIONS:
         return UnacceptableCredential("Too few iterations")
-    if wanted.iterations > MAX_ITERATIONS:
+    if upsertion.iterations > MAX_ITERATIONS:
         return UnacceptableCredential("Too many iterations")
-    return None if wanted.salted_password else UnknownServerError()  # Java rejects an empty HMAC key
+    return None if upsertion.salted_password else UnknownServerError()  # Java rejects an empty HMAC key
 
 
 def _user_problem(name: str, mechanism: int) -> KafkaError | None:
@@ -112,17 +112,17 @@ def _user_problem(name: str, mechanism: int) -> KafkaError | None:
     return None if mechanism in MECHANISMS else UnsupportedSaslMechanism("Unknown SCRAM mechanism")
 
 
-def _record(wanted: Upsertion) -> Any:
+def _record(upsertion: Upsertion) -> Any:
     """Return the credential's record, with stored key and server key from the salted password (RFC 5802)."""
-    digest = MECHANISMS[wanted.mechanism]
-    client_key = hmac.digest(wanted.salted_password, b"Client Key", digest)
+    digest = MECHANISMS[upsertion.mechanism]
+    client_key = hmac.digest(upsertion.salted_password, b"Client Key", digest)
     return UserScramCredentialRecord(
-        name=wanted.name,
-        mechanism=wanted.mechanism,
-        salt=wanted.salt,
+        name=upsertion.name,
+        mechanism=upsertion.mechanism,
+        salt=upsertion.salt,
         stored_key=hashlib.new(digest, client_key).digest(),
-        server_key=hmac.digest(wanted.salted_password, b"Server Key", digest),
-        iterations=wanted.iterations,
+        server_key=hmac.digest(upsertion.salted_password, b"Server Key", digest),
+        iterations=upsertion.iterations,
     )
 
 

@@ -38,10 +38,15 @@ def has_resigned(raft: Member) -> bool:
 
 def elected(raft: Member, entity: Entity) -> Follower | None:
     """Return the Follower state after a BeginQuorumEpoch request, None if the request names no new leader."""
-    asked = wire.only_partition(entity.topics, "topic_name")
+    partition = wire.only_partition(entity.topics, "topic_name")
     is_of_cluster = entity.cluster_id is None or entity.cluster_id == raft.settings.cluster_id
-    if asked is None or not is_of_cluster or asked.leader_id not in raft.voters or asked.leader_id == raft.node_id:
+    if (
+        partition is None
+        or not is_of_cluster
+        or partition.leader_id not in raft.voters
+        or partition.leader_id == raft.node_id
+    ):
         return None
-    if asked.leader_epoch < raft.epoch or raft.leader_id == asked.leader_id:
+    if partition.leader_epoch < raft.epoch or raft.leader_id == partition.leader_id:
         return None
-    return Follower(asked.leader_epoch, asked.leader_id, None, NEVER)
+    return Follower(partition.leader_epoch, partition.leader_id, None, NEVER)

@@ -40,29 +40,29 @@ def initial_state(raft: Member, stored: ElectionState) -> State:
 def note_leader(raft: Member, epoch: int, leader_id: int | None) -> bool:
     """Apply the epoch and leader of a message (maybeTransition). Returns False if they contradict this member's
     state."""
-    known = raft.state
-    if epoch < known.epoch:
+    state = raft.state
+    if epoch < state.epoch:
         return True
     if leader_id is None:
-        if epoch > known.epoch:
+        if epoch > state.epoch:
             raft.become_unattached(epoch)
         return True
     if leader_id not in raft.voters:
         return False
     if leader_id == raft.node_id:
         return _note_own(raft, epoch)
-    if epoch > known.epoch or (known.leader_id in (None, leader_id) and not isinstance(known, Follower | Resigned)):
+    if epoch > state.epoch or (state.leader_id in (None, leader_id) and not isinstance(state, Follower | Resigned)):
         raft.become_follower(epoch, leader_id)
         return True
-    return known.leader_id == leader_id
+    return state.leader_id == leader_id
 
 
 def _note_own(raft: Member, epoch: int) -> bool:
     """Apply a message that names this node as the leader."""
-    known = raft.state
-    if epoch == known.epoch and isinstance(known, Leader | Resigned):
+    state = raft.state
+    if epoch == state.epoch and isinstance(state, Leader | Resigned):
         return True
-    if epoch == known.epoch and known.leader_id is not None:
+    if epoch == state.epoch and state.leader_id is not None:
         return False
     raft.become_again_resigned(epoch)  # the disk of this node was replaced
     return True

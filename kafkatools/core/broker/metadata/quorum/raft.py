@@ -237,7 +237,7 @@ class Raft:
     def handle_fetch(self, entity: Entity, now_ms: int, answer: Callable[[wire.Fields], None]) -> None:
         """Handle a Fetch request; `answer` gets the response's fields, now or when there are records. Raises
         `failure`."""
-        self._handle(lambda raft, asked: raft_requests.fetch(raft, asked, answer), entity, now_ms)
+        self._handle(lambda raft, request: raft_requests.fetch(raft, request, answer), entity, now_ms)
 
     def _handle(self, handler: Callable[[Member, Any], _Result], entity: Entity, now_ms: int) -> _Result:
         """Run the handler of a request. A disk error in it makes this member fail."""

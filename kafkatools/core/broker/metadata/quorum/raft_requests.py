@@ -37,7 +37,7 @@ def _has_other_cluster(raft: Member, entity: Entity) -> bool:
     return None not in (entity.cluster_id, raft.settings.cluster_id) and entity.cluster_id != raft.settings.cluster_id
 
 
-def _voter_error(raft: Member, entity: Entity, asked: Entity, sender_id: int, epoch: int) -> int:
+def _voter_error(raft: Member, entity: Entity, partition: Entity, sender_id: int, epoch: int) -> int:
     """Return the error code of a request that only voters send to this voter (validateVoterOnlyRequest); 0 if valid."""
     if epoch < raft.epoch:
         return FencedLeaderEpoch.code
@@ -45,7 +45,7 @@ def _voter_error(raft: Member, entity: Entity, asked: Entity, sender_id: int, ep
         return InvalidRequest.code
     if not raft.is_voter or sender_id not in raft.voters or sender_id == raft.node_id:
         return InconsistentVoterSet.code
-    if _is_for_another(raft, entity, asked):
+    if _is_for_another(raft, entity, partition):
         return InvalidVoterKey.code
     return InvalidRequest.code if _leaps(raft, sender_id, epoch) else 0
 
@@ -61,10 +61,10 @@ def _leader_error(raft: Member, epoch: int) -> int:
     return BrokerNotAvailable.code if raft.is_shutting_down else 0
 
 
-def _is_for_another(raft: Member, entity: Entity, asked: Entity) -> bool:
+def _is_for_another(raft: Member, entity: Entity, partition: Entity) -> bool:
     """Whether a request names another voter, or this one with another directory id."""
     voter_id = getattr(entity, "voter_id", -1)
-    directory_id, own = getattr(asked, "voter_directory_id", None), raft.settings.directory_id
+    directory_id, own = getattr(partition, "voter_directory_id", None), raft.settings.directory_id
     is_other_directory = directory_id is not None and own is not None and directory_id != own
     return bool(voter_id >= 0 and voter_id != raft.node_id) or is_other_directory
 
@@ -84,25 +84,25 @@ def vote(raft: Member, entity: Entity) -> wire.Fields:
     """Handle Vote and PreVote. A vote is on disk before the response."""
     if _has_other_cluster(raft, entity):
         return wire.refusal(InconsistentClusterId)
-    asked = wire.only_partition(entity.topics, "topic_name")
-    if asked is None:
+    partition = wire.only_partition(entity.topics, "topic_name")
+    if partition is None:
         return wire.refusal(InvalidRequest)
 
     def response(error_code: int, *, is_granted: bool = False) -> wire.Fields:
         return wire.election_response(raft.position, raft.voters, error_code, {"vote_granted": is_granted})
 
-    is_pre_vote = bool(getattr(asked, "pre_vote", False))
-    epoch, candidate_id, last_epoch = asked.replica_epoch, asked.replica_id, asked.last_offset_epoch
+    is_pre_vote = bool(getattr(partition, "pre_vote", False))
+    epoch, candidate_id, last_epoch = partition.replica_epoch, partition.replica_id, partition.last_offset_epoch
     newest_possible = epoch if is_pre_vote else epoch - 1
-    if asked.last_offset < 0 or not 0 <= last_epoch <= newest_possible:
+    if partition.last_offset < 0 or not 0 <= last_epoch <= newest_possible:
         return response(InvalidRequest.code)
-    error_code = _voter_error(raft, entity, asked, candidate_id, epoch)
+    error_code = _voter_error(raft, entity, partition, candidate_id, epoch)
     if error_code:
         return response(error_code)
     if epoch > raft.epoch:
         raft.become_unattached(epoch)
     end = raft.log.end
-    is_up_to_date = (last_epoch, asked.last_offset) >= (end.epoch, end.offset)
+    is_up_to_date = (last_epoch, partition.last_offset) >= (end.epoch, end.offset)
     is_granted = may_grant(raft.state, candidate_id, is_up_to_date=is_up_to_date, is_pre_vote=is_pre_vote)
     if is_granted and not is_pre_vote:
         state = raft.state
@@ -119,10 +119,10 @@ def begin_quorum_epoch(raft: Member, entity: Entity) -> wire.Fields:
 
 def end_quorum_epoch(raft: Member, entity: Entity) -> wire.Fields:
     """Handle EndQuorumEpoch: followers start an election after a delay given by their place among the successors."""
-    fields, asked = _heard_from_leader(raft, entity)
+    fields, partition = _heard_from_leader(raft, entity)
     state = raft.state
-    if asked is not None and isinstance(state, Follower) and state.leader_id == asked.leader_id:
-        wait_ms = _successor_wait_ms(raft, asked)
+    if partition is not None and isinstance(state, Follower) and state.leader_id == partition.leader_id:
+        wait_ms = _successor_wait_ms(raft, partition)
         state.deadline_ms = min(state.deadline_ms, raft.now_ms + wait_ms)
         state.has_updated_leader = False  # this follower may grant PreVotes now
     return fields
@@ -132,23 +132,23 @@ def _heard_from_leader(raft: Member, entity: Entity) -> tuple[wire.Fields, Any |
     """Return the response, and the request's partition if the request is valid."""
     if _has_other_cluster(raft, entity):
         return wire.refusal(InconsistentClusterId), None
-    asked = wire.only_partition(entity.topics, "topic_name")
-    if asked is None:
+    partition = wire.only_partition(entity.topics, "topic_name")
+    if partition is None:
         return wire.refusal(InvalidRequest), None
-    error_code = _voter_error(raft, entity, asked, asked.leader_id, asked.leader_epoch)
-    if not error_code and not note_leader(raft, asked.leader_epoch, asked.leader_id):
+    error_code = _voter_error(raft, entity, partition, partition.leader_id, partition.leader_epoch)
+    if not error_code and not note_leader(raft, partition.leader_epoch, partition.leader_id):
         error_code = InvalidRequest.code
-        claim = f"Node {asked.leader_id} claims to lead epoch {asked.leader_epoch}"
+        claim = f"Node {partition.leader_id} claims to lead epoch {partition.leader_epoch}"
         raft.fault(InvalidRequest(f"{claim}, but this node knows {raft.leader_id} as its leader"))
     fields = wire.election_response(raft.position, raft.voters, error_code)
-    return fields, None if error_code else asked
+    return fields, None if error_code else partition
 
 
-def _successor_wait_ms(raft: Member, asked: Entity) -> int:
+def _successor_wait_ms(raft: Member, partition: Entity) -> int:
     """Return the election delay in ms: 0 for the first successor, longer for each further one
     (endEpochElectionBackoff)."""
-    candidates = [each.candidate_id for each in asked.preferred_candidates]
-    ids = candidates or list(getattr(asked, "preferred_successors", ()))
+    candidates = [each.candidate_id for each in partition.preferred_candidates]
+    ids = candidates or list(getattr(partition, "preferred_successors", ()))
     place = ids.index(raft.node_id) if raft.node_id in ids else 0
     longest_ms = raft.settings.election_backoff_max_ms
     return 0 if place <= 0 else min(longest_ms, (longest_ms >> (len(ids) - 1)) << (place - 1))
@@ -160,25 +160,25 @@ def fetch(raft: Member, entity: Entity, answer: Callable[[wire.Fields], None]) -
     if _has_other_cluster(raft, entity):
         answer(wire.refusal(InconsistentClusterId, "responses"))
         return
-    asked = wire.only_partition(entity.topics, "topic")
-    if asked is None:
+    partition = wire.only_partition(entity.topics, "topic")
+    if partition is None:
         answer(wire.refusal(InvalidRequest, "responses"))
         return
     state = getattr(entity, "replica_state", None)
     replica_id = entity.replica_id if state is None else state.replica_id
     max_wait_ms = entity.max_wait
-    last_epoch = getattr(asked, "last_fetched_epoch", -1)
-    is_wrong = min(max_wait_ms, asked.fetch_offset, last_epoch) < 0 or last_epoch > asked.current_leader_epoch
+    last_epoch = getattr(partition, "last_fetched_epoch", -1)
+    is_wrong = min(max_wait_ms, partition.fetch_offset, last_epoch) < 0 or last_epoch > partition.current_leader_epoch
     if is_wrong or replica_id == raft.node_id:
         answer(wire.fetch_response(raft.position, raft.voters, {"error_code": InvalidRequest.code}))
         return
     parked = ParkedFetch(
         replica_id,
-        asked.current_leader_epoch,
-        asked.fetch_offset,
+        partition.current_leader_epoch,
+        partition.fetch_offset,
         last_epoch,
-        getattr(asked, "high_watermark", wire.LONG_MAX),
-        min(asked.partition_max_bytes or INT_MAX, entity.max_bytes or INT_MAX, raft.settings.fetch_max_bytes),
+        getattr(partition, "high_watermark", wire.LONG_MAX),
+        min(partition.partition_max_bytes or INT_MAX, entity.max_bytes or INT_MAX, raft.settings.fetch_max_bytes),
         raft.now_ms + max_wait_ms,
         answer,
     )
@@ -189,13 +189,13 @@ def fetch(raft: Member, entity: Entity, answer: Callable[[wire.Fields], None]) -
         raft.parked.append(parked)
 
 
-def _fetched(raft: Member, asked: ParkedFetch) -> tuple[wire.Fields, bool]:
+def _fetched(raft: Member, parked: ParkedFetch) -> tuple[wire.Fields, bool]:
     """Return the current Fetch response and whether it has any news."""
-    error_code = _leader_error(raft, asked.epoch)
+    error_code = _leader_error(raft, parked.epoch)
     state = raft.state
     if error_code or not isinstance(state, Leader):
         return wire.fetch_response(raft.position, raft.voters, {"error_code": error_code}), True
-    validity = raft.log.validate(asked.offset, asked.last_epoch)
+    validity = raft.log.validate(parked.offset, parked.last_epoch)
     answered: wire.Fields = {"log_start_offset": raft.log.start_offset, "high_watermark": state.high_watermark}
     is_news = True
     if validity.snapshot is not None:
@@ -203,19 +203,19 @@ def _fetched(raft: Member, asked: ParkedFetch) -> tuple[wire.Fields, bool]:
     elif validity.diverging is not None:
         answered["diverging_epoch"] = {"epoch": validity.diverging.epoch, "end_offset": validity.diverging.offset}
     else:
-        if asked.replica_id >= 0:
-            raft.note_fetch(state, asked.replica_id, asked.offset)
-        answered["records"] = raft.log.read(asked.offset, asked.max_bytes)
+        if parked.replica_id >= 0:
+            raft.note_fetch(state, parked.replica_id, parked.offset)
+        answered["records"] = raft.log.read(parked.offset, parked.max_bytes)
         answered["high_watermark"] = state.high_watermark
-        is_news = bool(answered["records"]) or state.high_watermark > asked.high_watermark
+        is_news = bool(answered["records"]) or state.high_watermark > parked.high_watermark
     return wire.fetch_response(raft.position, raft.voters, answered), is_news
 
 
-def _has_news(raft: Member, asked: ParkedFetch) -> bool:
+def _has_news(raft: Member, parked: ParkedFetch) -> bool:
     state = raft.state
-    if not isinstance(state, Leader) or state.epoch != asked.epoch or raft.now_ms >= asked.deadline_ms:
+    if not isinstance(state, Leader) or state.epoch != parked.epoch or raft.now_ms >= parked.deadline_ms:
         return True
-    return raft.log.end_offset > asked.offset or state.high_watermark > asked.high_watermark
+    return raft.log.end_offset > parked.offset or state.high_watermark > parked.high_watermark
 
 
 def complete_parked(raft: Member) -> None:
@@ -235,31 +235,31 @@ def fetch_snapshot(raft: Member, entity: Entity) -> wire.Fields:
         return wire.refusal(InconsistentClusterId)
     if len(entity.topics) != 1 or len(entity.topics[0].partitions) != 1:
         return wire.refusal(InvalidRequest)
-    asked = wire.only_partition(entity.topics, "name")
+    partition = wire.only_partition(entity.topics, "name")
 
     def response(error: type[KafkaError] | None, extra: wire.Fields | None = None) -> wire.Fields:
         fields = {"error_code": 0 if error is None else error.code, **(extra or {})}
         return wire.snapshot_response(raft.position, raft.voters, fields)
 
-    if asked is None:
+    if partition is None:
         return response(UnknownTopicOrPartition)
-    error_code = _leader_error(raft, asked.current_leader_epoch)
+    error_code = _leader_error(raft, partition.current_leader_epoch)
     if error_code or not isinstance(raft.state, Leader):
         return response(None, {"error_code": error_code})
-    snapshot_id = SnapshotId(asked.snapshot_id.end_offset, asked.snapshot_id.epoch)
+    snapshot_id = SnapshotId(partition.snapshot_id.end_offset, partition.snapshot_id.epoch)
     max_bytes = min(entity.max_bytes, raft.settings.fetch_snapshot_max_bytes)
     try:
-        size, data = raft.log.read_snapshot_part(snapshot_id, asked.position, max_bytes)
+        size, data = raft.log.read_snapshot_part(snapshot_id, partition.position, max_bytes)
     except (SnapshotNotFound, FileNotFoundError):
         return response(SnapshotNotFound)
-    if not 0 <= asked.position < size:
+    if not 0 <= partition.position < size:
         return response(PositionOutOfRange)
     if entity.replica_id >= 0:
         raft.note_fetch(raft.state, entity.replica_id, None)
     sent = {
         "snapshot_id": {"end_offset": snapshot_id.offset, "epoch": snapshot_id.epoch},
         "size": size,
-        "position": asked.position,
+        "position": partition.position,
         "unaligned_records": data,
     }
     return response(None, sent)

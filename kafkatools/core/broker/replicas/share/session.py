@@ -33,9 +33,9 @@ class ShareSession:
     epoch: int = 1
     partitions: dict[Place, None] = field(default_factory=dict)
 
-    def update(self, wanted: Iterable[Place], forgotten: Iterable[Place]) -> None:
+    def update(self, requested: Iterable[Place], forgotten: Iterable[Place]) -> None:
         """Add the requested partitions and remove the forgotten ones."""
-        for place in wanted:
+        for place in requested:
             self.partitions.setdefault(place)
         for place in forgotten:
             self.partitions.pop(place, None)
