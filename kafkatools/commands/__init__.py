@@ -1,4 +1,4 @@
-"""The commands of `kt`: one module for each, loaded when it is asked for."""
+"""The commands of `kt`: one module per command, imported when the command runs."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ ALIASES = {"dump-log-segments": "dump-log"}
 
 
 def load(name: str) -> Command:
-    """The command of that name; its module is imported now."""
+    """Import the module of a command or alias and return its Command."""
     module = import_module(f"kafkatools.commands.{COMMANDS[ALIASES.get(name, name)]}")
     command: Command = module.COMMAND
     return command

@@ -1,7 +1,6 @@
-"""kt broker-api-versions: which versions of which APIs the brokers serve (kafka-broker-api-versions.sh,
-BrokerApiVersionsCommand). The text is that of Kafka's NodeApiVersions.
+"""kt broker-api-versions: list the API versions of brokers (kafka-broker-api-versions.sh, BrokerApiVersionsCommand).
 
-A broker that does not tell is named on stderr, the others are shown, and the exit status is 1.
+The text is that of Kafka's NodeApiVersions. Brokers that do not answer are named on stderr, with exit status 1.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def run(console: Console, args: Args) -> ExitStatus:
-    """Shows every broker."""
+    """Run kt broker-api-versions. Returns FAILED when a broker did not answer."""
     from kafkatools.core.admin.cluster import describe_api_versions
     from kafkatools.core.errors import KafkaError
 
@@ -41,7 +40,7 @@ def run(console: Console, args: Args) -> ExitStatus:
 
 
 def _lines(ranges: Iterable[ApiRange]) -> list[str]:
-    """One text an API in the order of their keys, those that the broker lacks included."""
+    """Return a line for each API in the order of API keys; UNSUPPORTED for those that the broker lacks."""
     from kafkatools.core.protocol.api_versions import ApiKey
 
     lines = {each.api_key: _line(each) for each in ranges}

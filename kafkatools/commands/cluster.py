@@ -1,4 +1,4 @@
-"""kt cluster: the cluster's id, its nodes, and forgetting a broker (kafka-cluster.sh, ClusterTool)."""
+"""kt cluster: show the cluster id and the nodes, or unregister a broker (kafka-cluster.sh, ClusterTool)."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def _unregister(console: Console, args: Args, admin: AdminClient) -> ExitStatus:
 
 
 def _foresee(console: Console, args: Args, admin: AdminClient) -> ExitStatus:
-    """Whether there is such a broker, and whether it is alive."""
+    """Print what unregistering would do: whether the broker is registered and fenced."""
     from kafkatools.core.admin.cluster import describe_cluster
     from kafkatools.core.errors import BrokerIdNotRegistered
 
@@ -71,7 +71,7 @@ def _check_fenced(console: Console, args: Args) -> ExitStatus:
 
 
 def _list_endpoints(console: Console, args: Args, admin: AdminClient) -> ExitStatus:
-    """The widths of the columns are ClusterTool.listEndpoints'."""
+    """Print the nodes with the column widths of ClusterTool.listEndpoints."""
     from kafkatools.core.admin.cluster import describe_cluster
 
     cluster = describe_cluster(admin, include_fenced_brokers=args.include_fenced_brokers)

@@ -1,8 +1,8 @@
-"""kt completion: completion scripts for bash, zsh and fish, made from the option tables.
+"""kt completion: print completion scripts for bash, zsh and fish, built from the option tables.
 
-The scripts call `kt completion --topics` and `--groups` for names. That answers from a cache of one minute and
-otherwise asks the broker for at most 200 ms; without an answer it prints what it knew before, so the shell never waits.
-The cache is kept for each list of brokers: names of one cluster are not offered for another.
+The scripts call `kt completion --topics` and `--groups`. These print names from a cache of one minute, kept for each
+list of brokers. An older cache is refreshed by requests with a time limit of 200 ms; without an answer the old names
+are printed.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _BUDGET_MS = 200
 
 
 def run(console: Console, args: Args) -> ExitStatus:
-    """Prints a script, or names for one."""
+    """Run kt completion: print a script, or names for a script. Raises UsageError for an unknown shell."""
     from kafkatools.output import json_line
 
     if args.shell is None:
@@ -45,7 +45,7 @@ def run(console: Console, args: Args) -> ExitStatus:
 
 
 def _names(console: Console, args: Args) -> Iterable[str]:
-    """Names from the cache, refreshed from the broker when it is old; never an error, never the start of a sandbox."""
+    """Return names from the cache, refreshed from a broker when it is old. Never fails or starts a sandbox."""
     if args.profiles:
         return profile_names(console.environ, os.getcwd())
     servers, settings = _place(console, args)
@@ -70,14 +70,15 @@ def _names(console: Console, args: Args) -> Iterable[str]:
 
 
 def _is_typable(name: str) -> bool:
-    """Whether a name has no control characters, which the shell would send to the terminal unescaped."""
+    """Return whether a name has no control characters, which the shell would send to the terminal."""
     from kafkatools.output import visible
 
     return visible(name) == name
 
 
 def _place(console: Console, args: Args) -> tuple[str | None, dict[str, str]]:
-    """The brokers to ask and how: the command line's, the profile's, or the sandbox's when it runs."""
+    """Return bootstrap servers and client settings: of the options, the profile or the running sandbox; None without
+    one."""
     if args.bootstrap_server is not None:
         return args.bootstrap_server, profile_settings(args)
     if args.profile is not None:
@@ -101,7 +102,7 @@ def _ask(console: Console, bootstrap: str, settings: dict[str, str], kind: str) 
 
 
 def _cached(path: str, now_ms: int) -> tuple[list[str], int]:
-    """The names kept, and how old they are in ms."""
+    """Return the cached names and their age in ms."""
     try:
         with open(path, encoding="utf-8") as file:
             return file.read().splitlines(), now_ms - int(os.stat(path).st_mtime * 1000)
@@ -113,7 +114,7 @@ _ASSIGNMENTS = {"bash": 'words="{}"', "zsh": "words_of=({})"}
 
 
 def script(shell: str, commands: dict[str, Command]) -> str:
-    """The completion script of a shell: completion.<shell> with the words of the option tables."""
+    """Return the completion script of a shell: completion.<shell> with the words of the option tables."""
     from kafkatools.core.package_files import package_text
 
     template = package_text(__name__, f"completion.{shell}")
@@ -131,7 +132,7 @@ def _words(command: Command) -> list[str]:
 
 
 def _filling(commands: dict[str, Command], assignment: str) -> dict[str, str]:
-    """The words by their mark in the script: those of each command, and the values of options that have a choice."""
+    """Return the replacements for the marks in a script: command names, their words, and the choices of options."""
 
     def line(pattern: str, words: Iterable[str], indent: int) -> str:
         return f"{' ' * indent}{pattern}) {assignment.format(' '.join(words))} ;;"
@@ -146,7 +147,7 @@ def _filling(commands: dict[str, Command], assignment: str) -> dict[str, str]:
 
 
 def _choosing(command: Command) -> list[Option]:
-    """Options with a choice of plain words, the subcommands' too."""
+    """Return the options of a command and its subcommands whose choices are plain words."""
     options = [*command.options, *(option for one in command.subcommands for option in one.options)]
     plain = [option for option in options if option.choices and all(_is_plain(word) for word in option.choices)]
     return list({option.name: option for option in plain}.values())
@@ -171,7 +172,7 @@ def _fish(commands: dict[str, Command]) -> list[str]:
 
 
 def _fish_value(command: Command, option: Option) -> str:
-    """What may stand behind an option."""
+    """Return the fish arguments that complete the value of an option."""
     if option.name in ("--topic", "--group"):
         return f" -x -a '(__kt_names {option.name}s)'"
     if option in _choosing(command):

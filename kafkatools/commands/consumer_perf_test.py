@@ -1,8 +1,8 @@
-"""kt consumer-perf-test: what kafka-consumer-perf-test.sh does (org.apache.kafka.tools.ConsumerPerformance).
+"""kt consumer-perf-test: measure a consumer's throughput (kafka-consumer-perf-test.sh, ConsumerPerformance).
 
-A member of a group reads columns: the cost is one per fetch, not per record. Exactly as many records count as were
-asked for, and what a last fetch brought beyond them is not committed. The time until the first assignment, and of
-rebalances that took everything away, is told apart from the time of fetching.
+A group member fetches columns, so the cost is per fetch and not per record. Exactly --num-records records count;
+records of the last fetch beyond them are not committed. The time of the first assignment, and of rebalances that
+revoked all partitions, is reported as rebalance time, apart from fetch time.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ RULES = (
 
 
 def run(console: Console, args: Args) -> ExitStatus:
-    """Reads the records and tells how fast that was."""
+    """Run kt consumer-perf-test. Returns FAILED when fewer records were read than requested. Raises UsageError."""
     from kafkatools.options.date_patterns import check_date_pattern
 
     for old, new in (("messages", "num-records"), ("consumer.config", "command-config")):
@@ -120,7 +120,7 @@ def _topics(args: Args) -> list[str] | Callable[[str], bool]:
 
 
 def consumer_config(console: Console, args: Args) -> Config:
-    """The consumer's settings: the file, the properties, the options; ConsumerPerfOptions.props."""
+    """Return the consumer's settings: properties file, --command-property, options (ConsumerPerfOptions.props)."""
     from kafkatools.core.config import CONSUMER, Config
 
     values = client_values(CONSUMER, args, "consumer.config", ("command-property",), console.note)
@@ -139,7 +139,7 @@ def consumer_config(console: Console, args: Args) -> Config:
 
 
 class Report:
-    """Prints a run: Kafka's lines, or objects with --json."""
+    """Prints the figures of a run in the lines of Kafka's tool, or as JSON."""
 
     def __init__(self, console: Console, args: Args, client_id: str) -> None:
         self._console = console
@@ -147,13 +147,13 @@ class Report:
         self._client_id = client_id
 
     def header(self) -> None:
-        """The names of the columns."""
+        """Print the column names, unless --hide-header or --json."""
         if not self._args.hide_header and not self._args.json:
             first = "time, threadId" if self._args.show_detailed_stats else "start.time, end.time"
             self._console.print(f"{first}, {_HEADER}")
 
     def end(self, run: ConsumerRun, end: ConsumerEnd, requested: int) -> ExitStatus:
-        """What is missing, the figures, and the metrics if they were asked for; the exit status."""
+        """Print errors, totals and metrics (--print-metrics). Returns the exit status."""
         is_complete = end.end.records >= requested
         if not is_complete and not end.is_interrupted:
             self._tell_unfinished(end.problem)
@@ -190,7 +190,8 @@ class Report:
         self._console.print(_line(times, figures, figures))
 
     def interval(self, interval: Interval) -> None:
-        """A line of an interval; sizes and counts are those since the start."""
+        """Print the line of an interval. Sizes and counts are totals since the start, rates are those of the
+        interval."""
         from kafkatools.tools.perf.consumer_run import figures_between
 
         start, last, now = interval
@@ -221,7 +222,7 @@ class Report:
         self._console.show(metric_rows(metrics), metric_lines(metrics))
 
     def _metrics(self, end: ConsumerEnd) -> list[Metric]:
-        """What is known of the run, by the names of Kafka's metrics."""
+        """Return figures of the run under the names of Kafka's consumer metrics."""
         from kafkatools.core.java.text import Metric, ratio
 
         tags = {"client-id": self._client_id}

@@ -1,6 +1,6 @@
-"""kt delegation-tokens: create, renew, expire and describe them (kafka-delegation-tokens.sh, DelegationTokenCommand).
+"""kt delegation-tokens: create, renew, expire and describe tokens (kafka-delegation-tokens.sh, DelegationTokenCommand).
 
-A token's HMAC is as good as a password: --hmac-file takes it from a file instead of the command line.
+The HMAC of a token is a secret: --hmac-file keeps it off the command line.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _PERIODS = ("max-life-time-period", "renew-time-period", "expiry-time-period")
 
 
 def run(console: Console, args: Args) -> ExitStatus:
-    """Carries out the one action given."""
+    """Run the one action of kt delegation-tokens. Raises UsageError."""
     if args.command_config is None and args.profile is None:
         raise UsageError('Missing required argument "[command-config]"')
     for name in (*_PERIODS, "hmac"):
@@ -49,7 +49,7 @@ def run(console: Console, args: Args) -> ExitStatus:
 
 
 def _principals(texts: Iterable[str | None]) -> list[str]:
-    """Type:name of each. Raises UsageError."""
+    """Return the principals, Type:name. Raises UsageError for any other text."""
     found = [text.strip() for text in texts if text is not None]
     for principal in found:
         if ":" not in principal:
@@ -58,7 +58,7 @@ def _principals(texts: Iterable[str | None]) -> list[str]:
 
 
 def _hmac(args: Args) -> bytes:
-    """The HMAC of --hmac or --hmac-file. Never part of a message. Raises UsageError, CommandError."""
+    """Return the bytes of --hmac or --hmac-file, which no error message contains. Raises UsageError, CommandError."""
     text: str = args.hmac or ""
     if args.hmac_file is not None:
         try:
@@ -123,9 +123,9 @@ def _prolong(console: Console, args: Args, admin: AdminClient, hmac: bytes) -> N
 def _foresee(
     console: Console, args: Args, admin: AdminClient, owners: list[str], renewers: list[str], hmac: bytes
 ) -> None:
-    """What the action would do, as far as the tokens that this user sees tell. Raises KafkaError as the action would.
+    """Print what the action would do, and raise the KafkaError that it would raise.
 
-    Source of the rules: DelegationTokenControlManager (KIP-48).
+    Knows only tokens that this user can describe. Source: DelegationTokenControlManager (KIP-48).
     """
     from kafkatools.core.admin.delegation_tokens import describe_delegation_tokens
 
@@ -165,7 +165,7 @@ def _token_to_prolong(
 
 
 def _new_expiry(args: Args, token: DelegationToken, now_ms: int) -> tuple[int | None, str]:
-    """When the token would expire, for programs (None: the broker's settings say) and for people."""
+    """Return the new expiry timestamp in ms, None if the broker's settings decide, and its text."""
     if _is_removal(args):
         return now_ms, "at once"
     period_ms = args.renew_time_period if args.renew else args.expiry_time_period
@@ -176,7 +176,7 @@ def _new_expiry(args: Args, token: DelegationToken, now_ms: int) -> tuple[int | 
 
 
 def _date(timestamp: int) -> str:
-    """As Java's SimpleDateFormat writes it, in local time."""
+    """Return a timestamp in local time, in the format of Kafka's tool."""
     return f"{datetime.fromtimestamp(timestamp / 1000).astimezone():%Y-%m-%dT%H:%M}"
 
 

@@ -1,7 +1,8 @@
-"""kt delete-records: deletes records up to an offset (kafka-delete-records.sh, DeleteRecordsCommand).
+"""kt delete-records: delete the records before an offset (kafka-delete-records.sh, DeleteRecordsCommand).
 
-A partition that failed is named on stderr, the others are done, and the exit status is 1. A topic or partition that
-does not exist is said at once. --dry-run asks where the partitions begin and end, and refuses what a broker would.
+Partitions that failed are named on stderr and the exit status is 1; the other partitions are processed. A missing topic
+or partition fails at once, without Kafka's retries. --dry-run compares the requested offsets with start and end
+offsets.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ _AT_A_TIME = 1000
 
 
 def run(console: Console, args: Args) -> ExitStatus:
-    """Deletes what the file says."""
+    """Run kt delete-records. Returns FAILED when a partition failed."""
     offsets = _offsets(args.offset_json_file)
     with connect_admin(console, args) as admin:
         if args.dry_run:
@@ -130,7 +131,7 @@ def _never_deleted_from(admin: AdminClient, topics: set[str]) -> set[str]:
 
 
 def _show_deletions(console: Console, args: Args, found: Mapping[TopicPartition, _Deletion | KafkaError]) -> ExitStatus:
-    """What would change; partitions that begin there already are left out."""
+    """Print the partitions whose start offset would change, and the errors."""
     status = ExitStatus.OK
     shown = 0
     for key, one in found.items():
@@ -148,7 +149,7 @@ def _show_deletions(console: Console, args: Args, found: Mapping[TopicPartition,
 def _tell(
     console: Console, key: TopicPartition, low_watermark: int, error: Exception | None, new_low_watermark: int = -1
 ) -> None:
-    """Print where a partition begins, and would begin with --dry-run, or its error."""
+    """Print the start offset of a partition, with --dry-run also the new one, or its error."""
     topic, partition = key
     row = {"topic": topic, "partition": partition, "low_watermark": None if error is not None else low_watermark}
     text = f"{low_watermark}"
@@ -162,7 +163,8 @@ def _tell(
 
 
 def _offsets(path: str) -> dict[TopicPartition, int]:
-    """The file: {"partitions": [{"topic": "orders", "partition": 0, "offset": 5}], "version": 1}."""
+    """Read a file {"partitions": [{"topic": "orders", "partition": 0, "offset": 5}], "version": 1}. Raises
+    CommandError."""
     data = json_in_file(path, json_object, read_json(path, _NOT_JSON))
     version = json_in_file(path, json_int, data.get("version", _VERSION))
     if version != _VERSION:

@@ -1,8 +1,8 @@
-"""kt doctor: why a cluster cannot be reached, or that it can, step by step and with one verdict. Ours, not Kafka's.
+"""kt doctor: find out step by step why a cluster cannot be reached. Kafka has no such tool.
 
-Each address of --bootstrap-server is tried: DNS, TCP, TLS, ApiVersions, SASL. The first that answers is asked for the
-cluster, and each listener that the brokers advertise is tried in the same way: that is where a client goes next, and
-where most of the trouble is. Exit status: 0 when everything answers, 3 when something was found.
+Tries DNS, TCP, TLS, ApiVersions and SASL on each address of --bootstrap-server. The first address that answers
+describes the cluster. Then the same steps are tried on each advertised listener, since clients connect there next. Exit
+status: 0 when everything answers, 3 when there are problems.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _LOOPBACK = ("localhost", "127.", "::1", "0.0.0.0")
 
 
 def run(console: Console, args: Args) -> ExitStatus:
-    """Tries everything and says what it came to."""
+    """Run kt doctor. Returns FINDINGS when there are problems."""
     from kafkatools.core.config import ADMIN, Config
 
     settings = {"default.api.timeout.ms": str(_TIMEOUT_MS), "request.timeout.ms": str(_TIMEOUT_MS)}
@@ -38,7 +38,7 @@ def run(console: Console, args: Args) -> ExitStatus:
 
 
 class _Examination:
-    """What was tried, and what was found."""
+    """The steps of kt doctor and the problems found."""
 
     def __init__(self, console: Console, config: Config, as_json: bool) -> None:
         self._console = console
@@ -90,7 +90,7 @@ class _Examination:
         self._console.flush()
 
     def _ask(self, server: HostPort, settings: dict[str, str]) -> ClusterDescription | None:
-        """The cluster, from one server that answers."""
+        """Describe the cluster through one server; None, with a finding, if that fails."""
         from kafkatools.core.admin.client import AdminClient
         from kafkatools.core.admin.cluster import describe_cluster
         from kafkatools.core.errors import KafkaError, UnsupportedVersion
@@ -146,7 +146,7 @@ class _Examination:
             self._findings.append("The brokers serve different versions of the APIs: an upgrade is not finished")
 
     def verdict(self) -> ExitStatus:
-        """The last line, and the exit status."""
+        """Print the problems found and return the exit status."""
         if self._as_json:
             self._console.print_json({"ok": not self._findings, "findings": self._findings})
         elif self._findings:
@@ -160,7 +160,7 @@ class _Examination:
 
 
 def _advice(broker: int, advertised: HostPort, reached: Iterable[HostPort]) -> list[str]:
-    """What an advertised address that does not answer usually means."""
+    """Return the likely cause of an advertised address that does not answer."""
     if advertised.host.startswith(_LOOPBACK) and not any(one.host.startswith(_LOOPBACK) for one in reached):
         return [
             f"broker {broker} advertises {advertised}, which is every client's own machine: set advertised.listeners "

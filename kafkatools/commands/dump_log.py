@@ -1,6 +1,6 @@
-"""`kt dump-log`: the contents of segments, indexes and snapshots, without a broker (Kafka's kafka-dump-log.sh).
+"""kt dump-log: print the contents of segments, indexes and snapshots, without a broker (kafka-dump-log.sh).
 
-It only reads. Damage is told on stderr, the dump goes on behind it, and the exit status is 3.
+The command only reads. Damage is reported on stderr, the dump continues after it, and the exit status is 3.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ OPTIONS = (
 
 
 def run(console: Console, args: Args) -> ExitStatus:
-    """Dump every file; the worst of what happened is the exit status."""
+    """Run kt dump-log. Returns FAILED for a file that cannot be read, else FINDINGS for damage. Raises UsageError."""
     options = _dump_options(args)
     return _Run(console, options, as_json=args.json).every(_names(args.files))
 
@@ -112,7 +112,8 @@ def _dump_options(args: Args) -> DumpOptions:
 
 
 def _decoder(args: Args) -> Callable[[], Decoder]:
-    """What makes the decoder; it complains only when a log is dumped, as Kafka's tool does."""
+    """Return a function that makes the decoder. It raises UsageError only when a log is dumped, as Kafka's tool
+    does."""
 
     def make() -> Decoder:
         from kafkatools.core.log.dump import decoders
@@ -130,7 +131,8 @@ def _decoder(args: Args) -> Callable[[], Decoder]:
 
 
 def _names(given: str) -> list[str]:
-    """The files and directories named (Java's split drops empty names at the end)."""
+    """Split the value of --files at commas. Empty names at the end are dropped, as by Java's split. Raises
+    UsageError."""
     names = given.split(",")
     while given and names and not names[-1]:
         names.pop()
@@ -140,7 +142,7 @@ def _names(given: str) -> list[str]:
 
 
 class _Run:
-    """One run of the command: writes, reports, remembers the worst."""
+    """One run of kt dump-log: output, error reports and exit status."""
 
     def __init__(self, console: Console, options: DumpOptions, *, as_json: bool) -> None:
         from kafkatools.core.log.dump.file_dump import FileDump
@@ -188,7 +190,8 @@ class _Run:
         self._console.error(finding.text())
 
     def every(self, names: Iterable[str]) -> ExitStatus:
-        """Dump all files and what is in directories, then say what Kafka's tool says after them."""
+        """Dump these files and the files in these directories, then print the summary of Kafka's tool. Returns the exit
+        status."""
         from kafkatools.core.log.dump.file_dump import StoppedAtDamage
 
         try:
@@ -215,7 +218,7 @@ class _Run:
         return found
 
     def _all(self, paths: Sequence[str]) -> bool:
-        """Every file; False when it has to end at one."""
+        """Dump the files; False when --stop-at-damage ends the run at a file that cannot be read."""
         sizes = [os.path.getsize(path) if os.path.isfile(path) else 0 for path in paths]
         with self._console.progress("Reading", sum(sizes), is_bytes=True, prints=True) as progress:
             progress.measure = lambda: self._dump.position

@@ -1,7 +1,7 @@
-"""kt e2e-latency: what kafka-e2e-latency.sh does (org.apache.kafka.tools.EndToEndLatency).
+"""kt e2e-latency: measure the latency from send to poll (kafka-e2e-latency.sh, EndToEndLatency).
 
-One record after the other is sent, acknowledged and read back; each round trip is measured from the call of send to the
-end of the poll that brought the record. The record that comes back has to be the one that was sent.
+Each record is sent, acknowledged and read back before the next one. A round trip lasts from the call of send to the end
+of the poll that returned the record. The record read must equal the record sent.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ OPTIONS = (
 
 
 def run(console: Console, args: Args) -> ExitStatus:
-    """Makes the round trips and tells how long they took."""
+    """Run kt e2e-latency. Raises UsageError for invalid acks, counts or sizes."""
     if args.is_positional:
         console.note(_DEPRECATED)
     if args.producer_acks not in _ACKS:
@@ -71,6 +71,7 @@ def run(console: Console, args: Args) -> ExitStatus:
 
 
 class EndToEndLatency:
+    """One run of kt e2e-latency: a producer and a consumer of one topic."""
     def __init__(self, console: Console, args: Args) -> None:
         self._console = console
         self._args = args
@@ -80,7 +81,8 @@ class EndToEndLatency:
         self._random = random.Random(0)
 
     def run(self) -> ExitStatus:
-        """Measures each round trip; a record that does not come back ends the run."""
+        """Measure --num-records round trips and print the latencies. Raises CommandError when a record does not come
+        back."""
         from kafkatools.core.config import CONSUMER, PRODUCER
         from kafkatools.core.consumer.consumer import Consumer
         from kafkatools.core.producer.producer import Producer
@@ -102,7 +104,7 @@ class EndToEndLatency:
         return ExitStatus.OK
 
     def _of(self, table: Table, values: dict[str, str]) -> dict[str, str]:
-        """The settings of the file that a client has (it serves two kinds), and the tool's own."""
+        """Return `values` over those settings of the properties file that this client knows."""
         found = {name: value for name, value in self._settings.items() if name in table or table.is_prefixed(name)}
         return {**found, **values}
 
@@ -125,7 +127,7 @@ class EndToEndLatency:
     # -- round trips --
 
     def _round_trip(self, producer: Producer, consumer: Consumer, number: int) -> int:
-        """Nanoseconds from send to the record's return."""
+        """Send one record, read it back, and return the time in nanoseconds."""
         clock, record = self._console.clock, self._record()
         begin_ns = clock.now_ns()
         producer.send(record).get()
@@ -151,7 +153,7 @@ class EndToEndLatency:
         return ProducerRecord(self._topic, self._letters(args.record_size), key, headers=headers)
 
     def _letters(self, size: int) -> bytes:
-        """So many times one letter, another one each time."""
+        """Return `size` bytes of one random letter."""
         return bytes([65 + self._random.randrange(26)]) * size
 
     # -- reporting --
@@ -179,7 +181,7 @@ class EndToEndLatency:
 
 
 def _ensure_same(sent: ProducerRecord, records: ConsumerRecords) -> None:
-    """EndToEndLatency.validate: one record came back, and it is the one that was sent. Raises CommandError."""
+    """Raise CommandError unless the poll returned exactly the record sent (EndToEndLatency.validate)."""
     if not records:
         raise CommandError(f"poll() timed out before finding a result (timeout:[{_POLL_MS}ms])")
     read = next(iter(records))

@@ -1,6 +1,6 @@
-"""kt features: feature levels of the cluster (kafka-features.sh, FeatureCommand).
+"""kt features: show and change feature levels of the cluster (kafka-features.sh, FeatureCommand).
 
-A request changes all features or none. Those that could not be changed are lines on stderr, their number is the last.
+A request changes all features or none. Failed features are printed on stderr, then their number.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def _ensure_node(admin: AdminClient, node: int) -> None:
 
 
 def _level_text(name: str, level: int) -> str:
-    """A level; that of the metadata version by its release."""
+    """Return a level as text: for metadata.version the release name."""
     if name != _METADATA_VERSION:
         return str(level)
     from kafkatools.core.broker.metadata.feature_levels import release_of
@@ -99,7 +99,7 @@ def _name_and_level(text: str) -> tuple[str, int]:
 
 
 def _wanted_levels(console: Console, args: Args, *, is_upgrade: bool) -> dict[str, int]:
-    """The levels of --release-version, or of --metadata and --feature."""
+    """Return the levels of --release-version, or of --metadata and --feature. Raises UsageError or CommandError."""
     from kafkatools.core.broker.metadata.feature_levels import default_levels
 
     if args.release_version is not None:

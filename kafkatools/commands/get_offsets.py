@@ -1,8 +1,7 @@
-"""kt get-offsets: offsets of partitions by time (kafka-get-offsets.sh, org.apache.kafka.tools.GetOffsetShell).
+"""kt get-offsets: print partition offsets by time (kafka-get-offsets.sh, org.apache.kafka.tools.GetOffsetShell).
 
-A partition that has no such offset (an empty one has no max-timestamp, nothing is after the last record) is left out,
-as in Kafka's tool; --json shows it with null. A partition whose broker answers with an error is named on stderr and
-the exit status is 1.
+A partition without such an offset is left out, as in Kafka's tool; --json prints null. Examples: max-timestamp of an
+empty partition, a timestamp after the last record. A partition with an error is named on stderr, with exit status 1.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ PartitionFilter = Callable[[str, int], bool]
 
 
 def run(console: Console, args: Args) -> ExitStatus:
-    """Prints topic:partition:offset for every partition chosen."""
+    """Run kt get-offsets: print topic:partition:offset. Raises UsageError, and CommandError when nothing matches."""
     timestamp = _timestamp(args.time)
     takes = _filter(args)
     with connect_admin(console, args) as admin:
@@ -46,8 +45,7 @@ def run(console: Console, args: Args) -> ExitStatus:
 
 
 def _partitions(admin: AdminClient, takes: PartitionFilter, *, takes_all: bool) -> list[tuple[str, int]]:
-    """The partitions chosen, in order. Without a choice of topics all are described; else those that a list of names
-    shows to be meant."""
+    """Return the sorted partitions that match. Describes all topics with `takes_all`, else only matching ones."""
     from kafkatools.core.admin.topics import describe_all_topics, describe_topics, list_topics
 
     if takes_all:
@@ -84,7 +82,7 @@ def _print_offsets(console: Console, args: Args, admin: AdminClient, wanted: dic
 
 
 def _timestamp(text: str) -> int:
-    """What --time asks ListOffsets for: a word, one of -1 .. -6, or ms since 1970."""
+    """Return the timestamp of --time for a ListOffsets request: -1 to -6, or ms since 1970. Raises UsageError."""
     if text in _TIMES:
         return _TIMES[text]
     try:
@@ -96,7 +94,7 @@ def _timestamp(text: str) -> int:
 
 
 def _filter(args: Args) -> PartitionFilter:
-    """Which partitions are chosen; partition -1 asks about the topic as a whole."""
+    """Return a predicate for topic and partition; partition -1 stands for any. Raises UsageError."""
     if args.topic_partitions is not None:
         if args.topic is not None or args.partitions is not None:
             raise UsageError(_PREFIX + "--topic-partitions cannot be used with --topic or --partitions")
@@ -115,12 +113,12 @@ def _filter(args: Args) -> PartitionFilter:
 
 
 def _java_split(text: str) -> list[str]:
-    """As Java's split does it: empty texts at the end are dropped, but not a single one."""
+    """Split at commas as Java does: empty texts at the end are dropped, but a single empty text is kept."""
     return text.rstrip(",").split(",") if text.strip(",") or not text else []
 
 
 def _rule(text: str) -> tuple[TopicFilter, Iterable[int]]:
-    """One item of --topic-partitions: a pattern, and `:3`, `:1-3` (3 not included), `:1-`, `:-3` or nothing."""
+    """Parse an item of --topic-partitions: a topic pattern, then `:3`, `:1-3` (without 3), `:1-`, `:-3` or nothing."""
     match = _RULE.fullmatch(text)
     if match is None:
         raise UsageError(f"{_PREFIX}Invalid rule specification: {text}")

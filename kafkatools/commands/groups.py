@@ -1,4 +1,4 @@
-"""kt groups: what kafka-groups.sh does (org.apache.kafka.tools.GroupsCommand): groups of all kinds."""
+"""kt groups: list groups of all types (kafka-groups.sh, org.apache.kafka.tools.GroupsCommand)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _LEAST_WIDTH = 20
 
 
 def run(console: Console, args: Args) -> ExitStatus:
-    """Lists the groups that pass the filters."""
+    """Run kt groups: list the groups that match the filters. Raises UsageError for an unknown --group-type."""
     if args.group_type is not None and args.group_type.lower() not in _TYPES:
         raise UsageError("--group-type must be a valid group type.")
     from kafkatools.core.admin.groups import list_groups
@@ -37,7 +37,7 @@ def run(console: Console, args: Args) -> ExitStatus:
 
 
 def _takes(args: Args, group: GroupListing) -> bool:
-    """GroupsCommand.combinedFilter."""
+    """Return whether a group matches the filter options (GroupsCommand.combinedFilter)."""
     if args.group_type is not None or args.protocol is not None:
         has_type = args.group_type is None or group.type.lower() == args.group_type.lower()
         return has_type and (args.protocol is None or group.protocol_type == args.protocol)

@@ -1,6 +1,6 @@
-"""kt help-json: the tree of all commands and options as one JSON object, for programs that build on kt.
+"""kt help-json: print all commands and options as one JSON object, for programs that build on kt.
 
-What it prints is made from the option tables, as the help and the completions are. Described in docs/json/help-json.md.
+The output is built from the option tables, like help and completions. docs/json/help-json.md describes it.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from kafkatools.version import KAFKA_VERSION, __version__
 
 
 def run(console: Console, args: Args) -> ExitStatus:
-    """Prints the tree, or the part of one command."""
+    """Run kt help-json: print all commands, or the named one. Raises UsageError for an unknown command."""
     name = args.operand
     if name is not None:
         if name not in COMMANDS and name not in ALIASES:
@@ -34,7 +34,7 @@ def _aliases_of(name: str) -> list[str]:
 
 
 def described(command: Command, aliases: list[str]) -> dict[str, object]:
-    """One command with its options, in the order of its help, and its subcommands."""
+    """Return the JSON object of a command with its options, in the order of its help, and its subcommands."""
     return {
         "name": command.name,
         "aliases": aliases,

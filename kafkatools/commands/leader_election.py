@@ -1,7 +1,7 @@
-"""kt leader-election: preferred and unclean elections of leaders (kafka-leader-election.sh, LeaderElectionCommand).
+"""kt leader-election: run preferred or unclean leader elections (kafka-leader-election.sh, LeaderElectionCommand).
 
-Partitions whose election failed are lines on stderr, with their number as the last one; the exit status is then 1.
---dry-run works out of the metadata what the controller would do (PartitionChangeBuilder).
+Failed partitions are printed on stderr, then their number; the exit status is then 1. --dry-run predicts the
+controller's decision from the metadata.
 """
 
 from __future__ import annotations
@@ -39,18 +39,18 @@ _PREFIX = "Replica election data"
 
 
 class _Required(NamedTuple):
-    """The options that every call needs, except the servers: without them the sandbox is used."""
+    """The rule that --election-type is required."""
 
     def broken(self, given: Collection[str]) -> str | None:
-        """Kafka's message of LeaderElectionCommandOptions.validate."""
+        """Return the message of LeaderElectionCommandOptions.validate, or None."""
         return None if "election-type" in given else "Missing required option(s): election-type"
 
 
 class _Scope(NamedTuple):
-    """Which partitions: one and only one way to say it, and --partition with --topic."""
+    """The rule that partitions are selected in exactly one way, with --partition if by --topic."""
 
     def broken(self, given: Collection[str]) -> str | None:
-        """Kafka's message of LeaderElectionCommandOptions.validate."""
+        """Return the message of LeaderElectionCommandOptions.validate, or None."""
         if sum(name in given for name in _SCOPES) != 1:
             return f"One and only one of the following options is required: {', '.join(_SCOPES)}"
         if "topic" in given and "partition" not in given:
@@ -67,7 +67,7 @@ def _election_type(text: str) -> str:
 
 
 def run(console: Console, args: Args) -> ExitStatus:
-    """Holds the elections asked for."""
+    """Run kt leader-election. Returns FAILED when an election failed."""
     settings = client_settings(args, "admin_config" if args.given("admin.config") else "command_config")
     note_deprecated(args, console.note, "admin.config")
     partitions = _partitions(args)
@@ -85,7 +85,7 @@ def run(console: Console, args: Args) -> ExitStatus:
 
 
 def _partitions(args: Args) -> list[TopicPartition] | None:
-    """The partitions asked for; None for all."""
+    """Return the requested partitions; None for all. Raises UsageError or CommandError."""
     if args.all_topic_partitions:
         return None
     if args.topic is not None:
@@ -96,7 +96,7 @@ def _partitions(args: Args) -> list[TopicPartition] | None:
 
 
 def _from_file(path: str) -> list[TopicPartition]:
-    """The file: {"partitions": [{"topic": "orders", "partition": 0}]}."""
+    """Read a file {"partitions": [{"topic": "orders", "partition": 0}]}. Raises CommandError."""
     data = json_files.json_in_file(path, json_files.json_object, json_files.read_json(path, f"{_PREFIX} is empty"))
     if "partitions" not in data:
         raise CommandError(f'{_PREFIX} is missing "partitions" field', hint=path)

@@ -1,7 +1,7 @@
-"""kt log-dirs: what is in the log directories of the brokers (kafka-log-dirs.sh, LogDirsCommand).
+"""kt log-dirs: show the log directories of brokers (kafka-log-dirs.sh, LogDirsCommand).
 
-The text is Kafka's: two lines on what is done and one line of JSON. A broker that does not tell, a directory with an
-error and a topic that is nowhere are named on stderr, and the exit status is 1; what could be learned is shown.
+Text output is Kafka's: two lines of progress and one line of JSON. Named on stderr, with exit status 1: brokers that do
+not answer, directories with an error, and topics in no directory.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Dirs = Mapping[int, tuple["LogDir", ...]]
 
 
 def run(console: Console, args: Args) -> ExitStatus:
-    """Shows the log directories of the brokers asked for."""
+    """Run kt log-dirs. Returns FAILED when a broker, a directory or a topic is missing."""
     topics = frozenset(topic for topic in (args.topic_list or "").split(",") if topic)
     wanted = _broker_ids(args.broker_list or "")
     from kafkatools.core.errors import KafkaError
@@ -73,7 +73,7 @@ def _brokers(admin: AdminClient, wanted: list[int]) -> list[int]:
 
 
 def _replicas(log_dir: LogDir, topics: frozenset[str]) -> list[ReplicaInfo]:
-    """Those of the topics asked for, in the order of Kafka's hash maps."""
+    """Return the replicas of these topics (all if empty) in the order of Kafka's HashMap."""
     from kafkatools.core.java.hash_order import hash_order
     from kafkatools.core.java.hashes import partition_hash
 
@@ -83,7 +83,7 @@ def _replicas(log_dir: LogDir, topics: frozenset[str]) -> list[ReplicaInfo]:
 
 
 def _as_json(dirs: Dirs, topics: frozenset[str]) -> str:
-    """Kafka's one line of JSON."""
+    """Return the line of JSON that Kafka's tool prints."""
     import json
 
     from kafkatools.core.java.hash_order import hash_order
@@ -138,7 +138,7 @@ def _print_json(console: Console, dirs: Dirs, topics: frozenset[str]) -> None:
 
 
 def _troubles(dirs: Dirs, topics: frozenset[str]) -> list[str]:
-    """What has to be said besides: directories with errors, topics that are in no directory."""
+    """Return an error line for each directory with an error and each topic that is in no directory."""
     lines = []
     seen = set()
     for broker, log_dirs in dirs.items():

@@ -1,4 +1,4 @@
-"""kt metadata-quorum: the controllers' quorum (kafka-metadata-quorum.sh, MetadataQuorumCommand)."""
+"""kt metadata-quorum: show and change the controller quorum (kafka-metadata-quorum.sh, MetadataQuorumCommand)."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def _connect(console: Console, args: Args) -> AdminClient:
 
 
 def id_text(directory_id: uuid.UUID | None) -> str:
-    """A directory id in Kafka's form."""
+    """Return a directory id in Kafka's base64 form."""
     from kafkatools.core.protocol.uuids import uuid_text
 
     return uuid_text(directory_id)
@@ -65,7 +65,7 @@ def _leader(quorum: MetadataQuorum) -> QuorumReplica:
 
 
 def _lag_time_ms(leader: QuorumReplica, last: QuorumReplica) -> int:
-    """How long ago the voter that is furthest behind had everything; -1 when that is not known."""
+    """Return how long the slowest voter lags behind the leader, in ms; -1 when a timestamp is unknown."""
     if last is leader:
         return 0
     if leader.last_caught_up_timestamp < 0 or last.last_caught_up_timestamp < 0:
@@ -166,7 +166,7 @@ def _replica_row(replica: QuorumReplica, status: str, leader: QuorumReplica) -> 
 
 
 def _add_controller(console: Console, args: Args) -> ExitStatus:
-    """The controller is described by its own server.properties, given with --command-config."""
+    """Make a controller a voter. --command-config is the server.properties of that controller."""
     if args.command_config is None:
         raise UsageError(
             "You must supply the configuration file of the controller you are adding when using add-controller."
@@ -204,7 +204,7 @@ def _controller_id(settings: Mapping[str, str]) -> int:
 
 
 def _directory_of(settings: Mapping[str, str]) -> uuid.UUID:
-    """The id in meta.properties of the directory with the metadata log."""
+    """Return the directory id in meta.properties of the metadata log directory. Raises CommandError."""
     directory = settings.get("metadata.log.dir") or settings.get("log.dirs", "").split(",")[0].strip()
     if not directory:
         raise CommandError(f"Neither metadata.log.dir nor log.dirs were found. {_VALID}")
@@ -223,7 +223,7 @@ def _directory_of(settings: Mapping[str, str]) -> uuid.UUID:
 
 
 def _endpoints(settings: Mapping[str, str]) -> list[Endpoint]:
-    """The advertised addresses of the controller's listeners."""
+    """Return the advertised addresses of the controller's listeners. Raises CommandError."""
     from kafkatools.core.admin.quorum import Endpoint
 
     if "controller.listener.names" not in settings:

@@ -1,8 +1,9 @@
-"""kt producer-perf-test: what kafka-producer-perf-test.sh does (org.apache.kafka.tools.ProducerPerformance).
+"""kt producer-perf-test: measure a producer's throughput and latency (kafka-producer-perf-test.sh,
+ProducerPerformance).
 
-Values go to the producer as columns, up to 64 KiB at a time, so that the cost is one per batch; the latency of a record
-is the time from that hand-over to its acknowledgement. Records count when they are acknowledged; those that fail are
-told on stderr and make the exit status 1. What is printed is printed by the main thread.
+Values go to the producer as columns of up to 64 KiB, so the cost is per batch. The latency of a record is the time from
+that call to its acknowledgement. Only acknowledged records count. Failed records are reported on stderr, with exit
+status 1. All output is printed by the main thread.
 """
 
 from __future__ import annotations
@@ -44,17 +45,17 @@ _RENAMED = (("producer-props", "command-property"), ("producer.config", "command
 
 
 def java_double(text: str) -> float:
-    """A number as Java's Double.valueOf reads it, without its words for infinity; ValueError otherwise."""
+    """Parse a number as Java's Double.valueOf does, but without NaN and Infinity. Raises ValueError."""
     if not _NUMBER.fullmatch(text):
         raise ValueError(text)
     return float(text)
 
 
 class _OnePayload(NamedTuple):
-    """Exactly one kind of payload; of two the later one is complained of."""
+    """The rule that exactly one payload option is used; argparse4j refuses the second one."""
 
     def broken(self, given: Collection[str]) -> str | None:
-        """argparse4j's message for its group of options."""
+        """Return argparse4j's message for its mutually exclusive group, or None."""
         found = [name for name in given if name in _PAYLOADS]
         if len(found) > 1:
             return f"argument --{found[1]}: not allowed with argument --{found[0]}"
@@ -106,7 +107,7 @@ RULES: tuple[rules.Rule, ...] = (_OnePayload(), *(rules.Refusal(new, (old,), _TO
 
 
 def run(console: Console, args: Args) -> ExitStatus:
-    """Sends the records and tells how fast that was."""
+    """Run kt producer-perf-test. Returns FAILED when records failed or the run stopped early."""
     _check(args)
     for old, new in _RENAMED:
         note_deprecated(args, console.note, old, new)
@@ -128,7 +129,7 @@ def run(console: Console, args: Args) -> ExitStatus:
 
 
 def _check(args: Args) -> None:
-    """ConfigPostProcessor's checks, in its words."""
+    """Raise UsageError for invalid numbers, with the messages of ConfigPostProcessor."""
     problems = (
         (args.num_records <= 0, "--num-records should be greater than zero."),
         (
@@ -188,7 +189,7 @@ def _read_payloads(console: Console, args: Args) -> list[bytes]:
 
 
 def producer_config(console: Console, args: Args) -> Config:
-    """The producer's settings: the file, the properties, the options; ProducerPerformance.readProps."""
+    """Return the producer's settings: properties file, --command-property, options (ProducerPerformance.readProps)."""
     from kafkatools.core.config import PRODUCER, Config
 
     pair_options = ("command-property", "producer-props")
@@ -207,7 +208,7 @@ def producer_config(console: Console, args: Args) -> Config:
 
 
 class Report:
-    """Prints a run: lines, or objects with --json."""
+    """Prints the figures of a run in the lines of Kafka's tool, or as JSON."""
 
     def __init__(self, console: Console, args: Args, client_id: str) -> None:
         self._console = console
@@ -215,7 +216,7 @@ class Report:
         self._client_id = client_id
 
     def started(self) -> None:
-        """What is special about the first records."""
+        """Print a line about --warmup-records, unless --json."""
         warmup = max(self._args.warmup_records, 0)
         if warmup and not self._args.json:
             self._console.print(
@@ -224,6 +225,7 @@ class Report:
             self._console.flush()
 
     def window(self, figures: Figures) -> None:
+        """Print the figures of one --reporting-interval."""
         if self._args.json:
             self._print_json("steady_state_progress" if figures.is_steady_state else "progress", figures)
         else:
@@ -233,11 +235,11 @@ class Report:
         self._console.flush()
 
     def error(self, line: str) -> None:
-        """On stderr."""
+        """Print an error on stderr."""
         self._console.error(line)
 
     def end(self, end: ProducerEnd) -> ExitStatus:
-        """The totals, the metrics if they were asked for, and what failed; the exit status."""
+        """Print totals, metrics (--print-metrics) and failures. Returns the exit status."""
         for figures in end.totals:
             if self._args.json:
                 self._print_json("steady_state" if figures.is_steady_state else "total", figures)

@@ -1,7 +1,7 @@
-"""kt replica-verification: do all replicas have the same (kafka-replica-verification.sh, ReplicaVerificationTool)?
+"""kt replica-verification: compare the records of replicas (kafka-replica-verification.sh, ReplicaVerificationTool).
 
-As Kafka's tool it goes on until it is stopped, and ends when replicas have other offsets. With --exit-at-end it ends
-where the partitions ended when it began. Differences are findings: exit status 3, also when Ctrl-C ends the run.
+As Kafka's tool, the command runs until it is stopped, or until replicas have different offsets. With --exit-at-end it
+ends at the end offsets that the partitions had at its start. Differences mean exit status 3, also after Ctrl-C.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _PATIENCE_MS = 30_000
 
 
 def run(console: Console, args: Args) -> ExitStatus:
-    """Compares until the end, or until it is stopped."""
+    """Run kt replica-verification. Raises UsageError, CommandError or KafkaError."""
     takes = _topic_filter(args.topics_include)
     given = args.bootstrap_server
     if given is not None and not all(_ADDRESS.fullmatch(one.strip()) for one in given.split(",")):
@@ -117,7 +117,7 @@ def _subjects(admin: AdminClient, topic_ids: dict[str, str | None]) -> dict[str,
 
 
 class _Run:
-    """Rounds of a verifier, and what is said of them."""
+    """One run of kt replica-verification: rounds of the verifier and their output."""
 
     def __init__(
         self, console: Console, args: Args, verifier: ReplicaVerifier, unknown: dict[TopicPartition, KafkaError]
@@ -132,7 +132,8 @@ class _Run:
         self._told: dict[tuple[str, int, int], str] = {}
 
     def until_the_end(self) -> ExitStatus:
-        """Round after round; the exit status."""
+        """Run rounds until the end. Returns FINDINGS if replicas differ; raises KeyboardInterrupt after Ctrl-C without
+        one."""
         try:
             if not self._args.exit_at_end:
                 return self._rounds()
@@ -172,7 +173,7 @@ class _Run:
         return self._end()
 
     def _end(self) -> ExitStatus:
-        """The last line of --exit-at-end."""
+        """Print the summary of --exit-at-end and return the exit status."""
         done = self._done()
         left = self._verifier.remaining()
         if self._args.json:
@@ -191,16 +192,16 @@ class _Run:
         return ExitStatus.FAILED if left or done < self._count else ExitStatus.OK
 
     def _done(self) -> int:
-        """How many partitions were compared to their end."""
+        """Return the number of partitions that were compared to their end."""
         return sum(self._verifier.is_done(key) for key in self._verifier.offsets)
 
     def _moment(self) -> str:
-        """Now, as Java's SimpleDateFormat writes it."""
+        """Return the current local time in the format of Kafka's tool."""
         moment = datetime.fromtimestamp(self._console.clock.wall_ms() / 1000).astimezone()
         return f"{moment:%Y-%m-%d %H:%M:%S},{moment.microsecond // 1000:03}"
 
     def _print(self, text: str, row: dict[str, object]) -> None:
-        """A line behind the time; with --json the row."""
+        """Print a line after the current time, or with --json the row."""
         self._console.print(f"{self._moment()}: {text}", {"time": self._console.clock.wall_ms(), **row})
 
     def _say_started(self) -> None:
@@ -238,7 +239,7 @@ class _Run:
         self._print(text, {"event": "difference", **_difference_json(one)})
 
     def _say_errors(self, errors: dict[tuple[str, int, int], KafkaError]) -> None:
-        """Each new one on stderr; a replica that is only behind is none."""
+        """Print each new fetch error. OFFSET_OUT_OF_RANGE is not printed: the replica is only behind."""
         for (topic, partition, node), error in errors.items():
             text = str(error)
             if self._told.get((topic, partition, node)) == text or error.name == "OFFSET_OUT_OF_RANGE":

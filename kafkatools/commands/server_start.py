@@ -1,8 +1,7 @@
-"""kt server-start: a broker with its controller in the foreground, as kafka-server-start.sh starts one: alone, or one
-node of a cluster when controller.quorum.voters names others.
+"""kt server-start: run a broker with its controller in the foreground (kafka-server-start.sh).
 
-Settings that mean nothing here are named in a warning. A listener that other machines can reach needs --insecure:
-there is no TLS, no SASL and no authorizer.
+With several nodes in controller.quorum.voters the node joins their cluster. Settings without an effect are named in a
+warning. A listener that other machines can reach needs --insecure: there is no TLS, no SASL and no authorizer.
 """
 
 from __future__ import annotations
@@ -24,7 +23,8 @@ if TYPE_CHECKING:
 
 
 def run(console: Console, args: Args) -> ExitStatus:
-    """Serves until SIGTERM or Ctrl-C, then stops cleanly."""
+    """Run kt server-start until SIGTERM or Ctrl-C, then shut the node down cleanly. Raises UsageError or
+    CommandError."""
     if args.operand is None:
         raise UsageError("USAGE: kt server-start [--override property=value]* server.properties")
     values = read_properties(args.operand)
@@ -69,7 +69,7 @@ def _report(console: Console, line: str) -> None:
 
 
 class _StopSignals:
-    """SIGTERM, SIGHUP and Ctrl-C ask the node to stop; before it has started they are kept until it has."""
+    """Handlers of SIGTERM, SIGHUP and Ctrl-C that stop the node. A signal before its start stops it after the start."""
 
     def __init__(self, node: Node) -> None:
         self._node = node
@@ -85,7 +85,7 @@ class _StopSignals:
             self._node.request_stop()
 
     def node_is_started(self) -> None:
-        """From now on the node can be asked; it is, if somebody has already."""
+        """Stop the node at once if a signal has arrived; from now on signals stop it directly."""
         self._is_started = True
         if self._is_asked:
             self._node.request_stop()

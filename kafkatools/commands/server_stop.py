@@ -1,4 +1,4 @@
-"""kt server-stop: stops the brokers that kt server-start started, as kafka-server-stop.sh does."""
+"""kt server-stop: stop brokers that kt server-start started (kafka-server-stop.sh)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def run(console: Console, args: Args) -> ExitStatus:
-    """Sends SIGTERM; like Kafka's script it does not wait."""
+    """Send SIGTERM to the running brokers. Does not wait, like Kafka's script. Raises CommandError if none runs."""
     servers = _running(os.path.join(console.home, "servers"))
     if args.given("node-id"):
         servers = [server for server in servers if server["node_id"] == args.node_id]

@@ -1,7 +1,7 @@
-"""kt storage: what kafka-storage.sh does (kafka.tools.StorageTool).
+"""kt storage: format log directories or show their format (kafka-storage.sh, kafka.tools.StorageTool).
 
-The directories are written by core/broker/metadata/formatter.py; here are the options, the reading of
-server.properties, and Kafka's words. Settings of the properties file that formatting does not need are not looked at.
+core/broker/metadata/formatter.py writes the directories. This module parses options and server.properties, and prints
+Kafka's messages. Settings that formatting does not need are not validated.
 """
 
 from __future__ import annotations
@@ -55,19 +55,19 @@ _KRAFT_VERSION_0 = (
 
 
 class _OnlyOne:
-    """argparse4j's mutually exclusive group: the second of the options given is refused."""
+    """A mutually exclusive group of argparse4j: two of its options are refused."""
 
     def __init__(self, *spellings: str) -> None:
         self._spellings = {spelling.split("/")[0].lstrip("-"): spelling for spelling in spellings}
 
     def broken(self, given: Collection[str]) -> str | None:
-        """argparse4j's message when two of the options are given."""
+        """Return argparse4j's message when two of the options are used, else None."""
         found = [spelling for name, spelling in self._spellings.items() if name in given]
         return f"argument {found[1]}: not allowed with argument {found[0]}" if len(found) > 1 else None
 
 
 def run_random_uuid(console: Console, args: Args) -> ExitStatus:
-    """Prints a new id for a cluster."""
+    """Run kt storage random-uuid: print a random cluster id."""
     from kafkatools.core.broker.metadata.formatter import random_uuid
 
     text = random_uuid()
@@ -76,7 +76,7 @@ def run_random_uuid(console: Console, args: Args) -> ExitStatus:
 
 
 def _server_settings(path: str) -> dict[str, str]:
-    """The properties of a server, with Kafka's complaint about the two that it cannot do without."""
+    """Read server.properties. Raises CommandError if process.roles or node.id is missing."""
     settings = read_properties(path)
     for name in ("process.roles", "node.id"):
         if name not in settings:
@@ -90,8 +90,9 @@ def _directories(settings: Mapping[str, str]) -> list[str]:
 
 
 def run_info(console: Console, args: Args) -> ExitStatus:
-    """Which directories there are, what their meta.properties say, and what is wrong with them
-    (StorageTool.infoCommand).
+    """Run kt storage info: print log directories, their meta.properties and problems (StorageTool.infoCommand).
+
+    Returns FAILED when there are problems.
     """
     settings = _server_settings(args.config)
     found, metadata, problems = _inspect({*_directories(settings), *_metadata_directory(settings)})
@@ -121,7 +122,7 @@ def _metadata_directory(settings: Mapping[str, str]) -> list[str]:
 
 
 def _inspect(directories: set[str]) -> tuple[list[str], dict[str, str], list[str]]:
-    """Directories found, the first meta.properties, and problems, in the order of the names."""
+    """Return the directories that exist, the first meta.properties, and the problems, in the order of the paths."""
     found: list[str] = []
     first: dict[str, str] = {}
     problems: list[str] = []
@@ -146,7 +147,7 @@ def _inspect(directories: set[str]) -> tuple[list[str], dict[str, str], list[str
 
 
 def run_format(console: Console, args: Args) -> ExitStatus:
-    """Formats the directories of a server that are not formatted yet (StorageTool.runFormatCommand)."""
+    """Run kt storage format: format the unformatted directories of a server (StorageTool.runFormatCommand)."""
     from kafkatools.core.broker.metadata import formatter
     from kafkatools.core.broker.metadata.feature_levels import METADATA_VERSION, release_of
     from kafkatools.core.log.files import RealFileSystem
@@ -183,7 +184,7 @@ def run_format(console: Console, args: Args) -> ExitStatus:
 
 @contextmanager
 def _private_files() -> Iterator[None]:
-    """Create files for this user only within the block: bootstrap.checkpoint holds the keys of SCRAM users."""
+    """Create files readable by this user only within the context: bootstrap.checkpoint holds SCRAM keys."""
     before = os.umask(0o077)
     try:
         yield
@@ -192,7 +193,7 @@ def _private_files() -> Iterator[None]:
 
 
 def _ensure_can_be_made(path: str) -> None:
-    """What the system would say if the directory were made now. Raises OSError."""
+    """Raise the OSError that creating this directory would raise."""
     import errno
 
     above = os.path.abspath(path)
@@ -205,7 +206,7 @@ def _ensure_can_be_made(path: str) -> None:
 
 
 def _announcement(request: FormatRequest) -> str:
-    """What Kafka prints before it formats: the records a new cluster starts with, as Java prints them."""
+    """Return the line that Kafka prints before it formats: the bootstrap records in Java's toString form."""
     from kafkatools.core.broker.metadata.feature_levels import METADATA_VERSION
     from kafkatools.core.broker.metadata.formatter import bootstrap_records
 
@@ -219,7 +220,7 @@ def _announcement(request: FormatRequest) -> str:
 
 
 def _java_text(record: Entity) -> str:
-    """The toString of a generated message: field names in camelCase, bytes as a list of signed numbers."""
+    """Return the Java toString of a generated message: camelCase fields, bytes as a list of signed numbers."""
     from kafkatools.core.protocol.definitions import camel_case
 
     fields = []
@@ -265,7 +266,7 @@ def _request(args: Args, settings: Mapping[str, str]) -> FormatRequest:
 
 
 def _levels(args: Args) -> dict[str, int]:
-    """The metadata version and the levels of all features, --feature over the release's defaults."""
+    """Return the levels of all features: --feature over the defaults of --release-version."""
     from kafkatools.core.broker.metadata import feature_levels as table
 
     given = dict(map(_feature, args.feature))
@@ -304,7 +305,7 @@ def _feature(text: str) -> tuple[str, int]:
 
 
 def _check_quorum(args: Args, settings: Mapping[str, str], levels: Mapping[str, int], is_dynamic: bool) -> None:
-    """A controller needs to know its voters, from the file or from the flags, not from both."""
+    """Raise CommandError if the voters come from neither or from both of controller.quorum.voters and the flags."""
     static = bool(settings.get("controller.quorum.voters"))
     if static and (args.standalone or args.initial_controllers):
         raise CommandError(_VOTERS_AND_DYNAMIC)
@@ -336,7 +337,8 @@ def _voters(args: Args, settings: Mapping[str, str]) -> list[Voter]:
 
 
 def _controller_endpoint(settings: Mapping[str, str]) -> tuple[str, int]:
-    """Host and port of the controller's listener, the advertised one first."""
+    """Return host and port of the controller's listener, from advertised.listeners if it is there, else from
+    listeners."""
     name = _controller_listener(settings)
     for key in ("advertised.listeners", "listeners"):
         for listener in settings.get(key, "").split(","):
@@ -348,7 +350,7 @@ def _controller_endpoint(settings: Mapping[str, str]) -> tuple[str, int]:
 
 
 def _voter(text: str) -> Voter:
-    """`1@localhost:9093:AAAAAAAAAAAAAAAAAAAAAw` (DynamicVoter.of, with its messages)."""
+    """Parse `1@localhost:9093:AAAAAAAAAAAAAAAAAAAAAw` (DynamicVoter.of, with its messages)."""
     from kafkatools.core.broker.metadata.formatter import Voter
 
     node_id, at, rest = text.partition("@")
@@ -372,7 +374,7 @@ def _voter(text: str) -> Voter:
 
 
 def _split_host(text: str) -> tuple[str, str, str]:
-    """Host, `:` and the rest; an IPv6 address stands in brackets."""
+    """Split a text into host, `:` and the rest. An IPv6 address is in brackets."""
     if text.startswith("["):
         host, bracket, rest = text[1:].partition("]")
         if not bracket:
@@ -383,7 +385,7 @@ def _split_host(text: str) -> tuple[str, str, str]:
 
 
 def run_version_mapping(console: Console, args: Args) -> ExitStatus:
-    """The feature levels of a release."""
+    """Run kt storage version-mapping: print the feature levels of a release. Raises CommandError for an unknown one."""
     from kafkatools.core.broker.metadata.feature_levels import metadata_level
     from kafkatools.tools.feature_levels import release_levels
 
@@ -395,7 +397,10 @@ def run_version_mapping(console: Console, args: Args) -> ExitStatus:
 
 
 def run_feature_dependencies(console: Console, args: Args) -> ExitStatus:
-    """What a feature level needs (StorageTool.runFeatureDependenciesCommand)."""
+    """Run kt storage feature-dependencies: print the levels that a feature level requires.
+
+    Follows StorageTool.runFeatureDependenciesCommand. Raises CommandError for a malformed or unknown feature.
+    """
     from kafkatools.tools.feature_levels import dependencies
 
     for text in args.feature:

@@ -1,8 +1,7 @@
-"""kt transactions: what kafka-transactions.sh does (org.apache.kafka.tools.TransactionsCommand).
+"""kt transactions: list, describe and abort transactions (kafka-transactions.sh, TransactionsCommand).
 
---bootstrap-server and --command-config stand in front of the subcommand, as with Kafka's tool. Before a transaction is
-aborted, or an id's producer fenced, it is made sure that there is one: a marker for a producer that has none would
-fence it for nothing.
+--bootstrap-server and --command-config stand before the subcommand, as in Kafka's tool. Before an abort or a fencing
+the command checks that the transaction or the transactional id exists: a marker for another producer would fence it.
 """
 
 from __future__ import annotations
@@ -36,8 +35,7 @@ def _failure(what: str, error: KafkaError) -> CommandError:
 
 
 def _show(console: Console, args: Args, columns: Mapping[str, str], rows: Iterable[Mapping[str, object]]) -> None:
-    """Kafka's table (prettyPrintTable), or an object a row; `columns` are the titles with the keys of the rows. `None`
-    is shown as None and null."""
+    """Print rows as Kafka's table (prettyPrintTable) or as JSON. `columns` maps titles to keys of the rows."""
     found = [{key: row[key] for key in columns.values()} for row in rows]
     if args.json:
         for row in found:
@@ -50,7 +48,7 @@ def _show(console: Console, args: Args, columns: Mapping[str, str], rows: Iterab
 
 
 def _text(cell: object) -> str:
-    """A cell; partitions are joined."""
+    """Return a cell as text; partitions are joined by commas."""
     if isinstance(cell, list):
         return ",".join(f"{one['topic']}-{one['partition']}" for one in cell)
     return str(cell)
@@ -124,7 +122,7 @@ _PRODUCER = {
 
 
 def _producers(admin: AdminClient, partition: TopicPartition, broker: int | None, what: str) -> list[ProducerState]:
-    """The producers of one partition. Raises CommandError."""
+    """Return the producers of a partition. Raises CommandError, which begins with `what`."""
     from kafkatools.core.admin.transactions import describe_producers
     from kafkatools.core.errors import KafkaError
 
@@ -157,7 +155,7 @@ def _describe_producers(console: Console, args: Args, admin: AdminClient) -> Exi
 
 
 def _prepare_abort(console: Console, args: Args) -> ExitStatus:
-    """What can be seen without a broker is looked at first."""
+    """Check the options of abort before a broker is contacted, then run it. Raises UsageError."""
     if args.start_offset is None and args.producer_id is None:
         raise UsageError(_NO_IDENTITY)
     others = [name for name in ("producer-id", "producer-epoch", "coordinator-epoch") if args.given(name)]

@@ -1,8 +1,8 @@
-"""kt verifiable-consumer: what kafka-verifiable-consumer.sh does (org.apache.kafka.tools.VerifiableConsumer).
+"""kt verifiable-consumer: read a topic in a group and print JSON events (kafka-verifiable-consumer.sh).
 
-A member of a group that tells in JSON what happens to it, an event a line: partitions that come and go, how many
-records of which offsets each poll brought, what was committed. Offsets are committed after each poll, unless
---enable-autocommit is given. A signal ends it between two polls.
+Events: assigned and revoked partitions, number and offsets of the records of each poll, commits. Offsets are committed
+after each poll, unless --enable-autocommit. A signal ends the run between two polls. Source:
+org.apache.kafka.tools.VerifiableConsumer.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ OPTIONS = (
 
 
 def run(console: Console, args: Args) -> ExitStatus:
-    """Reads until the count is reached or a signal comes."""
+    """Run kt verifiable-consumer until --max-messages or a signal. Raises UsageError."""
     if args.given("consumer.config") and args.given("command-config"):
         raise UsageError(f"{_PROGRAM}: error: Options --consumer.config and --command-config are mutually exclusive.")
     note_deprecated(args, console.note, "consumer.config")
@@ -75,7 +75,7 @@ def run(console: Console, args: Args) -> ExitStatus:
 
 
 def consumer_config(console: Console, args: Args) -> Config:
-    """The consumer's settings: the file, then the options; VerifiableConsumer.createFromArgs."""
+    """Return the consumer's settings: the properties file, then options (VerifiableConsumer.createFromArgs)."""
     from kafkatools.core.config import CONSUMER, Config
 
     file_option = "consumer_config" if args.given("consumer.config") else "command_config"

@@ -1,7 +1,6 @@
-"""kt verifiable-producer: what kafka-verifiable-producer.sh does (org.apache.kafka.tools.VerifiableProducer).
+"""kt verifiable-producer: send increasing numbers and print a JSON event for each (kafka-verifiable-producer.sh).
 
-Rising numbers go out; what became of each is a line of JSON on stdout: an event, as Kafka's tool writes it. The run
-is in `tools/verifiable/producer.py`.
+`tools/verifiable/producer.py` runs the producer. Source: org.apache.kafka.tools.VerifiableProducer.
 """
 
 from __future__ import annotations
@@ -57,7 +56,7 @@ OPTIONS = (
 
 
 def run(console: Console, args: Args) -> ExitStatus:
-    """Sends until the count is reached or a signal comes."""
+    """Run kt verifiable-producer until --max-messages or a signal. Raises UsageError."""
     if args.acks is not None and args.acks not in (0, 1, -1):
         raise UsageError(f"{_PROGRAM}: error: argument --acks: invalid choice: '{args.acks}' (choose from {{0,1,-1}})")
     if args.given("producer.config") and args.given("command-config"):
@@ -74,7 +73,7 @@ def run(console: Console, args: Args) -> ExitStatus:
 
 
 def producer_config(console: Console, args: Args) -> Config:
-    """The producer's settings: the tool's defaults, the file, the options."""
+    """Return the producer's settings: the tool's defaults, then the properties file, then options."""
     from kafkatools.core.config import PRODUCER, Config
 
     file_option = "producer_config" if args.given("producer.config") else "command_config"

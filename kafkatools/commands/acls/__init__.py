@@ -1,7 +1,7 @@
-"""kt acls: who may do what (kafka-acls.sh, AclCommand).
+"""kt acls: list, add and remove ACLs (kafka-acls.sh, AclCommand).
 
-What a remove means is looked up and named on stderr before anything is asked or done. `wanted.py` reads the command
-line, `changes.py` carries changes out, with the undo file first.
+The ACLs that --remove matches are printed on stderr before the prompt. `wanted.py` parses options, `changes.py` carries
+changes out, after writing the undo file.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _CONSUMER = (
 
 
 def run(console: Console, args: Args) -> ExitStatus:
-    """Lists, adds or removes."""
+    """Run the one action of kt acls."""
     if args.list:
         return _list(console, args)
     from kafkatools.commands.acls import changes
@@ -74,7 +74,7 @@ def _list(console: Console, args: Args) -> ExitStatus:
 
 
 def _described(admin: AdminClient, filters: list[Pattern]) -> list[Acl]:
-    """What the filters mean, sorted; all without a filter."""
+    """Return the ACLs that match one of the filters, sorted; all ACLs without a filter."""
     from kafkatools.core.admin.acls import AclFilter, describe_acls
 
     wanted = [AclFilter(kind, name, pattern_type=pattern) for kind, name, pattern in filters] or [AclFilter()]

@@ -1,8 +1,8 @@
-"""Carrying out what `kt acls` is to add and remove.
+"""Carry out the changes of kt acls: --add, --remove and --from-file.
 
-Order: look up what is there, name what a remove means, ask, write the undo file, change; --dry-run ends before anything
-is asked. What failed is named, the others are done. A file of changes is lines of JSON, `{"action": "add" or "remove",
-"resource_type": ..., ...}` with all fields of an ACL; the undo file is one.
+Order: find the existing ACLs, print what a removal matches, prompt, write the undo file, change. --dry-run ends before
+the prompt. If a change fails, the error is printed and the others are made. A file of changes is lines of JSON,
+`{"action": "add" or "remove", "resource_type": ..., ...}` with all fields of an ACL; undo files have this format.
 """
 
 from __future__ import annotations
@@ -26,21 +26,21 @@ _DONE = {_ADD: "added", _REMOVE: "removed"}
 
 
 class Change(NamedTuple):
-    """One ACL to make or to remove."""
+    """An ACL to add or to remove."""
 
     action: str
     acl: Acl
 
 
 def row(acl: Acl, **more: object) -> str:
-    """An ACL as a line of JSON, with further keys in front."""
+    """Return an ACL as a line of JSON, after the keys of `more`."""
     from kafkatools.output import json_line
 
     return json_line({**more, **acl._asdict()})
 
 
 def add(console: Console, args: Args, admin: AdminClient, wanted: Wanted) -> ExitStatus:
-    """Adds what is not there yet."""
+    """Add the ACLs that do not exist yet. Returns FAILED when one could not be added."""
     status = ExitStatus.OK
     planned = []
     for pattern, entries in wanted.items():
@@ -68,7 +68,7 @@ def add(console: Console, args: Args, admin: AdminClient, wanted: Wanted) -> Exi
 
 
 def remove(console: Console, args: Args, admin: AdminClient, wanted: Wanted) -> ExitStatus:
-    """Removes what is there and was agreed to."""
+    """Remove the matching ACLs, after a prompt unless --force. Returns FAILED if declined or if a removal failed."""
     filters: list[AclFilter] = []
     meant: dict[Acl, None] = {}
     for pattern, entries in wanted.items():
@@ -100,7 +100,7 @@ def _name_matches(console: Console, pattern: Pattern, found: Sequence[Acl]) -> N
 
 
 def _agrees(console: Console, args: Args, pattern: Pattern, entries: Sequence[Entry]) -> bool:
-    """Asks; no answer is none. The question is Kafka's."""
+    """Prompt with Kafka's question. Raises CommandError when stdin is at its end."""
     question = f"Are you sure you want to delete all ACLs for resource filter `{pattern}`? (y/n)"
     if entries:
         lines = "\n".join(f"\t{entry}" for entry in entries)
@@ -109,7 +109,8 @@ def _agrees(console: Console, args: Args, pattern: Pattern, entries: Sequence[En
 
 
 def carry_out(console: Console, args: Args, admin: AdminClient, planned: Sequence[Change]) -> ExitStatus:
-    """The changes of a file: first what it adds, then what it removes, so that nothing is shut out in between."""
+    """Apply a file of changes. ACLs are added before others are removed, so that no principal loses access in
+    between."""
     existing = set(describe_acls(admin, AclFilter()))
     changes = [change for change in dict.fromkeys(planned) if (change.acl in existing) == (change.action == _REMOVE)]
     if args.dry_run:
@@ -127,7 +128,7 @@ def carry_out(console: Console, args: Args, admin: AdminClient, planned: Sequenc
 
 
 def _show(console: Console, args: Args, changes: Iterable[Change]) -> ExitStatus:
-    """What would be added and removed."""
+    """Print the ACLs that would be added and removed."""
     shown = 0
     for action, acl in changes:
         shown += 1
@@ -164,7 +165,7 @@ def _delete(
 
 
 def _tell(console: Console, args: Args, change: Change, error: KafkaError | None, *, say: bool) -> ExitStatus:
-    """What became of a change; Kafka's tool only speaks of those that failed, so others are told with `say`."""
+    """Print the outcome of a change; a success only with `say`, since Kafka's tool prints failures only."""
     action, acl = change
     if args.json:
         outcome = "failed" if error is not None else _DONE[action]
@@ -177,7 +178,7 @@ def _tell(console: Console, args: Args, change: Change, error: KafkaError | None
 
 
 def _write_undo(args: Args, changes: Iterable[Change]) -> None:
-    """The inverse of the changes, before they are made. Raises CommandError."""
+    """Write the reverse changes to --undo-file. Raises CommandError."""
     if args.undo_file is None:
         return
     inverse = {_ADD: _REMOVE, _REMOVE: _ADD}
@@ -185,12 +186,12 @@ def _write_undo(args: Args, changes: Iterable[Change]) -> None:
 
 
 def read_file(path: str) -> list[Change]:
-    """The changes of a file. Raises CommandError that names the line of a mistake."""
+    """Read a file of changes. Raises CommandError, which names the line of a mistake."""
     return read_changes(path, _change)
 
 
 def _change(given: JsonValue) -> Change:
-    """One line. Raises ValueError."""
+    """Parse one line. Raises ValueError."""
     from kafkatools.core.admin import acls
 
     if not isinstance(given, dict) or not all(isinstance(value, str) for value in given.values()):

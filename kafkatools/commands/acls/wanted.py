@@ -1,6 +1,6 @@
-"""Which ACLs a command line of `kt acls` means: resources, and the entries wanted on them (AclCommand).
+"""The resources and ACL entries that the options of kt acls name (AclCommand).
 
-Where Kafka's tool lists a HashSet of enums, whose order changes from run to run, the order here is fixed.
+Kafka's tool prints a HashSet of enums in varying order; here the order is fixed.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _CONSUMER_GROUP = ("READ",)
 
 
 class Pattern(NamedTuple):
-    """A pattern of resources, or a filter of patterns; its text is Kafka's."""
+    """A resource pattern, or a filter of patterns, with Kafka's text."""
 
     resource_type: str
     name: str
@@ -56,7 +56,7 @@ class Pattern(NamedTuple):
 
 
 class Entry(NamedTuple):
-    """What is allowed or denied to whom; its text is Kafka's."""
+    """An access control entry: principal, host, operation and permission, with Kafka's text."""
 
     principal: str
     host: str
@@ -71,12 +71,12 @@ class Entry(NamedTuple):
 
 
 def pattern_of(acl: Acl) -> Pattern:
-    """The resources of an ACL."""
+    """Return the resource pattern of an ACL."""
     return Pattern(acl.resource_type, acl.resource_name, acl.pattern_type)
 
 
 def entry_of(acl: Acl) -> Entry:
-    """What an ACL says of its resources."""
+    """Return the access control entry of an ACL."""
     return Entry(acl.principal, acl.host, acl.operation, acl.permission)
 
 
@@ -85,7 +85,7 @@ Wanted = dict[Pattern, list[Entry]]
 
 
 def pattern_type(args: Args) -> str:
-    """The value of --resource-pattern-type. Raises UsageError."""
+    """Return the value of --resource-pattern-type in capitals. Raises UsageError for an unknown one."""
     text: str = args.resource_pattern_type
     if text.upper() == "UNKNOWN":
         raise UsageError(f"Unknown resource-pattern-type: {text}")
@@ -95,7 +95,7 @@ def pattern_type(args: Args) -> str:
 
 
 def patterns(args: Args, *, is_needed: bool) -> list[Pattern]:
-    """The resources that are named. Raises UsageError when one is needed and none is."""
+    """Return the resources that the options name. Raises UsageError when there is none and `is_needed`."""
     kind = pattern_type(args)
     found = [Pattern("TOPIC", name.strip(), kind) for name in args.topic]
     if kind == "LITERAL" and (args.cluster or args.idempotent):
@@ -110,7 +110,7 @@ def patterns(args: Args, *, is_needed: bool) -> list[Pattern]:
 
 
 def principals(texts: Iterable[str]) -> list[str]:
-    """Principals as Type:name (SecurityUtils.parseKafkaPrincipal). Raises UsageError."""
+    """Return the distinct principals, Type:name (SecurityUtils.parseKafkaPrincipal). Raises UsageError."""
     found = [text.strip() for text in texts]
     for principal in found:
         kind, colon, _ = principal.partition(":")
@@ -120,7 +120,7 @@ def principals(texts: Iterable[str]) -> list[str]:
 
 
 def to_add(args: Args) -> Wanted:
-    """What --add is to make. Raises UsageError."""
+    """Return the entries that --add creates, by resource. Raises UsageError."""
     kind = pattern_type(args)
     if kind not in _SPECIFIC:
         raise UsageError(f"A '--resource-pattern-type' value of '{kind}' is not valid when adding acls.")
@@ -131,7 +131,7 @@ def to_add(args: Args) -> Wanted:
 
 
 def to_remove(args: Args) -> Wanted:
-    """What --remove means: by resource its entries; none of them named: all. Raises UsageError."""
+    """Return the entries that --remove removes, by resource; an empty list stands for all. Raises UsageError."""
     wanted: Wanted = {}
     if not args.producer and not args.consumer:
         operations = [_operation(text.strip()) for text in args.operation or ["All"]]
@@ -155,7 +155,7 @@ def _add_operations(args: Args, wanted: Wanted, operations: Mapping[str, tuple[s
 
 
 def _operation(text: str) -> str:
-    """DescribeConfigs, whatever its case, also with underscores; any other text as it is."""
+    """Return the name of an operation written in any case, with or without underscores; other text unchanged."""
     squeezed = text.replace("_", "").upper()
     return next((name for name in _OPERATIONS if name.replace("_", "") == squeezed), text)
 
@@ -176,7 +176,7 @@ def _entries(args: Args, operations: Iterable[str]) -> list[Entry]:
 
 
 def _check_operations(wanted: Wanted) -> None:
-    """Raises UsageError for an operation that a resource does not have (AclEntry.supportedOperations)."""
+    """Raise UsageError for an operation that its resource type does not support (AclEntry.supportedOperations)."""
     from kafkatools.core.admin.acls import OPERATIONS, RESOURCE_TYPES
     from kafkatools.core.broker.server.authorizer import SUPPORTED_OPERATIONS
 

@@ -1,8 +1,8 @@
-"""kt configs: what kafka-configs.sh does (kafka.admin.ConfigCommand).
+"""kt configs: show and change settings (kafka-configs.sh, kafka.admin.ConfigCommand).
 
-Topics, brokers and their defaults, levels of broker loggers, quotas of users, clients and addresses, SCRAM credentials,
-groups and client metrics subscriptions. Which entities are meant is `entities.py`'s, the actions are `describe.py`'s
-and `alter.py`'s; what a change really does, and its way back, is `changes.py`'s and `change_files.py`'s.
+Entities are topics, brokers, broker loggers, quotas of users, clients and IP addresses, SCRAM credentials, groups and
+client metrics subscriptions. `entities.py` parses them, `describe.py` and `alter.py` hold the actions. `changes.py`
+carries changes out and writes undo files, which `change_files.py` reads.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from kafkatools.options.connection import BOOTSTRAP_CONTROLLER, connect_admin
 
 
 def run(console: Console, args: Args) -> ExitStatus:
-    """Carries out the one action given."""
+    """Run the one action of kt configs. Raises UsageError or CommandError."""
     if args.from_file is not None:
         from kafkatools.commands.configs.change_files import read_file
         from kafkatools.commands.configs.changes import carry_out

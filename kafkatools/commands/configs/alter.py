@@ -1,7 +1,6 @@
-"""kt configs --alter: what kafka.admin.ConfigCommand.alterConfig does.
+"""kt configs --alter (kafka.admin.ConfigCommand.alterConfig).
 
-Everything that can be wrong with the values is said before anything is changed. Passwords are never repeated: neither
-in messages nor in JSON.
+All values are checked before a change. Passwords never appear in messages or JSON.
 """
 
 from __future__ import annotations
@@ -46,7 +45,7 @@ _NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?[dDf
 
 
 def alter(console: Console, args: Args, admin: AdminClient, entities: Entities) -> ExitStatus:
-    """Sets and removes what the command line says."""
+    """Apply --add-config, --add-config-file and --delete-config. Raises UsageError, CommandError or KafkaError."""
     added, deleted = plain_settings(_added(args), console.note), _deleted(args)
     if entities.kind in (USERS, CLIENTS):
         if _is_about_credentials(entities, added, deleted):
@@ -68,7 +67,7 @@ def alter(console: Console, args: Args, admin: AdminClient, entities: Entities) 
 
 
 def _added(args: Args) -> dict[str, str]:
-    """--add-config or --add-config-file, in the order in which Kafka's tool goes through them."""
+    """Return the settings of --add-config or --add-config-file, in the order of Kafka's tool. Raises UsageError."""
     added: dict[str, str] = read_properties(args.add_config_file) if args.add_config_file is not None else {}
     if args.add_config is not None:
         parts = _COMMA.split(args.add_config)
@@ -90,7 +89,7 @@ def _deleted(args: Args) -> list[str]:
 
 
 def _is_about_credentials(entities: Entities, added: Mapping[str, str], deleted: Sequence[str]) -> bool:
-    """Whether SCRAM credentials are to change, not quotas. Raises UsageError in Kafka's words."""
+    """Return whether SCRAM credentials change, not quotas. Raises UsageError in Kafka's words."""
     if entities.kind == CLIENTS or len(entities.types) == 2:
         _refuse_unknown(f"Only quota configs can be {{}} for '{CLIENTS}'", added, deleted, USER_QUOTAS)
         return False
@@ -111,7 +110,7 @@ def _is_about_credentials(entities: Entities, added: Mapping[str, str], deleted:
 
 
 def _refuse_unknown(words: str, added: Iterable[str], deleted: Iterable[str], known: Sequence[str]) -> None:
-    """Kafka's message names the collection in Scala's way: a set of what was to be added, a buffer of the rest."""
+    """Raise UsageError for unknown names. Kafka's message shows them as a Scala Set or ArrayBuffer."""
     for done, form, keys in (("added", "Set", added), ("deleted", "ArrayBuffer", deleted)):
         unknown = [key for key in keys if key not in known]
         if unknown:
@@ -162,7 +161,7 @@ def _alter_scram(
 def _scram_differences(
     admin: AdminClient, user: str, added: Mapping[str, str], deleted: Sequence[str]
 ) -> list[Difference]:
-    """A credential that is set is always another one: its password cannot be compared."""
+    """Return the changed credentials of a user. A new credential always differs: passwords cannot be compared."""
     before: dict[str, Setting] = {}
     for found in describe_user_scram_credentials(admin, [user]):
         if found.error is not None:

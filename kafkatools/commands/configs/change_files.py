@@ -1,7 +1,7 @@
-"""Files of changes of kt configs, as --undo-file writes them and --from-file reads them: lines of JSON,
-`{"entity": {"topic": "orders"}, "set": {"retention.ms": "60000"}, "delete": ["cleanup.policy"]}`.
+"""Undo files of kt configs, as --undo-file writes and --from-file reads them: lines of JSON, `{"entity": {"topic":
+"orders"}, "set": {"retention.ms": "60000"}, "delete": ["cleanup.policy"]}`.
 
-Entities are named as in the JSON of `--describe`. Every mistake is named with its line, before anything is contacted.
+Entities are named as in the JSON of --describe. Errors name the line, and are raised before a broker is contacted.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _KEYS = ("entity", "set", "delete")
 
 
 def read_file(path: str) -> list[tuple[Entities, Wanted]]:
-    """What a file asks for, entity by entity. Raises CommandError."""
+    """Read the changes of each entity from a file. Raises CommandError, which names the line of a mistake."""
     found: dict[Entities, Wanted] = {}
 
     def take(given: JsonValue) -> None:
@@ -44,7 +44,7 @@ def read_file(path: str) -> list[tuple[Entities, Wanted]]:
 
 
 def _change(given: JsonValue) -> tuple[Entities, Wanted]:
-    """One line. Raises ValueError or UsageError."""
+    """Parse one line. Raises ValueError or UsageError."""
     if not isinstance(given, dict):
         raise ValueError("an object is wanted")
     missing = [key for key in _KEYS if key not in given]

@@ -1,6 +1,6 @@
-"""The changes of kt configs, carried out or shown (--dry-run), with their inverse on the disk first (--undo-file).
+"""Carry out or show (--dry-run) changes of kt configs, after writing the reverse changes (--undo-file).
 
-What the brokers would refuse is found by a request that only validates, before an undo file is written.
+Before an undo file is written, a validate-only request finds out what the brokers would refuse.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from kafkatools.tools.undo_files import write_undo_file
 
 
 def change(console: Console, args: Args, admin: AdminClient, entities: Entities, wanted: Wanted) -> ExitStatus:
-    """Carries a change of one entity out, or shows what it would do."""
+    """Change one entity, or print what would change. Raises KafkaError or CommandError."""
     ensure_there(admin, entities, [name for name, _ in wanted])
     if args.dry_run:
         apply(admin, entities, wanted, validate_only=True)
@@ -44,7 +44,7 @@ def change(console: Console, args: Args, admin: AdminClient, entities: Entities,
 
 
 def report(console: Console, args: Args, entities: Entities, **more: object) -> None:
-    """That an entity was changed, in Kafka's words, or as a row with further keys."""
+    """Print that an entity was changed: Kafka's line, or a JSON row with the keys of `more`."""
     kind, name = entities.kind, entities.names[0]
     what = f"config for {singular(kind)} {name}" if name else f"default config for {kind} in the cluster"
     console.print(f"Completed updating {what}.", {"entity": row_of(entities), "altered": True, **more})
@@ -56,7 +56,7 @@ def report(console: Console, args: Args, entities: Entities, **more: object) -> 
 def carry_out(
     console: Console, args: Args, admin: AdminClient, wanted: Iterable[tuple[Entities, Wanted]]
 ) -> ExitStatus:
-    """Brings entities to what a file says of them; those that fail are named, the others are done."""
+    """Apply the changes of a file. Returns FAILED if an entity failed, which is printed; the others are changed."""
     admin.refresh_cluster()
     plans = [planned(admin, entities, settings) for entities, settings in wanted]
     count = sum(len(plan.wanted) for plan in plans)
@@ -86,7 +86,7 @@ def carry_out(
 
 
 def show(console: Console, args: Args, plans: Iterable[Plan]) -> None:
-    """What would change, setting by setting; for JSON a row an entity."""
+    """Print each setting that would change, with --json one row per entity."""
     shown = 0
     for plan in plans:
         shown += len(plan.differences)
@@ -96,7 +96,7 @@ def show(console: Console, args: Args, plans: Iterable[Plan]) -> None:
 
 
 def _row(plan: Plan) -> dict[str, object]:
-    """A change that is only shown, or that failed."""
+    """Return the JSON row of a change that is only shown, or that failed."""
     error = None if plan.error is None else str(plan.error)
     return {"entity": row_of(plan.entities), "altered": False, "changes": _rows(plan), "error": error}
 

@@ -1,7 +1,7 @@
-"""kt configs --describe: what kafka.admin.ConfigCommand.describeConfig prints, or one JSON object an entity.
+"""kt configs --describe, in the format of kafka.admin.ConfigCommand.describeConfig or as JSON, one object per entity.
 
-An entity that does not exist is named on stderr and the exit status is 1. Quotas are listed in the order of Kafka's
-hash maps, so that the text is the same.
+An entity that does not exist is named on stderr, with exit status 1. Quotas are printed in the order of Kafka's
+HashMap, so that the text equals that of Kafka's tool.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from kafkatools.tools.configs.entities import Entities, entity_words, own_source
 
 
 def describe(console: Console, args: Args, admin: AdminClient, entities: Entities) -> ExitStatus:
-    """Prints the settings of the entities."""
+    """Print the settings of the entities. Returns FAILED when one does not exist or cannot be described."""
     if entities.kind in (kinds.USERS, kinds.CLIENTS, kinds.IPS):
         _describe_quotas(console, args, admin, entities)
         if kinds.CLIENTS not in entities.types and kinds.IPS not in entities.types and "" not in entities.names:
@@ -81,7 +81,7 @@ def _client_metrics(admin: AdminClient) -> list[str]:
 
 
 def _groups(admin: AdminClient) -> list[str]:
-    """The groups that there are, and those that only have a configuration."""
+    """Return the ids of the groups that exist or have a configuration."""
     names = [] if admin.through_controllers else [group.group_id for group in list_groups(admin).groups]
     with contextlib.suppress(UnsupportedVersion):  # before 4.1 only groups that exist can be found
         names += configs.list_config_resources(admin, configs.GROUP)
@@ -143,7 +143,7 @@ def _describe_quotas(console: Console, args: Args, admin: AdminClient, entities:
 
 
 def _entity_hash(entity: Entity) -> int:
-    """ClientQuotaEntity.hashCode: Objects.hash of the hash of its map."""
+    """Return ClientQuotaEntity.hashCode: Objects.hash of the hash of its map."""
     of_map = sum(string_hash(kind) ^ (0 if name is None else string_hash(name)) for kind, name in entity)
     return (31 + of_map) & 0xFFFFFFFF
 

@@ -1,6 +1,5 @@
-"""What a command line of kt configs is about: its entities, and the checks on them in the order and words of
-kafka.admin.ConfigCommand.ConfigCommandOptions.
-"""
+"""The entities that the options of kt configs name, with the checks and messages of ConfigCommandOptions in its
+order."""
 
 from __future__ import annotations
 
@@ -44,7 +43,7 @@ _MAX_TOPIC_NAME = 249
 
 
 def entities_of(args: Args) -> Entities:
-    """The entities of a command line, checked. Raises UsageError in Kafka's words."""
+    """Return the entities of a command line. Raises UsageError in Kafka's words."""
     flags = [(flag, kind) for flag, kind in (ENTITY_FLAGS | DEFAULT_FLAGS).items() if args.given(flag)]
     given = iter(args.entity_name)
     names = [
@@ -142,7 +141,7 @@ def _check_alter(args: Args, entities: Entities) -> None:
 
 
 def check_topic_name(name: str) -> None:
-    """Topic.validate of the clients, with its messages. Raises UsageError."""
+    """Check a topic name with the messages of Topic.validate. Raises UsageError."""
     prefix = "Topic name is invalid: "
     if not name:
         raise UsageError(prefix + "the empty string is not allowed")

@@ -1,12 +1,11 @@
-"""kt console-consumer: records of topics to stdout (kafka-console-consumer.sh).
+"""kt console-consumer: print the records of topics to stdout (kafka-console-consumer.sh).
 
-Without a group every partition of the topics is assigned, and new ones as they appear; with one it is a member like any
-other and commits what it has printed. Records go out a batch at a time, one write each. Stdout carries records and
-nothing else. How it ends: --max-messages, --timeout-ms, --exit-at-end, Ctrl-C or an error; the total is always told.
-What differs from Kafka's tool is in docs/differences.md.
+Without --group the consumer is assigned all partitions of the topics, new ones included. With --group it joins the
+consumer group and commits the offsets of printed records. Stdout holds records only, one write per fetched batch; the
+total goes to stderr. A run ends by --max-messages, --timeout-ms, --exit-at-end, Ctrl-C or an error. docs/differences.md
+lists the differences from Kafka's tool.
 
-`inputs.py` makes settings of options, `reading.py` runs. Of `tools/lines/`, `record_sources.py` says what is read and
-`silence.py` that no broker answers.
+`inputs.py` turns options into settings, `reading.py` runs the consumer.
 """
 
 from __future__ import annotations
@@ -22,7 +21,8 @@ _BOTH_NAMES = "Options --{option} and --{other} cannot be specified together."
 
 
 def run(console: Console, args: Args) -> ExitStatus:
-    """Reads until told to stop; the exit status says whether everything asked for was printed."""
+    """Run kt console-consumer. Returns FAILED when records were skipped, not committed or not read to the end of
+    --exit-at-end."""
     from kafkatools.commands.console_consumer import inputs
     from kafkatools.commands.console_consumer.reading import ConsoleConsumer
     from kafkatools.core.config import CONSUMER, Config

@@ -1,4 +1,4 @@
-"""From the options of console-consumer to settings of the consumer, a formatter and what is wanted."""
+"""Options of kt console-consumer as consumer settings, formatter and topic selection."""
 
 from __future__ import annotations
 
@@ -32,20 +32,23 @@ _GROUP_CONFLICT = (
 
 
 def wanted(args: Args, settings: Mapping[str, str]) -> Wanted:
-    """What the options ask for. Raises UsageError."""
+    """Return the topics, partition and start offset that the options select. Raises UsageError."""
     hidden = () if settings.get("exclude.internal.topics", "").strip().lower() == "false" else INTERNAL_TOPICS
     return Wanted(args.topic, args.include, _pattern(args.include, hidden), args.partition, _start_offset(args))
 
 
 def tell_deprecated(console: Console, args: Args, options: Iterable[Option]) -> None:
-    """A line for each deprecated option that is given."""
+    """Print Kafka's warning on stderr for each deprecated option of the command line."""
     for option in options:
         if option.replacement and args.given(option.name):
             console.note(_DEPRECATED.format(option.long, option.replacement))
 
 
 def _start_offset(args: Args) -> str | int:
-    """Where --partition starts: `earliest`, `latest` or an offset (ConsoleConsumerOptions.parseOffset)."""
+    """Return where the partition of --partition starts: `earliest`, `latest` or an offset.
+
+    Follows ConsoleConsumerOptions.parseOffset. Raises UsageError for any other value of --offset.
+    """
     if args.offset is None:
         return "earliest" if args.from_beginning else "latest"
     word = args.offset.lower()
@@ -61,7 +64,10 @@ def _start_offset(args: Args) -> str | int:
 
 
 def _pattern(include: str | None, hidden: Collection[str]) -> Callable[[str], bool] | None:
-    """The predicate of --include: a Java regular expression for whole names; internal topics stay out by default."""
+    """Return a predicate for whole topic names from the Java regular expression of --include; None without one.
+
+    The topics in `hidden` never match. Raises UsageError for an invalid expression.
+    """
     from kafkatools.core.java.patterns import java_pattern
 
     if include is None:
@@ -74,7 +80,8 @@ def _pattern(include: str | None, hidden: Collection[str]) -> Callable[[str], bo
 
 
 def formatter(console: Console, args: Args) -> MessageFormatter:
-    """The formatter of --formatter, or of --json. Raises UsageError for one that is not known."""
+    """Return the formatter that --formatter or --json selects. Raises UsageError for an unknown formatter or
+    property."""
     properties = read_properties(args.formatter_config) if args.formatter_config else {}
     properties.update(property_pairs(args.property, "property"))
     properties.update(property_pairs(args.formatter_property, "formatter-property"))
@@ -93,14 +100,17 @@ def formatter(console: Console, args: Args) -> MessageFormatter:
 
 
 def _visible(text: bytes) -> bytes:
-    """Control characters as escapes: a record must not drive the reader's terminal."""
+    """Escape control characters, so that a record cannot drive the terminal."""
     from kafkatools.output import visible
 
     return visible(text.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")
 
 
 def settings(console: Console, args: Args) -> dict[str, str]:
-    """Consumer settings: the file, then single ones, then options (ConsoleConsumerOptions.buildConsumerProps)."""
+    """Return the consumer settings: the properties file, then single properties, then options.
+
+    Follows ConsoleConsumerOptions.buildConsumerProps. Raises UsageError when options and properties contradict.
+    """
     file_option = "command_config" if args.command_config else "consumer_config"
     found = settings_for(CONSUMER, args, file_option, console.note)
     found.update(property_pairs(args.consumer_property, "consumer-property"))
@@ -126,7 +136,10 @@ def settings(console: Console, args: Args) -> dict[str, str]:
 
 
 def _group(option: str | None, setting: str | None) -> str | None:
-    """The group to read through; None without one. Raises UsageError for two, or for one without a name."""
+    """Return the group id of --group or the property group.id; None without one.
+
+    Raises UsageError for two different group ids, and for an empty --group.
+    """
     if option == "":
         raise UsageError("--group takes the name of a group, not an empty one")
     given = sorted({name for name in (option, setting) if name})

@@ -1,8 +1,7 @@
-"""One run of console-consumer: what was printed, and when it is enough.
+"""One run of kt console-consumer: poll, print, commit, and decide when to end.
 
-Rules: `_unprinted` holds the first offset of every partition whose records were taken but not (yet) written; before
-anything is committed the consumer goes back to it. So a group commits what was printed and nothing else, whatever ends
-the run.
+`_unprinted` holds, by partition, the first offset that was polled and not printed. The consumer seeks back to these
+offsets before it commits. So a group commits printed records only, however the run ends.
 """
 
 from __future__ import annotations
@@ -33,6 +32,7 @@ _INTERRUPTED_COMMIT_MS = 5000
 
 
 class ConsoleConsumer:
+    """One run of kt console-consumer, for the topics that `wanted` selects."""
     def __init__(self, console: Console, args: Args, formatter: MessageFormatter, wanted: Wanted) -> None:
         self._console = console
         self._args = args
@@ -50,7 +50,10 @@ class ConsoleConsumer:
         self._commits = False
 
     def run(self, config: Config) -> ExitStatus:
-        """Consumes to the end of this run and reports."""
+        """Print records until the run ends, then the total on stderr.
+
+        Returns INTERRUPTED after Ctrl-C. Raises the KafkaError or CommandError that ended the run.
+        """
         self._commits = bool(config.group_id) and config.enable_auto_commit
         skip = self._skip_corrupt if self._args.skip_corrupt else None
         status = ExitStatus.OK
@@ -140,7 +143,7 @@ class ConsoleConsumer:
         return any(consumer.known_position(part) is None for part in consumer.assignment())
 
     def _check_idle(self, consumer: Consumer, source: Source) -> None:
-        """Nothing came for --timeout-ms: that is an end, unless nothing could have come."""
+        """End a run of --timeout-ms: raise an error if the topics do not exist or no broker answers."""
         if not source.has_topics():
             raise CommandError(self._what.missing)
         problem = _problem(consumer)
@@ -167,7 +170,7 @@ class ConsoleConsumer:
             self._stop_at_ends(consumer, self._ends)
 
     def _format(self, out: bytearray, item: FetchedColumns) -> int:
-        """Appends the records that are wanted; returns how many were printed or passed over."""
+        """Append the fetched records that are due to `out`. Returns how many were printed or skipped."""
         wanted = None if self._has_failed() else self._wanted(item)
         if wanted is None:
             return 0
@@ -194,7 +197,7 @@ class ConsoleConsumer:
                 interruption.is_writing = False
 
     def _stop_at_ends(self, consumer: Consumer, ends: Ends) -> None:
-        """Partitions that have given more than was asked for wait at their ends."""
+        """Pause the partitions that were read beyond their end offset, at that offset."""
         for part, offset in list(self._unprinted.items()):
             if offset >= ends.end_of(part) and part not in self._cut:
                 consumer.seek(part, offset)
@@ -202,12 +205,12 @@ class ConsoleConsumer:
                 del self._unprinted[part]
 
     def _name_failed(self, fetched: FetchedColumns, index: int) -> None:
-        """Says which record ended the run."""
+        """Add topic-partition and offset of the failed record to the error that ends the run."""
         where = f"{fetched.topic}-{fetched.partition} offset {fetched.columns.offsets[index]}"
         self._error = type(self._error)(f"{self._error} ({where})") if self._error is not None else None
 
     def _wanted(self, fetched: FetchedColumns) -> FetchedColumns | None:
-        """The records in front of the partition's end and within --max-messages; None when there are none."""
+        """Cut fetched records at the partition's end offset and at --max-messages; None when none are left."""
         columns, stop = fetched.columns, fetched.columns.count
         if self._ends is not None:
             end = self._ends.end_of(fetched.topic_partition)
@@ -221,7 +224,8 @@ class ConsoleConsumer:
         return fetched._replace(columns=columns.slice(0, stop)) if stop > 0 else None
 
     def _on_error(self, error: KafkaError) -> bool:
-        """A record cannot be printed: passed over with --skip-message-on-error, else the end."""
+        """Handle a record that cannot be printed: True to skip it (--skip-message-on-error), else False to end the
+        run."""
         if not self._args.skip_message_on_error:
             self._error = error
             return False
@@ -262,7 +266,7 @@ class ConsoleConsumer:
         return status
 
     def _commit(self, consumer: Consumer, timeout_ms: int = _COMMIT_MS) -> bool:
-        """Goes back to what was not printed, commits, and leaves the group; False when that did not work."""
+        """Seek back to unprinted offsets, commit and leave the group. Returns False when the commit failed."""
         if not self._commits:
             return True
         assigned = set(consumer.assignment())

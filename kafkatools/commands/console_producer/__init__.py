@@ -1,9 +1,8 @@
-"""kt console-producer: what kafka-console-producer.sh does (org.apache.kafka.tools.ConsoleProducer).
+"""kt console-producer: send lines of standard input to a topic (kafka-console-producer.sh, ConsoleProducer).
 
-Standard input is read in large pieces, lines are found by the kernel and go to the producer as columns; only headers,
-JSON and --sync make records one by one. Every line read is reported: the last line on stderr is `N sent, M failed`, and
-M > 0 is exit status 1. In transactions (an option of ours) a record counts as sent when it is committed; the first
-failure aborts the open transaction and ends the run.
+Input is read in large blocks, and lines go to the producer as columns; only headers, JSON and --sync need single
+records. The last line on stderr is `N sent, M failed`; the exit status is 1 if M > 0. With --transactional-id a record
+counts as sent when it is committed, and the first failure aborts the open transaction and ends the run.
 """
 
 from __future__ import annotations
@@ -163,7 +162,7 @@ _MERGED: tuple[tuple[str, str, str | None], ...] = (
 
 
 def run(console: Console, args: Args) -> ExitStatus:
-    """Sends every line of standard input."""
+    """Run kt console-producer: send every line of standard input. Raises UsageError."""
     from kafkatools.core.errors import ConfigError
 
     for new, old in _RENAMED:
@@ -191,7 +190,7 @@ def run(console: Console, args: Args) -> ExitStatus:
 
 
 def _silence_log() -> None:
-    """Keep the client's log (retries, reconnects) off the terminal: the report names failures."""
+    """Hide log lines of the client about retries and reconnects: the report at the end names failures."""
     import logging
 
     logging.getLogger("kafkatools").addHandler(logging.NullHandler())
@@ -208,8 +207,10 @@ def _line_format(args: Args) -> LineFormat:
 
 
 def producer_config(console: Console, args: Args) -> Config:
-    """The producer's settings: the file, then --command-property, then the options; Kafka's
-    ConsoleProducerOptions.producerProps."""
+    """Return the producer's settings: the properties file, then --command-property, then options.
+
+    Follows ConsoleProducerOptions.producerProps. Raises UsageError for two different transactional ids.
+    """
     from kafkatools.core.config import PRODUCER, Config
 
     pair_options = ("command-property", "producer-property")

@@ -1,4 +1,4 @@
-"""One run of kt console-producer: lines are read and sent, every one that failed is told, and both are counted."""
+"""One run of kt console-producer: read lines, send them, report the failed ones and the counts."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def _size(length: int) -> str:
 
 
 class ConsoleProducer:
-    """One run: reads, sends, counts, reports."""
+    """One run of kt console-producer, from its first line to the report."""
 
     def __init__(self, console: Console, args: Args, config: Config, line_format: LineFormat) -> None:
         self._console = console
@@ -55,7 +55,10 @@ class ConsoleProducer:
         self._has_prompt = console.is_input_terminal and console.is_terminal
 
     def run(self) -> ExitStatus:
-        """Sends to the end of the input; waits for every acknowledgement; reports."""
+        """Send all input, wait for its acknowledgements, and print the report.
+
+        Returns INTERRUPTED after Ctrl-C, FAILED if a record failed or the run ended early.
+        """
         producer = self._producer = Producer(self._config, self._console.clock)
         try:
             try:
@@ -116,7 +119,7 @@ class ConsoleProducer:
             self._console.write(b"\n")
 
     def _input(self) -> Callable[[memoryview], int]:
-        """What fills a memory with what has come; 0 at the end. A pipe is made larger where the system lets us."""
+        """Return a function that reads input into a buffer and returns the number of bytes, 0 at the end."""
         stdin = self._console.stdin
         self._console.enlarge_input_pipe(_PIPE_BYTES)
         read: Callable[[memoryview], int | None] = getattr(stdin, "readinto1", None) or stdin.readinto  # type: ignore[attr-defined]
@@ -150,7 +153,8 @@ class ConsoleProducer:
         transactions.send_rows(rows, send)
 
     def _rows_callback(self, rows: RowColumns, first_line: int) -> Callable[[RowsRun], None]:
-        """Keeps the lengths of the rows only, to name those that fail."""
+        """Return the acknowledgement callback of a column batch. It keeps only the lengths of its rows, for error
+        messages."""
         tally = self._tally
         value_lengths, key_lengths = rows.value_lengths, rows.key_lengths
 
@@ -211,8 +215,10 @@ class ConsoleProducer:
     def _fail(
         self, lines: tuple[int, int, int], partition: int, error: Exception, describe: Callable[[int], str]
     ) -> None:
-        """Report failed records (first line, last line, count): each by itself, or as a range when the cause lies in
-        the cluster."""
+        """Count and report failed records. `lines`: first line, last line, number of records.
+
+        Errors of the cluster are reported as ranges of lines, other errors one by one.
+        """
         is_unplaced = partition < 0
         is_hopeless = is_unplaced and is_hopeless_cause(error)
         if is_hopeless and self._tally.unplaced is None:
@@ -231,8 +237,10 @@ class ConsoleProducer:
         self._tally.fail_lines(LostLines(key, self._topic, describe(0), error, cause, is_unplaced, *lines))
 
     def _connection_problem(self, partition: int) -> Exception | None:
-        """The connection error of a partition's leader, or of all brokers while it has no leader. None before the first
-        contact with a broker: the record's own error names the problem then."""
+        """Return the connection error of a partition's leader, or of all brokers while it has no leader, else None.
+
+        Before the first contact with a broker it returns None, because the record's own error names the problem then.
+        """
         sender = self._producer.sender
         if not sender.metadata.update_version:
             return None
@@ -246,7 +254,7 @@ class ConsoleProducer:
     # -- transactions --
 
     def _start_transactions(self, producer: Producer) -> None:
-        """Takes over the transactional id, where one was given."""
+        """Initialize the transactional id, if there is one. An error ends the run."""
         if self._config.transactional_id is None or self._stopped is not None:
             return
         self._transactions = RecordTransactions(producer, self._transaction_records, self._tally)
@@ -256,7 +264,7 @@ class ConsoleProducer:
             self._stopped = error
 
     def _end_transactions(self) -> None:
-        """The end of the input, or of the run: what is open is committed, or aborted when anything went wrong."""
+        """Commit the open transaction, or abort it if the run failed."""
         if self._transactions is None:
             return
         if self._stopped is None:
@@ -268,7 +276,7 @@ class ConsoleProducer:
             self._break_off_transactions()
 
     def _break_off_transactions(self) -> None:
-        """Nothing stays open behind us, if a broker answers within some seconds."""
+        """Abort the open transaction within 5 s. An error is printed."""
         if self._transactions is None:
             return
         try:
@@ -280,7 +288,7 @@ class ConsoleProducer:
     # -- reporting --
 
     def _tell_oversized(self) -> None:
-        """Lines that were too long to be kept."""
+        """Report lines that exceed max.request.size, which the reader does not keep."""
         if not self._reader.oversized:
             return
         limit = self._config.max_request_size
@@ -293,7 +301,7 @@ class ConsoleProducer:
         self._reader.oversized.clear()
 
     def _tell_failures(self, *, is_end: bool = False) -> None:
-        """Print failures. Those of an ongoing cause are printed once a minute and at the end, at a prompt at once."""
+        """Print failures. Those with an ongoing cause are printed once a minute, at the end, and after each prompt."""
         now_ms = self._console.clock.now_ms()
         is_due = is_end or self._has_prompt or now_ms - self._told_ms >= _TELL_EVERY_MS
         if is_due:
@@ -302,8 +310,11 @@ class ConsoleProducer:
             self._console.error(message, kind)
 
     def _existing_partitions(self) -> list[int]:
-        """The partitions of the topic, none when it does not exist. To ask as the producer does would create it, also
-        when the lines are then refused. Raises KafkaError."""
+        """Return the partitions of the topic; an empty list if it does not exist. Raises KafkaError.
+
+        The admin client asks, because a metadata request of the producer would create the topic, even if all lines are
+        refused.
+        """
         from kafkatools.core.admin.client import AdminClient
         from kafkatools.core.admin.topics import describe_topics
 
@@ -315,7 +326,7 @@ class ConsoleProducer:
         return [part.partition for part in described.partitions]
 
     def _look_through_file(self) -> None:
-        """Check a whole JSON file before its first record is sent, unless ignore.error skips bad lines."""
+        """Validate a whole JSON file before its first record is sent, unless ignore.error skips invalid lines."""
         if not self._is_json or self._stopped is not None or self._format.ignore_error:
             return
         if self._console.is_input_file:
@@ -325,7 +336,7 @@ class ConsoleProducer:
                 self._stopped = error
 
     def _report(self) -> None:
-        """The end of every run: what failed, and the two counts."""
+        """Print what failed and the counts of sent, failed and aborted records."""
         tally = self._tally
         tally.abort()
         self._tell_failures(is_end=True)
@@ -346,7 +357,8 @@ class ConsoleProducer:
         self._console.note(", ".join(f"{count} {what}" for what, count in counts.items()))
 
     def _has_unsent_lines(self) -> bool:
-        """Whether the run ended before the end of the input; False in transactions, which report their outcome."""
+        """Return whether the run ended before the end of the input. False in transactions, which report their own
+        outcome."""
         is_lost = self._tally.unplaced is not None
         if self._transactions is not None or not (is_lost or self._is_interrupted):
             return False

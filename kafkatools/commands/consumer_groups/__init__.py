@@ -1,8 +1,8 @@
-"""kt consumer-groups: what kafka-consumer-groups.sh does (org.apache.kafka.tools.consumer.group.ConsumerGroupCommand).
+"""kt consumer-groups: list, describe, delete and reset consumer groups (kafka-consumer-groups.sh).
 
-The rules of the options are ConsumerGroupCommandOptions.checkArgs in its order, after them those of ours: an option
-that would mean nothing is refused. The actions are in modules of their own (`describe`, `reset`, `deletion`), listing
-is here. Of several groups each ends for itself: what failed is named on stderr, the rest is done, exit 1.
+The rules on options are ConsumerGroupCommandOptions.checkArgs in its order, then rules of kt that refuse options
+without an effect. `describe`, `reset` and `deletion` hold the actions. If a group fails, the error is printed, the
+other groups are processed, and the exit status is 1.
 """
 
 from __future__ import annotations
@@ -182,7 +182,7 @@ RULES: tuple[rules.Rule, ...] = (
 
 
 def run(console: Console, args: Args) -> ExitStatus:
-    """Carries out the one action given."""
+    """Run the one action of kt consumer-groups. Raises UsageError."""
     if args.given("validate-regex"):
         return _validate_regex(console, args)
     check_values(args, FAILED, is_for_one_group=args.delete_offsets)
@@ -190,7 +190,7 @@ def run(console: Console, args: Args) -> ExitStatus:
 
 
 def _prepare(console: Console, args: Args) -> Callable[[Session], ExitStatus]:
-    """Reads the values of the chosen action before anything is contacted; what is left to do."""
+    """Parse the options of the action, before a broker is contacted; return the action."""
     if args.describe:
         from kafkatools.commands.consumer_groups.describe import prepare_describe
 
@@ -211,7 +211,8 @@ def _prepare(console: Console, args: Args) -> Callable[[Session], ExitStatus]:
 
 
 def _validate_regex(console: Console, args: Args) -> ExitStatus:
-    """Say whether brokers take a regular expression (ConsumerGroupCommand.validateRegex); FINDINGS when they do not."""
+    """Print whether brokers accept a regular expression (ConsumerGroupCommand.validateRegex). Returns FINDINGS if
+    not."""
     from kafkatools.core.java.re2_syntax import syntax_error
 
     text = args.validate_regex
@@ -247,7 +248,7 @@ def _list(session: Session, states: tuple[str, ...], types: tuple[str, ...]) -> 
 
 
 def _listing_lines(listings: Sequence[GroupListing], *, with_type: bool, with_state: bool) -> Iterable[str]:
-    """ConsumerGroupCommand.printGroupInfo."""
+    """Yield the table of --list --state and --type (ConsumerGroupCommand.printGroupInfo)."""
     width = max([15, *(len(listing.group_id) for listing in listings)]) + 10
     line = f"%-{width}s" + " %-20s" * (with_type + with_state)
     yield line % ("GROUP", *(["TYPE"] * with_type), *(["STATE"] * with_state))

@@ -1,4 +1,4 @@
-"""The conditions of --fail-if as they are written; `tools/groups/conditions.py` says what they mean."""
+"""Parse the conditions of --fail-if of kt consumer-groups. `tools/groups/conditions.py` evaluates them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _EXPECTED = "it takes MEASURE OP AMOUNT, such as lag>1000, lag>5m, behind>=1h, t
 
 
 def parse_condition(text: str, states: tuple[str, ...]) -> Condition:
-    """Reads one; `states` are the words of the measure `state`. Raises UsageError."""
+    """Parse a condition such as `lag>5m`. `states` are the valid values of the measure `state`. Raises UsageError."""
     match = _GRAMMAR.fullmatch(text)
     if match is None:
         raise UsageError(f"Invalid condition '{text}' of --fail-if: {_EXPECTED}")

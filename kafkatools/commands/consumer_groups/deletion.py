@@ -1,7 +1,7 @@
-"""kt consumer-groups --delete, and what --dry-run and --undo-file mean for it and for --delete-offsets.
+"""kt consumer-groups --delete, and --dry-run and --undo-file of --delete and --delete-offsets.
 
-An undo file holds the committed offsets that go away, for --reset-offsets --from-file. Groups with members cannot be
-deleted: their offsets are not noted. Members are not brought back, they come by themselves.
+The undo file holds the deleted offsets, for --reset-offsets --from-file. Groups with members cannot be deleted, so
+their offsets are not saved. The undo file does not restore members: they rejoin by themselves.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _PREFIX = "Error: "
 
 
 def delete(session: Session) -> ExitStatus:
-    """Deletes groups; what they committed is noted first if that is wanted."""
+    """Delete groups, after saving their offsets in --undo-file. Returns FAILED when a group was not deleted."""
     from kafkatools.core.java.hash_order import hash_order
 
     is_dry = session.args.dry_run
@@ -41,7 +41,7 @@ def delete(session: Session) -> ExitStatus:
 
 
 def _foresee(session: Session, names: Collection[str]) -> ExitStatus:
-    """The groups that would be deleted, with how much they committed."""
+    """Print the groups that --delete would delete, with the number of their offsets, and those that it would refuse."""
     from kafkatools.core.java.hash_order import hash_order
 
     refused = refusals(session.admin, names)
@@ -62,7 +62,7 @@ def _foresee(session: Session, names: Collection[str]) -> ExitStatus:
 
 
 def foresee_offsets(session: Session, group_id: str, partitions: Sequence[TopicPartition]) -> ExitStatus:
-    """The committed offsets that --delete-offsets would delete; those of topics that are being read would stay."""
+    """Print the committed offsets that --delete-offsets would delete. Offsets of subscribed topics are errors."""
     known = committed_offsets(session.admin, [group_id])[group_id].offsets
     errors = subscribed_topics(session.admin, group_id)
     wanted = {key: known[key].offset for key in sorted(partitions) if key in known}
@@ -85,7 +85,8 @@ def foresee_offsets(session: Session, group_id: str, partitions: Sequence[TopicP
 
 
 def note_offsets(session: Session, wanted: Mapping[str, Collection[TopicPartition] | None]) -> None:
-    """Writes what these groups committed (None: of all partitions) to --undo-file. Raises CommandError, KafkaError."""
+    """Save the committed offsets of these groups and partitions (None: all) in --undo-file. Raises CommandError,
+    KafkaError."""
     if not wanted:
         return
     before = {}

@@ -1,7 +1,7 @@
-"""kt consumer-groups --describe: offsets and lag, members or state of groups, in name order.
+"""kt consumer-groups --describe: offsets and lag, members, or state of groups, sorted by group id.
 
-A group that cannot be described is named on stderr, and so is a partition whose end cannot be told; the others are
-shown. A partition of a topic that is gone keeps its row without an end, and does not make the command fail.
+Groups that cannot be described and partitions without a known end offset are named on stderr; the others are printed. A
+partition of a deleted topic keeps its row without an end offset and is no failure.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _REBALANCING = frozenset({"PreparingRebalance", "CompletingRebalance", "Assignin
 
 
 def prepare_describe(args: Args) -> Callable[[Session], ExitStatus]:
-    """What --describe does with these options. Raises UsageError."""
+    """Parse the options of --describe; return the action for a Session. Raises UsageError for an invalid --fail-if."""
     if args.members or args.state is not None:
         return _describe_members_or_state
     conditions = [parse_condition(text, STATES) for text in args.fail_if]
@@ -73,7 +73,7 @@ def _members_or_state_json(args: Args, description: GroupDescription) -> dict[st
 
 
 def say_state(session: Session, description: GroupDescription) -> None:
-    """What Kafka's tool says of a group's state in front of its table (shouldPrintMemberState)."""
+    """Print the note of Kafka's tool about an empty, rebalancing or dead group (shouldPrintMemberState)."""
     name = description.group_id
     if description.state == "Empty":
         session.console.note(f"Consumer group '{name}' has no active members.")

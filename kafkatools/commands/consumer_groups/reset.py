@@ -1,8 +1,7 @@
 """kt consumer-groups --reset-offsets and --delete-offsets (ConsumerGroupCommand.resetOffsets, OffsetsUtils).
 
-First everything on the command line and in files is read, then the new offsets of all groups are worked out, then what
-was before is noted in the undo file, and only then something changes. A group with members is refused with Kafka's
-words and who they are; the other groups are done.
+Order: parse the command line and files, compute the new offsets of all groups, write the undo file, change offsets. A
+group with members is refused with Kafka's message and the list of its members; the other groups are reset.
 """
 
 from __future__ import annotations
@@ -36,7 +35,8 @@ _INACTIVE = ("Empty", "Dead")
 
 
 def goal_of(args: Args) -> tuple[Goal, int]:
-    """Where the options say that offsets go, and the offset or the difference."""
+    """Return the target of --reset-offsets, and its number: the offset of --to-offset, the shift of --shift-by, else
+    0."""
     if args.from_file is not None:
         return Goal.PLAN, 0
     if args.to_current:
@@ -51,7 +51,7 @@ def goal_of(args: Args) -> tuple[Goal, int]:
 
 
 def topic_scope(arguments: Iterable[str], prefix: str = "") -> TopicScope:
-    """Reads `orders` and `orders:0,1` (OffsetsUtils.parseTopicsWithPartitions). Raises UsageError in its words."""
+    """Parse the values of --topic: `orders` or `orders:0,1`. Raises UsageError with the messages of OffsetsUtils."""
     topics: list[str] = []
     partitions: list[TopicPartition] = []
     for argument in arguments:
@@ -73,7 +73,10 @@ def topic_scope(arguments: Iterable[str], prefix: str = "") -> TopicScope:
 
 
 def prepare_reset(console: Console, args: Args) -> Callable[[Session], ExitStatus]:
-    """Reads everything that needs no broker. Raises UsageError and CommandError."""
+    """Parse the options of --reset-offsets and the file of --from-file; return the action for a Session.
+
+    Raises UsageError and CommandError.
+    """
     scope = topic_scope(args.topic) if args.topic else None
     timestamp = _timestamp(console, args)
     plan = None
@@ -123,7 +126,10 @@ def _reset(session: Session, reset: Reset) -> ExitStatus:
 
 
 def _carry_out(session: Session, plans: Sequence[GroupPlan]) -> tuple[list[GroupPlan], bool]:
-    """What was done (partitions that failed are left out and named), and whether that is all. Raises CommandError."""
+    """Save the previous offsets in the undo file and commit the new ones. Raises CommandError.
+
+    Returns the plans without the partitions that failed, and whether every partition succeeded. Failures are printed.
+    """
     args = session.args
     changing = [plan for plan in plans if plan.offsets]
     if changing and not args.no_undo_file:
@@ -142,14 +148,14 @@ def _carry_out(session: Session, plans: Sequence[GroupPlan]) -> tuple[list[Group
 
 
 def _tell_missing(session: Session, plans: Iterable[GroupPlan]) -> None:
-    """Print the groups that do not exist, since a name may have a typo."""
+    """Print a note for each group that does not exist, since its name may have a typo."""
     for plan in plans:
         outcome = "--execute would create it" if plan.offsets else "there are no offsets to reset"
         session.console.note(f"Group '{plan.group_id}' does not exist: {outcome}")
 
 
 def _may_reset(session: Session, description: GroupDescription) -> bool:
-    """Has the group no members (or is it not there at all)? Else says so, and who they are."""
+    """Return whether the group has no members or does not exist; else print why it is refused."""
     name = description.group_id
     if description.error is not None and description.error.name != "GROUP_ID_NOT_FOUND":
         session.complain_of_group(name, description.error)
@@ -174,7 +180,7 @@ def _may_reset(session: Session, description: GroupDescription) -> bool:
 
 
 def _is_free_name(session: Session, name: str) -> bool:
-    """No group of consumers has the name: is there one of another kind?"""
+    """Return False, and print an error, if a share or streams group has this name."""
     kind = next((one.type for one in list_groups(session.admin).groups if one.group_id == name), "")
     if kind not in (SHARE, STREAMS):
         return True
@@ -184,7 +190,7 @@ def _is_free_name(session: Session, name: str) -> bool:
 
 
 def _plan(session: Session, reset: Reset, names: Sequence[str]) -> tuple[list[GroupPlan], bool]:
-    """The new offsets of each group, and whether all could be worked out."""
+    """Compute the new offsets of each group. Returns the plans, and False if a group failed, which is printed."""
     args = session.args
     is_about_committed = reset.scope is None or reset.goal in (Goal.CURRENT, Goal.SHIFT)
     committed: Mapping[str, GroupOffsets] = {}
@@ -214,8 +220,11 @@ def _plan(session: Session, reset: Reset, names: Sequence[str]) -> tuple[list[Gr
 
 
 def _show(session: Session, names: Sequence[str], plans: Sequence[GroupPlan]) -> None:
-    """Prints the new offsets: a table, CSV or JSON (OffsetsUtils.printOffsetsToReset, exportOffsetsToCsv). A dry run
-    also prints the current ones, in JSON and on a terminal. In a pipe it prints Kafka's table, which scripts read."""
+    """Print the new offsets as table, CSV or JSON (OffsetsUtils.printOffsetsToReset, exportOffsetsToCsv).
+
+    With --json or on a terminal a dry run also prints the committed offsets. In a pipe it prints Kafka's table, which
+    scripts parse.
+    """
     args = session.args
     present = _present(session, plans)
     if args.json:
@@ -253,21 +262,20 @@ def _show(session: Session, names: Sequence[str], plans: Sequence[GroupPlan]) ->
 
 
 class _Present(NamedTuple):
-    """The committed offsets of the groups. A group whose offsets could not be fetched is missing."""
+    """The committed offsets of groups. A group whose offsets could not be fetched is missing."""
 
     offsets: Mapping[str, Mapping[TopicPartition, OffsetAndMetadata]]
 
     def is_known(self, group_id: str) -> bool:
-        """Whether the group's offsets could be fetched."""
         return group_id in self.offsets
 
     def of(self, group_id: str, key: TopicPartition) -> int | None:
-        """The committed offset; None without one."""
+        """Return the committed offset of a partition; None without one."""
         found = self.offsets.get(group_id, {}).get(key)
         return None if found is None else found.offset
 
     def cells(self, group_id: str, key: TopicPartition, shown: object, new: int | None) -> tuple[object, ...]:
-        """Current, new and difference as a terminal shows them: `-` for none, `?` for what is not known."""
+        """Return the cells current offset, new offset and difference: `-` for no offset, `?` for an unknown one."""
         if not self.is_known(group_id):
             return "?", shown, "?"
         current = self.of(group_id, key)
@@ -276,7 +284,7 @@ class _Present(NamedTuple):
 
 
 def _present(session: Session, plans: Sequence[GroupPlan]) -> _Present | None:
-    """Fetch the committed offsets for a dry run on a terminal or with --json; else None."""
+    """Fetch the committed offsets if _show prints them, else return None."""
     args = session.args
     if args.execute or args.export or not (args.json or session.console.is_terminal):
         return None
@@ -296,7 +304,7 @@ def _change_json(
 
 
 def prepare_delete_offsets(args: Args) -> Callable[[Session], ExitStatus]:
-    """Reads --topic."""
+    """Parse --topic for --delete-offsets; return the action for a Session. Raises UsageError."""
     scope = topic_scope(args.topic)
     return lambda session: _delete_offsets(session, scope)
 
@@ -305,7 +313,8 @@ GROUP_ERRORS = ("INVALID_GROUP_ID", "GROUP_ID_NOT_FOUND", "GROUP_AUTHORIZATION_F
 
 
 def _delete_offsets(session: Session, scope: TopicScope) -> ExitStatus:
-    """ConsumerGroupCommand.deleteOffsets; a topic that cannot be described is a failure too."""
+    """Delete committed offsets (ConsumerGroupCommand.deleteOffsets). A topic that cannot be described is a failure
+    too."""
     group_id = session.args.group[0]
     partitions, topic_errors = partitions_of(session.admin, scope)
     if session.args.dry_run:

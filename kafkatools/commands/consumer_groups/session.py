@@ -1,4 +1,4 @@
-"""What the actions of `kt consumer-groups` share: where they print, whom they ask, which groups are meant."""
+"""Code that the actions of kt consumer-groups and kt share-groups share: rules, errors, the choice of groups."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ STATES = ("Dead", "CompletingRebalance", "Stable", "Assigning", "Empty", "Prepar
 
 
 def needs(option: str, *actions: str) -> rules.Requirement:
-    """A rule of ours: without one of these options the option would mean nothing."""
+    """Return a rule of kt: the option is refused without one of these actions, because it would have no effect."""
     others = ']" or "['.join(actions)
     message = f'Option "[{option}]" can only be used with option "[{others}]"'
     return rules.Requirement(actions, when=(option,), message=message)
 
 
 def available(option: str, *actions: str) -> rules.Requirement:
-    """Kafka's rule on an option that only some actions take."""
+    """Return Kafka's rule that an option belongs to these actions only."""
     message = f"Option(s) [{option}] are unavailable given other options on the command line"
     return rules.Requirement(actions, when=(option,), message=message)
 
 
 def check_values(args: Args, failed: str, *, is_for_one_group: bool) -> None:
-    """The rules on values that the tools for groups share. Raises UsageError."""
+    """Raise UsageError for values that kt consumer-groups and kt share-groups both refuse."""
     if args.describe and args.state:
         raise UsageError("Option [describe] does not take a value for [state]")
     if args.timeout < 0:
@@ -43,7 +43,7 @@ def check_values(args: Args, failed: str, *, is_for_one_group: bool) -> None:
 
 
 def words_of(text: str | None, valid: Sequence[str], what: str) -> tuple[str, ...]:
-    """The words of a list in Kafka's spelling; capitals do not matter. Raises UsageError."""
+    """Parse a comma-separated list of states or types, in any case, to Kafka's spelling. Raises UsageError."""
     by_name = {one.lower(): one for one in valid}
     words = [word.strip().lower() for word in text.split(",")] if text else []
     if any(word not in by_name for word in words):
@@ -52,7 +52,7 @@ def words_of(text: str | None, valid: Sequence[str], what: str) -> tuple[str, ..
 
 
 class Session(NamedTuple):
-    """What an action works with."""
+    """Console, options and AdminClient of one action. `failed` is the prefix of its errors."""
 
     console: Console
     args: Args
@@ -60,18 +60,20 @@ class Session(NamedTuple):
     failed: str = FAILED
 
     def complain(self, message: str, kind: str = "FAILED", **more: object) -> None:
-        """A failure that does not end the run: one line on stderr."""
+        """Print a failure on stderr, after which the command continues."""
         self.console.error(message, kind, **more)
 
     def complain_of_group(self, group_id: str, error: KafkaError) -> None:
-        """A group that could not be worked on. `error`'s words name it where they are Kafka's."""
+        """Print the error of a group on stderr, with the group id unless the error names it."""
         text = str(error)
         named = text if group_id in text else f"group {group_id}: {text}"
         self.complain(self.failed + named, error.name, group=group_id)
 
     def ordered(self, found: GroupListings) -> tuple[list[GroupListing], bool]:
-        """The listed groups in the order of Kafka's hash map, and whether every broker answered; one that did not is
-        named on stderr. Raises KafkaError when no broker did."""
+        """Return the listed groups in the order of Kafka's HashMap, and whether every broker answered.
+
+        Errors of single brokers are printed. Raises KafkaError when no broker answered.
+        """
         from kafkatools.core.java.hash_order import hash_order
 
         if not found.has_answers:
@@ -94,7 +96,7 @@ class Session(NamedTuple):
 def carry_out(
     console: Console, args: Args, action: Callable[[Session], ExitStatus], failed: str = FAILED
 ) -> ExitStatus:
-    """Connect to the cluster and do what was prepared."""
+    """Connect to the cluster and run an action, with the time limit of --timeout."""
     from kafkatools.options.connection import connect_admin
 
     with connect_admin(console, args) as admin:
@@ -105,10 +107,7 @@ def carry_out(
 def consumer_groups(
     session: Session, states: Collection[str] = (), types: Collection[str] = TYPES
 ) -> tuple[list[GroupListing], bool]:
-    """All groups of consumers in the order of Kafka's hash map, and whether every broker answered.
-
-    Raises KafkaError when no broker did.
-    """
+    """List the consumer groups. Returns them, and whether every broker answered; raises KafkaError when none did."""
     from kafkatools.core.admin.groups import CONSUMER_PROTOCOLS, list_groups
 
     found = list_groups(
@@ -118,16 +117,16 @@ def consumer_groups(
 
 
 def share_groups(session: Session, states: Collection[str] = ()) -> tuple[list[GroupListing], bool]:
-    """The same of all share groups."""
+    """List the share groups. Returns them, and whether every broker answered; raises KafkaError when none did."""
     from kafkatools.core.admin.groups import SHARE, list_groups
 
     return session.ordered(list_groups(session.admin, states=states, types=(SHARE.lower(),)))
 
 
 def chosen_groups(session: Session, doing: str) -> tuple[list[str], bool]:
-    """The groups of --group or --all-groups, and whether all brokers told theirs.
+    """Return the groups of --group or --all-groups, and whether every broker listed its groups.
 
-    With a word in `doing` what --all-groups means is said on stderr.
+    With a verb in `doing`, such as "Deleting", the groups of --all-groups are printed on stderr.
     """
     if not session.args.all_groups:
         return list(dict.fromkeys(session.args.group)), True
@@ -139,7 +138,7 @@ def chosen_groups(session: Session, doing: str) -> tuple[list[str], bool]:
 
 
 def say_deleted(session: Session, kind: str, names: Sequence[str], failed: Mapping[str, object]) -> None:
-    """Print which groups were deleted, and why the others were not; `kind`: `consumer` or `share`."""
+    """Print which groups were deleted, and why the groups in `failed` were not. `kind`: `consumer` or `share`."""
     if session.args.json:
         for name in names:
             error = str(failed[name]) if name in failed else None

@@ -1,4 +1,4 @@
-"""The options that the tools for consumer groups and for share groups have in common; each tool has its own order."""
+"""Options that kt consumer-groups and kt share-groups have in common; each command lists them in its own order."""
 
 from kafkatools.options import Option, java_long
 

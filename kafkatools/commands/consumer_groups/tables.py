@@ -1,4 +1,4 @@
-"""The tables of `kt consumer-groups --describe`, as ConsumerGroupCommand prints them: Java's format strings."""
+"""The tables of kt consumer-groups --describe, in the format of ConsumerGroupCommand."""
 
 from __future__ import annotations
 
@@ -18,12 +18,15 @@ def _shown(value: object) -> object:
 
 
 def width(texts: Iterable[str], least: int = _COLUMN) -> int:
-    """The width of a column of these texts, 15 at least as Kafka's tables have it."""
+    """Return the width of a column with these texts: that of the longest, at least 15 as in Kafka's tables."""
     return max(least, max(map(len, texts), default=0))
 
 
 def offsets_table(view: GroupView, *, verbose: bool, extra: Sequence[str] = ()) -> Iterator[str]:
-    """Lines of one group's partitions: an empty one, the header, the rows. `extra` are columns of ours behind LAG."""
+    """Yield the lines of --offsets for one group: a blank line, the header, a row for each partition.
+
+    `extra` names columns after LAG: LAG-TIME, BEHIND-NEWEST.
+    """
     rows = view.rows
     members = {id(row.member): row.member for row in rows if row.member is not None}.values()
     group = view.group_id
@@ -56,13 +59,13 @@ def _times(row: PartitionRow, extra: Sequence[str]) -> tuple[str, ...]:
 
 
 def assignment_text(partitions: Iterable[tuple[str, int]]) -> str:
-    """`orders:0,1;pay:0`, or `-` for none."""
+    """Return partitions as `orders:0,1;pay:0`; `-` for none."""
     topics = numbers_by_topic(sorted(partitions))
     return ";".join(sorted(f"{topic}:{','.join(map(str, each))}" for topic, each in topics.items())) or MISSING
 
 
 def members_table(description: GroupDescription, *, verbose: bool) -> Iterator[str]:
-    """Lines of one group's members; the header also when there are none."""
+    """Yield the lines of --members for one group. The header is there without members too."""
     members = description.members
     is_static = any(member.group_instance_id for member in members)
     is_mixed = {member.is_upgraded for member in members} >= {True, False}
@@ -102,7 +105,7 @@ def _assignments(description: GroupDescription, member: MemberDescription, *, is
 
 
 def state_table(description: GroupDescription, *, verbose: bool) -> Iterator[str]:
-    """Lines of one group's state."""
+    """Yield the lines of --state for one group."""
     where = description.coordinator
     coordinator = f"{where.host}:{where.port}  ({where.node})"
     start = f"%-{width([description.group_id])}s %-{width([coordinator], 25)}s %-20s %-20s"

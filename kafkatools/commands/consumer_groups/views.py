@@ -1,4 +1,4 @@
-"""What --describe shows of offsets, once or again and again (--watch): the groups, their tables, and --fail-if."""
+"""The offsets view of kt consumer-groups --describe, with and without --watch, and its --fail-if."""
 
 from __future__ import annotations
 
@@ -15,15 +15,19 @@ from kafkatools.tools.groups.view import GroupView, Views, collect, group_json, 
 
 
 class Wanted(NamedTuple):
-    """What --describe is to show of offsets."""
+    """The parsed options of --describe --offsets: the conditions of --fail-if, and whether time lags are needed."""
 
     conditions: list[Condition]
     has_times: bool
 
 
 class Collected(NamedTuple):
-    """The groups that can be shown. `status`: FAILED when something was not available, which was printed; `failed`:
-    groups that could not be described, with the error; `are_all_listed`: every broker listed its groups."""
+    """The described groups.
+
+    - `status`: FAILED when something was not available, which was printed
+    - `failed`: the errors of groups that could not be described
+    - `are_all_listed`: whether every broker listed its groups
+    """
 
     views: list[GroupView]
     status: ExitStatus
@@ -32,7 +36,7 @@ class Collected(NamedTuple):
 
 
 def collect_views(session: Session, wanted: Wanted) -> Collected:
-    """Describe the groups, and print an error for everything that is not available."""
+    """Describe the requested groups, and print an error for everything that is not available. Raises KafkaError."""
     names, is_complete = chosen_groups(session, "")
     with session.console.progress(f"Asking about {len(names)} groups"):
         found = collect(session.admin, names)
@@ -52,7 +56,10 @@ def collect_views(session: Session, wanted: Wanted) -> Collected:
 
 
 def judge(session: Session, found: Collected, conditions: list[Condition]) -> ExitStatus:
-    """Print every place where a condition of --fail-if holds or is unknown. Returns FINDINGS, else FAILED, else OK."""
+    """Print every place where a condition of --fail-if holds or is unknown.
+
+    Returns FINDINGS if one holds, else FAILED if one is unknown, else OK.
+    """
     status = _complain_of_findings(session, found.views, conditions)
     texts = list(_unknowns(found, conditions))
     for text in texts:
@@ -89,7 +96,7 @@ def _complain_of_findings(session: Session, views: Sequence[GroupView], conditio
 
 
 def complain_of_views(session: Session, views: Views) -> ExitStatus:
-    """Names what could not be told."""
+    """Print the errors of groups and end offsets. Returns FAILED unless the only errors are deleted topics."""
     status = ExitStatus.OK
     for view in views.groups:
         if view.error is not None:
@@ -108,11 +115,11 @@ def complain_of_views(session: Session, views: Views) -> ExitStatus:
 
 
 def offsets_json(view: GroupView) -> dict[str, object]:
-    """A group with its partitions in JSON."""
+    """Return the JSON row of a group with its partitions."""
     return {**group_json(view), "partitions": [partition_json(row) for row in view.rows]}
 
 
 def offsets_lines(args: Args, view: GroupView, wanted: Wanted) -> Iterator[str]:
-    """The table of a group's partitions."""
+    """Yield the lines of the table of a group's partitions."""
     extra = ("LAG-TIME", "BEHIND-NEWEST") if wanted.has_times else ()
     return offsets_table(view, verbose=args.verbose, extra=extra)

@@ -1,7 +1,7 @@
-"""kt consumer-groups --describe --watch: the same again and again, drawn anew on a terminal, else as lines of JSON.
+"""kt consumer-groups --describe --watch: repeat the table on a terminal, or print lines of JSON.
 
-A turn that fails is named on stderr and the next one is tried; only the first one ends the command. It ends when a
-condition of --fail-if holds (exit status 3) or is unknown (1), and by Ctrl-C.
+An error of the first round ends the command. Later errors are printed and the next round is tried. The command ends
+when a condition of --fail-if holds (exit status 3) or cannot be decided (1), and by Ctrl-C.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _NO_MEMBERS = " (no members)"
 
 
 def prepare_watch(args: Args, wanted: Wanted) -> Callable[[Session], ExitStatus]:
-    """What --watch does."""
+    """Return the action of --watch for a Session."""
     return lambda session: _watch(session, wanted, round(args.watch * 1000))
 
 

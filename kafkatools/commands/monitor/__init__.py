@@ -1,8 +1,8 @@
-"""kt monitor: what a cluster is doing, again and again. Ours, not Kafka's; it works for any Kafka cluster.
+"""kt monitor: watch brokers, topics, groups and rates of any Kafka cluster. Kafka has no such tool.
 
-One ClusterCollector looks at the cluster every --interval; what it found goes to the terminal (`screen.py`), to lines
-(`lines.py`), to --json (`json_form.py`), and by a thread of its own (`server.py`) to browsers and to Prometheus. Of the
-threads only the main one talks to the cluster: the others read the last view from the `Board`.
+A ClusterCollector queries the cluster every --interval. Its views go to the terminal (`screen.py`), to lines
+(`lines.py`), to --json (`json_form.py`), and by a server thread (`server.py`) to browsers and Prometheus. Only the main
+thread queries the cluster; server threads read the latest view from the `Board`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from kafkatools.options import BOOTSTRAP_SERVER, Args, Command, Option, command_
 
 
 def seconds(text: str) -> float:
-    """A number of seconds, a tenth at least; ValueError otherwise."""
+    """Parse a number of seconds from 0.1 to 86400. Raises ValueError."""
     number = float(text)
     if not 0.1 <= number <= 86_400:
         raise ValueError(text)
@@ -22,7 +22,7 @@ def seconds(text: str) -> float:
 
 
 def run(console: Console, args: Args) -> ExitStatus:
-    """Looks and shows until it is stopped, or once."""
+    """Run kt monitor until Ctrl-C or a condition of --fail-if, or once with --once."""
     from kafkatools.commands.monitor.wanted import read_wanted
     from kafkatools.commands.monitor.watch import watch
 

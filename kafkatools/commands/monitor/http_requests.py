@@ -1,8 +1,7 @@
-"""Parse requests and build responses of the monitor's HTTP server: bytes in, bytes out, no connection.
+"""Parse requests and build responses of the HTTP server of kt monitor, without a connection.
 
-The standard library's parser reads the request line and the headers. A read-only server of a few pages also refuses
-bodies, methods other than GET and HEAD, targets that are no plain path, several Host headers, and a Host header that
-does not name this server.
+The standard library parses the request line and the headers. Refused as well: bodies, methods other than GET and HEAD,
+targets that are not plain paths, several Host headers, and a Host header that does not name this server.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ _HEADERS = {
 
 
 class Content(NamedTuple):
-    """The content of a path."""
+    """The media type and the body of a response."""
 
     type: str
     body: bytes
@@ -57,7 +56,7 @@ class Request(NamedTuple):
 
 
 class _Parser(BaseHTTPRequestHandler):
-    """The standard library's parser over bytes instead of a connection."""
+    """The standard library's request parser, reading from bytes."""
 
     protocol_version = "HTTP/1.1"
 
@@ -74,7 +73,7 @@ class _Parser(BaseHTTPRequestHandler):
 
 
 def parse_request(head: bytes, address_host: str) -> Request:
-    """Parse a request line and headers, up to the empty line; raises Refused.
+    """Parse a request line and headers, up to the empty line. Raises Refused.
 
     `address_host` is the host of --web or --prometheus.
     """

@@ -1,4 +1,4 @@
-"""A view as one line, for logs and other programs' eyes; and the tables of --once as text."""
+"""Views of kt monitor as text: one line per view, or the tables of --once."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from kafkatools.tools.monitor.view import ClusterView
 
 
 def summary(view: ClusterView) -> str:
-    """The numbers that matter, always the same ones in the same order."""
+    """Return the main figures of a view, always the same ones in the same order."""
     totals = view.totals
     active = active_controllers(view)
     is_unknown = any(topic.has_unknown_ends for topic in view.topics)
@@ -30,7 +30,7 @@ def summary(view: ClusterView) -> str:
 
 
 def line(view: ClusterView) -> str:
-    """A round in one line: when, the summary, how many events of each kind, and what was not told."""
+    """Return a view as one line: time, summary, number of events by kind, and missing data."""
     parts = [f"{stamp(view.time_ms)} {summary(view)}"]
     kinds = Counter(event.kind for event in view.events)
     if kinds:
@@ -40,7 +40,7 @@ def line(view: ClusterView) -> str:
 
 
 def once_text(console: Console, view: ClusterView, wanted: Wanted) -> Iterator[str]:
-    """Yield the tables, each under its title. Control characters in foreign text are escaped on a terminal."""
+    """Yield the tables of --once with their titles. On a terminal, control characters in names are escaped."""
     from kafkatools.output import table, visible
 
     cluster = view.cluster_id or "-"

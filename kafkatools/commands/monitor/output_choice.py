@@ -1,4 +1,4 @@
-"""Which output the options and stdout ask for."""
+"""The choice of an Output by options and stdout."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kafkatools.tools.monitor.board import Board
 
 
 def output(console: Console, as_json: bool, wanted: Wanted, board: Board, addresses: Sequence[str]) -> Output:
-    """The one that these options and this stdout ask for."""
+    """Return the Output for these options: JSON, tables, the screen on a terminal, else lines."""
     if as_json:
         return JsonOutput(console, wanted)
     if wanted.is_once:

@@ -1,7 +1,6 @@
-"""Where views go on stdout: objects (--json), tables (--once), lines (no terminal), or the screen of `screen.py`.
+"""Outputs of kt monitor on stdout: JSON (--json), tables (--once), lines, or the screen of `screen.py`.
 
-An Output is entered, shown one view after the other with the texts of what --fail-if found, told of looks that failed,
-and left.
+An Output is a context manager. `show` gets each view with the findings of --fail-if, `fail` the error of a refresh.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from kafkatools.tools.monitor.view import ClusterView
 
 
 class Output:
-    """Lines: one for each view."""
+    """Prints one line per view."""
 
     def __init__(self, console: Console, wanted: Wanted) -> None:
         self.console = console
@@ -30,27 +29,29 @@ class Output:
         return None
 
     def show(self, view: ClusterView, findings: Sequence[str], unknowns: Sequence[str]) -> None:
-        """Show a view, with the conditions that hold or are unknown."""
+        """Print a view, and the conditions of --fail-if that hold or are unknown."""
         self.console.print(line(view))
         self.tell([*findings, *unknowns])
 
     def fail(self, error: KafkaError) -> None:
+        """Print the error of a refresh."""
         self.console.error(f"Error while monitoring: {error}", error.name)
 
     def tell(self, findings: Sequence[str]) -> None:
+        """Print findings on stderr."""
         for text in findings:
             self.console.error(text)
 
 
 class JsonOutput(Output):
-    """An object for each view; what holds is in it."""
+    """Prints a JSON object per view, which includes the findings."""
 
     def show(self, view: ClusterView, findings: Sequence[str], unknowns: Sequence[str]) -> None:
         self.console.print_json(view_json(view, findings, unknowns))
 
 
 class TablesOutput(Output):
-    """Tables, for a view that is the only one; what was not told follows on stderr."""
+    """Prints the only view of --once as tables, and missing data on stderr."""
 
     def show(self, view: ClusterView, findings: Sequence[str], unknowns: Sequence[str]) -> None:
         for text in once_text(self.console, view, self.wanted):

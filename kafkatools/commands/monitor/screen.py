@@ -1,5 +1,7 @@
-"""The live view of a terminal, drawn by rich on its alternate screen: tables cut to what fits, the rows that matter
-most first. What is wrong stands in words in the head, never in colour alone."""
+"""The live view of kt monitor on a terminal: tables on rich's alternate screen, cut to fit.
+
+The most important rows come first. Problems are named in words at the top, never by colour alone.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,7 @@ _GAP = 2
 
 
 class Screen(Output):
-    """rich's Live over Console's stdout. What conditions found is told when the screen is left."""
+    """An Output that redraws the terminal. Findings of --fail-if are printed after the screen is closed."""
 
     _live: Live  # while entered
 
@@ -123,7 +125,10 @@ class Screen(Output):
 
 
 def fitting(rows: Sequence[int], height: int) -> list[int]:
-    """How many rows of each table are drawn so that all fit: the longest ones are cut first, none below three."""
+    """Return how many rows of each table are drawn so that all tables fit.
+
+    The longest tables are cut first, none below three rows.
+    """
     shown = list(rows)
     while shown and sum(shown) + _FRAME_LINES * len(shown) > height and max(shown) > _LEAST_ROWS:
         shown[shown.index(max(shown))] -= 1
@@ -131,8 +136,10 @@ def fitting(rows: Sequence[int], height: int) -> list[int]:
 
 
 def column_widths(table: Table, rows: Sequence[Row], width: int) -> list[int]:
-    """How wide the columns are so that all fit: long texts are cut, the widest first, then headers of numbers, then all
-    texts; a number is never cut."""
+    """Return the column widths of a table so that it fits.
+
+    Cuts long texts, the widest column first, then headers of numbers, then all texts; never a number.
+    """
     cells = [max((len(row.cells[place]) for row in rows), default=0) for place in range(len(table.headers))]
     widths = [max(len(header), longest) for header, longest in zip(table.headers, cells, strict=True)]
     texts = [place for place in range(len(cells)) if place not in table.numbers]
@@ -200,7 +207,6 @@ class _Writer:
         self._console = console
 
     def write(self, text: str) -> int:
-        """Text to stdout, as UTF-8."""
         self._console.draw(text)
         return len(text)
 
@@ -208,5 +214,4 @@ class _Writer:
         self._console.flush()
 
     def isatty(self) -> bool:
-        """It is a terminal: else there is no screen."""
         return True

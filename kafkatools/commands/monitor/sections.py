@@ -1,4 +1,4 @@
-"""The sections of a view, and how often it is drawn when no option says."""
+"""The sections of kt monitor --view, and the default refresh interval."""
 
 SECTIONS = ("brokers", "topics", "partitions", "groups", "lag", "quorum", "log-dirs", "events")
 """What --view takes, in the order in which it is shown."""

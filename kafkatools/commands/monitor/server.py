@@ -1,7 +1,7 @@
-"""The HTTP server of --web and --prometheus: a thread that answers from the Board, and never asks the cluster.
+"""The HTTP server of kt monitor --web and --prometheus, which answers from the Board and never queries the cluster.
 
-What is served where: `/` and `/view.json` on the address of --web, `/metrics` on that of --prometheus; both may be the
-same. `core/net/http_server.py` bounds connections and requests, `http_requests.py` validates requests.
+--web serves `/` and `/view.json`, --prometheus serves `/metrics`; both may have the same address.
+`core/net/http_server.py` bounds connections and requests, `http_requests.py` validates requests.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ Pages = dict[str, Callable[[dict[str, str]], Content]]
 
 @contextmanager
 def serving(board: Board, wanted: Wanted) -> Iterator[list[str]]:
-    """Listens while entered; gives a line about each address."""
+    """Serve --web and --prometheus within the context, whose value is a line about each address. Raises
+    CommandError."""
     pages: dict[HostPort, Pages] = {}
     lines: list[tuple[str, HostPort, str]] = []
     if wanted.web is not None:

@@ -1,4 +1,4 @@
-"""The sections of a view as tables of texts: what --once prints and the screen draws."""
+"""The sections of kt monitor as tables of text, for --once and the screen."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ _TOPIC_MOODS = {Health.BROKEN: BAD, Health.DEGRADED: WARNING, Health.GOOD: GOOD}
 
 
 class Row(NamedTuple):
-    """Cells, and how bad it is."""
+    """A row of a table. `mood`: GOOD, WARNING or BAD, which is also its colour."""
 
     cells: tuple[str, ...]
     mood: str = GOOD
 
 
 class Table(NamedTuple):
-    """A section. `numbers`: which columns are numbers. `omitted`: what may be said of an empty one."""
+    """A section as a table. `numbers`: the indexes of number columns. `when_empty`: the text instead of no rows."""
 
     title: str
     headers: tuple[str, ...]
@@ -39,7 +39,7 @@ class Table(NamedTuple):
 
 
 def tables(view: ClusterView, sections: Iterable[str], is_overview: bool, events: Iterable[Event]) -> Iterator[Table]:
-    """The tables of these sections, in their order."""
+    """Yield the tables of these sections in their order."""
     for section in sections:
         if section == "events":
             yield _events(events)
@@ -106,7 +106,7 @@ def _partitions(parts: Iterable[PartitionView], title: str) -> Table:
 
 
 def behind(group: GroupView) -> str:
-    """How far a group is behind in time."""
+    """Return the time lag of a group as text, `?` when it is unknown."""
     return UNKNOWN if group.unknown else span(None if group.lag_ms is None else group.lag_ms / 1000)
 
 

@@ -1,4 +1,4 @@
-"""What a run of `kt monitor` is to do, read from its options; every mistake is told before anything is asked."""
+"""The options of kt monitor, parsed and checked before the cluster is contacted."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _MAX_PORT = 65535
 
 
 class Wanted(NamedTuple):
-    """`sections`: what is shown; `is_overview`: of partitions only those that are not well."""
+    """The parsed options of kt monitor. With `is_overview`, only unhealthy partitions are shown."""
 
     interval_ms: int
     is_once: bool
@@ -36,6 +36,7 @@ class Wanted(NamedTuple):
     prometheus: HostPort | None
 
     def scope(self) -> Scope:
+        """Return which topics and groups the collector queries. Raises UsageError for an invalid regular expression."""
         names = () if self.is_regex else self.topics
         takes_topic, takes_group = _taker(self.topics, self.is_regex), _taker(self.groups, self.is_regex)
         groups = () if self.is_regex else self.groups
@@ -44,7 +45,7 @@ class Wanted(NamedTuple):
 
 
 def read_wanted(args: Args) -> Wanted:
-    """The options as one value. Raises UsageError."""
+    """Parse and check the options of kt monitor. Raises UsageError."""
     sections = _sections(args.view)
     wanted = Wanted(
         interval_ms=round((args.interval or DEFAULT_INTERVAL_S) * 1000),
@@ -68,7 +69,7 @@ def read_wanted(args: Args) -> Wanted:
 
 
 def parse_condition(text: str) -> Condition:
-    """Reads one. Raises UsageError."""
+    """Parse a condition of --fail-if, such as `lag>5m`, `brokers<3` or `unwell`. Raises UsageError."""
     if text.strip() == UNWELL:
         return Condition(UNWELL, UNWELL)
     match = _CONDITION.fullmatch(text)
@@ -99,7 +100,7 @@ def _sections(text: str | None) -> tuple[str, ...]:
 
 
 def _taker(names: Sequence[str], is_regex: bool) -> Callable[[str], bool]:
-    """Whether a name is among these, or matches one of them; without any every name is."""
+    """Return a predicate for names that are listed or match a pattern; without names, for all names."""
     if not names:
         return lambda name: True
     if not is_regex:
@@ -116,7 +117,10 @@ def _taker(names: Sequence[str], is_regex: bool) -> Callable[[str], bool]:
 
 
 def _address(option: str, text: str | None, may_be_open: bool) -> HostPort | None:
-    """Where to listen; port 0 takes any free one. Other addresses than loopback need --insecure."""
+    """Parse an address to listen on; port 0 takes any free port. Raises UsageError.
+
+    Refuses other hosts than loopback unless `may_be_open`.
+    """
     if text is None:
         return None
     found = _ADDRESS.fullmatch(text)
@@ -132,7 +136,7 @@ def _address(option: str, text: str | None, may_be_open: bool) -> HostPort | Non
 
 
 def is_loopback(host: str) -> bool:
-    """Does only this machine reach it?"""
+    """Return whether only this machine can reach the host."""
     import ipaddress
 
     if host.lower() == "localhost":

@@ -1,9 +1,8 @@
-"""The loop of `kt monitor`: look, show, wait.
+"""The loop of kt monitor: collect, show, wait.
 
-The first look decides whether there is anything to watch: a cluster that cannot be reached, or a topic or group of that
-name that is not there, ends the command. Later on a look that fails is named, and the next one is tried. It ends when a
-condition of --fail-if holds (exit status 3) or cannot be decided (1), and by Ctrl-C; with --once after the first look,
-with exit status 1 when something was not told.
+The command ends at once if the first refresh fails, or if a named topic or group does not exist. Errors of later
+refreshes are printed. It ends when a condition of --fail-if holds (exit status 3) or cannot be decided (1), and by
+Ctrl-C. With --once it ends after the first refresh, with exit status 1 if data is missing.
 """
 
 from __future__ import annotations
@@ -28,7 +27,8 @@ _PATIENCE_MS = (2000, 10_000)
 
 
 def watch(console: Console, args: Args, wanted: Wanted) -> ExitStatus:
-    """Until a condition holds, or once."""
+    """Show views until a condition of --fail-if holds or is unknown, or once with --once. Raises KafkaError,
+    CommandError."""
     board = Board()
     with ExitStack() as stack:
         addresses = stack.enter_context(serving(board, wanted))  # a port that is taken is told before anything else
@@ -59,7 +59,7 @@ def watch(console: Console, args: Args, wanted: Wanted) -> ExitStatus:
 
 @contextmanager
 def _collector(console: Console, args: Args, wanted: Wanted) -> Iterator[ClusterCollector]:
-    """Open three clients of the cluster and the collector that uses them."""
+    """Open three admin clients and the collector that uses them."""
     settings: Mapping[str, object] = client_settings(args)
     bootstrap = console.connect(args)
     least, most = _PATIENCE_MS
@@ -73,7 +73,7 @@ def _collector(console: Console, args: Args, wanted: Wanted) -> Iterator[Cluster
 
 
 def _refuse_unknown(view: ClusterView, wanted: Wanted) -> None:
-    """A name that is not there is a mistake rather than something to wait for."""
+    """Raise CommandError if a topic or group named by an option does not exist."""
     if wanted.is_regex:
         return
     for kind, names, known in (
@@ -89,7 +89,10 @@ def _refuse_unknown(view: ClusterView, wanted: Wanted) -> None:
 
 
 def _next(console: Console, collector: ClusterCollector, board: Board, shown: Output, started_ms: int) -> ClusterView:
-    """The next view, an interval after the one before began."""
+    """Wait for the next interval and collect a view; after an error, try again an interval later.
+
+    Raises AuthenticationFailed.
+    """
     while True:
         _wait(console, started_ms + shown.wanted.interval_ms)
         started_ms = console.clock.now_ms()
@@ -103,7 +106,7 @@ def _next(console: Console, collector: ClusterCollector, board: Board, shown: Ou
 
 
 def _wait(console: Console, until_ms: int) -> None:
-    """Sleeps in pieces: who reads our output may go away meanwhile."""
+    """Sleep until `until_ms` in steps of 500 ms. Raises BrokenPipeError when the reader of stdout exits."""
     while (left_ms := until_ms - console.clock.now_ms()) > 0:
         console.ensure_reader()
         console.clock.sleep_ms(min(left_ms, 500))

@@ -1,7 +1,7 @@
-"""kt pipeline: Kafka's records as Spark tables, through SQL into any sink, and the jobs that people ask for.
+"""kt pipeline: records of Kafka as Spark tables, through SQL into any sink, and ready-made Spark jobs.
 
-Each subcommand is a module of its own; its COMMAND is in SUBCOMMANDS. None of them imports PySpark before it runs, and
-each first checks that Spark can start, before it starts a sandbox, contacts a cluster or writes a file.
+Each subcommand is a module; its COMMAND is in SUBCOMMANDS. PySpark is imported only when a subcommand runs. Each
+subcommand checks that Spark can start before it starts a sandbox, contacts a cluster or writes a file.
 """
 
 from __future__ import annotations

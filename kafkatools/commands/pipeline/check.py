@@ -1,4 +1,4 @@
-"""kt pipeline check: every batch, index, snapshot and checkpoint of log directories, on all cores."""
+"""kt pipeline check: verify batches, indexes, snapshots and checkpoints of log directories, on all cores."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ from kafkatools.options import Args, Command, Option
 
 
 def run(console: Console, args: Args) -> ExitStatus:
-    """The findings as a table; damage ends with 3, warnings alone do not."""
+    """Run kt pipeline check: print a table of problems. Returns FINDINGS for damage; warnings alone return OK.
+
+    Raises UsageError without a path.
+    """
     if not args.operands:
         raise UsageError("Which log? A log directory, a partition's directory, or a file of one")
     from kafkatools.pipeline.jobs.check import check, files_to_check

@@ -1,4 +1,4 @@
-"""kt pipeline count: records of each partition, by offsets, by headers, or exactly with what they are."""
+"""kt pipeline count: count the records of each partition by offsets, by batch headers, or by reading them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _SUMS = ("records", "controlRecords", "abortedRecords", "openRecords", "batches"
 
 
 def run(console: Console, args: Args) -> ExitStatus:
-    """A row a partition, and the sums on stderr."""
+    """Run kt pipeline count: print a row for each partition, and the sums on stderr."""
     with job_source.damage_reports() as reports:
         source = job_source.given_source(console, args, args.operand, reports)
         columns: Sequence[str]
@@ -40,7 +40,7 @@ def run(console: Console, args: Args) -> ExitStatus:
 
 
 def _by_offsets(source: job_source.GivenSource) -> tuple[Sequence[str], Sequence[Sequence[object]]]:
-    """Without Spark."""
+    """Count by the start and end offsets of a topic, without Spark. Returns columns and rows."""
     from kafkatools.pipeline.jobs.count import OFFSET_COLUMNS, count_offsets
     from kafkatools.pipeline.jobs.offsets import offsets_of_topics
 
@@ -60,7 +60,7 @@ def _table(spark: SparkSession, source: job_source.GivenSource, *, is_exact: boo
 
 
 def _from_headers(spark: SparkSession, source: job_source.GivenSource) -> DataFrame:
-    """The counts of a log; its transactions are looked for only where there are some."""
+    """Count the records of a log by batch headers. Reads transactions only if a log has transactional batches."""
     from kafkatools.pipeline.jobs.count import count_batches
 
     counts = count_batches(source.batches(spark, _BATCHES))

@@ -1,4 +1,4 @@
-"""kt pipeline diff: what one source has and another has not."""
+"""kt pipeline diff: compare the records of two sources."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ _COMPARED = ("key", "value", "timestamp", "headers")
 
 
 def run(console: Console, args: Args) -> ExitStatus:
-    """The differences, then how many."""
+    """Run kt pipeline diff: print the differences, then their number. Returns FINDINGS if there is one.
+
+    Raises UsageError unless there are two sources.
+    """
     if len(args.operands) != 2:
         raise UsageError("What is to be compared? Two sources: topic:NAME or log:PATH")
     job_source.ensure_one_of("by", args.by, ("key", "offset", "multiset"))
@@ -48,7 +51,7 @@ def _compare(console: Console, args: Args, compared: tuple[str, ...]) -> ExitSta
 
 
 def _right(console: Console, args: Args, reports: str) -> job_source.GivenSource:
-    """The second source; its topic may lie in another cluster."""
+    """Return the second source, whose topic may be in the cluster of --right-bootstrap-server. Raises UsageError."""
     text = args.operands[1]
     if not args.given("right-bootstrap-server"):
         return job_source.given_source(console, args, text, f"{reports}/right")

@@ -1,4 +1,4 @@
-"""kt pipeline export: records as files, in directories by date or topic; a run goes on where the last one ended."""
+"""kt pipeline export: write records to files in directories by date or topic; each run adds new records."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def run(console: Console, args: Args) -> ExitStatus:
-    """Rounds until everything that is there now is exported."""
+    """Run kt pipeline export until all present records are exported. Returns FAILED if some were deleted before."""
     from kafkatools.pipeline.jobs.export import run_export
 
     with job_source.damage_reports() as reports:

@@ -1,4 +1,4 @@
-"""kt pipeline retention-forecast and compact-forecast: what a broker will take away of a log, segment by segment."""
+"""kt pipeline retention-forecast and compact-forecast: predict what a broker deletes of each segment."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _MAX_LONG = (1 << 63) - 1
 
 
 def run_retention(console: Console, args: Args) -> ExitStatus:
-    """A row a segment: which rule takes it, and when."""
+    """Run kt pipeline retention-forecast: print for each segment which retention rule deletes it, and when."""
     from kafkatools.pipeline.jobs.forecast import retention_forecast
 
     source = given_log(args, args.operand)
@@ -42,7 +42,7 @@ def run_retention(console: Console, args: Args) -> ExitStatus:
 
 
 def run_compaction(console: Console, args: Args) -> ExitStatus:
-    """A row a segment: how much of it the cleaner would take."""
+    """Run kt pipeline compact-forecast: print for each segment how much of it the log cleaner would remove."""
     from kafkatools.pipeline.jobs.forecast import cleanable_ranges, compact_forecast
 
     source = given_log(args, args.operand)
@@ -75,7 +75,7 @@ def _measured(spark: SparkSession, source: GivenSource, files: list[LogFile]) ->
 
 
 def _settings(console: Console, args: Args, files: list[LogFile]) -> dict[str, Mapping[str, str]]:
-    """The settings of each topic, asked of its cluster where one is named."""
+    """Return the settings of each topic from the cluster of --bootstrap-server; empty without that option."""
     if not args.given("bootstrap-server"):
         return {}
     from kafkatools.core.admin.client import AdminClient
@@ -89,7 +89,7 @@ def _settings(console: Console, args: Args, files: list[LogFile]) -> dict[str, M
 
 
 def _retention(args: Args, settings: Mapping[str, Mapping[str, str]]) -> dict[str, Retention]:
-    """By topic, "" for all others; what the command line says goes before what the cluster says."""
+    """Return the retention rules by topic, with the key "" for other topics. Options win over topic settings."""
     from kafkatools.pipeline.jobs.retention_rules import Retention
 
     def of(topic: Mapping[str, str]) -> Retention:

@@ -1,7 +1,6 @@
-"""What the jobs' commands share: the source that they are given, and how they print their rows.
+"""Code that the jobs of kt pipeline share: their source, and their output as tables or JSON.
 
-With --json a row is an object of the kind `type`, its keys are the columns in lower case with underscores, times are
-ms; otherwise a table of the same columns.
+A JSON row has the key `type`, the columns in snake_case, and times in ms since 1970.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ _CAPITAL = re.compile(r"(?<=[a-z0-9])([A-Z])")
 
 
 class GivenSource(NamedTuple):
-    """A topic or the files of a log, as the command line names them. What of it cannot be read is told in `reports`."""
+    """The source of a job: a topic, or log files. Damaged ranges are reported in the directory `reports`."""
 
     uri: Uri
     options: Mapping[str, str]
@@ -41,7 +40,7 @@ class GivenSource(NamedTuple):
     reports: str = ""
 
     def table(self, spark: SparkSession, columns: Sequence[str] = (), **options: str) -> DataFrame:
-        """Its records, only these of their columns (all of Spark's own when none is named)."""
+        """Read the records as a table with these columns; without any, with the columns of Spark's Kafka source."""
         from kafkatools.pipeline.sources.schema import HEADER_COLUMNS, METADATA_COLUMNS, RECORD_COLUMNS
         from kafkatools.pipeline.uris import read_source
 
@@ -50,7 +49,7 @@ class GivenSource(NamedTuple):
         return read_source(spark, self.uri, self._reporting("records", options), self.cluster, schema)
 
     def batches(self, spark: SparkSession, columns: Sequence[str]) -> DataFrame:
-        """These columns of the table of a log's batches."""
+        """Read the batch headers of a log as a table with these columns."""
         from kafkatools.pipeline.sources.schema import BATCH_COLUMNS
         from kafkatools.pipeline.uris import read_source
 
@@ -58,29 +57,31 @@ class GivenSource(NamedTuple):
         return read_source(spark, self.uri, self._reporting("batches", {"table": "batches"}), None, schema)
 
     def _reporting(self, part: str, more: Mapping[str, str]) -> dict[str, str]:
-        """The options of a read. A look at headers alone reports apart: it would write over what reading found."""
+        """Return the options of a read. Records and batches report to separate files, which would overwrite each
+        other."""
         place = {"reportPath": reports_of(self.reports, part)} if self.reports else {}
         return {**place, **self.options, **more}
 
     @property
     def is_log(self) -> bool:
+        """Whether the source is log files rather than a topic."""
         return self.uri.kind == "log"
 
 
 def reports_of(directory: str, part: str) -> str:
-    """Where reads of records, or of batches, report."""
+    """Return the report path for reads of `part`: records or batches."""
     return os.path.join(directory, part)
 
 
 @contextmanager
 def damage_reports() -> Iterator[str]:
-    """A directory where readers tell what they could not read."""
+    """Create a temporary directory for the damage reports of readers."""
     with tempfile.TemporaryDirectory(prefix="kt-pipeline-") as directory:
         yield directory
 
 
 def tell_damages(console: Console, reports: str) -> ExitStatus:
-    """Says how much could not be read: FINDINGS when there was something."""
+    """Print how many damaged ranges were left out. Returns FINDINGS if there is one, else OK."""
     found = _damages(reports)
     if not found:
         return ExitStatus.OK
@@ -89,7 +90,7 @@ def tell_damages(console: Console, reports: str) -> ExitStatus:
 
 
 def count_damages(reports: str) -> int:
-    """How many ranges could not be read."""
+    """Return the number of damaged ranges in the reports."""
     return len(_damages(reports))
 
 
@@ -102,7 +103,10 @@ def _damages(reports: str) -> list[Damage]:
 
 
 def given_source(console: Console, args: Args, text: str | None, reports: str = "") -> GivenSource:
-    """The source that an operand names. UsageError when it is none; a topic must be there."""
+    """Return the source of an operand, topic:NAME or log:PATH, after a check that its topics exist.
+
+    Raises UsageError for any other source, KafkaError or CommandError from the check.
+    """
     from kafkatools.pipeline.uris import parse_source
 
     if text is None:
@@ -119,7 +123,7 @@ def given_source(console: Console, args: Args, text: str | None, reports: str = 
 
 
 def given_log(args: Args, text: str | None, reports: str = "") -> GivenSource:
-    """A source that has to be files."""
+    """Return the log files of an operand, PATH or log:PATH. Raises UsageError for a topic."""
     from kafkatools.pipeline.uris import Uri
 
     if not text:
@@ -132,18 +136,18 @@ def given_log(args: Args, text: str | None, reports: str = "") -> GivenSource:
 
 
 def ensure_one_of(option: str, value: str, choices: Sequence[str]) -> None:
-    """UsageError unless the value of an option is one of these."""
+    """Raise UsageError unless the value of an option is one of its choices."""
     if value not in choices:
         raise UsageError(f"--{option} takes {', '.join(choices)}, not {value}")
 
 
 def snake_case(name: str) -> str:
-    """The name of a column as our JSON has it."""
+    """Return the JSON key of a column name in camelCase."""
     return _CAPITAL.sub(r"_\1", name).lower()
 
 
 def print_table(console: Console, kind: str, table: DataFrame, limit: int | None = None) -> int:
-    """Prints the rows, at most so many; how many there were to print, one more than the limit for "more"."""
+    """Print a DataFrame. Returns the number of rows; with a limit that is exceeded, limit + 1."""
     shown = table if limit is None else table.limit(limit + 1)
     if limit is None:
         return print_rows(console, kind, shown.columns, shown.toLocalIterator())
@@ -153,7 +157,7 @@ def print_table(console: Console, kind: str, table: DataFrame, limit: int | None
 
 
 def print_rows(console: Console, kind: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> int:
-    """The same of rows that are here; how many."""
+    """Print rows as a table, or as JSON objects of the type `kind`. Returns the number of rows."""
     names = [snake_case(name) for name in columns]
     number = 0
     if console.is_json:

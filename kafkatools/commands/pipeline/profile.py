@@ -1,4 +1,4 @@
-"""kt pipeline profile: figures of topics or of a log as one HTML page that needs no network."""
+"""kt pipeline profile: write figures of topics or log files as an HTML page that needs no network."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _RECORDS = ("key", "value", "topic", "partition", "offset", "timestamp", "batchP
 
 
 def run(console: Console, args: Args) -> ExitStatus:
-    """Reads, counts, writes the page."""
+    """Run kt pipeline profile: write the page to --out, and with --json print its figures."""
     from kafkatools.core import atomic_file
 
     _ensure_writable(args.out)
@@ -74,7 +74,7 @@ def _lags(console: Console, source: job_source.GivenSource) -> list[GroupLag]:
 
 
 def _print_figures(console: Console, profile: Profile) -> None:
-    """The numbers of the page, an object a row."""
+    """Print the figures of the page, one JSON object per row."""
     from dataclasses import asdict
 
     kinds = {

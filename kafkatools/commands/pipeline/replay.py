@@ -1,4 +1,4 @@
-"""kt pipeline replay: records of a dead-letter topic, or of a log's files, written once more."""
+"""kt pipeline replay: send records of a dead-letter topic, or of log files, again."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp", "header
 
 
 def run(console: Console, args: Args) -> ExitStatus:
-    """What goes where, then, unless it is a dry run, the sending."""
+    """Run kt pipeline replay: print how many records go to which topic, then send them unless --dry-run."""
     rate = _rate(args)
     target = _target(args)
     with job_source.damage_reports() as reports:
@@ -72,7 +72,7 @@ def _rate(args: Args) -> float | None:
 
 
 def _target(args: Args) -> str | None:
-    """The one topic to write to; None for each record's own."""
+    """Return the topic of --to; None for the original topic of each record. Raises UsageError."""
     from kafkatools.pipeline.uris import parse_sink
 
     if not args.given("to"):
@@ -85,7 +85,7 @@ def _target(args: Args) -> str | None:
 
 
 def _topics(source: job_source.GivenSource, table: DataFrame, where: str | None) -> Sequence[str]:
-    """The topics that are read: none of them when they are files, a copy does not grow by what is sent."""
+    """Return the source topics, for loop detection. Empty for files: sent records do not reach them."""
     if source.is_log:
         return []
     named = [name for name in source.uri.target.split(",") if name]
@@ -107,7 +107,7 @@ def _plan(args: Args, target: str | None, topics: Sequence[str]) -> ReplayPlan:
 
 
 def _cluster(console: Console, args: Args, source: job_source.GivenSource, topics: Sequence[str]) -> Cluster:
-    """Where the records go; the topics must be there."""
+    """Return the target cluster. Raises CommandError if a target topic does not exist there."""
     if args.given("to-bootstrap-server"):
         return other_cluster(console, args.to_bootstrap_server, args.to_command_config, *topics)
     return cluster_of(console, args, *topics)

@@ -1,4 +1,4 @@
-"""kt pipeline run: one source or several, SQL or a function of one's own, one sink."""
+"""kt pipeline run: read sources, transform them by SQL or a Python function, and write to a sink."""
 
 from __future__ import annotations
 
@@ -153,7 +153,11 @@ OPTIONS = (
 
 
 def run(console: Console, args: Args) -> ExitStatus:
-    """Reads what is to be done, asks the clusters, starts Spark, runs."""
+    """Run kt pipeline run. Returns FINDINGS if damaged ranges were skipped.
+
+    Checks options and clusters before Spark starts. After Ctrl-C the partial result is printed and KeyboardInterrupt
+    raised.
+    """
     values = _with_credentials(args, _values(args))
     from kafkatools.pipeline.run.spec import pipeline_from
 
@@ -197,7 +201,7 @@ def _run(console: Console, spark: SparkSession, pipeline: Pipeline, progress: Pr
 
 
 def _values(args: Args) -> PipelineValues:
-    """The keys of the file, if there is one, and over them what options say."""
+    """Return the values of the TOML file, overridden by options. Raises UsageError."""
     values: PipelineValues = {}
     if args.operand is not None:
         from kafkatools.pipeline.run.spec import read_toml
@@ -217,7 +221,7 @@ def _values(args: Args) -> PipelineValues:
 
 
 def _with_credentials(args: Args, values: PipelineValues) -> PipelineValues:
-    """The registry's user and password from the file of --command-config or the profile, when the URL has none."""
+    """Add user and password of the schema registry from --command-config or the profile, if its URL has none."""
     url = values.get("schema-registry")
     if url and "@" not in url:
         user_info = client_settings(args).get(REGISTRY_USER)
@@ -231,7 +235,7 @@ def _with_credentials(args: Args, values: PipelineValues) -> PipelineValues:
 
 
 def _clusters(console: Console, args: Args, values: PipelineValues) -> dict[str, Cluster | None]:
-    """The cluster of each source by its name, and of the sink by "", for those that are topics."""
+    """Return the cluster of each topic source by its name, and that of a topic sink under the key ""."""
     tables = values.get("sources") or {"input": values}
     found: dict[str, Cluster | None] = {}
     for name, table in tables.items():
@@ -248,7 +252,7 @@ def _clusters(console: Console, args: Args, values: PipelineValues) -> dict[str,
 
 
 def _cluster(console: Console, args: Args, values: PipelineValues, table: PipelineValues, topics: list[str]) -> Cluster:
-    """A table's own cluster, the command line's, or the file's."""
+    """Return a source's own cluster, else that of the command line, else that of the file."""
     servers: str | None = table.get("bootstrap-server") if table is not values else None
     if servers is None and not args.given("bootstrap-server"):
         servers = values.get("bootstrap-server")

@@ -1,7 +1,7 @@
-"""What a run prints: the rows of console:, and at the end what was read and written.
+"""Output of kt pipeline run: the rows of the sink console:, and a summary at the end.
 
-Rows come in as Spark makes them, part by part, and go out at once: a table whose columns are as wide as the first rows
-want them, or objects. The summary of a run whose rows are printed goes to stderr, beside them.
+Rows are printed part by part as Spark delivers them, as JSON or as a table with column widths of the first part. If
+rows go to stdout, the summary goes to stderr.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _MAX_WIDTH = 60
 
 
 def show_rows(console: Console, table: DataFrame) -> int:
-    """Prints every row; how many there were."""
+    """Print every row of a DataFrame. Returns the number of rows."""
     rows = table.toLocalIterator()
     count = 0
     widths: list[int] | None = None
@@ -58,7 +58,7 @@ def _print_table(
 
 
 def text(value: object) -> str:
-    """A cell of the table: bytes as text where they are, null as null, what has parts as JSON."""
+    """Return a table cell as text: bytes as UTF-8 where possible, null as `null`, structures as JSON."""
     if value is None:
         return "null"
     made = plain(value)
@@ -70,7 +70,7 @@ def text(value: object) -> str:
 
 
 def plain(value: object) -> object:
-    """A value of a row as JSON has it: rows are objects, times are ISO 8601, decimals are texts."""
+    """Convert a value of a row for JSON: rows to objects, times to ISO 8601, decimals to text, bytes by json_bytes."""
     if hasattr(value, "asDict"):
         return {name: plain(item) for name, item in value.asDict().items()}
     if isinstance(value, (bytes, bytearray)):
@@ -94,7 +94,7 @@ def _other(value: object) -> str:
 
 
 def tell_result(console: Console, pipeline: Pipeline, result: RunResult) -> None:
-    """What was read, what was written, what could not be read."""
+    """Print the summary of a run: records read, rows written, damaged ranges."""
     prints_rows = pipeline.sink.uri.kind == "console"
     if console.is_json:
         row = result_row(pipeline, result)
@@ -108,7 +108,7 @@ def tell_result(console: Console, pipeline: Pipeline, result: RunResult) -> None
 
 
 def result_row(pipeline: Pipeline, result: RunResult) -> dict[str, object]:
-    """The object of --json."""
+    """Return the summary of a run as a JSON row."""
     sources = [
         {
             "name": source.name,
@@ -161,5 +161,5 @@ def _rows(count: int | None) -> str:
 
 
 def counted(count: int, what: str) -> str:
-    """A number and what is counted, which is more than one or not."""
+    """Return a count with its noun: `1 row`, `2 rows`."""
     return f"{count} {what}" if count == 1 else f"{count} {what}s"

@@ -1,4 +1,4 @@
-"""What the subcommands share: options for Spark, a session for a run, clusters, and how errors end."""
+"""Code that the subcommands of kt pipeline share: Spark options and sessions, clusters, errors."""
 
 from __future__ import annotations
 
@@ -31,8 +31,7 @@ REGISTRY_USER = "basic.auth.user.info"
 
 
 def ensures_spark(command: Command) -> Command:
-    """Add a check before the work of a subcommand: without PySpark, pyarrow or Java it ends with exit status 2 and says
-    what to install."""
+    """Add a check to a subcommand: UsageError with installation advice if PySpark, pyarrow or Java is missing."""
     run = command.run
     assert run is not None
 
@@ -47,8 +46,10 @@ def ensures_spark(command: Command) -> Command:
 
 
 def _requested_master(args: Args) -> str | None:
-    """The Spark master from the options or the file of `run`; None for the default. Raises PipelineError for a bad
-    file."""
+    """Return the Spark master of the options or of the file of `run`; None for the default.
+
+    Raises PipelineError for a file that cannot be read.
+    """
     conf = property_pairs(args.conf, "conf").get("spark.master")
     if args.master or conf or args.command.name != "run" or args.operand is None:
         return args.master or conf
@@ -60,7 +61,7 @@ def _requested_master(args: Args) -> str | None:
 
 @contextmanager
 def usage() -> Iterator[None]:
-    """What the pipeline refuses of the command line is a usage error."""
+    """Raise a PipelineError of this context as UsageError."""
     from kafkatools.pipeline.errors import PipelineError
 
     try:
@@ -71,7 +72,7 @@ def usage() -> Iterator[None]:
 
 @contextmanager
 def failures() -> Iterator[None]:
-    """What goes wrong in Spark or in the pipeline is one line."""
+    """Raise a PipelineError or Spark error of this context as CommandError, an interrupted job as KeyboardInterrupt."""
     from kafkatools.pipeline.errors import PipelineError
     from kafkatools.pipeline.run.session import plain_error, was_interrupted
 
@@ -89,9 +90,9 @@ def failures() -> Iterator[None]:
 
 @contextmanager
 def session(console: Console, args: Args, values: PipelineValues | None = None) -> Iterator[SparkSession]:
-    """A session for this run; a process that had one before keeps it. `values`: master and conf where no option says.
+    """Open a Spark session for this context, and stop it at the end unless the process had one before.
 
-    Ctrl-C ends what Spark is doing.
+    `values`: master and conf that apply where no option sets them. Ctrl-C cancels the running Spark jobs.
     """
     conf = (values or {}).get("conf", {}) | property_pairs(args.conf, "conf")
     master = args.master or (values or {}).get("master")
@@ -116,8 +117,10 @@ def session(console: Console, args: Args, values: PipelineValues | None = None) 
 
 @contextmanager
 def starting(console: Console, master: str | None) -> Iterator[None]:
-    """Announce the start of Spark on stderr, and show the elapsed time on a terminal. Silent with --json, and when this
-    process already has a Spark context."""
+    """Announce the start of Spark on stderr, with the elapsed time on a terminal.
+
+    Prints nothing with --json, or when this process already has a Spark context.
+    """
     from kafkatools.pipeline.run.session import DEFAULT_MASTER, is_running
 
     if console.is_json or is_running():
@@ -129,7 +132,7 @@ def starting(console: Console, master: str | None) -> Iterator[None]:
 
 
 def _quiet_root(console: Console) -> None:
-    """py4j tells the root logger, with a trace, that it was interrupted; the exit status says it."""
+    """Hide the stack trace that py4j logs when it is interrupted: the exit status reports the interrupt."""
     import logging
 
     root = logging.getLogger()
@@ -148,8 +151,10 @@ def _cancel(spark: SparkSession) -> None:
 
 @contextmanager
 def spark_progress(console: Console, spark: SparkSession, label: str, *, prints: bool = True) -> Iterator[Progress]:
-    """How many of Spark's tasks are done, as far as their number is known, on the terminal; `prints`: rows go to stdout
-    meanwhile."""
+    """Show the number of finished Spark tasks on the terminal. `prints`: rows go to stdout at the same time.
+
+    With Spark Connect the number is unknown, and only the label is shown.
+    """
     from kafkatools.pipeline.run.session import is_connected
 
     with console.progress(label, prints=prints) as progress:
@@ -160,7 +165,7 @@ def spark_progress(console: Console, spark: SparkSession, label: str, *, prints:
 
 
 def _task_counter(spark: SparkSession, progress: Progress) -> Callable[[], int]:
-    """Tasks done, of all stages that were seen running since now; sets the total, too."""
+    """Return a function that counts finished tasks of the stages seen running since now, and sets the total."""
     tracker = spark.sparkContext.statusTracker()
     seen: dict[int, tuple[int, int]] = {}
 
@@ -178,8 +183,10 @@ def _task_counter(spark: SparkSession, progress: Progress) -> Callable[[], int]:
 
 
 def cluster_of(console: Console, args: Args, *topics: str) -> Cluster:
-    """The cluster of the command line (its --bootstrap-server, the profile's or the sandbox), asked whether it is there
-    and has these topics before Spark is started."""
+    """Return the cluster of --bootstrap-server, the profile or the sandbox, after a check that it has these topics.
+
+    The check runs before Spark starts. Raises KafkaError or CommandError.
+    """
     from kafkatools.pipeline.uris import Cluster
 
     cluster = Cluster(console.connect(args), _of_kafka(client_settings(args)))
@@ -188,7 +195,7 @@ def cluster_of(console: Console, args: Args, *topics: str) -> Cluster:
 
 
 def other_cluster(console: Console, bootstrap: str, config_file: str | None, *topics: str) -> Cluster:
-    """A cluster that is named beside the command line's own."""
+    """Return a second cluster, after a check that it has these topics. Raises KafkaError or CommandError."""
     from kafkatools.pipeline.uris import Cluster
 
     cluster = Cluster(bootstrap, _of_kafka(read_properties(config_file)) if config_file else {})
@@ -197,12 +204,12 @@ def other_cluster(console: Console, bootstrap: str, config_file: str | None, *to
 
 
 def _of_kafka(settings: Mapping[str, str]) -> dict[str, str]:
-    """Without what is meant for a schema registry."""
+    """Return the settings without those of a schema registry."""
     return {name: value for name, value in settings.items() if not name.startswith(REGISTRY_PREFIXES)}
 
 
 def ensure_reached(console: Console, cluster: Cluster, topics: tuple[str, ...]) -> None:
-    """KafkaError when the cluster does not answer, or has no such topic."""
+    """Raise KafkaError if the cluster does not answer, CommandError if it lacks one of these topics."""
     from kafkatools.core.admin.client import AdminClient
     from kafkatools.core.admin.cluster import describe_cluster
 

@@ -1,4 +1,4 @@
-"""kt pipeline top-keys: the keys with most records or bytes, and how uneven keys and partitions are."""
+"""kt pipeline top-keys: show the keys with the most records or bytes, and the skew of keys and partitions."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def run(console: Console, args: Args) -> ExitStatus:
-    """Keys, then the measures."""
+    """Run kt pipeline top-keys: print the keys, then the skew of keys and of partitions."""
     job_source.ensure_one_of("by", args.by, ("records", "bytes"))
     with job_source.damage_reports() as reports:
         source = job_source.given_source(console, args, args.operand, reports)

@@ -1,4 +1,4 @@
-"""kt pipeline verify: does what a manifest says still hold? Sources are read again, files of the sink are looked at."""
+"""kt pipeline verify: check that the sources and the sink of a run still match its manifest."""
 
 from __future__ import annotations
 
@@ -16,7 +16,10 @@ if TYPE_CHECKING:
 
 
 def run(console: Console, args: Args) -> ExitStatus:
-    """Reads the manifest, then what it is about."""
+    """Run kt pipeline verify: print each difference from the manifest. Returns FINDINGS if there is one.
+
+    Raises UsageError without a manifest.
+    """
     if args.operand is None:
         raise UsageError("kt pipeline verify needs a manifest: kt pipeline verify FILE")
     with failures():

@@ -1,8 +1,7 @@
-"""kt reassign-partitions: replicas to other brokers and directories (kafka-reassign-partitions.sh,
-org.apache.kafka.tools.reassign.ReassignPartitionsCommand).
+"""kt reassign-partitions: move replicas to other brokers or log directories (kafka-reassign-partitions.sh).
 
-Kafka's actions are options (--generate, --execute, --verify, --cancel, --list), each a module of its own here. What
-Kafka's tool does not have are subcommands: their name is the first argument, their COMMANDs are in SUBCOMMANDS.
+Kafka's actions are options (--generate, --execute, --verify, --cancel, --list), each in a module of its own. `plan` and
+`run` are subcommands of kt. Source: org.apache.kafka.tools.reassign.ReassignPartitionsCommand.
 """
 
 from __future__ import annotations
@@ -48,10 +47,10 @@ _MODULES = {"list": "listing"}
 
 
 class _ForAction(NamedTuple):
-    """An option that the action has no use for is refused."""
+    """The rule that refuses options which the action does not use."""
 
     def broken(self, given: Collection[str]) -> str | None:
-        """Kafka's message of validateAndParseArgs."""
+        """Return the message of ReassignPartitionsCommand.validateAndParseArgs, or None."""
         action = next(name for name in _ACTIONS if name in given)
         allowed = {action, *_ACTIONS[action], *_PERMITTED[action], *_COMMON}
         wrong = next((option.long for option in OPTIONS if option.long in given and option.long not in allowed), None)
@@ -59,7 +58,7 @@ class _ForAction(NamedTuple):
 
 
 def run(console: Console, args: Args) -> ExitStatus:
-    """Does the one action that was asked for."""
+    """Run the one action of kt reassign-partitions. Raises UsageError for an invalid throttle."""
     for name in ("throttle", "replica-alter-log-dirs-throttle"):
         if getattr(args, name.replace("-", "_")) < _NO_THROTTLE:
             raise UsageError(f"--{name} takes a number of bytes per second, or {_NO_THROTTLE} for none")

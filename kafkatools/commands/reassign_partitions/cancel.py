@@ -1,7 +1,7 @@
-"""--cancel: stops the moves of a plan that are under way (cancelAssignment of ReassignPartitionsCommand).
+"""kt reassign-partitions --cancel: cancel the active moves of a plan (ReassignPartitionsCommand.cancelAssignment).
 
-A partition goes back to the replicas it had. Throttles are taken away; while something else is being moved the rates of
-the brokers stay, since they are its throttle too.
+A partition returns to its previous replicas. Throttles are removed. While another reassignment is active, the rates of
+the brokers stay, since they throttle it too.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from kafkatools.tools.reassignment.plan_file import Plan, plan_text, read_plan
 
 
 def run(console: Console, args: Args) -> ExitStatus:
-    """Stops the moves of the plan in the file."""
+    """Cancel the moves of the plan file. Returns FAILED when one could not be cancelled. Raises CommandError."""
     plan = read_plan(args.reassignment_json_file)
     with session(console, args) as opened:
         if plan.log_dirs and opened.admin.through_controllers:
@@ -49,7 +49,7 @@ def run(console: Console, args: Args) -> ExitStatus:
 
 
 def _on_their_way(found: Mapping[TopicPartition, PartitionReassignment]) -> dict[TopicPartition, tuple[int, ...]]:
-    """The replicas that partitions are to have when their moves are over, the preferred one first."""
+    """Return the target replicas of partitions that are being reassigned, the preferred leader first."""
     return {
         part: tuple(broker for broker in moving.replicas if broker not in moving.removing_replicas)
         for part, moving in sorted(found.items())
@@ -57,7 +57,7 @@ def _on_their_way(found: Mapping[TopicPartition, PartitionReassignment]) -> dict
 
 
 def _write_undo(opened: Session, plan: Plan, found: Mapping[TopicPartition, PartitionReassignment]) -> None:
-    """A plan that begins anew what is stopped; no file when that is nothing."""
+    """Write a plan that would resume the cancelled moves. Writes no file when nothing is moving."""
     states = move_states(opened.admin, plan.log_dirs)
     log_dirs = {replica: state.future for replica, state in states.items() if state.future is not None}
     stay = {replica[:2]: tuple(plan.replicas[replica[:2]]) for replica in log_dirs}
@@ -66,7 +66,7 @@ def _write_undo(opened: Session, plan: Plan, found: Mapping[TopicPartition, Part
 
 
 def _dry_run(opened: Session, plan: Plan, active: list[TopicPartition]) -> ExitStatus:
-    """The moves that would stop."""
+    """Print the moves that --cancel would cancel."""
     states = move_states(opened.admin, plan.log_dirs)
     under_way = [state for state in states.values() if state.future is not None]
     for part in active:
@@ -103,7 +103,7 @@ def _cancel_partitions(opened: Session, active: list[TopicPartition]) -> ExitSta
 
 
 def _cancel_log_dirs(opened: Session, plan: Plan) -> ExitStatus:
-    """A move between directories ends when the replica is told to lie where it lies."""
+    """Cancel moves between log directories, by a request to move each replica to its current directory."""
     states = move_states(opened.admin, plan.log_dirs)
     under_way = {
         replica: state.current
@@ -117,7 +117,7 @@ def _cancel_log_dirs(opened: Session, plan: Plan) -> ExitStatus:
 
 
 def _clear(opened: Session, plan: Plan, brokers: set[int]) -> ExitStatus:
-    """Takes throttles away, but for those of what else is being moved."""
+    """Remove the throttles, except those that other active reassignments need."""
     others = active_reassignments(opened.admin)
     if not others:
         return clear_all(opened, plan.topics, brokers)

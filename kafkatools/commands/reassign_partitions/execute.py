@@ -1,8 +1,7 @@
-"""--execute: begins the moves of a plan (executeAssignment of ReassignPartitionsCommand).
+"""kt reassign-partitions --execute: start the moves of a plan (ReassignPartitionsCommand.executeAssignment).
 
-Order: the file, then what the cluster says of the plan (brokers, partitions, directories), then the present replicas on
-stdout for a rollback; only then is anything changed: throttles first, then the moves. When no move could begin and
-nothing else is being moved, the throttles are taken away again.
+Order: read the file, check it against the cluster, print the present replicas for a rollback, set throttles, start the
+moves. If no move started and no other reassignment is active, the throttles are removed again.
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ _EXISTING = (
 
 
 def run(console: Console, args: Args) -> ExitStatus:
-    """Begins the moves of the plan in the file."""
+    """Start the moves of the plan file. Returns FAILED when a throttle or a move failed. Raises CommandError."""
     plan = read_plan(args.reassignment_json_file)
     check_executable(plan)
     with session(console, args) as opened:
@@ -61,7 +60,7 @@ def run(console: Console, args: Args) -> ExitStatus:
 
 
 def _show_current(opened: Session, current: Mapping[TopicPartition, Sequence[int]]) -> None:
-    """The rollback plan; it is out before anything is changed."""
+    """Print the present replicas and write the undo file, before anything changes."""
     log_dirs = present_log_dirs(opened.admin, replicas_of(current))
     for line in ("Current partition replica assignment", "", plan_text(current, log_dirs), ""):
         opened.print(line)
@@ -72,7 +71,7 @@ def _show_current(opened: Session, current: Mapping[TopicPartition, Sequence[int
 
 
 def _dry_run(opened: Session, plan: Plan, current: Mapping[TopicPartition, Sequence[int]]) -> ExitStatus:
-    """What would move: partitions to other brokers, replicas to other directories."""
+    """Print the partitions and replicas that would move."""
     moved = {part: to for part, to in plan.partitions if tuple(to) != tuple(current[part])}
     log_dirs = present_log_dirs(opened.admin, [one for one in plan.log_dirs if one.broker in current[one[:2]]])
     elsewhere = {one: path for one, path in plan.log_dirs.items() if one in log_dirs and log_dirs[one] != path}
@@ -106,7 +105,7 @@ def _begin(opened: Session, plan: Plan, active: Active, current: Mapping[TopicPa
 
 
 def _throttle(opened: Session, plan: Plan, moves: Mapping[TopicPartition, PartitionMove]) -> bool:
-    """Sets the throttles; False when something could not be told."""
+    """Set the throttles. Returns False when one could not be set."""
     opened.print(RUN_VERIFY)
     args = opened.args
     if args.throttle >= 0 and not set_throttle(opened, moves, args.throttle):
@@ -116,9 +115,9 @@ def _throttle(opened: Session, plan: Plan, moves: Mapping[TopicPartition, Partit
 
 
 def _take_back(opened: Session, plan: Plan, moves: Mapping[TopicPartition, PartitionMove], active: Active) -> None:
-    """Takes throttles away that were set for nothing; not while something is being moved.
+    """Remove throttles of moves that did not start, unless another reassignment is active.
 
-    A refusal may be an answer that was lost: the moves may have begun all the same, so that is asked anew.
+    After a lost response the moves may have started, so active reassignments are listed again.
     """
     try:
         is_moving = bool(active or active_reassignments(opened.admin))
@@ -134,7 +133,7 @@ def _take_back(opened: Session, plan: Plan, moves: Mapping[TopicPartition, Parti
 
 
 def _start(opened: Session, wanted: Mapping[TopicPartition, tuple[int, ...]]) -> list[TopicPartition]:
-    """Begins the moves between brokers; the partitions for which that was accepted."""
+    """Start the moves between brokers. Returns the accepted partitions."""
     outcome = alter_reassignments(
         opened.admin,
         wanted,

@@ -1,7 +1,7 @@
-"""--generate: new replicas for all partitions of topics, placed as for a new topic (generateAssignment).
+"""kt reassign-partitions --generate: propose new replicas for all partitions of topics (generateAssignment).
 
-What is there now is not looked at: every partition may move. Replicas are spread over racks and brokers by lot
-(`core/replica_placement`). Nothing is changed.
+Replicas are placed as for a new topic, at random over racks and brokers (`core/replica_placement`), whatever the
+current ones are. So every partition may move. Nothing is changed.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from kafkatools.tools.reassignment.plan_file import plan_fields, plan_text, read
 
 
 def run(console: Console, args: Args) -> ExitStatus:
-    """Prints the present replicas of topics and proposes others."""
+    """Print the current replicas of topics and a proposal. Raises UsageError or CommandError."""
     wanted = _broker_list(args.broker_list)
     topics = read_topics(args.topics_to_move_json_file)
     with session(console, args) as opened:
@@ -36,7 +36,10 @@ def run(console: Console, args: Args) -> ExitStatus:
 
 
 def _broker_list(text: str) -> list[int]:
-    """The ids; a comma at the end is none, as with Java's split."""
+    """Parse the broker ids of --broker-list. A comma at the end is ignored, as by Java's split.
+
+    Raises UsageError for text, CommandError for duplicates.
+    """
     parts = text.rstrip(",").split(",")
     brokers = []
     for part in parts:

@@ -1,4 +1,4 @@
-"""--list: what is being moved (ReassignPartitionsCommand.listReassignments)."""
+"""kt reassign-partitions --list: list active reassignments (ReassignPartitionsCommand.listReassignments)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kafkatools.tools.reassignment.listings import ids
 
 
 def run(console: Console, args: Args) -> ExitStatus:
-    """Prints the active reassignments by topic and partition."""
+    """Print the active reassignments, sorted by topic and partition."""
     with connect_admin(console, args) as admin:
         from kafkatools.core.admin.reassignments import active_reassignments
 

@@ -1,4 +1,4 @@
-"""The start of moves between log directories, printed (executeMoves of ReassignPartitionsCommand)."""
+"""Start moves between log directories and print them (ReassignPartitionsCommand.executeMoves)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kafkatools.tools.reassignment.log_dirs import BeginningMoves, BegunMove, by
 
 
 def begin_moves(opened: Session, requested: Mapping[Replica, str], timeout_ms: int) -> ExitStatus:
-    """Begin moves between directories and print each; FAILED when one was refused or did not begin in time."""
+    """Start moves between log directories and print each. Returns FAILED if one was refused or timed out."""
     moves = BeginningMoves(opened.admin, requested, timeout_ms)
     status = ExitStatus.OK
     for begun in moves.rounds():

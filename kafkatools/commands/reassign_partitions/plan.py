@@ -1,8 +1,8 @@
-"""kt reassign-partitions plan: makes a reassignment instead of having it written by hand. Nothing is changed.
+"""kt reassign-partitions plan: compute a reassignment. Nothing is changed.
 
-The four goals are the planner's (tools/reassignment/plan.py, which holds the rules). What comes out is Kafka's own
-JSON, for `run` and for --execute: in the file of --out, with the tables on stdout; without --out on stdout, with the
-tables on stderr, so that `plan ... | run --reassignment-json-file -` works.
+tools/reassignment/plan.py holds the rules of the four goals. The plan is Kafka's JSON, for `run` and --execute. With
+--out the plan goes to that file and the tables to stdout. Without it the plan goes to stdout and the tables to stderr,
+so that `plan ... | run --reassignment-json-file -` works.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _NEEDS_BROKERS = ("drain", "add")
 
 
 class _Wanted(NamedTuple):
-    """The command line, checked. `brokers` None: not given."""
+    """The checked options of a plan. `brokers` is None without --brokers."""
 
     goal: str
     brokers: frozenset[int] | None
@@ -32,12 +32,13 @@ class _Wanted(NamedTuple):
     rack_aware: bool
 
     def takes(self, topic: str) -> bool:
-        """Whether the topic may change."""
+        """Return whether --topics matches the topic; True without --topics."""
         return self.topics is None or self.topics.takes(topic)
 
 
 def run(console: Console, args: Args) -> ExitStatus:
-    """Reads the cluster, makes the plan, shows it and writes it."""
+    """Compute the plan, write it and print it. Returns FAILED when partitions were left out. Raises UsageError,
+    CommandError."""
     wanted = _wanted(args)
     from kafkatools.tools.reassignment.cluster_state import ensure_nothing_moves, read_cluster
 
@@ -133,7 +134,7 @@ def _show(console: Console, args: Args, plan: ReassignmentPlan) -> None:
 
 
 def broker_ids(text: str) -> frozenset[int]:
-    """`1,2,3`; ValueError when it is no list of numbers."""
+    """Parse `1,2,3`. Raises ValueError."""
     return frozenset(java_int(part.strip()) for part in text.split(","))
 
 

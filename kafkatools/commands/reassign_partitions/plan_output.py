@@ -1,4 +1,4 @@
-"""A plan of reassignments as Kafka's JSON, as tables and as lines of JSON. Makes text, writes nothing."""
+"""A reassignment plan as Kafka's JSON, as tables and as lines of JSON."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ _BROKER_HEADERS = ("BROKER", "RACK", "REPLICAS", "LEADERS", "BYTES", "TO RECEIVE
 
 
 def plan_assignment(moves: Iterable[Move]) -> dict[str, object]:
-    """The replicas after the moves."""
+    """Return the replicas after the moves, as fields of a plan file."""
     return plan_fields({(move.topic, move.partition): move.after for move in moves}, {})
 
 
 def current_assignment(moves: Iterable[Move]) -> dict[str, object]:
-    """The replicas before the moves, to go back."""
+    """Return the replicas before the moves, as fields of a plan file for the way back."""
     return plan_fields({(move.topic, move.partition): move.before for move in moves}, {})
 
 
 def json_text(value: Mapping[str, object]) -> str:
-    """One line, as Kafka's tool prints it."""
+    """Return one line of JSON, as Kafka's tool prints it."""
     return json.dumps(value, separators=(",", ":"), ensure_ascii=False) + "\n"
 
 
 def bytes_text(count: float) -> str:
-    """`1.5 GB`: decimal units, as throttles are counted."""
+    """Return a size such as `1.5 GB`, in decimal units like throttles."""
     size = float(count)
     for unit in _UNITS[:-1]:
         if abs(size) < 999.5:
@@ -39,7 +39,7 @@ def bytes_text(count: float) -> str:
 
 
 def summary(plan: ReassignmentPlan) -> str:
-    """What the plan does, in a line."""
+    """Return one line that counts the changed partitions, and the replicas and bytes to copy."""
     if not plan.moves:
         return "Nothing to move."
     reordered = sum(not move.added and not move.removed for move in plan.moves)
@@ -54,7 +54,7 @@ def summary(plan: ReassignmentPlan) -> str:
 
 
 def broker_rows(brokers: Iterable[BrokerLoad]) -> tuple[Sequence[str], list[Sequence[str]]]:
-    """The table of brokers; its headers and its rows: before and after."""
+    """Return headers and rows of the table of brokers, with `before -> after` in each cell that changes."""
     rows: list[Sequence[str]] = []
     for load in brokers:
         pairs = [_change(*load.replicas), _change(*load.leaders), _change(*map(bytes_text, load.size_bytes))]
@@ -68,8 +68,7 @@ def _change(before: object, after: object) -> str:
 
 
 def json_rows(plan: ReassignmentPlan) -> Iterator[dict[str, object]]:
-    """A line for each partition that changes, one for each that is left out, one for each broker, and a summary that
-    holds both files."""
+    """Yield JSON rows: changed partitions, partitions left out, brokers, and a summary with both plan files."""
     for move in plan.moves:
         yield {
             "type": "partition",

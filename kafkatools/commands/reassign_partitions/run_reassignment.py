@@ -34,7 +34,7 @@ _MAX_GROWTH = 4
 
 
 def byte_rate(text: str) -> int:
-    """`50M`: bytes per second, with k, M or G for thousands; ValueError otherwise."""
+    """Parse bytes per second such as `50M`, with k, M or G for powers of 1000. Raises ValueError."""
     factor = _UNITS.get(text[-1:], 1)
     number = java_int(text[:-1] if factor > 1 else text) * factor
     if number < 1:
@@ -43,7 +43,7 @@ def byte_rate(text: str) -> int:
 
 
 def positive_count(text: str) -> int:
-    """A number from 1 on; ValueError otherwise."""
+    """Parse a number of at least 1. Raises ValueError."""
     count = java_int(text)
     if count < 1:
         raise ValueError(text)
@@ -51,7 +51,7 @@ def positive_count(text: str) -> int:
 
 
 def run(console: Console, args: Args) -> ExitStatus:
-    """Reads the plan, looks at the cluster, and carries out what is left to do."""
+    """Execute what is left of the plan. Returns FAILED when a partition failed or time ran out. Raises UsageError."""
     if args.max_throttle is not None and args.max_throttle < args.throttle:
         raise UsageError("--max-throttle is less than --throttle")
     settings = client_settings(args)
@@ -86,7 +86,7 @@ def run(console: Console, args: Args) -> ExitStatus:
 
 
 def _show_plan(console: Console, args: Args, work: Work) -> ExitStatus:
-    """--dry-run: the tables of what would be done."""
+    """Print the tables of --dry-run."""
     from kafkatools.commands.reassign_partitions.plan_output import broker_rows, json_rows, summary
     from kafkatools.output import table
     from kafkatools.tools.reassignment.work import as_plan

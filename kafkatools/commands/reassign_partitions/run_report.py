@@ -1,6 +1,4 @@
-"""What a supervised reassignment says while it runs: a bar on the terminal of stderr, else a line there now and then;
-with --json one object a line on stdout.
-"""
+"""Progress of kt reassign-partitions run: a bar on a terminal, else lines on stderr, or JSON on stdout."""
 
 from __future__ import annotations
 
@@ -24,7 +22,7 @@ _BAR_WIDTH = 20
 
 @contextmanager
 def report(console: Console, as_json: bool) -> Iterator[Report]:
-    """The report for this console."""
+    """Open the report for this console, and close it at the end of the context."""
     on_stderr = BarReport if console.is_error_terminal else LineReport
     made: Report = JsonReport(console) if as_json else on_stderr(console)
     try:
@@ -34,13 +32,13 @@ def report(console: Console, as_json: bool) -> Iterator[Report]:
 
 
 class Speed:
-    """Bytes per second over the last half minute, and the seconds that are left at that."""
+    """Computes the bytes per second over the last 30 seconds."""
 
     def __init__(self) -> None:
         self._seen: deque[tuple[int, int]] = deque()
 
     def note(self, now_ms: int, moved_bytes: int) -> float | None:
-        """The speed; None with the first figures."""
+        """Add the bytes moved so far. Returns the speed in bytes per second; None at the first call."""
         self._seen.append((now_ms, moved_bytes))
         while now_ms - self._seen[0][0] > _RATE_MS:
             self._seen.popleft()
@@ -51,38 +49,38 @@ class Speed:
 
 
 def seconds_left(progress: Progress, speed: float | None) -> int | None:
-    """At this speed; None when there is none."""
+    """Return the seconds left at this speed; None without a speed."""
     if not speed:
         return None
     return round((progress.total_bytes - progress.moved_bytes) / speed)
 
 
 class JsonReport:
-    """Lines of JSON on stdout."""
+    """Prints lines of JSON on stdout."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
         self._speed = Speed()
 
     def progress(self, progress: Progress, rate: int | None) -> None:
-        """{"type": "progress", ...}"""
+        """Print the progress and the throttle rate."""
         speed = self._speed.note(self._console.clock.now_ms(), progress.moved_bytes)
         row: dict[str, object] = {"type": "progress", "time": self._console.clock.wall_ms(), **progress._asdict()}
         row["bytes_per_second"] = None if speed is None else round(speed)
         self._print(row | {"seconds_left": seconds_left(progress, speed), "throttle": rate})
 
     def partition(self, key: TopicPartition, error: str | None) -> None:
-        """{"type": "partition", ...}"""
+        """Print that a partition finished, or failed with `error`."""
         self._print({"type": "partition", "topic": key[0], "partition": key[1], "done": error is None, "error": error})
         if error is not None:
             self._console.error(f"{key[0]}-{key[1]}: {error}", topic=key[0], partition=key[1])
 
     def limit(self, change: Change) -> None:
-        """{"type": "throttle", ...}"""
+        """Print the new throttle rate and the reason."""
         self._print({"type": "throttle", "throttle": change.rate, "reason": change.reason})
 
     def note(self, message: str) -> None:
-        """{"note": ...} on stderr."""
+        """Print a note on stderr."""
         self._console.note(message)
 
     def close(self) -> None:
@@ -94,7 +92,7 @@ class JsonReport:
 
 
 class LineReport:
-    """A line on stderr every ten seconds, and for what happens."""
+    """Prints a line on stderr every 10 s, and one for each failure, throttle change and note."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
@@ -102,7 +100,7 @@ class LineReport:
         self._said_ms: int | None = None
 
     def progress(self, progress: Progress, rate: int | None) -> None:
-        """`1.5 GB of 3 GB (50%), 20 MB/s, 75 s left; partitions: 3 moving, 4 waiting, 2 done`."""
+        """Print the progress, unless the last line is younger than 10 s."""
         now_ms = self._console.clock.now_ms()
         speed = self._speed.note(now_ms, progress.moved_bytes)
         if self._said_ms is not None and now_ms - self._said_ms < _LINE_MS:
@@ -111,15 +109,16 @@ class LineReport:
         self._console.error(progress_text(progress, speed))
 
     def partition(self, key: TopicPartition, error: str | None) -> None:
-        """Failures only."""
+        """Print the error of a failed partition."""
         if error is not None:
             self._say(f"{key[0]}-{key[1]}: {error}")
 
     def limit(self, change: Change) -> None:
-        """The limit and why it changed."""
+        """Print the new throttle rate and the reason."""
         self._say(limit_text(change))
 
     def note(self, message: str) -> None:
+        """Print a note."""
         self._say(message)
 
     def _say(self, line: str) -> None:
@@ -130,7 +129,7 @@ class LineReport:
 
 
 class BarReport(LineReport):
-    """A bar of rich's on the terminal; what happens is printed above it."""
+    """Draws a progress bar on stderr, and prints other messages above it."""
 
     def __init__(self, console: Console) -> None:
         from rich.console import Console as RichConsole
@@ -146,6 +145,7 @@ class BarReport(LineReport):
         self._bar.start()
 
     def progress(self, progress: Progress, rate: int | None) -> None:
+        """Update the bar."""
         speed = self._speed.note(self._console.clock.now_ms(), progress.moved_bytes)
         text = progress_text(progress, speed)
         if rate is not None:
@@ -159,13 +159,13 @@ class BarReport(LineReport):
         self._bar.console.print(visible(line), markup=False, highlight=False)
 
     def close(self) -> None:
-        """The bar stays as it is."""
+        """Stop the bar and leave it on the terminal."""
         self._bar.stop()
         self._file.flush()
 
 
 def progress_text(progress: Progress, speed: float | None) -> str:
-    """The figures in a line."""
+    """Return `1.5 GB of 3 GB (50%), 20 MB/s, 1 min 15 s left; partitions: 3 moving, 4 waiting, 2 done`."""
     share = 100 * progress.moved_bytes // progress.total_bytes if progress.total_bytes else 100
     text = f"{bytes_text(progress.moved_bytes)} of {bytes_text(progress.total_bytes)} ({share}%)"
     if speed is not None:
@@ -178,12 +178,12 @@ def progress_text(progress: Progress, speed: float | None) -> str:
 
 
 def limit_text(change: Change) -> str:
-    """The limit and the reason."""
+    """Return the new throttle rate and the reason as a sentence."""
     return f"Throttle: {bytes_text(change.rate)}/s, because {change.reason}."
 
 
 def duration_text(seconds: int) -> str:
-    """`1 h 5 min`."""
+    """Return a duration such as `1 h 5 min`, `2 min 3 s` or `40 s`."""
     minutes, rest = divmod(seconds, 60)
     hours, minutes = divmod(minutes, 60)
     if hours:

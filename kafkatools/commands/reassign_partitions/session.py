@@ -1,4 +1,4 @@
-"""What the actions of `kt reassign-partitions` share: where they print, whom they ask, what is there now."""
+"""Console, options and client that the actions of kt reassign-partitions share."""
 
 from __future__ import annotations
 
@@ -14,29 +14,29 @@ from kafkatools.options.connection import connect_admin
 
 
 class Session(NamedTuple):
-    """What an action works with."""
+    """Console, options and AdminClient of one action."""
 
     console: Console
     args: Args
     admin: AdminClient
 
     def print(self, text: str) -> None:
-        """Text for the user; none with --json."""
+        """Print text, unless --json."""
         if not self.args.json:
             self.console.print(text)
 
     def print_json(self, row: Mapping[str, object]) -> None:
-        """One line of --json."""
+        """Print a row, only with --json."""
         if self.args.json:
             self.console.print_json(row)
 
     def complain(self, message: str, kind: str = "FAILED", **more: object) -> ExitStatus:
-        """A failure, on stderr; with --json as one object. The exit status that it means."""
+        """Print a failure on stderr, and return the exit status FAILED."""
         self.console.error(message, kind, **more)
         return ExitStatus.FAILED
 
     def write_undo(self, plan: str) -> None:
-        """Writes the plan that takes a change back to --undo-file. Raises CommandError."""
+        """Write a plan that reverts the change to --undo-file, if that is used. Raises CommandError."""
         if self.args.undo_file is not None:
             from kafkatools.tools.undo_files import write_undo_file
 
@@ -45,12 +45,12 @@ class Session(NamedTuple):
 
 @contextmanager
 def session(console: Console, args: Args) -> Iterator[Session]:
-    """The session of a command line."""
+    """Connect to the cluster for this context."""
     with connect_admin(console, args) as admin:
         yield Session(console, args, admin)
 
 
 def still_moving(others: int) -> str:
-    """How a note on other moves begins."""
+    """Return the beginning of a note on other active reassignments."""
     words = "partition is" if others == 1 else "partitions are"
     return f"{others} other {words} still being moved (see --list)"

@@ -1,8 +1,7 @@
-"""Throttles of moves: set by --execute, taken away by --verify and --cancel (modifyReassignmentThrottle,
-clearAllThrottles of ReassignPartitionsCommand).
+"""Replication throttles of reassignments: set by --execute, removed by --verify and --cancel.
 
-Each broker and topic ends for itself: one that cannot be told is named on stderr, the others are done. Kafka's tool
-ends at the first, and what comes behind it keeps its throttle.
+Follows modifyReassignmentThrottle and clearAllThrottles of ReassignPartitionsCommand. A broker or topic that fails is
+named on stderr, and the others are changed. Kafka's tool stops at the first failure and leaves the other throttles.
 """
 
 from __future__ import annotations
@@ -32,9 +31,9 @@ RUN_VERIFY = (
 
 
 def set_throttle(opened: Session, moves: Mapping[TopicPartition, PartitionMove], rate: int) -> bool:
-    """Limits moves between brokers; False when a topic or a broker could not be told.
+    """Limit replication between brokers, in bytes per second. Returns False when a topic or broker failed.
 
-    A broker that is not there needs no throttle to do nothing.
+    A broker that is not running gets no throttle, which is no failure.
     """
     if not _all_told(opened, "topic", set_replica_throttles(opened.admin, moves)):
         return False
@@ -53,7 +52,7 @@ def set_throttle(opened: Session, moves: Mapping[TopicPartition, PartitionMove],
 
 
 def set_log_dir_throttle(opened: Session, brokers: Collection[int], rate: int) -> bool:
-    """Limits moves between directories; False when a broker could not be told."""
+    """Limit moves between log directories, in bytes per second. Returns False when a broker failed."""
     if not _all_told(opened, "broker", set_log_dir_throttles(opened.admin, sorted(brokers), rate)):
         return False
     opened.print(f"The replica-alter-dir throttle limit was set to {rate} B/s")
@@ -63,7 +62,7 @@ def set_log_dir_throttle(opened: Session, brokers: Collection[int], rate: int) -
 def _all_told(
     opened: Session, kind: str, outcome: Mapping[int, KafkaError | None] | Mapping[str, KafkaError | None]
 ) -> bool:
-    """Whether all could be told; those that could not are named."""
+    """Print the errors of brokers or topics. Returns whether there is none."""
     failed = [(one, error) for one, error in outcome.items() if error is not None]
     for one, error in failed:
         opened.complain(f"The throttle of {kind} {one} could not be changed: {error}", error.name, **{kind: one})
@@ -71,16 +70,16 @@ def _all_told(
 
 
 def take_back(opened: Session, topics: Sequence[str], brokers: Collection[int]) -> None:
-    """Takes the throttles away that were set for moves of which none began."""
+    """Remove the throttles of moves none of which started."""
     live = sorted(set(brokers) & set(opened.admin.brokers()))
     if _clear(opened, live, topics):
         opened.console.note("The throttles were taken away again.")
 
 
 def clear_all(opened: Session, topics: Sequence[str], named: Collection[int]) -> ExitStatus:
-    """Takes the throttles of all brokers there are, of those named besides and of topics away, and says of which.
+    """Remove the throttles of topics, of all running brokers and of the brokers in `named`, and print them.
 
-    Controllers do not tell which brokers there are: through them it is those named.
+    Through controllers only the brokers in `named` are changed, since controllers do not list brokers.
     """
     present = [] if opened.admin.through_controllers else opened.admin.brokers()
     brokers = hash_order([*present, *sorted(named)], int_hash)
@@ -92,7 +91,7 @@ def clear_all(opened: Session, topics: Sequence[str], named: Collection[int]) ->
 
 
 def clear_topics(opened: Session, topics: Sequence[str]) -> ExitStatus:
-    """Takes the lists of throttled replicas of topics away, and leaves the brokers as they are."""
+    """Remove the lists of throttled replicas from topics. The rates of brokers stay."""
     names = hash_order(topics)
     if not names:
         return ExitStatus.OK

@@ -1,7 +1,7 @@
-"""--verify: how far a plan is (verifyAssignment of ReassignPartitionsCommand).
+"""kt reassign-partitions --verify: show the progress of a plan (ReassignPartitionsCommand.verifyAssignment).
 
-A plan is done when every partition has the replicas it says, all of them in sync, and every replica lies in the
-directory it says: exit 0. Else 3. Throttles are taken away when nothing at all is being moved any more.
+The plan is complete (exit status 0, else 3) when every partition has the replicas of the plan, all in sync, in the
+directories of the plan. Throttles are removed when no reassignment is in progress.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from kafkatools.tools.reassignment.plan_file import read_plan
 
 
 def run(console: Console, args: Args) -> ExitStatus:
-    """Tells how far the plan in the file is."""
+    """Print the state of each move of the plan. Returns FINDINGS if the plan is not complete."""
     plan = read_plan(args.reassignment_json_file)
     with session(console, args) as opened:
         from kafkatools.core.admin.reassignments import active_reassignments
@@ -57,7 +57,7 @@ def _show(
 def _status(
     opened: Session, partitions: Mapping[TopicPartition, PartitionState], moves: Mapping[Replica, MoveState]
 ) -> ExitStatus:
-    """0 when all is done. Replicas out of sync are named: they do not count as moved."""
+    """Return OK if the plan is complete, else FINDINGS. Names replicas that are not in sync on stderr."""
     for part, state in partitions.items():
         if state.name == "out_of_sync":
             opened.console.note(f"{names([part])}: not in sync: {ids(state.out_of_sync)}")

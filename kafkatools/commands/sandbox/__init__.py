@@ -1,5 +1,4 @@
-"""kt sandbox: the broker in the background that commands use when no --bootstrap-server is given, or a cluster of
-several to rehearse with. Kafka has no such tool."""
+"""kt sandbox: start, inspect and stop the local broker or cluster that kt uses without --bootstrap-server."""
 
 from __future__ import annotations
 
@@ -21,7 +20,11 @@ _CHOICES = ("nodes", "port", "dir", "set", "durability", "rack")
 
 
 def run_start(console: Console, args: Args) -> ExitStatus:
-    """Starts the sandbox, or says that it runs."""
+    """Run kt sandbox start: start the sandbox, or print its address if it already runs.
+
+    Raises UsageError for impossible racks or node counts. Raises CommandError when a running sandbox was started with
+    other options.
+    """
     settings = _settings(args.set)
     if args.durability is not None:
         settings["log.durability"] = args.durability
@@ -55,7 +58,7 @@ def _row(info: SandboxInfo, state: str) -> dict[str, object]:
 
 
 def _refuse_choices(args: Args, bootstrap: str, running: int) -> None:
-    """A sandbox that runs is what it is."""
+    """Raise CommandError if the command line has options that a running sandbox cannot take."""
     if any(args.given(name) for name in _CHOICES if name != "nodes") or (args.given("nodes") and args.nodes != running):
         raise CommandError(f"The sandbox is already running on {bootstrap}; stop it first: kt sandbox stop")
 
@@ -76,7 +79,7 @@ def _start_cluster(console: Console, args: Args, settings: dict[str, str], racks
 
 
 def _racks(args: Args) -> tuple[str, ...]:
-    """The racks, when they and the number of nodes can be."""
+    """Return the racks of --rack. Raises UsageError for an impossible number of nodes or racks."""
     racks = tuple(name for text in args.rack for name in text.split(","))
     if not 1 <= args.nodes <= MOST_NODES:
         raise UsageError(f"kt sandbox: error: a sandbox has 1 to {MOST_NODES} nodes, not {args.nodes}")
@@ -88,7 +91,7 @@ def _racks(args: Args) -> tuple[str, ...]:
 
 
 def _settings(texts: list[str]) -> dict[str, str]:
-    """Broker settings, of names and values that there are."""
+    """Return the broker settings of --set. Raises CommandError for an unknown setting or invalid value."""
     pairs = {}
     for text in texts:
         key, equals, value = text.partition("=")
@@ -107,7 +110,7 @@ def _settings(texts: list[str]) -> dict[str, str]:
 
 
 def run_status(console: Console, args: Args) -> ExitStatus:
-    """Says whether it runs; exit status 1 when it does not."""
+    """Run kt sandbox status. Returns FAILED when the sandbox is not running."""
     from kafkatools.sandbox.single import find_cluster, status
 
     cluster = find_cluster(console.home, console.clock)
@@ -123,7 +126,7 @@ def run_status(console: Console, args: Args) -> ExitStatus:
 
 
 def run_stop(console: Console, args: Args) -> ExitStatus:
-    """Stops it cleanly; nothing to stop is fine. With a node, only that one."""
+    """Run kt sandbox stop: stop the sandbox, or only the named node. A sandbox that is not running is no failure."""
     from kafkatools.sandbox.single import stop
 
     if args.operand is not None:

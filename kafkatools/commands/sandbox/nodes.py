@@ -1,4 +1,4 @@
-"""kt sandbox with several nodes: what happens to one of them, and how they all are."""
+"""Subcommands of kt sandbox that act on one node of a cluster, and the status of all nodes."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def _node_id(args: Args) -> int:
 
 
 def signalling(done: str, signal: Callable[[SandboxCluster, int], int]) -> Callable[[Console, Args], ExitStatus]:
-    """The `run` of a subcommand that sends a node's process a signal; `signal` gives its pid."""
+    """Return the `run` of a subcommand that calls `signal` for a node and prints `done`, node and process id."""
 
     def run(console: Console, args: Args) -> ExitStatus:
         node_id = _node_id(args)
@@ -55,8 +55,11 @@ run_stop_node = signalling("Stopped", lambda cluster, node_id: cluster.stop_node
 
 
 def run_restart(console: Console, args: Args) -> ExitStatus:
-    """A clean restart, or the start of one that is down. Without a majority nobody can take it in: that is said, and
-    no failure."""
+    """Run kt sandbox restart: stop a node cleanly and start it, or start a dead one.
+
+    Without a majority of running nodes the node cannot join: a note on stderr says so. Raises CommandError when the
+    node does not join although a majority runs.
+    """
     from kafkatools.sandbox.cluster import RUNNING
 
     node_id = _node_id(args)
@@ -75,6 +78,10 @@ def run_restart(console: Console, args: Args) -> ExitStatus:
 
 
 def run_wipe(console: Console, args: Args) -> ExitStatus:
+    """Run kt sandbox wipe: remove the data directory of a dead node, after a prompt unless --yes.
+
+    Raises CommandError when the node runs (unless --stop) or the prompt is declined.
+    """
     from kafkatools.sandbox.cluster import DEAD
 
     node_id = _node_id(args)
@@ -100,7 +107,7 @@ def _done(console: Console, cluster: SandboxCluster, node_id: int, line: str) ->
 
 
 def cluster_row(cluster: SandboxCluster, state: str) -> dict[str, object]:
-    """The sandbox as a whole."""
+    """Return the JSON row that describes the sandbox as a whole."""
     return {
         "state": state,
         "bootstrap": cluster.bootstrap,
@@ -126,7 +133,7 @@ def _row(node: NodeState, roles: Roles | None) -> dict[str, object]:
 
 
 def show_cluster(console: Console, args: Args, cluster: SandboxCluster) -> ExitStatus:
-    """A line for the whole and one for each node; exit status 1 when all are dead."""
+    """Print a line about the cluster and one for each node. Returns FAILED when all nodes are dead."""
     from kafkatools.commands.sandbox.roles import ask_roles
     from kafkatools.output import table
 

@@ -1,4 +1,4 @@
-"""Who leads the controllers, and how many partitions each node leads: asked of the nodes that run."""
+"""The active controller of a sandbox cluster, and the number of partitions that each node leads."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ LEADER, VOTER = "leader", "voter"
 
 
 class Roles(NamedTuple):
-    """What the nodes said; None where nobody answered. A leader that is down is not one any more."""
+    """The active controller and the leader counts by node id; None for what no node reported."""
 
     controller: int | None
     leader_counts: Counter[int] | None
 
     def role(self, node: NodeState) -> str | None:
-        """The node's part in the quorum of controllers."""
+        """Return `leader` or `voter`, the node's role in the controller quorum; None when the controller is unknown."""
         if self.controller is None:
             return None
         return LEADER if node.node_id == self.controller else VOTER
 
     def leaders(self, node: NodeState) -> int | None:
-        """How many partitions it leads."""
+        """Return how many partitions the node leads; None when the metadata is unknown."""
         return None if self.leader_counts is None else self.leader_counts[node.node_id]
 
 
 def ask_roles(console: Console, cluster: SandboxCluster, nodes: Sequence[NodeState]) -> Roles:
-    """Asks the nodes that run; a few seconds at most."""
+    """Ask the running nodes for controller and leaders, with request timeouts of 3 s. Never raises KafkaError."""
     if not any(node.state == RUNNING for node in nodes):
         return Roles(None, None)
     limits = {"request.timeout.ms": str(_BUDGET_MS), "default.api.timeout.ms": str(_BUDGET_MS)}

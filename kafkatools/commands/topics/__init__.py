@@ -1,8 +1,8 @@
-"""kt topics: what kafka-topics.sh does (org.apache.kafka.tools.TopicCommand).
+"""kt topics: create, list, describe, alter and delete topics (kafka-topics.sh, TopicCommand).
 
-The rules of the options are TopicCommandOptions.checkArgs in its order. Which topics are meant is `names.py`'s, the
-actions are `create.py`'s, `changes.py`'s and `describe.py`'s. Before topics are changed or deleted, --topic that is the
-exact name of a topic means this topic alone, and what any other pattern matched is listed on stderr.
+The rules on options are TopicCommandOptions.checkArgs in its order. `names.py` resolves --topic; `create.py`,
+`changes.py` and `describe.py` hold the actions. For --alter and --delete, a --topic that is the exact name of a topic
+selects this topic only. Topics that a pattern matched are listed on stderr.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ RULES: tuple[rules.Rule, ...] = (
 
 
 def run(console: Console, args: Args) -> ExitStatus:
-    """Carries out the one action given."""
+    """Run the one action of kt topics."""
     if args.given("delete-config"):
         console.note(_DELETE_CONFIG)
     action = next(action for action in _ACTIONS if args.given(action))

@@ -1,7 +1,4 @@
-"""kt topics --alter and --delete: more partitions, or none, for the topics that --topic means.
-
-What a pattern matched is listed before anything happens.
-"""
+"""kt topics --alter and --delete: add partitions to topics, or delete topics."""
 
 from __future__ import annotations
 
@@ -21,7 +18,7 @@ _DELETED_AT_A_TIME = 500
 
 
 def delete(console: Console, args: Args, admin: AdminClient) -> ExitStatus:
-    """Deletes them, so many at a time; each has an outcome of its own."""
+    """Delete topics, 500 in a request. Returns FAILED when a topic was not deleted; its error is printed."""
     from kafkatools.core.admin.topics import delete_topics
     from kafkatools.core.errors import KafkaError
 
@@ -58,7 +55,10 @@ def _show_deletion(console: Console, args: Args, admin: AdminClient, names: Sequ
 
 
 def alter(console: Console, args: Args, admin: AdminClient) -> ExitStatus:
-    """New partitions; with --replica-assignment those behind the topic's present ones are used (alterTopic)."""
+    """Add partitions to topics. Raises CommandError or KafkaError; returns FAILED when a topic was not altered.
+
+    Of --replica-assignment, each topic uses the entries after its present partitions (TopicService.alterTopic).
+    """
     from kafkatools.core.admin.topics import NewPartitions, create_partitions, describe_topics
 
     assignment = replica_assignment(args.replica_assignment) if args.replica_assignment is not None else None
@@ -88,7 +88,7 @@ def alter(console: Console, args: Args, admin: AdminClient) -> ExitStatus:
 
 
 def _report(console: Console, args: Args, errors: Mapping[str, Exception | None], done: str) -> ExitStatus:
-    """Every topic's outcome: nothing for success as in Kafka's tool, a line on stderr for each failure."""
+    """Print each topic's outcome: nothing for success, as Kafka's tool, and a line on stderr for a failure."""
     for name, error in errors.items():
         row = {"topic": name, done: error is None, "error": None if error is None else str(error)}
         console.print_outcome(row, error="" if error is None else args.command.error_prefix + str(error))

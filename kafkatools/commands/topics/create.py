@@ -1,4 +1,4 @@
-"""kt topics --create: a new topic, with the checks of TopicCommand before the broker's."""
+"""kt topics --create: create a topic, with TopicCommand's checks before the broker's."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _MAX_REPLICATION_FACTOR = 32767
 
 
 def create(console: Console, args: Args, admin: AdminClient) -> ExitStatus:
-    """Order of the checks: TopicService.createTopic."""
+    """Create a topic, with the checks in the order of TopicService.createTopic. Raises CommandError or KafkaError."""
     from kafkatools.core.admin.topics import NewTopic, create_topics
 
     configs = plain_settings(topic_configs(args.config), console.note)
@@ -54,7 +54,7 @@ def create(console: Console, args: Args, admin: AdminClient) -> ExitStatus:
 
 
 def _show_new(console: Console, args: Args, topic: CreatedTopic) -> None:
-    """The topic that --create --dry-run would make; brokers before 2.4 do not tell its size."""
+    """Print the topic that --create --dry-run would create. Brokers before 2.4 do not report its size."""
     counts = [None if count < 0 else count for count in (topic.num_partitions, topic.replication_factor)]
     partitions, factor = counts if topic.error is None else (None, None)
     if args.json:
@@ -71,13 +71,15 @@ def _show_new(console: Console, args: Args, topic: CreatedTopic) -> None:
 
 
 def partitions_text(count: int) -> str:
-    """`1 partition`, `2 partitions`."""
+    """Return `1 partition` or `2 partitions`."""
     return f"{count} partition{'s' * (count != 1)}"
 
 
 def topic_configs(texts: Sequence[str]) -> dict[str, str]:
-    """One setting a text, split at every `=`; Java's split drops empty parts at the end (TopicCommand's
-    parseTopicConfigsToBeAdded). The values are checked by the broker, which knows its own settings."""
+    """Parse the values of --config, `name=value` (TopicCommand.parseTopicConfigsToBeAdded). Raises CommandError.
+
+    Like Java's split, drops empty parts at the end. The broker validates names and values.
+    """
     configs = {}
     for text in texts:
         parts = _EQUALS.split(text)
@@ -91,7 +93,7 @@ def topic_configs(texts: Sequence[str]) -> dict[str, str]:
 
 
 def replica_assignment(text: str) -> dict[int, list[int]]:
-    """`1:2,2:3` -> {0: [1, 2], 1: [2, 3]} (TopicCommand.parseReplicaAssignment, with its messages)."""
+    """Parse `1:2,2:3` to {0: [1, 2], 1: [2, 3]} (TopicCommand.parseReplicaAssignment). Raises CommandError."""
     assignment: dict[int, list[int]] = {}
     for partition, brokers_text in enumerate(text.split(",")):
         brokers = [_broker_id(one) for one in brokers_text.split(":")]

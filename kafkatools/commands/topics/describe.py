@@ -1,6 +1,6 @@
-"""kt topics --describe: layout, configuration and moves of topics (TopicCommand.TopicService.describeTopic).
+"""kt topics --describe: replicas, settings and reassignments of topics (TopicCommand.TopicService.describeTopic).
 
-Topics come in the order of Kafka's hash maps, so that the text is the same; JSON is sorted.
+Text lists topics in the order of Kafka's HashMap, so that it equals the output of Kafka's tool; JSON is sorted.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ MOVES_WITHIN_MS = 5000
 
 
 def describe(console: Console, args: Args, admin: AdminClient) -> ExitStatus:
-    """TopicService.describeTopic: layout, configuration and reassignments of the topics asked for."""
+    """Print the requested topics. Returns FAILED when something could not be described."""
     from kafkatools.core.admin.configs import TOPIC, describe_configs
 
     topics = _described(args, admin)
@@ -62,8 +62,10 @@ def describe(console: Console, args: Args, admin: AdminClient) -> ExitStatus:
 
 
 def _moves(console: Console, admin: AdminClient) -> Mapping[tuple[str, int], PartitionReassignment] | None:
-    """The reassignments under way; None, which is told, when there is no controller to say them: any broker knows the
-    rest, which is what one wants to see then."""
+    """Return the active reassignments; None, with an error on stderr, when no controller answers.
+
+    Brokers report everything else without a controller, so the command continues.
+    """
     from kafkatools.core.admin.reassignments import list_reassignments
     from kafkatools.core.errors import RequestTimedOut, Timeout
 
@@ -76,7 +78,7 @@ def _moves(console: Console, admin: AdminClient) -> Mapping[tuple[str, int], Par
 
 
 def _live_brokers(args: Args, admin: AdminClient) -> set[int]:
-    """The ids of the brokers that are up, where that is of interest."""
+    """Return the ids of unfenced brokers if --unavailable-partitions needs them, else an empty set."""
     if not args.unavailable_partitions:
         return set()
     from kafkatools.core.admin.cluster import describe_cluster
@@ -85,7 +87,7 @@ def _live_brokers(args: Args, admin: AdminClient) -> set[int]:
 
 
 def _described(args: Args, admin: AdminClient) -> list[TopicDescription]:
-    """The topics to show, in Kafka's order. An id goes before a name; the id 0 counts as none."""
+    """Return the requested topics in Kafka's order. --topic-id wins over --topic; the zero id counts as none."""
     from kafkatools.core.admin.topics import describe_all_topics, describe_topics
     from kafkatools.core.java.hash_order import hash_order
     from kafkatools.core.protocol.uuids import uuid_from_text
@@ -115,8 +117,12 @@ def _described(args: Args, admin: AdminClient) -> list[TopicDescription]:
 
 
 class Settings(NamedTuple):
-    """What is shown of a topic's settings: those that are not defaults, by name and as text in Kafka's order.
-    `min_in_sync` is its min.insync.replicas, None when the broker does not report it."""
+    """The settings of a topic that --describe prints.
+
+    - `own`: settings that are not defaults, by name
+    - `text`: the same as text, in Kafka's order
+    - `min_in_sync`: min.insync.replicas; None when the broker does not report it
+    """
 
     own: Mapping[str, str | None]
     text: str
@@ -124,7 +130,7 @@ class Settings(NamedTuple):
 
 
 def settings_of(entries: Sequence[ConfigEntry]) -> Settings:
-    """The settings to show of a topic's configuration."""
+    """Build Settings from the entries of a topic's configuration."""
     from kafkatools.core.admin.configs import DEFAULT_CONFIG
     from kafkatools.core.java.hash_order import hash_order
 
@@ -135,7 +141,7 @@ def settings_of(entries: Sequence[ConfigEntry]) -> Settings:
 
 
 class View:
-    """What of the topics is shown, as text or JSON (TopicCommand's DescribeOptions)."""
+    """The choice of topics and partitions to print, as text or JSON (TopicCommand's DescribeOptions)."""
 
     def __init__(
         self, args: Args, live_brokers: set[int], reassignments: Mapping[tuple[str, int], PartitionReassignment]
@@ -148,10 +154,11 @@ class View:
 
     @property
     def needs_min_in_sync(self) -> bool:
-        """Whether partitions are chosen by the min.insync.replicas of their topic."""
+        """Whether a report option compares partitions with min.insync.replicas."""
         return any("min-isr" in report for report in self._reports)
 
     def show(self, console: Console, topic: TopicDescription, settings: Settings) -> None:
+        """Print a topic and its partitions, unless the report options exclude them."""
         partitions: Sequence[PartitionDescription] = topic.partitions
         if self._reports:
             minimum = settings.min_in_sync
@@ -168,7 +175,10 @@ class View:
             console.print(line)
 
     def _is_reported(self, topic: str, partition: PartitionDescription, minimum: int | None) -> bool:
-        """Whether a report lists the partition. Of an unknown minimum only a partition without a leader is below."""
+        """Return whether a report option selects the partition.
+
+        With an unknown minimum, only a partition without a leader is under min ISR.
+        """
         in_sync = len(partition.isr)
         has_leader = partition.leader >= 0
         checks: Mapping[str, Callable[[], bool]] = {
@@ -180,7 +190,7 @@ class View:
         return any(checks[report]() for report in self._reports)
 
     def _replication_factor(self, topic: str, partition: PartitionDescription) -> int:
-        """Without the replicas that a reassignment is adding."""
+        """Return the number of replicas without those that a reassignment is adding."""
         moving = self._reassignments.get((topic, partition.partition))
         return len(partition.replicas) - (len(moving.adding_replicas) if moving else 0)
 
@@ -200,7 +210,7 @@ class View:
         ]
 
     def _move(self, topic: str, partition: int) -> str:
-        """The columns of a partition that is being moved."""
+        """Return the columns for a partition that is being reassigned; else an empty text."""
         if not self._reassignments:
             return ""
         moving = self._reassignments.get((topic, partition))
@@ -215,7 +225,7 @@ class View:
         own: Mapping[str, str | None],
         partitions: Sequence[PartitionDescription],
     ) -> None:
-        """One object a topic; with a report filter only topics that have such partitions."""
+        """Print a topic as one JSON object; with a report option only if it has reported partitions."""
         if self._reports and not partitions:
             return
         row: dict[str, object] = {
@@ -246,5 +256,5 @@ class View:
 
 @cache
 def _ids(brokers: tuple[int, ...] | None) -> str:
-    """`1,2`; N/A when the broker did not say."""
+    """Return `1,2`; N/A for None, a broker that does not report the list."""
     return "N/A" if brokers is None else ",".join(map(str, brokers))

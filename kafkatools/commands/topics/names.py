@@ -1,4 +1,4 @@
-"""Which topics --topic means: a regular expression, as TopicCommand takes it."""
+"""The topics that --topic of kt topics matches, as in TopicCommand."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ if TYPE_CHECKING:
 
 
 def names_taken(admin: AdminClient, args: Args, *, exclude_internal: bool) -> list[str]:
-    """Names of the topics that --topic takes in, sorted; all without --topic (TopicService.getTopics)."""
+    """Return the sorted names that the regular expression of --topic matches; all topics without --topic.
+
+    Follows TopicService.getTopics. Raises CommandError for an invalid expression.
+    """
     from kafkatools.core.admin.topics import list_topics
 
     wanted = None
@@ -30,15 +33,15 @@ def names_taken(admin: AdminClient, args: Args, *, exclude_internal: bool) -> li
 
 
 def ensure_found(found: Sequence[object], args: Args) -> None:
-    """Raises CommandError for --topic that takes in nothing, without --if-exists."""
+    """Raise CommandError if --topic matches no topic, unless --if-exists."""
     if args.topic and not found and not args.if_exists:
         raise CommandError(f"Topic '{args.topic}' does not exist as expected")
 
 
 def targets(console: Console, args: Args, admin: AdminClient) -> list[str]:
-    """The topics that a change is for. What a pattern matched is said before anything happens.
+    """Return the topics that --alter or --delete changes, and print what a pattern matched before they are changed.
 
-    A topic of exactly this name is meant alone, and internal topics have to be named exactly.
+    A --topic that is the exact name of a topic selects this topic only. A pattern never selects internal topics.
     """
     names = names_taken(admin, args, exclude_internal=False)
     ensure_found(names, args)

@@ -1,8 +1,8 @@
-"""kt share-groups: what kafka-share-groups.sh does (org.apache.kafka.tools.consumer.group.ShareGroupCommand).
+"""kt share-groups: list, describe, delete and reset share groups (kafka-share-groups.sh).
 
-The rules of the options are ShareGroupCommandOptions.checkArgs in its order, after them those of ours. Of several
-groups each ends for itself: what failed is named on stderr, the rest is done, exit 1. Describing is in `describe.py`,
-what changes offsets in `offsets.py`.
+The rules on options are ShareGroupCommandOptions.checkArgs in its order, then rules of kt. If a group fails, the error
+is printed, the other groups are processed, and the exit status is 1. `describe.py` describes, `offsets.py` changes
+offsets.
 """
 
 from __future__ import annotations
@@ -148,13 +148,13 @@ RULES: tuple[rules.Rule, ...] = (
 
 
 def run(console: Console, args: Args) -> ExitStatus:
-    """Carries out the one action given."""
+    """Run the one action of kt share-groups. Raises UsageError."""
     check_values(args, FAILED, is_for_one_group=args.delete_offsets or (args.reset_offsets and args.from_file is None))
     return carry_out(console, args, _prepare(args), FAILED)
 
 
 def _prepare(args: Args) -> Callable[[Session], ExitStatus]:
-    """Reads the values of the chosen action before anything is contacted; what is left to do."""
+    """Parse the options of the action, before a broker is contacted; return the action."""
     if args.describe:
         from kafkatools.commands.consumer_groups.share_groups.describe import describe
 
@@ -217,7 +217,7 @@ def _delete(session: Session) -> ExitStatus:
 
 
 def _foresee(session: Session, names: Sequence[str], refused: Mapping[str, str]) -> ExitStatus:
-    """The groups that would be deleted."""
+    """Print the groups that --delete would delete and those that it would refuse."""
     for name in names:
         if session.args.json:
             session.print_json({"group": name, "deleted": False, "error": refused.get(name)})
@@ -231,7 +231,7 @@ def _foresee(session: Session, names: Sequence[str], refused: Mapping[str, str])
 
 
 def _why_not(name: str, listing: GroupListing | None) -> str:
-    """What keeps a group from being deleted, as far as the list tells."""
+    """Return why a group cannot be deleted, by its listing; an empty text if it can."""
     if listing is None:
         return f"Group '{name}' is not a share group."
     if listing.state == "Dead":

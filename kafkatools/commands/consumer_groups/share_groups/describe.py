@@ -1,4 +1,4 @@
-"""kt share-groups --describe: offsets, members, state, as ShareGroupCommand prints them (Java's format strings)."""
+"""kt share-groups --describe: offsets, members or state, in the format of ShareGroupCommand."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kafkatools.exit_status import ExitStatus
 
 
 def describe(session: Session) -> ExitStatus:
-    """Describes the groups chosen, each for itself, sorted by name."""
+    """Print the requested share groups, sorted by group id. Returns FAILED when a group could not be described."""
     names, is_complete = list(dict.fromkeys(session.args.group)), True
     if session.args.all_groups:
         listings, is_complete = share_groups(session)

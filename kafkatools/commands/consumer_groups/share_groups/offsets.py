@@ -1,7 +1,7 @@
 """kt share-groups --reset-offsets and --delete-offsets (ShareGroupCommand.resetOffsets, deleteOffsets).
 
-First everything on the command line and in files is read, then the new offsets are worked out, then what was before is
-noted in the undo file, and only then something changes. Where an offset goes to is worked out as for consumer groups.
+Order: parse the command line and files, compute the new offsets as for consumer groups, write the undo file, change
+offsets.
 """
 
 from __future__ import annotations
@@ -33,7 +33,10 @@ _INACTIVE = ("Empty", "Dead")
 
 
 def prepare_reset(args: Args) -> Callable[[Session], ExitStatus]:
-    """Reads everything that needs no broker. Raises UsageError and CommandError."""
+    """Parse the options of --reset-offsets and the file of --from-file; return the action for a Session.
+
+    Raises UsageError and CommandError.
+    """
     timestamp = plan = None
     if args.to_datetime is not None:
         try:
@@ -72,7 +75,7 @@ def _reset(session: Session, reset: Reset) -> ExitStatus:
 
 
 def _plan(session: Session, reset: Reset, names: Sequence[str]) -> list[GroupPlan]:
-    """The new offsets of each group. Raises KafkaError or CommandError."""
+    """Compute the new start offsets of each group. Raises KafkaError or CommandError."""
     begins: Mapping[str, ShareOffsets] = {}
     if reset.plan is None and (reset.scope is None or reset.goal is Goal.CURRENT):
         begins = _share_offsets(session, names)
@@ -87,7 +90,7 @@ def _plan(session: Session, reset: Reset, names: Sequence[str]) -> list[GroupPla
 
 
 def _share_offsets(session: Session, names: Sequence[str]) -> dict[str, ShareOffsets]:
-    """Where the groups begin. Raises KafkaError when anything cannot be told."""
+    """Fetch the start offsets of groups. Raises the first KafkaError, except for a group that does not exist."""
     found = list_share_group_offsets(session.admin, names)
     for one in found.values():
         error = one.error or next(iter(one.errors.values()), None)
@@ -102,7 +105,8 @@ def _as_committed(found: ShareOffsets) -> GroupOffsets:
 
 
 def note_offsets(session: Session, wanted: Mapping[str, Collection[TopicPartition] | None]) -> None:
-    """Writes where these groups begin (None: in all partitions) to --undo-file. Raises CommandError, KafkaError."""
+    """Save the start offsets of these groups and partitions (None: all) in --undo-file. Raises CommandError,
+    KafkaError."""
     path = session.args.undo_file
     if path is None or not wanted:
         return
@@ -115,7 +119,7 @@ def note_offsets(session: Session, wanted: Mapping[str, Collection[TopicPartitio
 
 
 def _carry_out(session: Session, plan: GroupPlan) -> GroupPlan:
-    """Sets the offsets of a group; those that were set."""
+    """Set the start offsets of a group. Returns the plan without the partitions that failed, which are printed."""
     if not plan.offsets:
         return plan
     new = {key: NO_START if offset is None else offset.offset for key, offset in plan.offsets.items()}
@@ -155,7 +159,7 @@ def _show(session: Session, plans: Sequence[GroupPlan]) -> None:
 
 
 def delete_offsets(session: Session) -> ExitStatus:
-    """ShareGroupCommand.deleteOffsets."""
+    """Delete the offsets of a share group for topics (ShareGroupCommand.deleteOffsets)."""
     group_id = session.args.group[0]
     topics = list(dict.fromkeys(session.args.topic))
     if session.args.dry_run:
@@ -184,7 +188,7 @@ def delete_offsets(session: Session) -> ExitStatus:
 
 
 def _foresee_deletion(session: Session, group_id: str, topics: Sequence[str]) -> ExitStatus:
-    """The topics that the group would forget, of those that it knows."""
+    """Print the topics whose offsets --delete-offsets would delete."""
     description = describe_share_groups(session.admin, [group_id])[group_id]
     error = description.error
     if error is None and description.state not in _INACTIVE:
