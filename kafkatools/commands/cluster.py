@@ -54,13 +54,13 @@ def _foresee(console: Console, args: Args, admin: AdminClient) -> ExitStatus:
     from kafkatools.core.errors import BrokerIdNotRegistered
 
     if admin.through_controllers:
-        raise UsageError("Controllers do not tell which brokers there are: --dry-run needs --bootstrap-server")
+        raise UsageError("--dry-run needs --bootstrap-server: controllers do not list the registered brokers")
     cluster = describe_cluster(admin, include_fenced_brokers=True)
     if args.id not in [node.id for node in cluster.nodes]:
         raise BrokerIdNotRegistered(f"Broker ID {args.id} is not currently registered")
     row = {"broker": args.id, "unregistered": False, "fenced": args.id in cluster.fenced}
     state = "is not running" if args.id in cluster.fenced else "is running"
-    console.print(f"Broker {args.id} would no longer be registered; it {state}.", row)
+    console.print(f"Broker {args.id} would be unregistered; it {state}.", row)
     return ExitStatus.OK
 
 
@@ -137,7 +137,7 @@ COMMAND = Command(
         _subcommand("cluster-id", "Print the cluster's id.", (), _with_admin(_cluster_id)),
         _subcommand(
             "unregister",
-            "Forget a broker.",
+            "Remove a broker's registration from the cluster metadata.",
             (
                 Option(
                     "--id", "Id of the broker to unregister.", value="ID", type=java_int, required=True, aliases=("-i",)

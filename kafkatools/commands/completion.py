@@ -33,7 +33,7 @@ def run(console: Console, args: Args) -> ExitStatus:
             console.print(json_line({"name": name}) if args.json else name)
         return ExitStatus.OK
     if args.shell not in SHELLS:
-        raise UsageError(f"There are completions for {', '.join(SHELLS)}, not for '{args.shell}'")
+        raise UsageError(f"Unsupported shell '{args.shell}'; completions exist for {', '.join(SHELLS)}")
 
     commands = {name: load(name) for name in COMMANDS}
     text = script(args.shell, commands | {alias: commands[name] for alias, name in ALIASES.items()})
@@ -197,6 +197,6 @@ COMMAND = Command(
         BOOTSTRAP_SERVER,
     ),
     run,
-    rules=(rules.ExactlyOne(_SOURCES, "One and only one of --shell, --topics, --groups and --profiles is needed"),),
+    rules=(rules.ExactlyOne(_SOURCES, "Exactly one of --shell, --topics, --groups and --profiles is required"),),
     examples=("source <(kt completion --shell bash)",),
 )

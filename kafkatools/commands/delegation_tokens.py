@@ -34,7 +34,7 @@ def run(console: Console, args: Args) -> ExitStatus:
             raise UsageError(f"Option {name} requires an argument")
     owners, renewers = _principals(args.owner_principal), _principals(args.renewer_principal)
     if args.create and len(owners) > 1:
-        raise UsageError("A token has one owner: --owner-principal is given once with --create")
+        raise UsageError("--create takes one --owner-principal only: a token has one owner")
     hmac = _hmac(args) if args.renew or args.expire else b""
     with connect_admin(console, args) as admin:
         if args.dry_run:
@@ -65,14 +65,14 @@ def _hmac(args: Args) -> bytes:
             with open(args.hmac_file, encoding="ascii") as file:
                 text = file.read().strip()
         except UnicodeDecodeError:
-            raise CommandError(f"{args.hmac_file} holds no base64") from None
+            raise CommandError(f"{args.hmac_file} does not contain base64") from None
     if not text:
         where = "--hmac is empty" if args.hmac_file is None else f"{args.hmac_file} is empty"
-        raise UsageError(f"There is no HMAC: {where}")
+        raise UsageError(f"The HMAC is missing: {where}")
     try:
         return base64.b64decode(text, validate=True)
     except (binascii.Error, ValueError):
-        raise UsageError("The HMAC is no base64") from None
+        raise UsageError("The HMAC is not valid base64") from None
 
 
 def _shown_hmac(args: Args) -> str:
@@ -133,7 +133,7 @@ def _foresee(
     row: dict[str, object]
     if args.create:
         owner, period_ms = owners[0] if owners else None, args.max_life_time_period
-        period = f"{period_ms} ms" if period_ms >= 0 else "as the broker says"
+        period = f"{period_ms} ms" if period_ms >= 0 else "the broker's limit"
         row = {"action": "create", "owner": owner, "renewers": renewers, "created": False}
         told = f"A token would be created: owner {owner or 'this user'}, renewers [{', '.join(renewers)}], "
         told += f"max life time: {period}."
@@ -170,7 +170,7 @@ def _new_expiry(args: Args, token: DelegationToken, now_ms: int) -> tuple[int | 
         return now_ms, "at once"
     period_ms = args.renew_time_period if args.renew else args.expiry_time_period
     if period_ms < 0:
-        return None, f"as the broker says, {_date(token.max_timestamp)} at the latest"
+        return None, f"at a time set by the broker, {_date(token.max_timestamp)} at the latest"
     expiry_timestamp = min(now_ms + period_ms, token.max_timestamp)
     return expiry_timestamp, _date(expiry_timestamp)
 
@@ -212,13 +212,20 @@ COMMAND = Command(
         Option("--renew", "Extend the expiry of a token."),
         Option("--expire", "Set when a token expires."),
         Option("--describe", "List the tokens that this user may see, or those of the named owners."),
-        _principal("--owner-principal", "The owner. With --create: another one than this user."),
-        _principal("--renewer-principal", "With --create: who else may renew the token."),
-        _period(
-            "--max-life-time-period", "With --create: for how long it can be renewed, in ms; -1: as the broker says."
+        _principal(
+            "--owner-principal",
+            "With --create: owner of the token, if not this user. With --describe: show tokens of this owner.",
         ),
-        _period("--renew-time-period", "With --renew: for how long, in ms; -1: as the broker says."),
-        _period("--expiry-time-period", "With --expire: in how long, in ms; -1: at once."),
+        _principal("--renewer-principal", "With --create: another principal that may renew the token."),
+        _period(
+            "--max-life-time-period",
+            "With --create: maximum lifetime in ms; -1: delegation.token.max.lifetime.ms of the broker.",
+        ),
+        _period(
+            "--renew-time-period",
+            "With --renew: time until expiry in ms; -1: delegation.token.expiry.time.ms of the broker.",
+        ),
+        _period("--expiry-time-period", "With --expire: time until expiry in ms; -1: expire at once."),
         Option("--hmac", "HMAC of the token, in base64.", value="HMAC", optional_value=True),
         Option(
             "--hmac-file",

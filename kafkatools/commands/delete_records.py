@@ -203,7 +203,7 @@ COMMAND = Command(
         command_config(),
         Option(
             "--dry-run",
-            "Print the present and the resulting start offsets and what brokers would refuse, and delete nothing.",
+            "Print the current and the resulting start offsets, and errors of brokers, and delete nothing.",
             ours=True,
         ),
     ),

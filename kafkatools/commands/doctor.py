@@ -103,7 +103,7 @@ class _Examination:
                 except UnsupportedVersion:
                     return describe_cluster(admin)
         except KafkaError as error:
-            self._findings.append(f"{server} does not describe the cluster: {error}")
+            self._findings.append(f"{server} cannot describe the cluster: {error}")
             return None
 
     def _examine_brokers(
@@ -127,14 +127,14 @@ class _Examination:
             others = f" and {len(fenced)} fenced" if fenced else ""
             self._console.print(f"cluster {description.cluster_id}: {count} {plural}{others}, controller {controller}")
         if not count:
-            self._findings.append("The cluster has no broker that is registered and not fenced")
+            self._findings.append("The cluster has no unfenced broker")
         for node in description.nodes:
             advertised = HostPort(node.host, node.port)
             found = tried.get(advertised) or self._try(f"broker {node.id}", advertised)
             if node.id in fenced:
                 self._findings.append(
-                    f"broker {node.id} is fenced: it is registered, but the controller does not hear of it, and no "
-                    "client is sent there; what has no other replica is offline"
+                    f"broker {node.id} is fenced: the controller gets no heartbeat from it, so clients are not sent "
+                    "there and partitions without another in-sync replica are offline"
                 )
             elif found.error is not None:
                 self._findings += _advice(node.id, advertised, reached)
@@ -143,7 +143,7 @@ class _Examination:
     def _compare_versions(self) -> None:
         kinds = {repr(sorted(ranges.items())) for ranges in self._versions.values()}  # type: ignore[attr-defined]
         if len(kinds) > 1:
-            self._findings.append("The brokers serve different versions of the APIs: an upgrade is not finished")
+            self._findings.append("The brokers support different API versions: an upgrade may be unfinished")
 
     def verdict(self) -> ExitStatus:
         """Print the problems found and return the exit status."""
@@ -163,13 +163,13 @@ def _advice(broker: int, advertised: HostPort, reached: Iterable[HostPort]) -> l
     """Return the likely cause of an advertised address that does not answer."""
     if advertised.host.startswith(_LOOPBACK) and not any(one.host.startswith(_LOOPBACK) for one in reached):
         return [
-            f"broker {broker} advertises {advertised}, which is every client's own machine: set advertised.listeners "
-            "to an address that clients reach"
+            f"broker {broker} advertises {advertised}, which on a client is the client's own machine: set "
+            "advertised.listeners to an address that clients can reach"
         ]
     first = next(iter(reached))
     return [
-        f"broker {broker} was reached through {first} or one of its fellows, but clients are sent to {advertised}: "
-        "check advertised.listeners, DNS and firewalls between here and there"
+        f"broker {broker} advertises {advertised}, which does not answer, although {first} does: check "
+        "advertised.listeners, DNS and firewalls"
     ]
 
 

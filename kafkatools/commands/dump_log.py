@@ -124,7 +124,7 @@ def _decoder(args: Args) -> Callable[[], Decoder]:
         found = [decoders.value_decoder(name) for name in (args.key_decoder_class, args.value_decoder_class)]
         if found[0] is None or found[1] is None:
             known = ", ".join(decoders.VALUE_DECODERS)
-            raise UsageError("Failed to load decoder class", f"There are {known}.")
+            raise UsageError("Failed to load decoder class", f"Decoders: {known}.")
         return decoders.plain_decoder(found[0], found[1])
 
     return make
@@ -137,7 +137,7 @@ def _names(given: str) -> list[str]:
     while given and names and not names[-1]:
         names.pop()
     if not names:
-        raise UsageError(f"--files {given} names no file")
+        raise UsageError(f"--files names no file: '{given}'")
     return names
 
 

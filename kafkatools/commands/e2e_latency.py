@@ -48,10 +48,10 @@ OPTIONS = (
     ),
     Option("--record-size", "Size of the values in bytes.", value="N", type=java_int, required=True),
     Option("--command-config", "Properties file with settings of the clients.", value="FILE", optional_value=True),
-    _count("--record-key-size", "Size of the keys; 0: no keys"),
-    _count("--num-headers", "Headers of each record", "COUNT"),
-    _count("--record-header-key-size", "Size of the headers' names"),
-    _count("--record-header-size", "Size of the headers' values; -1: null"),
+    _count("--record-key-size", "Size of the keys in bytes; 0: no keys"),
+    _count("--num-headers", "Number of headers of each record", "COUNT"),
+    _count("--record-header-key-size", "Size of header names in bytes"),
+    _count("--record-header-size", "Size of header values in bytes; -1: null"),
 )
 
 
@@ -66,12 +66,15 @@ def run(console: Console, args: Args) -> ExitStatus:
         )
     sizes = (args.record_size, args.record_key_size, args.num_headers, args.record_header_key_size)
     if args.num_records <= 0 or min(sizes) < 0 or args.record_header_size < -1:
-        raise UsageError("--num-records is more than 0, sizes are 0 or more (--record-header-size also -1)")
+        raise UsageError(
+            "--num-records must be at least 1, --num-headers and sizes at least 0 (--record-header-size: -1)"
+        )
     return EndToEndLatency(console, args).run()
 
 
 class EndToEndLatency:
     """One run of kt e2e-latency: a producer and a consumer of one topic."""
+
     def __init__(self, console: Console, args: Args) -> None:
         self._console = console
         self._args = args

@@ -57,7 +57,7 @@ def _describe(console: Console, args: Args) -> ExitStatus:
 def _ensure_node(admin: AdminClient, node: int) -> None:
     nodes = admin.brokers()
     if node not in nodes:
-        raise CommandError(f"There is no node {node}; there are {', '.join(map(str, nodes))}")
+        raise CommandError(f"There is no node {node}: the nodes are {', '.join(map(str, nodes))}")
 
 
 def _level_text(name: str, level: int) -> str:
@@ -207,7 +207,7 @@ _RELEASE = Option(
     "--release-version", "Release of Apache Kafka whose feature levels to use, such as 4.0.", value="RELEASE"
 )
 _METADATA = Option(
-    "--metadata", "Metadata version, as the name of a release.", value="RELEASE", replacement="--release-version"
+    "--metadata", "Level of metadata.version, as a release name.", value="RELEASE", replacement="--release-version"
 )
 _FEATURE = Option("--feature", "Feature and level, such as share.version=1.", value="NAME=LEVEL", repeatable=True)
 _UNSAFE = Option("--unsafe", "Downgrade even if metadata may be lost.")
@@ -225,16 +225,26 @@ COMMAND = Command(
         _subcommand(
             "describe",
             "Show the features and their levels.",
-            (Option("--node-id", "The node to ask. Default: any.", value="ID", type=java_int),),
+            (
+                Option(
+                    "--node-id", "Node whose supported levels are shown. Default: any node.", value="ID", type=java_int
+                ),
+            ),
             _describe,
         ),
-        _subcommand("upgrade", "Raise levels.", (_METADATA, _RELEASE, _FEATURE, _DRY_RUN), _upgrade),
-        _subcommand("downgrade", "Lower levels.", (_METADATA, _RELEASE, _FEATURE, _UNSAFE, _DRY_RUN), _downgrade),
-        _subcommand("disable", "Turn features off.", (_FEATURE._replace(value="NAME"), _UNSAFE, _DRY_RUN), _disable),
-        _subcommand("version-mapping", "Show the levels of a release.", (_RELEASE,), _version_mapping),
+        _subcommand("upgrade", "Raise feature levels.", (_METADATA, _RELEASE, _FEATURE, _DRY_RUN), _upgrade),
+        _subcommand(
+            "downgrade", "Lower feature levels.", (_METADATA, _RELEASE, _FEATURE, _UNSAFE, _DRY_RUN), _downgrade
+        ),
+        _subcommand(
+            "disable", "Disable features (level 0).", (_FEATURE._replace(value="NAME"), _UNSAFE, _DRY_RUN), _disable
+        ),
+        _subcommand(
+            "version-mapping", "Show the feature levels of a release of Apache Kafka.", (_RELEASE,), _version_mapping
+        ),
         _subcommand(
             "feature-dependencies",
-            "Show what levels need.",
+            "Show which other feature levels a feature level requires.",
             (_FEATURE._replace(required=True),),
             _feature_dependencies,
         ),

@@ -64,7 +64,7 @@ def _print_offsets(console: Console, args: Args, admin: AdminClient, wanted: dic
     from kafkatools.core.admin.offsets import list_offsets
 
     status = ExitStatus.OK
-    with console.progress(f"Asking for {len(wanted)} offsets"):
+    with console.progress(f"Fetching {len(wanted)} offsets"):
         results = list_offsets(admin, wanted, leaderless_ms=ELECTION_MS)
     for topic, partition in wanted:
         result = results[topic, partition]

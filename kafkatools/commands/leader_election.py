@@ -90,7 +90,7 @@ def _partitions(args: Args) -> list[TopicPartition] | None:
         return None
     if args.topic is not None:
         if args.partition < 0:
-            raise UsageError(f"A partition is a number from 0 on, not {args.partition}")
+            raise UsageError(f"--partition must be 0 or more, not {args.partition}")
         return [(args.topic, args.partition)]
     return _from_file(args.path_to_json_file)
 

@@ -34,12 +34,12 @@ def run(console: Console, args: Args) -> ExitStatus:
             console.flush()
         from kafkatools.core.admin.log_dirs import describe_log_dirs
 
-        with console.progress(f"Asking {len(brokers)} brokers"):
+        with console.progress(f"Querying {len(brokers)} brokers"):
             found = describe_log_dirs(admin, brokers)
     dirs = {broker: told for broker, told in found.items() if not isinstance(told, KafkaError)}
     for broker, told in found.items():
         if isinstance(told, KafkaError):
-            console.error(f"Broker {broker} did not tell its log directories: {told}", told.name, broker=broker)
+            console.error(f"Broker {broker} did not report its log directories: {told}", told.name, broker=broker)
     if args.json:
         _print_json(console, dirs, topics)
     else:

@@ -86,7 +86,7 @@ OPTIONS = (
     Option("--transactional-id", "Send in transactions of this transactional id.", value="ID"),
     Option(
         "--transaction-duration-ms",
-        f"Send in transactions and commit each after so long (default {_TRANSACTION_MS}).",
+        f"Send in transactions and commit each after this time (default {_TRANSACTION_MS}).",
         value="MS",
         type=java_long,
     ),
@@ -184,7 +184,7 @@ def _read_payloads(console: Console, args: Args) -> list[bytes]:
     values = split_payloads(data, delimiter, pattern)
     tell(f"Number of records read: {len(values)}")
     if not values:
-        raise CommandError(f"{args.payload_file}: there is nothing between the delimiters")
+        raise CommandError(f"{args.payload_file}: the file contains delimiters only")
     return values
 
 

@@ -31,7 +31,7 @@ def run(console: Console, args: Args) -> ExitStatus:
     for text in args.override:
         key, equals, value = text.partition("=")
         if not equals:
-            raise UsageError(f"--override wants property=value, not {text}")
+            raise UsageError(f"--override takes PROPERTY=VALUE, not {text}")
         values[key] = value
     if args.durability is not None:
         values["log.durability"] = args.durability
@@ -51,7 +51,7 @@ def _node(console: Console, args: Args, values: dict[str, str]) -> Node:
     raise_descriptor_limit()
     config = Config(tables.BROKER, values, allow_unknown=True)
     for name in meaningless(config):
-        console.note(f"WARN {name} means nothing here and is ignored")
+        console.note(f"WARN {name} has no effect in kt and is ignored")
     node = Node(config, console.clock, report=lambda line: _report(console, line))
     if not node.settings.is_loopback and not args.insecure:
         shown = node.settings.host or "all addresses"
@@ -107,7 +107,9 @@ def _serve(console: Console, node: Node) -> None:
         )
         stop.node_is_started()
         if not node.is_ready:
-            console.note(f"INFO node {node.node_id} of cluster {node.cluster_id} has started and joins the others")
+            console.note(
+                f"INFO node {node.node_id} of cluster {node.cluster_id} has started and is joining the cluster"
+            )
         while not (node.is_ready or node.is_stopping):
             node.run_once()
         if node.is_ready:
@@ -130,7 +132,11 @@ COMMAND = Command(
     (
         Option("--override", "A setting that overrides the one in the file.", value="PROPERTY=VALUE", repeatable=True),
         DURABILITY._replace(ours=True),
-        Option("--insecure", "Allow addresses that other machines can reach, without any protection.", ours=True),
+        Option(
+            "--insecure",
+            "Allow addresses that other machines can reach, although there is no authentication or encryption.",
+            ours=True,
+        ),
     ),
     run,
     operand="FILE",

@@ -156,7 +156,7 @@ def run_format(console: Console, args: Args) -> ExitStatus:
     files = RealFileSystem()
     directories = formatter.plan(files, request)
     if directories and not _is_uuid(request.cluster_id):
-        console.note(f"Warning: the cluster id {request.cluster_id} is no UUID; kt storage random-uuid makes one.")
+        console.note(f"Warning: the cluster id {request.cluster_id} is not a UUID; kt storage random-uuid prints one.")
     release = release_of(request.levels[METADATA_VERSION])
     if args.dry_run:
         for directory in directories:
@@ -346,7 +346,7 @@ def _controller_endpoint(settings: Mapping[str, str]) -> tuple[str, int]:
             host, colon, port = address.rpartition(":")
             if separator and label == name and colon and port.isdecimal():
                 return host.strip("[]") or "localhost", int(port)
-    raise CommandError(f"The listeners of the server have none named {name}")
+    raise CommandError(f"Neither advertised.listeners nor listeners has a listener named {name}")
 
 
 def _voter(text: str) -> Voter:
@@ -435,7 +435,7 @@ _FORMAT_OPTIONS = (
     Option("--no-initial-controllers", "Format a server that joins an existing dynamic quorum.", aliases=("-N",)),
     Option(
         "--initial-controllers",
-        "The controllers of a new dynamic quorum: the same list on each of them.",
+        "Format a controller of a new dynamic quorum of these controllers. Use the same list on each of them.",
         value="ID@HOST:PORT:DIRECTORY,...",
         aliases=("-I",),
     ),

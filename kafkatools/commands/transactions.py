@@ -137,7 +137,7 @@ def _producers(admin: AdminClient, partition: TopicPartition, broker: int | None
 def _ensure_broker(admin: AdminClient, broker: int) -> None:
     brokers = admin.brokers()
     if broker not in brokers:
-        raise CommandError(f"There is no broker {broker}; there are {', '.join(map(str, brokers))}")
+        raise CommandError(f"There is no broker {broker}: the brokers are {', '.join(map(str, brokers))}")
 
 
 def _describe_producers(console: Console, args: Args, admin: AdminClient) -> ExitStatus:
@@ -160,7 +160,7 @@ def _prepare_abort(console: Console, args: Args) -> ExitStatus:
         raise UsageError(_NO_IDENTITY)
     others = [name for name in ("producer-id", "producer-epoch", "coordinator-epoch") if args.given(name)]
     if args.start_offset is not None and others:
-        raise UsageError(f"--start-offset names the transaction; --{others[0]} would be ignored")
+        raise UsageError(f"--start-offset cannot be used with --{others[0]}: it identifies the transaction alone")
     for name in ("producer_epoch", "coordinator_epoch"):
         if args.start_offset is None and getattr(args, name) is None:
             raise UsageError(f"Missing required argument --{name.replace('_', '-')}")
@@ -321,7 +321,7 @@ def _java_short(text: str) -> int:
 _TOPIC = Option("--topic", "The topic.", value="TOPIC", required=True)
 _PARTITION = Option("--partition", "The partition.", value="NUMBER", type=java_int, required=True)
 _DRY_RUN = Option("--dry-run", "Print what would be aborted, and abort nothing.", ours=True)
-_BROKER = Option("--broker-id", "Broker with the replica to ask. Default: the leader.", value="ID", type=java_int)
+_BROKER = Option("--broker-id", "Broker whose replica is queried. Default: the leader.", value="ID", type=java_int)
 
 
 def _subcommand(
@@ -337,7 +337,7 @@ COMMAND = Command(
     options=(
         BOOTSTRAP_SERVER,
         command_config(),
-        Option("--version", "Show the version of Apache Kafka whose tool this is, and stop.", aliases=("-v",)),
+        Option("--version", "Show the version of the Apache Kafka tools that kt follows, and exit.", aliases=("-v",)),
     ),
     style=ARGPARSE4J,
     program=_PROGRAM,
@@ -364,7 +364,7 @@ COMMAND = Command(
         _subcommand(
             "describe",
             "Show the state of a transactional id.",
-            (Option("--transactional-id", "The id.", value="ID", required=True),),
+            (Option("--transactional-id", "The transactional id.", value="ID", required=True),),
             with_admin(_describe),
         ),
         _subcommand(
@@ -391,7 +391,7 @@ COMMAND = Command(
         ),
         _subcommand(
             "find-hanging",
-            "Find transactions that no coordinator will end. Exit status 3 when there are some.",
+            "Find open transactions that no coordinator will end. Exit status 3 if there are any.",
             (
                 Option("--broker-id", "Search the partitions of this broker.", value="ID", type=java_int),
                 Option(
@@ -408,8 +408,8 @@ COMMAND = Command(
         ),
         _subcommand(
             "forceTerminateTransaction",
-            "End what a transactional id has open, and fence its producer.",
-            (Option("--transactionalId", "The id.", value="ID", required=True), _DRY_RUN),
+            "Abort the open transaction of a transactional id, and fence its producer.",
+            (Option("--transactionalId", "The transactional id.", value="ID", required=True), _DRY_RUN),
             with_admin(_force_terminate),
         ),
     ),

@@ -14,7 +14,7 @@ _VALUE = "Option max-life-time-period requires an argument"
 DIFFERENCES = {
     "004": Difference("tokens-describe", own_words=True),
     "001": Difference("tokens-describe"),
-    "009": Difference(_USAGE, status=ExitStatus.USAGE, stdout="", stderr="The HMAC is no base64"),
+    "009": Difference(_USAGE, status=ExitStatus.USAGE, stdout="", stderr="The HMAC is not valid base64"),
     "013": Difference(
         _USAGE,
         status=ExitStatus.USAGE,

@@ -33,7 +33,7 @@ DIFFERENCES = (
         "069": Difference("verify-findings", status=ExitStatus.FAILED, own_words=True),
         "072": Difference(
             "throttle-zero",
-            stderr="With 0 B/s nothing moves until the throttle is raised (--execute --additional) or taken away.",
+            stderr="With 0 B/s nothing moves until the throttle is raised (--execute --additional) or removed.",
         ),
         "078": Difference("help", own_words=True),
         "082": Difference("unreachable", stdout="", own_words=True),

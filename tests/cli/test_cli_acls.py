@@ -25,7 +25,7 @@ _LISTED = (
     "1 of the ACLs for resource filter `ResourcePattern(resourceType=TOPIC, name=orders, patternType=LITERAL)` "
     "will be removed:"
 )
-_NONE = "There is no such ACL for resource filter `ResourcePattern(resourceType=TOPIC, name={}, patternType=LITERAL)`."
+_NONE = "No such ACL exists for resource filter `ResourcePattern(resourceType=TOPIC, name={}, patternType=LITERAL)`."
 DIFFERENCES = {
     "003": Difference(
         "acls-listed", stderr="Error while executing ACL command: No Authorizer is configured on the broker"
@@ -168,7 +168,7 @@ def test_changes_can_be_taken_back(start_broker: Callable[..., str], tmp_path: p
     assert _acls(bootstrap, "--list", cwd=tmp_path).out == ""
     assert (
         _acls(bootstrap, "--from-file", "remove.jsonl", cwd=tmp_path).out.splitlines()[-1]
-        == "2 to add, 0 to remove, 0 as they should be"
+        == "2 to add, 0 to remove, 0 already as requested"
     )
     assert _acls(bootstrap, "--list", "--json", cwd=tmp_path).out == before
     _acls(bootstrap, "--from-file", "add.jsonl", cwd=tmp_path)
@@ -201,8 +201,8 @@ def _look_first(bootstrap: str, alice: tuple[str, ...], before: str, directory: 
     ("text", "complaint"),
     [
         ('{"action": "add"', "line 1, column 17: Expecting ',' delimiter"),
-        ("\n[]", "line 2: an object of texts is wanted"),
-        ('{"action": "add"}', "line 1: there is no host, operation, "),
+        ("\n[]", "line 2: the line is not a JSON object of strings"),
+        ('{"action": "add"}', "line 1: missing: host, operation, "),
     ],
 )
 def test_mistakes_of_a_file_are_named_with_their_line(tmp_path: pathlib.Path, text: str, complaint: str) -> None:

@@ -114,7 +114,10 @@ def test_names_are_asked_of_the_broker_and_kept(tmp_path: pathlib.Path) -> None:
 
 def test_unknown_shells_are_a_usage_error() -> None:
     ran = run_kt("completion", "--shell", "tcsh")
-    assert (ran.status, ran.err.splitlines()[0]) == (2, "There are completions for bash, zsh, fish, not for 'tcsh'")
+    assert (ran.status, ran.err.splitlines()[0]) == (
+        2,
+        "Unsupported shell 'tcsh'; completions exist for bash, zsh, fish",
+    )
 
 
 def test_names_of_profiles_come_from_the_files(tmp_path: pathlib.Path) -> None:

@@ -87,9 +87,9 @@ def test_every_kind_of_entity_is_brought_back(kt: Kt, tmp_path: pathlib.Path) ->
 
     back = kt("--from-file", "all.jsonl", "--undo-file", "again.jsonl").out.splitlines()
     assert "Completed updating config for topic orders." in back
-    assert back[-1] == "13 to change, 0 as they should be"
+    assert back[-1] == "13 to change, 0 already as requested"
     assert _state(kt) == noted
-    assert kt("--from-file", "all.jsonl").out == "0 to change, 13 as they should be\n"
+    assert kt("--from-file", "all.jsonl").out == "0 to change, 13 already as requested\n"
     kt("--from-file", "again.jsonl")
     assert _state(kt) == changed
 
@@ -142,7 +142,7 @@ def test_passwords_and_loggers(kt: Kt, tmp_path: pathlib.Path) -> None:
 
     user = ("--alter", "--user", "alice", "--add-config", "SCRAM-SHA-256=[iterations=8192,password=s3cret]")
     scram = kt(*user, "--undo-file", "u.jsonl", status=ExitStatus.USAGE)
-    assert scram.err.startswith("--undo-file cannot note SCRAM credentials: ")
+    assert scram.err.startswith("--undo-file cannot save SCRAM credentials, ")
     assert kt(*user, "--dry-run").out == "user-principal 'alice': SCRAM-SHA-256: (not set) -> iterations=8192\n"
     assert kt("--describe", "--user", "alice").out == ""
     kt(*user)
@@ -176,17 +176,17 @@ def test_what_fails_of_a_file_is_named_and_the_rest_is_done(kt: Kt, tmp_path: pa
     ("text", "complaint"),
     [
         ('{"entity": {"topic"', "line 1, column 20: Expecting ':' delimiter"),
-        ("\n[]", "line 2: an object is wanted"),
-        ('{"entity": {"topic": "t"}}', "line 1: there is no set, delete"),
+        ("\n[]", "line 2: the line is not a JSON object"),
+        ('{"entity": {"topic": "t"}}', "line 1: missing: set, delete"),
         ('{"entity": {"topic": "a b"}, "set": {}, "delete": []}', "line 1: Topic name is invalid: 'a b' contains"),
-        ('{"entity": {"topic": null}, "set": {}, "delete": []}', "line 1: the name of the topic is no text"),
-        ('{"entity": {"topic": "t", "user": "u"}, "set": {}, "delete": []}', "line 1: only a user and a client-id"),
-        ('{"entity": {"topic": "t"}, "set": {"flush.ms": 1}, "delete": []}', "line 1: the value of flush.ms is no t"),
-        ('{"entity": {"user": "u"}, "set": {"SCRAM-SHA-256": "x"}, "delete": []}', "line 1: SCRAM-SHA-256 is none of"),
+        ('{"entity": {"topic": null}, "set": {}, "delete": []}', "line 1: the name of the topic must be a string"),
+        ('{"entity": {"topic": "t", "user": "u"}, "set": {}, "delete": []}', "line 1: only user and client-id"),
+        ('{"entity": {"topic": "t"}, "set": {"flush.ms": 1}, "delete": []}', "line 1: the value of flush.ms must be"),
+        ('{"entity": {"user": "u"}, "set": {"SCRAM-SHA-256": "x"}, "delete": []}', "line 1: SCRAM-SHA-256 is not a"),
         ('{"entity": {"ip": null}, "set": {"connection_creation_rate": true}, "delete": []}', "line 1: the value of c"),
-        ('{"entity": {"topic": "t"}, "set": {"a": "1"}, "delete": ["a"]}', "line 1: a stands in set and in delete"),
-        ('{"entity": {"group": "g"}, "set": {}, "delete": []}\n' * 2, "line 2: group g stands in a line before"),
-        ('{"entity": {"broker": "one"}, "set": {}, "delete": []}', "line 1: a broker is named by its number, not one"),
+        ('{"entity": {"topic": "t"}, "set": {"a": "1"}, "delete": ["a"]}', "line 1: a is both in set and in delete"),
+        ('{"entity": {"group": "g"}, "set": {}, "delete": []}\n' * 2, "line 2: group g is already in an earlier line"),
+        ('{"entity": {"broker": "one"}, "set": {}, "delete": []}', "line 1: the name of a broker must be its id"),
         ('{"entity": {"user": "u"}, "set": {"producer_byte_rate": NaN}, "delete": []}', "line 1: the value of produ"),
     ],
 )  # fmt: skip
@@ -201,7 +201,7 @@ def test_mistakes_of_a_file_are_named_with_their_line(tmp_path: pathlib.Path, te
 def test_a_name_may_hold_what_other_programs_take_for_the_end_of_a_line(kt: Kt) -> None:
     user = ("--user", "a\u2028b\x85c")
     kt("--alter", *user, "--add-config", "producer_byte_rate=5", "--undo-file", "u.jsonl")
-    assert kt("--from-file", "u.jsonl").out.endswith("1 to change, 0 as they should be\n")
+    assert kt("--from-file", "u.jsonl").out.endswith("1 to change, 0 already as requested\n")
     assert kt("--describe", *user).out == ""
 
 

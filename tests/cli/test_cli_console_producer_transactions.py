@@ -114,7 +114,7 @@ def test_the_properties_turn_transactions_on_as_well(server: BrokerProcess) -> N
         (("--transaction-records", "5"), "--transaction-records needs --transactional-id"),
         (
             ("--transactional-id", "x", "--transaction-records", "-1"),
-            "--transaction-records is 0 or more, not -1",
+            "--transaction-records must be 0 or more, not -1",
         ),
         (
             ("--transactional-id", "x", "--command-property", "transactional.id=y"),

@@ -64,7 +64,7 @@ _DIFFERENCES = {
     "123": Difference("groups-unreachable", own_words=True, status=ExitStatus.FAILED),
     "124": Difference("groups-unreachable", own_words=True, status=ExitStatus.FAILED),
     "125": Difference("groups-timeout", status=ExitStatus.USAGE, stderr=(
-        "Error: Executing consumer group command failed due to --timeout takes milliseconds, not -1"
+        "Error: Executing consumer group command failed due to --timeout must be 0 ms or more, not -1"
     )),
     "126": Difference("numbers", status=ExitStatus.USAGE),
     "128": Difference("nothing-ignored", status=ExitStatus.USAGE, stdout="", stderr=(

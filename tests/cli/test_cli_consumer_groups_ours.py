@@ -218,7 +218,7 @@ def test_a_topic_that_is_gone_does_not_end_the_others(tmp_path: pathlib.Path) ->
         ["gone", "0", "4", "-", "-"],
         ["here", "0", "4", "6", "2"],
     ]
-    assert ran.err.splitlines()[0] == "Warning: gone since offsets of them were committed: gone"
+    assert ran.err.splitlines()[0] == "Warning: committed offsets of topics or partitions that no longer exist: gone"
 
 
 # -- lag in time, conditions, watching --

@@ -43,7 +43,7 @@ def test_hmac_of_a_file_is_not_shown(tmp_path: pathlib.Path) -> None:
     words = ("--bootstrap-server", "127.0.0.1:9", "--command-config", "c.properties", "--renew-time-period", "-1")
     ran = run_kt("delegation-tokens", *words, "--renew", "--hmac-file", "hmac", cwd=tmp_path)
     assert (ran.status, ran.out) == (ExitStatus.USAGE, "")
-    assert ran.err.splitlines()[0] == "The HMAC is no base64"
+    assert ran.err.splitlines()[0] == "The HMAC is not valid base64"
     (tmp_path / "hmac").write_text("c2VjcmV0\n")
     started = time.monotonic()
     ran = run_kt("delegation-tokens", *words, "--renew", "--hmac-file", "hmac", cwd=tmp_path)
@@ -57,7 +57,7 @@ def test_an_empty_hmac_is_refused_before_a_broker_is_asked(tmp_path: pathlib.Pat
     (tmp_path / "c.properties").write_text("")
     words = ("--bootstrap-server", "127.0.0.1:9", "--command-config", "c.properties", "--expire")
     ran = run_kt("delegation-tokens", *words, "--expiry-time-period", "-1", "--hmac-file", "hmac", cwd=tmp_path)
-    assert (ran.status, ran.err.splitlines()[0]) == (ExitStatus.USAGE, "There is no HMAC: hmac is empty")
+    assert (ran.status, ran.err.splitlines()[0]) == (ExitStatus.USAGE, "The HMAC is missing: hmac is empty")
 
 
 def test_dry_runs_only_describe_and_refuse_what_the_broker_would(tmp_path: pathlib.Path) -> None:

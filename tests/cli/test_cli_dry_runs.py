@@ -45,7 +45,7 @@ def test_topics_are_only_looked_at(kt: Kt) -> None:
     refused = kt("topics", *new, "--config", "retention.ms=soon", status=ExitStatus.FAILED)
     assert "Invalid value soon for configuration retention.ms" in refused.err
     there = kt("topics", "--create", "--topic", "orders", "--if-not-exists", "--dry-run")
-    assert (there.out, there.err) == ("", "Nothing would change: topic orders is there.\n")
+    assert (there.out, there.err) == ("", "Nothing would change: topic orders already exists.\n")
 
     more = kt("topics", "--alter", "--topic", "orders", "--partitions", "5", "--dry-run")
     assert more.out == "Topic orders would get more partitions: 3 -> 5.\n"

@@ -63,7 +63,11 @@ def test_features_behaves_as_recorded(start_broker: Callable[..., str], tmp_path
     (metadata,) = [row for row in rows if row["feature"] == "metadata.version"]
     assert (metadata["min_level"], metadata["max_level"], metadata["finalized_level"]) == (7, 30, 30)
     missing = run_kt(*server, "describe", "--node-id", "7")
-    assert (missing.status, missing.out, missing.err) == (ExitStatus.FAILED, "", "There is no node 7; there are 1\n")
+    assert (missing.status, missing.out, missing.err) == (
+        ExitStatus.FAILED,
+        "",
+        "There is no node 7: the nodes are 1\n",
+    )
     negative = run_kt(*server, "upgrade", "--feature", "group.version=-1")
     assert (negative.status, negative.err.splitlines()[0]) == (
         ExitStatus.USAGE,

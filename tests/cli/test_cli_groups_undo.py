@@ -94,7 +94,10 @@ def test_share_groups_are_only_looked_at(client: GroupClient, kt: Kt) -> None:
     kt(*begin, command="share-groups")
     looks = (
         (("--delete", "--group", "workers"), "Group 'workers' would be deleted.\n"),
-        (("--delete-offsets", "--group", "workers", "--topic", "jobs"), "Group 'workers' would forget topic jobs.\n"),
+        (
+            ("--delete-offsets", "--group", "workers", "--topic", "jobs"),
+            "The offsets of group 'workers' for topic jobs would be deleted.\n",
+        ),
     )
     for words, told in looks:
         assert kt(*words, "--dry-run", command="share-groups").out == told

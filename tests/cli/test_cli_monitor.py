@@ -110,8 +110,8 @@ def test_filters_take_names_or_patterns(bootstrap: str) -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("--topic", "ghost"), "there is no topic 'ghost'"),
-        (("--group", "ghost"), "there is no group 'ghost'"),
+        (("--topic", "ghost"), "topic 'ghost' does not exist"),
+        (("--group", "ghost"), "group 'ghost' does not exist"),
     ],
 )
 def test_a_name_that_is_not_there_is_an_error(bootstrap: str, words: tuple[str, ...], message: str) -> None:
@@ -125,7 +125,7 @@ def test_a_name_that_is_not_there_is_an_error(bootstrap: str, words: tuple[str, 
     [
         (("--interval", "0"), "interval"),
         (("--interval", "soon"), "interval"),
-        (("--view", "leaders"), "--view knows no 'leaders'"),
+        (("--view", "leaders"), "Unknown section 'leaders' in --view"),
         (("--fail-if", "lag>many"), "Invalid condition 'lag>many' of --fail-if"),
         (("--web", "here:http"), "--web takes [HOST:]PORT"),
         (("--web", "0.0.0.0:0"), "refusing to listen on 0.0.0.0"),
@@ -190,7 +190,7 @@ def on_terminal(home: pathlib.Path, *words: str, lines: int = 40) -> tuple[int, 
     with contextlib.suppress(OSError):  # the end of a terminal
         while data := os.read(ours, 1 << 16):
             shown += data
-            if shown.count(b"Ctrl-C ends") >= 2 and not is_ended:
+            if shown.count(b"Ctrl-C to exit") >= 2 and not is_ended:
                 is_ended = True
                 process.send_signal(signal.SIGINT)
     os.close(ours)

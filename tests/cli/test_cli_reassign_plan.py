@@ -93,7 +93,7 @@ def test_partition_without_a_replica_in_sync_is_named(cluster: ScriptedCluster) 
     cluster.out_of_sync["pay", 0] = {3}
     ran = plan(cluster, "drain", "--brokers", "3")
     assert ran.status == ExitStatus.FAILED
-    assert "pay-0 is left as it is: no live replica is in sync, so there is nothing to copy from" in ran.err
+    assert "pay-0 is left unchanged: no live replica is in sync, so there is nothing to copy from" in ran.err
     assert {part["topic"] for part in json.loads(ran.out)["partitions"]} == {"orders"}
 
 
@@ -108,12 +108,12 @@ def test_partitions_on_the_move_are_no_start_for_a_plan(cluster: ScriptedCluster
 @pytest.mark.parametrize(
     ("words", "status", "message"),
     [
-        ((), ExitStatus.USAGE, "A plan is one of drain, add, set-rf, balance"),
-        (("tidy",), ExitStatus.USAGE, "A plan is one of drain, add, set-rf, balance, not 'tidy'"),
-        (("drain",), ExitStatus.USAGE, 'plan drain needs "[brokers]": those to drain'),
-        (("set-rf",), ExitStatus.USAGE, 'plan set-rf needs "[replication-factor]"'),
-        (("set-rf", "--replication-factor", "0"), ExitStatus.USAGE, "is a number from 1 on, not 0"),
-        (("set-rf", "--replication-factor", "-1"), ExitStatus.USAGE, "is a number from 1 on, not -1"),
+        ((), ExitStatus.USAGE, "The plan must be one of drain, add, set-rf, balance"),
+        (("tidy",), ExitStatus.USAGE, "The plan must be one of drain, add, set-rf, balance, not 'tidy'"),
+        (("drain",), ExitStatus.USAGE, "plan drain needs --brokers"),
+        (("set-rf",), ExitStatus.USAGE, "plan set-rf needs --replication-factor"),
+        (("set-rf", "--replication-factor", "0"), ExitStatus.USAGE, "must be at least 1, not 0"),
+        (("set-rf", "--replication-factor", "-1"), ExitStatus.USAGE, "must be at least 1, not -1"),
         (("add", "--brokers", "x"), ExitStatus.USAGE, "Cannot parse argument 'x' of option brokers"),
         (("balance", "--replication-factor", "2"), ExitStatus.USAGE, "can't be used with plan balance"),
         (("balance", "--topics", "["), ExitStatus.USAGE, "[ is an invalid regex."),

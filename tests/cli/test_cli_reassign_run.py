@@ -198,7 +198,7 @@ def test_new_replicas_of_a_broker_that_is_gone_are_waited_for(
     ran = run({0: [1, 3]}, "--timeout", "0.3")
     assert ran.status == ExitStatus.FAILED
     assert ran.err.count("Broker 3 is down; the moves of replicas to it wait.") == 1
-    assert "still moving, without a throttle, after 0.3 s: 1; not begun: 0" in ran.out
+    assert "still moving, without a throttle, after 0.3 s: 1; not started: 0" in ran.out
 
 
 def test_terminal_shows_a_bar(cluster: ScriptedCluster, tmp_path: pathlib.Path) -> None:

@@ -16,7 +16,7 @@ from kafkatools.exit_status import ExitStatus
 
 DIFFERENCES = {
     "008": Difference(
-        "cluster-id", stderr="Warning: the cluster id nonsense is no UUID; kt storage random-uuid makes one."
+        "cluster-id", stderr="Warning: the cluster id nonsense is not a UUID; kt storage random-uuid prints one."
     ),
     "011": Difference("missing-file", stderr="absent.properties: no such properties file"),
     "034": Difference("help", own_words=True),

@@ -147,7 +147,10 @@ def test_a_topic_of_exactly_the_name_is_deleted_alone(kt: Callable[..., Ran]) ->
         assert kt("--create", "--topic", name).status == ExitStatus.OK
     ran = kt("--delete", "--topic", "audit.events")
     assert (ran.status, ran.out) == (ExitStatus.OK, "")
-    assert ran.err == "Only topic audit.events is meant; as a regular expression the name also matches audit-events.\n"
+    assert (
+        ran.err
+        == "Only topic audit.events is selected, although as a regular expression the name also matches audit-events.\n"
+    )
     assert kt("--list", "--topic", "audit.*").out == "audit-events\n"
 
 
@@ -156,7 +159,7 @@ def test_a_pattern_leaves_internal_topics_alone(kt: Callable[..., Ran]) -> None:
     kt("--create", "--topic", "mine")
     ran = kt("--delete", "--topic", "__consumer_.*|mine")
     assert ran.err.splitlines() == [
-        "Left alone, since internal topics have to be named exactly: __consumer_offsets.",
+        "Internal topics are selected only by their exact names, so these are not: __consumer_offsets.",
         "'__consumer_.*|mine' matches 1 topic: mine.",
     ]
     assert kt("--list", "--topic", "__consumer_offsets|mine").out == "__consumer_offsets\n"

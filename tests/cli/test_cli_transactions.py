@@ -27,7 +27,7 @@ _DIFFERENCES = {
         "Failed to list transactions: broker 1: The regular expression is not valid. Enable debug logging for "
         "additional detail."
     )),
-    "016": Difference("transactions-missing", stderr="There is no broker 9; there are 1"),
+    "016": Difference("transactions-missing", stderr="There is no broker 9: the brokers are 1"),
     "017": Difference("transactions-missing", stderr=(
         "Failed to describe producers for partition ghost-0 on leader: This server does not host this topic-partition. "
         "Enable debug logging for additional detail."
@@ -42,14 +42,14 @@ _DIFFERENCES = {
         "additional detail."
     )),
     "027": Difference("transactions-missing", status=ExitStatus.FAILED, stdout="", stderr=(
-        "There is no broker 9; there are 1"
+        "There is no broker 9: the brokers are 1"
     )),
     "031": Difference("transactions-missing", stderr=(
         "Failed to validate producer state for partition ghost-0: This server does not host this topic-partition. "
         "Enable debug logging for additional detail."
     )),
     "032": Difference("abort-identity", status=ExitStatus.USAGE, stderr=(
-        "--start-offset names the transaction; --producer-id would be ignored"
+        "--start-offset cannot be used with --producer-id: it identifies the transaction alone"
     )),
     "033": Difference("usage", status=ExitStatus.USAGE),
     "034": Difference("abort-checked", status=ExitStatus.FAILED, stderr=(

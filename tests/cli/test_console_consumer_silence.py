@@ -100,7 +100,7 @@ def test_consumers_say_that_their_broker_is_away(tmp_path: pathlib.Path) -> None
         started = time.monotonic()
         [commit, total] = _end(consumers[1])
         assert time.monotonic() - started < 15  # Ctrl-C waits 5 seconds for the commit, not 30
-        assert commit.startswith("The offsets of what was printed were not committed: ")
+        assert commit.startswith("The offsets of the printed records were not committed: ")
         assert total.startswith("Processed a total of ")
     finally:
         for one in consumers:

@@ -161,7 +161,7 @@ def test_a_request_behind_a_refused_one_is_not_answered(port: int) -> None:
 
 def test_a_page_that_fails_is_a_status_without_a_traceback(port: int, capfd: pytest.CaptureFixture[str]) -> None:
     status, _, body = exchange(port, get("/broken"))
-    assert (status, body) == (500, b"This page failed.\n")
+    assert (status, body) == (500, b"Internal error.\n")
     assert capfd.readouterr() == ("", "")
 
 

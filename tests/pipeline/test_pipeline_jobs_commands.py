@@ -124,7 +124,7 @@ def test_check_ends_with_3_for_damage(place: Place, tmp_path: pathlib.Path) -> N
     assert finding["problem"] == "the checksum is wrong"
     for words in (("count", "--exact"), ("profile", "--out", "damaged.html"), ("export", "--to", "parquet:damaged")):
         told = place.run(words[0], f"log:{tmp_path}", *words[1:], status=3)
-        assert f"1 damaged range left out, the first: {log} at byte 0: Record is corrupt" in told.err
+        assert f"1 damaged range skipped, the first: {log} at byte 0: Record is corrupt" in told.err
     assert "1 damaged range could not" in (place.directory / "damaged.html").read_text()
     nothing = place.run("check", str(tmp_path / "none"), status=1)
     assert nothing.err.splitlines()[0] == f"{tmp_path / 'none'}: there is no such file or directory"
@@ -185,4 +185,4 @@ def test_profile_of_a_topic_and_of_files(place: Place) -> None:
     assert [row["codec"] for row in files["codec"]] == ["none"]
     assert 'id="codecs"' in (place.directory / "log.html").read_text()
     refused = place.run("profile", "topic:orders", "--out", "no/where.html", status=1, server=True)
-    assert refused.err == "no/where.html cannot be written\n"
+    assert refused.err == "Cannot write no/where.html: it is a directory, or its directory is missing or read-only\n"

@@ -82,7 +82,7 @@ def test_a_run_goes_on_where_its_manifest_ends_and_can_be_verified(place: Place)
     verified = place.kt("pipeline", "verify", "grown.json")
     count = len(second["sink"]["files"])
     expected = f"80 records read, {count} files of parquet:grown written"
-    assert verified.out == f"Everything is as the manifest says: {expected}\n"
+    assert verified.out == f"The sources and the sink match the manifest: {expected}\n"
     other = place.kt(*words, "--resume", "--sql", "SELECT key FROM input", status=1)
     assert other.err == "grown.json is the manifest of another pipeline, with sql None\n"
 
@@ -129,11 +129,13 @@ def test_markers_behind_the_last_record_count_once(place: Place) -> None:
         producer.send(topic, b"aborted", partition=0)
         producer.flush()
         producer.abort_transaction()
-    assert place.kt("pipeline", "verify", "marked.json").out.startswith("Everything is as the manifest says: 6 records")
+    assert place.kt("pipeline", "verify", "marked.json").out.startswith(
+        "The sources and the sink match the manifest: 6 records"
+    )
     committed = ("--from-option", "kafka.isolation.level=read_committed", "--manifest", "committed.json")
     place.kt("pipeline", "run", "--from", f"topic:{topic}", "--to", "json:committed", *committed)
     said = place.kt("pipeline", "verify", "committed.json").out
-    assert said.startswith("Everything is as the manifest says: 6 records")
+    assert said.startswith("The sources and the sink match the manifest: 6 records")
 
 
 def test_the_manifest_of_files_with_damage(place: Place) -> None:

@@ -78,7 +78,7 @@ def format_directory(server: Server) -> None:
 def test_it_serves_a_formatted_directory_warns_and_stops(server: Server) -> None:
     format_directory(server)
     lines = server.start("--override", "num.partitions=4")
-    assert lines[0] == "WARN num.network.threads means nothing here and is ignored"
+    assert lines[0] == "WARN num.network.threads has no effect in kt and is ignored"
     host, _, port = lines[-1].rpartition(" ")[2].partition(":")
     assert lines[-1].startswith("INFO node 7 of cluster MkU3OEVBNTcwNTJENDM2Qk is ready on 127.0.0.1:")
     with BrokerClient(host, int(port)) as client:

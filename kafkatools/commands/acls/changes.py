@@ -92,7 +92,7 @@ def remove(console: Console, args: Args, admin: AdminClient, wanted: Wanted) -> 
 
 def _name_matches(console: Console, pattern: Pattern, found: Sequence[Acl]) -> None:
     if not found:
-        console.note(f"There is no such ACL for resource filter `{pattern}`.")
+        console.note(f"No such ACL exists for resource filter `{pattern}`.")
         return
     console.note(f"{len(found)} of the ACLs for resource filter `{pattern}` will be removed:")
     for acl in found:
@@ -123,7 +123,9 @@ def carry_out(console: Console, args: Args, admin: AdminClient, planned: Sequenc
         _delete(console, args, admin, [filter_of(acl) for acl in removed], say=True),
     ]
     if not args.json:
-        console.print(f"{len(added)} to add, {len(removed)} to remove, {len(planned) - len(changes)} as they should be")
+        console.print(
+            f"{len(added)} to add, {len(removed)} to remove, {len(planned) - len(changes)} already as requested"
+        )
     return max(statuses)
 
 
@@ -195,13 +197,13 @@ def _change(given: JsonValue) -> Change:
     from kafkatools.core.admin import acls
 
     if not isinstance(given, dict) or not all(isinstance(value, str) for value in given.values()):
-        raise ValueError("an object of texts is wanted")
+        raise ValueError("the line is not a JSON object of strings")
     missing = {"action", *acls.Acl._fields} - given.keys()
     if missing:
-        raise ValueError(f"there is no {', '.join(sorted(missing))}")
+        raise ValueError(f"missing: {', '.join(sorted(missing))}")
     unknown = given.keys() - {"action", *acls.Acl._fields}
     if unknown:
-        raise ValueError(f"an ACL has no {', '.join(sorted(unknown))}")
+        raise ValueError(f"unknown: {', '.join(sorted(unknown))}")
     if given["action"] not in _DONE:
         raise ValueError(f"action is {given['action']!r}, not 'add' or 'remove'")
     for field, names in (
@@ -211,7 +213,7 @@ def _change(given: JsonValue) -> Change:
         ("pattern_type", acls.PATTERN_TYPES[3:]),
     ):
         if given[field] not in names:
-            raise ValueError(f"{field} is {given[field]!r}, none of {', '.join(names)}")
+            raise ValueError(f"{field} is {given[field]!r}, not one of {', '.join(names)}")
     return Change(given.pop("action"), acls.Acl(**given))
 
 

@@ -93,7 +93,7 @@ OPTIONS = (
     Option("--dry-run", "Print which settings would change, and change nothing.", ours=True),
     Option(
         "--undo-file",
-        "First write the present settings to this file, for --from-file. Not for SCRAM credentials.",
+        "First write the current settings to this file, for --from-file. Not for SCRAM credentials.",
         value="FILE",
         ours=True,
     ),

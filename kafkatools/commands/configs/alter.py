@@ -145,8 +145,8 @@ def _alter_scram(
 ) -> ExitStatus:
     if args.undo_file is not None:
         raise UsageError(
-            "--undo-file cannot note SCRAM credentials: no broker gives them away, so there is no way back",
-            "Without --undo-file they are changed.",
+            "--undo-file cannot save SCRAM credentials, because brokers do not reveal them",
+            "Omit --undo-file to change them without a way back.",
         )
     upsertions = [_credential(mechanism, text) for mechanism, text in added.items()]
     if args.dry_run:

@@ -36,7 +36,7 @@ def read_file(path: str) -> list[tuple[Entities, Wanted]]:
     def take(given: JsonValue) -> None:
         entities, wanted = _change(given)
         if entities in found:
-            raise ValueError(f"{words_of(entities)} stands in a line before this one")
+            raise ValueError(f"{words_of(entities)} is already in an earlier line")
         found[entities] = wanted
 
     read_changes(path, take)
@@ -46,27 +46,27 @@ def read_file(path: str) -> list[tuple[Entities, Wanted]]:
 def _change(given: JsonValue) -> tuple[Entities, Wanted]:
     """Parse one line. Raises ValueError or UsageError."""
     if not isinstance(given, dict):
-        raise ValueError("an object is wanted")
+        raise ValueError("the line is not a JSON object")
     missing = [key for key in _KEYS if key not in given]
     if missing:
-        raise ValueError(f"there is no {', '.join(missing)}")
+        raise ValueError(f"missing: {', '.join(missing)}")
     unknown = [key for key in given if key not in _KEYS]
     if unknown:
-        raise ValueError(f"a change has no {', '.join(unknown)}")
+        raise ValueError(f"unknown: {', '.join(unknown)}")
     entities = _entities(given["entity"])
     deleted, values = given["delete"], given["set"]
     if not isinstance(deleted, list) or not all(isinstance(name, str) and name for name in deleted):
-        raise ValueError("delete is no list of names")
+        raise ValueError("delete must be a list of names")
     if not isinstance(values, dict):
-        raise ValueError("set is no object")
+        raise ValueError("set must be an object")
     both = [name for name in deleted if name in values]
     if both:
-        raise ValueError(f"{both[0]} stands in set and in delete")
+        raise ValueError(f"{both[0]} is both in set and in delete")
     if entities.kind in QUOTA_KINDS:
         quotas = IP_QUOTAS if entities.kind == IPS else USER_QUOTAS
         others = [name for name in (*values, *deleted) if name not in quotas]
         if others:
-            raise ValueError(f"{others[0]} is none of {', '.join(quotas)}")
+            raise ValueError(f"{others[0]} is not a quota; quotas are {', '.join(quotas)}")
     wanted: list[tuple[str, Value | None]] = [(name, None) for name in dict.fromkeys(deleted)]
     return entities, [*wanted, *((name, _value(entities, name, value)) for name, value in values.items())]
 
@@ -74,29 +74,29 @@ def _change(given: JsonValue) -> tuple[Entities, Wanted]:
 def _value(entities: Entities, name: str, value: JsonValue) -> Value:
     if entities.kind not in QUOTA_KINDS:
         if not isinstance(value, str):
-            raise ValueError(f"the value of {name} is no text")
+            raise ValueError(f"the value of {name} must be a string")
         return value
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
-        raise ValueError(f"the value of {name} is no number")
+        raise ValueError(f"the value of {name} must be a number")
     return float(value)
 
 
 def _entities(given: JsonValue) -> Entities:
     types = entity_types_by_word()
     if not isinstance(given, Mapping) or not given:
-        raise ValueError("entity is no object of kinds and names")
+        raise ValueError("entity must be an object with entity types and names")
     unknown = [word for word in given if word not in types]
     if unknown:
-        raise ValueError(f"there is no kind {unknown[0]}, only {', '.join(types)}")
+        raise ValueError(f"unknown entity type {unknown[0]}; types are {', '.join(types)}")
     if len(given) > 1 and set(given) != {"user", "client-id"}:
-        raise ValueError("only a user and a client-id go together")
+        raise ValueError("only user and client-id can be combined")
     words = [word for word in types if word in given]
     for word in words:
         name = given[word]
         if name is None and types[word] in WITH_DEFAULTS:
             continue
         if not isinstance(name, str) or not name:
-            raise ValueError(f"the name of the {word} is no text")
+            raise ValueError(f"the name of the {word} must be a string")
     entities = Entities(tuple(types[word] for word in words), tuple(str(given[word] or "") for word in words))
     if entities.kind == TOPICS:
         check_topic_name(entities.names[0])
@@ -109,4 +109,4 @@ def _ensure_id(text: str) -> None:
     try:
         java_int(text)
     except ValueError:
-        raise ValueError(f"a broker is named by its number, not {text}") from None
+        raise ValueError(f"the name of a broker must be its id, not {text}") from None

@@ -78,7 +78,7 @@ def carry_out(
     if not args.json and not args.dry_run:
         wrong = sum(len(plan.wanted) for plan in plans if plan.error is not None)
         to_change = sum(len(plan.differences) for plan in changing)
-        console.print(f"{to_change} to change, {count - wrong - to_change} as they should be")
+        console.print(f"{to_change} to change, {count - wrong - to_change} already as requested")
     return ExitStatus.FAILED if failed else ExitStatus.OK
 
 

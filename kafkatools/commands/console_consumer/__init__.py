@@ -47,7 +47,7 @@ OPTIONS = (
     Option("--timeout-ms", "Exit after this many milliseconds without a record.", value="MS", type=java_long),
     Option(
         "--exit-at-end",
-        "Exit at the end offsets that the partitions have at the start; exit status 1 if they are not reached.",
+        "Exit when every partition reaches the end offset that it had at the start; exit status 1 if one does not.",
         ours=True,
     ),
     BOOTSTRAP_SERVER,

@@ -141,7 +141,7 @@ def _group(option: str | None, setting: str | None) -> str | None:
     Raises UsageError for two different group ids, and for an empty --group.
     """
     if option == "":
-        raise UsageError("--group takes the name of a group, not an empty one")
+        raise UsageError("--group is empty: it takes the id of a consumer group")
     given = sorted({name for name in (option, setting) if name})
     if len(given) > 1:
         raise UsageError(_GROUP_CONFLICT.format(", ".join(f"'{name}'" for name in given)))

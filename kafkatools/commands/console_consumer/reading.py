@@ -33,6 +33,7 @@ _INTERRUPTED_COMMIT_MS = 5000
 
 class ConsoleConsumer:
     """One run of kt console-consumer, for the topics that `wanted` selects."""
+
     def __init__(self, console: Console, args: Args, formatter: MessageFormatter, wanted: Wanted) -> None:
         self._console = console
         self._args = args
@@ -276,7 +277,7 @@ class ConsoleConsumer:
         try:
             consumer.commit_sync(timeout_ms=timeout_ms)
         except KafkaError as error:
-            self._console.error(f"The offsets of what was printed were not committed: {error}")
+            self._console.error(f"The offsets of the printed records were not committed: {error}")
             return False
         finally:
             consumer.unsubscribe()  # closing would commit once more

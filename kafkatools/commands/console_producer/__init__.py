@@ -171,7 +171,7 @@ def run(console: Console, args: Args) -> ExitStatus:
                 f"Warning: --{old} is deprecated and will be removed in a future version. Use --{new} instead."
             )
     if args.line_reader is not None and args.line_reader not in _LINE_READERS:
-        raise UsageError(f"{args.line_reader} is not a line reader of kt", f"There is one: {_LINE_READERS[0]}.")
+        raise UsageError(f"Unsupported --line-reader {args.line_reader}", f"kt supports only {_LINE_READERS[0]}.")
     try:
         line_format = _line_format(args)
     except ConfigError as error:
@@ -181,7 +181,7 @@ def run(console: Console, args: Args) -> ExitStatus:
         if config.transactional_id is None:
             raise UsageError("--transaction-records needs --transactional-id")
         if args.transaction_records < 0:
-            raise UsageError(f"--transaction-records is 0 or more, not {args.transaction_records}")
+            raise UsageError(f"--transaction-records must be 0 or more, not {args.transaction_records}")
     if not console.is_debug:
         _silence_log()
     from kafkatools.commands.console_producer.sending import ConsoleProducer
@@ -202,7 +202,7 @@ def _line_format(args: Args) -> LineFormat:
     properties = properties_file(args, "reader_config")
     properties |= property_pairs(args.reader_property, "reader-property") | property_pairs(args.property, "property")
     if args.json and set(properties) - {"ignore.error"}:
-        raise UsageError("--json reads JSON lines: of the reader properties only ignore.error applies")
+        raise UsageError("With --json, the only reader property is ignore.error")
     return LineFormat.from_properties(properties)
 
 

@@ -116,10 +116,10 @@ OPTIONS = (
     ),
     Option(
         "--fail-if",
-        "With --describe: exit status 3 when a condition holds, with the place on stderr. lag>1000 "
+        "With --describe: exit status 3 if a condition holds; where is printed on stderr. lag>1000 "
         "(records), lag>5m (age of the first record that was not consumed; ms, s, m, h, d), behind>1h (how "
         "much older it is than the newest record), total>100000, members<2, state!=Stable. Operators: > >= "
-        "< <= = !=. Can be repeated. With --watch: exit when a condition holds.",
+        "< <= = !=. With --watch: exit when a condition holds.",
         value="CONDITION",
         repeatable=True,
         ours=True,

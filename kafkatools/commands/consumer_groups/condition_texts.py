@@ -10,7 +10,7 @@ from kafkatools.tools.groups.conditions import Condition
 _GRAMMAR = re.compile(r"\s*([a-z]+)\s*(>=|<=|==|!=|>|<|=)\s*(\S+)\s*", re.ASCII)
 _TIME = re.compile(r"([0-9]{1,15})(ms|s|m|h|d)", re.ASCII)
 _UNIT_MS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
-_EXPECTED = "it takes MEASURE OP AMOUNT, such as lag>1000, lag>5m, behind>=1h, total>100000, members<2, state!=Stable"
+_EXPECTED = "expected MEASURE OP AMOUNT, such as lag>1000, lag>5m, behind>=1h, total>100000, members<2, state!=Stable"
 
 
 def parse_condition(text: str, states: tuple[str, ...]) -> Condition:
@@ -25,7 +25,7 @@ def parse_condition(text: str, states: tuple[str, ...]) -> Condition:
     is_number = amount.isascii() and amount.isdigit()
     allowed = {"lag": is_number or time is not None, "behind": time is not None}
     if measure not in ("lag", "behind", "total", "members"):
-        raise UsageError(f"--fail-if '{text}': there is no measure '{measure}'; {_EXPECTED}")
+        raise UsageError(f"--fail-if '{text}': unknown measure '{measure}'; {_EXPECTED}")
     if not allowed.get(measure, is_number):
         what = {"lag": "a number or a time such as 90s", "behind": "a time such as 90s"}.get(measure, "a number")
         raise UsageError(f"--fail-if '{text}': '{amount}' is not {what}")
@@ -36,7 +36,7 @@ def parse_condition(text: str, states: tuple[str, ...]) -> Condition:
 def _state_condition(text: str, comparison: str, amount: str, states: tuple[str, ...]) -> Condition:
     known = {state.lower(): state for state in states}
     if amount.lower() not in known:
-        raise UsageError(f"--fail-if '{text}': '{amount}' is no state; those are {', '.join(states)}")
+        raise UsageError(f"--fail-if '{text}': unknown state '{amount}'; states are {', '.join(states)}")
     if comparison not in ("=", "==", "!="):
         raise UsageError(f"--fail-if '{text}': a state is compared with = or != only")
     return Condition(text.strip(), "state", comparison, known[amount.lower()], False)

@@ -37,7 +37,7 @@ def check_values(args: Args, failed: str, *, is_for_one_group: bool) -> None:
     if args.describe and args.state:
         raise UsageError("Option [describe] does not take a value for [state]")
     if args.timeout < 0:
-        raise UsageError(f"{failed}--timeout takes milliseconds, not {args.timeout}")
+        raise UsageError(f"{failed}--timeout must be 0 ms or more, not {args.timeout}")
     if is_for_one_group and len(args.group) > 1:
         raise UsageError(f"{failed}Found multiple arguments for option group, but you asked for only one")
 

@@ -3,10 +3,8 @@
 from kafkatools.options import Option, java_long
 
 DELETE = Option("--delete", "Delete groups without members and their offsets.")
-GROUP = Option("--group", "The group. Can be repeated.", value="GROUP", repeatable=True)
-TOPIC = Option(
-    "--topic", "A topic, or topic:0,1 for partitions of it. Can be repeated.", value="TOPIC", repeatable=True
-)
+GROUP = Option("--group", "A group.", value="GROUP", repeatable=True)
+TOPIC = Option("--topic", "A topic, or topic:0,1 for some of its partitions.", value="TOPIC", repeatable=True)
 OFFSETS = Option("--offsets", "With --describe: offsets and lag (the default).")
 MEMBERS = Option("--members", "With --describe: the members.")
 VERBOSE = Option("--verbose", "With --describe: more columns.")

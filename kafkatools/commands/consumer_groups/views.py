@@ -38,7 +38,7 @@ class Collected(NamedTuple):
 def collect_views(session: Session, wanted: Wanted) -> Collected:
     """Describe the requested groups, and print an error for everything that is not available. Raises KafkaError."""
     names, is_complete = chosen_groups(session, "")
-    with session.console.progress(f"Asking about {len(names)} groups"):
+    with session.console.progress(f"Describing {len(names)} groups"):
         found = collect(session.admin, names)
     status = complain_of_views(session, found)
     views = [view for view in found.groups if view.error is None]
@@ -47,10 +47,12 @@ def collect_views(session: Session, wanted: Wanted) -> Collected:
     if wanted.has_times:
         from kafkatools.tools.groups.lag_times import with_times
 
-        with session.console.progress(f"Looking for the age of the lag of {len(views)} groups"):
+        with session.console.progress(f"Reading timestamps for the lag of {len(views)} groups"):
             views, unknown = with_times(session.admin, views, session.console.clock.wall_ms())
             for (topic, partition), error in unknown.items():
-                session.complain(f"Error: the times of {topic}-{partition} are not known: {error}", error.name)
+                session.complain(
+                    f"Error: the record timestamps of {topic}-{partition} are unknown: {error}", error.name
+                )
         is_complete = is_complete and not unknown
     return Collected(views, status if is_complete else ExitStatus.FAILED, failed, are_all_listed)
 
@@ -105,11 +107,12 @@ def complain_of_views(session: Session, views: Views) -> ExitStatus:
     gone = sorted({topic for (topic, _), error in views.end_errors.items() if is_gone(error)})
     if gone:
         session.complain(
-            f"Warning: gone since offsets of them were committed: {', '.join(gone)}", "UNKNOWN_TOPIC_OR_PARTITION"
+            f"Warning: committed offsets of topics or partitions that no longer exist: {', '.join(gone)}",
+            "UNKNOWN_TOPIC_OR_PARTITION",
         )
     for (topic, partition), error in sorted(views.end_errors.items()):
         if not is_gone(error):
-            session.complain(f"Error: the end of {topic}-{partition} is not known: {error}", error.name)
+            session.complain(f"Error: the end offset of {topic}-{partition} is unknown: {error}", error.name)
             status = ExitStatus.FAILED
     return status
 

@@ -62,7 +62,7 @@ def _frame(session: Session, views: Sequence[GroupView], wanted: Wanted) -> Iter
     from kafkatools.output import visible
 
     moment = datetime.fromtimestamp(session.console.clock.wall_ms() / 1000, UTC).astimezone()
-    yield f"{moment:%H:%M:%S}  every {session.args.watch:g} s, Ctrl-C ends"
+    yield f"{moment:%H:%M:%S}  every {session.args.watch:g} s, Ctrl-C to exit"
     for view in views:
         state = view.description.state
         yield f"\n{visible(view.group_id)}: {state}{_NO_MEMBERS if state == 'Empty' else ''}"

@@ -34,8 +34,8 @@ OPTIONS = (
     command_config(),
     Option("--interval", "Refresh interval in seconds. Default: 2.", value="SECONDS", type=seconds),
     Option("--once", "Print one snapshot and exit."),
-    Option("--topic", "Only this topic. Can be repeated.", value="TOPIC", repeatable=True),
-    Option("--group", "Only this group. Can be repeated.", value="GROUP", repeatable=True),
+    Option("--topic", "Only this topic.", value="TOPIC", repeatable=True),
+    Option("--group", "Only this group.", value="GROUP", repeatable=True),
     Option("--regex", "Treat --topic and --group as Java regular expressions."),
     Option(
         "--view",
@@ -47,14 +47,17 @@ OPTIONS = (
     ),
     Option(
         "--fail-if",
-        "End with exit status 3 when this holds, such as offline>0, under-replicated>0, under-min-isr>0, brokers<3, "
-        "lag>1000 (of a group), or unwell (anything is wrong); may be given several times.",
+        "Exit with status 3 when a condition holds, such as offline>0, under-replicated>0, under-min-isr>0, brokers<3, "
+        "lag>1000 (of a group), or unwell (any problem).",
         value="CONDITION",
         repeatable=True,
     ),
     Option("--web", "Serve a web page at this address.", value="[HOST:]PORT"),
     Option("--prometheus", "Serve /metrics for Prometheus at this address.", value="[HOST:]PORT"),
-    Option("--insecure", "Allow addresses that other machines can reach, without any protection."),
+    Option(
+        "--insecure",
+        "Allow addresses that other machines can reach, although there is no authentication or encryption.",
+    ),
 )
 
 COMMAND = Command(

@@ -93,7 +93,7 @@ class Screen(Output):
         from kafkatools.output import visible
 
         totals = view.totals
-        every = f"every {self.wanted.interval_ms / 1000:g} s, Ctrl-C ends"
+        every = f"every {self.wanted.interval_ms / 1000:g} s, Ctrl-C to exit"
         cluster = visible(view.cluster_id or "-")
         yield _text(
             f"cluster {cluster}  {local_time(view.time_ms)}  refreshed in {view.took_ms} ms, {every}", style="dim"
@@ -171,7 +171,7 @@ def _rich_table(table: Table, count: int, width: int) -> RichTable:
 
     more = len(table.rows) - count
     rows = list(table.rows[: count - 1 if more else count])
-    title = table.title + (f" ({len(table.rows):,}, the first {len(rows)})" if more else "")
+    title = table.title + (f" (first {len(rows)} of {len(table.rows):,})" if more else "")
     drawn = RichTable(
         title=title, title_justify="left", title_style="bold", box=None, pad_edge=False, padding=(0, _GAP, 0, 0),
         header_style="dim",

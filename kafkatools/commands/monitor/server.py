@@ -81,10 +81,10 @@ def _answer(request: Request, pages: Pages) -> bytes:
     status = HTTPStatus.OK
     if page is None:
         status = HTTPStatus.NOT_FOUND
-        content = Content(TEXT, f"There is {', '.join(sorted(pages))}.\n".encode())
+        content = Content(TEXT, f"Not found. The paths are {', '.join(sorted(pages))}.\n".encode())
     else:
         try:
             content = page(request.query)
         except Exception:  # noqa: BLE001 - the boundary of a thread: a page that fails must not end the others
-            raise Refused(HTTPStatus.INTERNAL_SERVER_ERROR, "This page failed", is_head=is_head) from None
+            raise Refused(HTTPStatus.INTERNAL_SERVER_ERROR, "Internal error", is_head=is_head) from None
     return answer(status, content, is_head=is_head, keeps_open=request.keeps_open)

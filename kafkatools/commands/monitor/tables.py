@@ -122,7 +122,7 @@ def _groups(view: ClusterView) -> Table:
         is_left = group.state == "Empty" and group.least_lag > 0
         rows.append(Row(cells, WARNING if is_left or group.unknown else GOOD))
     headers = ("GROUP", "TYPE", "STATE", "MEMBERS", "COORDINATOR", "LAG", "BEHIND", "CONSUMED/S", "CAUGHT UP IN")
-    when_empty = f"not known: {view.unlisted[0]}" if view.unlisted else "no group"
+    when_empty = f"unknown: {view.unlisted[0]}" if view.unlisted else "no group"
     return Table("Groups", headers, rows, frozenset({3, 4, 5, 6, 7, 8}), when_empty)
 
 
@@ -149,7 +149,7 @@ def _quorum(view: ClusterView) -> Table:
         rows.append(Row(cells))
     headers = ("ID", "ROLE", "LOG END", "LAG", "CAUGHT UP AGO")
     title = "Quorum" if found is None else f"Quorum, epoch {found['epoch']}, high watermark {found['high_watermark']:,}"
-    return Table(title, headers, rows, frozenset({0, 2, 3, 4}), "nobody told of a quorum")
+    return Table(title, headers, rows, frozenset({0, 2, 3, 4}), "no controller quorum was reported")
 
 
 def _log_dirs(view: ClusterView) -> Table:
@@ -162,7 +162,7 @@ def _log_dirs(view: ClusterView) -> Table:
             )  # fmt: skip
             rows.append(Row(cells, BAD if path["error"] else GOOD))
     headers = ("BROKER", "DIRECTORY", "REPLICAS", "LOGS", "FREE", "ERROR")
-    return Table("Log directories", headers, rows, frozenset({0, 2, 3, 4}), "no broker told of its log directories")
+    return Table("Log directories", headers, rows, frozenset({0, 2, 3, 4}), "no broker reported its log directories")
 
 
 def _events(events: Iterable[Event]) -> Table:

@@ -61,10 +61,10 @@ def read_wanted(args: Args) -> Wanted:
     )
     if wanted.is_regex:
         if not wanted.topics and not wanted.groups:
-            raise UsageError("--regex is about --topic and --group, and neither is given")
+            raise UsageError("--regex needs --topic or --group")
         wanted.scope()  # a pattern that is none is told now
     if args.insecure and wanted.web is None and wanted.prometheus is None:
-        raise UsageError("--insecure is about --web and --prometheus, and neither is given")
+        raise UsageError("--insecure needs --web or --prometheus")
     return wanted
 
 
@@ -81,7 +81,7 @@ def parse_condition(text: str) -> Condition:
     measure, comparison, amount, unit = match.groups()
     if measure not in MEASURES and measure not in GROUP_MEASURES:
         known = ", ".join([*MEASURES, *GROUP_MEASURES, UNWELL])
-        raise UsageError(f"Unknown measure '{measure}' in --fail-if '{text}'; known: {known}")
+        raise UsageError(f"Unknown measure '{measure}' in --fail-if '{text}'; measures are {known}")
     if not unit:
         return Condition(text.strip(), measure, comparison, int(amount))
     if measure not in ("lag", "lag-seconds"):
@@ -95,7 +95,7 @@ def _sections(text: str | None) -> tuple[str, ...]:
     named = [name.strip() for name in text.split(",")]
     for name in named:
         if name not in (*SECTIONS, "all"):
-            raise UsageError(f"--view knows no '{name}': it takes {', '.join(SECTIONS)}, all")
+            raise UsageError(f"Unknown section '{name}' in --view; sections are {', '.join(SECTIONS)}, all")
     return tuple(name for name in SECTIONS if name in named or "all" in named)
 
 
@@ -112,7 +112,7 @@ def _taker(names: Sequence[str], is_regex: bool) -> Callable[[str], bool]:
         try:
             patterns.append(java_pattern(text))
         except re.error as error:
-            raise UsageError(f"'{text}' is no regular expression: {error}") from None
+            raise UsageError(f"'{text}' is not a valid regular expression: {error}") from None
     return lambda name: any(pattern.fullmatch(name) is not None for pattern in patterns)
 
 

@@ -16,7 +16,7 @@ def run(console: Console, args: Args) -> ExitStatus:
     Raises UsageError without a path.
     """
     if not args.operands:
-        raise UsageError("Which log? A log directory, a partition's directory, or a file of one")
+        raise UsageError("kt pipeline check needs a log directory, a partition directory or a log file")
     from kafkatools.pipeline.jobs.check import check, files_to_check
 
     paths = [path.removeprefix("log:") for path in args.operands]

@@ -17,7 +17,7 @@ def run(console: Console, args: Args) -> ExitStatus:
     Raises UsageError unless there are two sources.
     """
     if len(args.operands) != 2:
-        raise UsageError("What is to be compared? Two sources: topic:NAME or log:PATH")
+        raise UsageError("kt pipeline diff needs two sources, each topic:NAME or log:PATH")
     job_source.ensure_one_of("by", args.by, ("key", "offset", "multiset"))
     compared = tuple(name.strip() for name in args.compare.split(","))
     for name in compared:
@@ -60,7 +60,7 @@ def _right(console: Console, args: Args, reports: str) -> job_source.GivenSource
     with usage():
         uri = parse_source(text)
     if uri.kind != "topic":
-        raise UsageError(f"--right-bootstrap-server is for a topic, not {text}")
+        raise UsageError(f"--right-bootstrap-server needs a topic as second source, not {text}")
     topics = [name for name in uri.target.split(",") if name]
     cluster = other_cluster(console, args.right_bootstrap_server, args.right_command_config, *topics)
     return job_source.GivenSource(uri, property_pairs(args.from_option, "from-option"), cluster, f"{reports}/right")

@@ -51,11 +51,11 @@ def _export(console: Console, args: Args, reports: str) -> Export:
     with usage():
         sink = parse_sink(args.to)
     if sink.kind not in FORMATS:
-        raise UsageError(f"{args.to}: an export is one of {', '.join(f'{name}:DIR' for name in FORMATS)}")
+        raise UsageError(f"{args.to}: unsupported target; use {', '.join(f'{name}:DIR' for name in FORMATS)}")
     layout = () if args.partition_by == "none" else tuple(name.strip() for name in args.partition_by.split(","))
     unknown = [name for name in layout if name not in LAYOUTS]
     if unknown:
-        raise UsageError(f"--partition-by takes date, topic, both with a comma between, or none, not {unknown[0]}")
+        raise UsageError(f"--partition-by takes date, topic, both separated by a comma, or none, not {unknown[0]}")
     if args.given("round") and args.round < 1:
         raise UsageError("--round takes a number of offsets above 0")
     source = job_source.given_source(console, args, args.operand)
@@ -89,7 +89,7 @@ COMMAND = Command(
         ),
         Option(
             "--partition-by",
-            "Directories by date (UTC date of the timestamp), topic, both separated by a comma, or none.",
+            "Create directories by date (UTC date of the timestamp), topic, both (separated by a comma), or none.",
             value="LIST",
             default="date",
         ),
@@ -101,7 +101,7 @@ COMMAND = Command(
         ),
         Option("--no-headers", "Leave out the headers of records."),
         Option("--round", "Save progress every N offsets.", value="N", type=java_long),
-        Option("--to-option", "An option of the file format, as Spark knows it.", value="KEY=VALUE", repeatable=True),
+        Option("--to-option", "Spark option of the file format.", value="KEY=VALUE", repeatable=True),
         *job_source.SOURCE_OPTIONS,
     ),
     run=run,

@@ -37,7 +37,7 @@ def run_retention(console: Console, args: Args) -> ExitStatus:
         print_table(console, "segment", forecast)
         due = forecast.where("isDue").selectExpr("count(*)", "coalesce(sum(bytes), 0)").first()
     if due is not None:
-        console.note(f"{due[0]} of {len(files)} segments are due now, {due[1]} bytes")
+        console.note(f"{due[0]} of {len(files)} segments can be deleted now, {due[1]} bytes")
     return ExitStatus.OK
 
 
@@ -57,7 +57,9 @@ def run_compaction(console: Console, args: Args) -> ExitStatus:
         total = forecast.selectExpr("coalesce(sum(recordBytes), 0)", "coalesce(sum(removableBytes), 0)").first()
     due = [f"{partition}" for partition, each in sorted(ranges.items()) if each.is_due]
     if total is not None:
-        console.note(f"{total[1]} of {total[0]} bytes of records can be cleaned; due now: {', '.join(due) or 'none'}")
+        console.note(
+            f"{total[1]} of {total[0]} bytes of records can be cleaned; partitions due now: {', '.join(due) or 'none'}"
+        )
     return ExitStatus.OK
 
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from kafkatools.pipeline.run.reports import Damage
     from kafkatools.pipeline.uris import Cluster, Uri
 
-FROM_OPTION = Option("--from-option", "An option of the source, as Spark knows it.", value="KEY=VALUE", repeatable=True)
+FROM_OPTION = Option("--from-option", "Spark option of the source.", value="KEY=VALUE", repeatable=True)
 CONNECTION = (BOOTSTRAP_SERVER, command_config())
 SOURCE_OPTIONS = (FROM_OPTION, *SPARK_OPTIONS, *CONNECTION)
 _CAPITAL = re.compile(r"(?<=[a-z0-9])([A-Z])")
@@ -85,7 +85,7 @@ def tell_damages(console: Console, reports: str) -> ExitStatus:
     found = _damages(reports)
     if not found:
         return ExitStatus.OK
-    console.error(f"{counted(len(found), 'damaged range')} left out, the first: {found[0].text()}", "DAMAGE")
+    console.error(f"{counted(len(found), 'damaged range')} skipped, the first: {found[0].text()}", "DAMAGE")
     return ExitStatus.FINDINGS
 
 
@@ -110,11 +110,11 @@ def given_source(console: Console, args: Args, text: str | None, reports: str = 
     from kafkatools.pipeline.uris import parse_source
 
     if text is None:
-        raise UsageError("Which source? topic:NAME or log:PATH")
+        raise UsageError("The source is missing: topic:NAME or log:PATH")
     with usage():
         uri = parse_source(text)
     if not uri.is_kafka:
-        raise UsageError(f"{text}: this takes Kafka's records, topic:NAME or log:PATH")
+        raise UsageError(f"{text}: unsupported source; use topic:NAME or log:PATH")
     options = property_pairs(args.from_option, "from-option")
     if uri.kind == "log":
         return GivenSource(uri, options, None, reports)
@@ -127,10 +127,10 @@ def given_log(args: Args, text: str | None, reports: str = "") -> GivenSource:
     from kafkatools.pipeline.uris import Uri
 
     if not text:
-        raise UsageError("Which log? A directory of partitions, a partition's directory, or a segment")
+        raise UsageError("The log is missing: a log directory, a partition directory or a segment")
     kind, colon, path = text.partition(":")
     if colon and kind == "topic":
-        raise UsageError(f"{text}: this is told from the files of a log, log:PATH")
+        raise UsageError(f"{text}: this command reads log files; use log:PATH")
     target = path if colon and kind == "log" else text
     return GivenSource(Uri("log", target), property_pairs(args.from_option, "from-option"), None, reports)
 

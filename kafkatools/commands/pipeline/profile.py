@@ -44,7 +44,7 @@ def run(console: Console, args: Args) -> ExitStatus:
 def _ensure_writable(path: str) -> None:
     directory = os.path.dirname(os.path.abspath(path))
     if not os.path.isdir(directory) or os.path.isdir(path) or not os.access(directory, os.W_OK):
-        raise CommandError(f"{path} cannot be written")
+        raise CommandError(f"Cannot write {path}: it is a directory, or its directory is missing or read-only")
 
 
 def _profile(console: Console, args: Args, spark: SparkSession, source: job_source.GivenSource) -> Profile:

@@ -44,9 +44,7 @@ def _replay(
             rows = decisions(fates).collect()
         job_source.print_rows(console, "replay", ("topic", "target", "decision", "records"), rows)
         if any(row.decision == LOOP for row in rows):
-            raise CommandError(
-                "Records would go back to a topic that is read: nothing was sent (--allow-loop sends them)"
-            )
+            raise CommandError("Nothing was sent: a target topic is also a source topic, which needs --allow-loop")
         sending = sorted({row.target for row in rows if row.decision == SEND})
         number = sum(row.records for row in rows if row.decision == SEND)
         if args.dry_run:
@@ -67,7 +65,7 @@ def _rate(args: Args) -> float | None:
     except ValueError:
         rate = 0.0
     if not 0 < rate < float("inf"):
-        raise UsageError(f"--rate takes a number of records a second, not {args.rate}")
+        raise UsageError(f"--rate takes records per second, a number above 0, not {args.rate}")
     return rate
 
 
@@ -80,7 +78,7 @@ def _target(args: Args) -> str | None:
     with usage():
         uri = parse_sink(args.to)
     if uri.kind != "topic":
-        raise UsageError(f"{args.to}: records are replayed to a topic, topic:NAME")
+        raise UsageError(f"{args.to}: kt pipeline replay writes to a topic; use topic:NAME")
     return uri.target
 
 

@@ -54,13 +54,13 @@ OPTIONS = (
             "parquet:PATH, json:PATH, csv:PATH, delta:PATH, iceberg:TABLE. In SQL it is the table `input`.",
             value="URI",
         ),
-        Option("--from-option", "An option of the source, as Spark knows it.", value="KEY=VALUE", repeatable=True),
+        Option("--from-option", "Spark option of the source.", value="KEY=VALUE", repeatable=True),
         Option("--sql", "The query over the table `input` whose rows are written to the sink.", value="TEXT"),
         Option("--sql-file", "The file with that query.", value="FILE"),
         Option(
             "--transform",
-            "Instead of SQL: a Python function from DataFrame to DataFrame. Modules of the working directory are "
-            "found.",
+            "Python function from DataFrame to DataFrame, instead of SQL. Modules in the working directory can be "
+            "imported.",
             value="MODULE:FUNCTION",
         ),
     ),
@@ -72,7 +72,7 @@ OPTIONS = (
             "(standard output).",
             value="URI",
         ),
-        Option("--to-option", "An option of the sink, as Spark knows it.", value="KEY=VALUE", repeatable=True),
+        Option("--to-option", "Spark option of the sink.", value="KEY=VALUE", repeatable=True),
         Option(
             "--mode",
             "What to do when the sink already has data.",
@@ -125,7 +125,7 @@ OPTIONS = (
             "batches. Default: start the next batch when one ends.",
             value="available-now|SECONDS",
         ),
-        Option("--manifest", "File that lists what was read and written, saved at the end.", value="FILE"),
+        Option("--manifest", "At the end, list what was read and written in this file.", value="FILE"),
         Option("--resume", "With --manifest: skip what it lists as done, and finish an interrupted run."),
     ),
     *under(
@@ -133,8 +133,8 @@ OPTIONS = (
         *SPARK_OPTIONS,
         Option(
             "--report-path",
-            "Directory for counts that this machine and all executors can write. Default: a temporary directory of "
-            "this machine.",
+            "Directory for counts and damage reports, which this machine and all executors can write. Default: a "
+            "temporary directory of this machine.",
             value="DIR",
         ),
     ),

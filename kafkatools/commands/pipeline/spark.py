@@ -24,7 +24,7 @@ MASTER = Option(
     "Default: local[*].",
     value="URL",
 )
-CONF = Option("--conf", "A setting of Spark, as for spark-submit.", value="KEY=VALUE", repeatable=True)
+CONF = Option("--conf", "Spark setting, as for spark-submit.", value="KEY=VALUE", repeatable=True)
 SPARK_OPTIONS = (MASTER, CONF)
 REGISTRY_USER = "basic.auth.user.info"
 """A client's setting that is for the schema registry, as Confluent's clients call it."""

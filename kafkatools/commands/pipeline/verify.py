@@ -55,7 +55,7 @@ def _summary(content: ManifestContent) -> str:
     records = sum(one["records"] or 0 for one in content["sources"])
     files = content["sink"]["files"]
     written = content["sink"]["uri"] if files is None else f"{len(files)} files of {content['sink']['uri']}"
-    return f"Everything is as the manifest says: {records} records read, {written} written"
+    return f"The sources and the sink match the manifest: {records} records read, {written} written"
 
 
 COMMAND = Command(

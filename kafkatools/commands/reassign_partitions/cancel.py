@@ -31,7 +31,7 @@ def run(console: Console, args: Args) -> ExitStatus:
     plan = read_plan(args.reassignment_json_file)
     with session(console, args) as opened:
         if plan.log_dirs and opened.admin.through_controllers:
-            raise CommandError("Moves between log directories are the brokers' own: use --bootstrap-server")
+            raise CommandError("Only brokers can cancel moves between log directories: use --bootstrap-server")
         from kafkatools.core.admin.reassignments import active_reassignments
 
         found = active_reassignments(opened.admin, plan.replicas) if plan.partitions else {}
@@ -71,7 +71,7 @@ def _dry_run(opened: Session, plan: Plan, active: list[TopicPartition]) -> ExitS
     under_way = [state for state in states.values() if state.future is not None]
     for part in active:
         opened.print_json({"topic": part[0], "partition": part[1], "outcome": "planned"})
-        opened.print(f"{names([part])} would stay where it is")
+        opened.print(f"{names([part])} would return to its previous replicas")
     for state in under_way:
         replica = state.replica
         row = {"topic": replica.topic, "partition": replica.partition, "broker": replica.broker}
@@ -123,7 +123,6 @@ def _clear(opened: Session, plan: Plan, brokers: set[int]) -> ExitStatus:
         return clear_all(opened, plan.topics, brokers)
     moving = {topic for topic, _ in others}
     opened.console.note(
-        f"{still_moving(len(others))}, so the throttles of the brokers stay as they are; --verify takes them away at "
-        "the end."
+        f"{still_moving(len(others))}, so the throttles of the brokers stay; --verify removes them at the end."
     )
     return clear_topics(opened, [topic for topic in plan.topics if topic not in moving])

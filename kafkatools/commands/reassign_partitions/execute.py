@@ -125,7 +125,7 @@ def _take_back(opened: Session, plan: Plan, moves: Mapping[TopicPartition, Parti
         is_moving = True
     if is_moving:
         opened.console.note(
-            "Something may be moving, so throttles stay as they are; --verify takes them away at the end."
+            "A reassignment may be in progress, so the throttles stay; --verify removes them when it has ended."
         )
         return
     topics = list(dict.fromkeys(topic for topic, _ in moves))

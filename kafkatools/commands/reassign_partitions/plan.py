@@ -49,7 +49,7 @@ def run(console: Console, args: Args) -> ExitStatus:
     _write_files(args, plan)
     _show(console, args, plan)
     for (topic, partition), reason in plan.left_out.items():
-        console.error(f"{topic}-{partition} is left as it is: {reason}", topic=topic, partition=partition)
+        console.error(f"{topic}-{partition} is left unchanged: {reason}", topic=topic, partition=partition)
     return ExitStatus.FAILED if plan.left_out else ExitStatus.OK
 
 
@@ -57,15 +57,15 @@ def _wanted(args: Args) -> _Wanted:
     goal = args.operand
     if goal not in GOALS:
         named = "" if goal is None else f", not '{goal}'"
-        raise UsageError(f"A plan is one of {', '.join(GOALS)}{named}")
+        raise UsageError(f"The plan must be one of {', '.join(GOALS)}{named}")
     if goal in _NEEDS_BROKERS and args.brokers is None:
-        raise UsageError(f'plan {goal} needs "[brokers]": those to {goal}')
+        raise UsageError(f"plan {goal} needs --brokers")
     if goal == "set-rf" and args.replication_factor is None:
-        raise UsageError('plan set-rf needs "[replication-factor]"')
+        raise UsageError("plan set-rf needs --replication-factor")
     if goal == "set-rf" and args.replication_factor < 1:
-        raise UsageError(f"The replication factor is a number from 1 on, not {args.replication_factor}")
+        raise UsageError(f"--replication-factor must be at least 1, not {args.replication_factor}")
     if goal != "set-rf" and args.replication_factor is not None:
-        raise UsageError(f'Option "[replication-factor]" can\'t be used with plan {goal}')
+        raise UsageError(f"--replication-factor can only be used with plan set-rf, not with plan {goal}")
     try:
         topics = None if args.topics is None else TopicFilter(args.topics)
     except ValueError as error:

@@ -133,15 +133,15 @@ def _show_end(console: Console, args: Args, end: End, *, has_work: bool) -> Exit
             text += f", {end.failed} failed"
         if end.is_timed_out:
             text += f"; still moving, without a throttle, after {args.timeout:g} s: {end.moving}"
-            text += f"; not begun: {end.waiting}"
+            text += f"; not started: {end.waiting}"
         console.print(text + ("; no throttle is left." if end.is_clean else "."))
     return ExitStatus.OK if end.is_clean and not (end.failed or end.is_timed_out) else ExitStatus.FAILED
 
 
 COMMAND = Command(
     "run",
-    "Execute a reassignment and wait for it: with a throttle that adapts, progress, an undo file, and "
-    "no throttle left at the end.",
+    "Execute a reassignment and wait for its end, with an undo file, progress, and an adaptive throttle that "
+    "is removed at the end.",
     options=(
         BOOTSTRAP_SERVER,
         Option(
@@ -152,21 +152,21 @@ COMMAND = Command(
         ),
         Option(
             "--throttle",
-            "Initial limit of each broker in bytes per second (k, M, G).",
+            "Initial throttle of each broker in bytes per second, also with k, M or G: 50M.",
             value="BYTES",
             type=byte_rate,
             default=50_000_000,
         ),
         Option(
             "--min-throttle",
-            "Lower bound of the throttle.",
+            "Lower bound of the adaptive throttle, in bytes per second.",
             value="BYTES",
             type=byte_rate,
             default=1_000_000,
         ),
         Option(
             "--max-throttle",
-            "Upper bound of the throttle. Default: four times --throttle.",
+            "Upper bound of the adaptive throttle, in bytes per second. Default: four times --throttle.",
             value="BYTES",
             type=byte_rate,
         ),
@@ -190,7 +190,7 @@ COMMAND = Command(
         Option("--cancel-on-interrupt", "Cancel the moves in progress on Ctrl-C and SIGTERM. Default: they continue."),
         Option(
             "--clear-throttles",
-            "Remove also the throttles that these brokers and topics had before. Default: restore them.",
+            "Also remove throttles that these brokers and topics had at the start. Default: restore them.",
         ),
         Option(
             "--undo-file",

@@ -39,14 +39,14 @@ def set_throttle(opened: Session, moves: Mapping[TopicPartition, PartitionMove],
         return False
     outcome = set_broker_throttles(opened.admin, brokers_of(moves), rate)
     for broker in [one for one, error in outcome.items() if isinstance(error, BrokerNotAvailable)]:
-        opened.console.note(f"Broker {broker} is not there and gets no throttle.")
+        opened.console.note(f"Broker {broker} is not running and gets no throttle.")
         del outcome[broker]
     if not _all_told(opened, "broker", outcome):
         return False
     opened.print(f"The inter-broker throttle limit was set to {rate} B/s")
     if rate == 0:
         opened.console.note(
-            "With 0 B/s nothing moves until the throttle is raised (--execute --additional) or taken away."
+            "With 0 B/s nothing moves until the throttle is raised (--execute --additional) or removed."
         )
     return True
 
@@ -73,7 +73,7 @@ def take_back(opened: Session, topics: Sequence[str], brokers: Collection[int]) 
     """Remove the throttles of moves none of which started."""
     live = sorted(set(brokers) & set(opened.admin.brokers()))
     if _clear(opened, live, topics):
-        opened.console.note("The throttles were taken away again.")
+        opened.console.note("The throttles were removed again.")
 
 
 def clear_all(opened: Session, topics: Sequence[str], named: Collection[int]) -> ExitStatus:

@@ -33,7 +33,7 @@ def run(console: Console, args: Args) -> ExitStatus:
         status = _status(opened, partitions, moves)
         others = sorted(set(active) - set(partitions))
         if others:
-            opened.console.note(f"{still_moving(len(others))}, so throttles stay as they are.")
+            opened.console.note(f"{still_moving(len(others))}, so the throttles stay.")
         if active or any(not move.is_done for move in moves.values()) or args.preserve_throttles:
             return status
         cleared = clear_all(opened, plan.topics, {broker for _, replicas in plan.partitions for broker in replicas})

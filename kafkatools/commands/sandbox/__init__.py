@@ -60,7 +60,9 @@ def _row(info: SandboxInfo, state: str) -> dict[str, object]:
 def _refuse_choices(args: Args, bootstrap: str, running: int) -> None:
     """Raise CommandError if the command line has options that a running sandbox cannot take."""
     if any(args.given(name) for name in _CHOICES if name != "nodes") or (args.given("nodes") and args.nodes != running):
-        raise CommandError(f"The sandbox is already running on {bootstrap}; stop it first: kt sandbox stop")
+        raise CommandError(
+            f"The sandbox already runs on {bootstrap} with other options; stop it first: kt sandbox stop"
+        )
 
 
 def _start_cluster(console: Console, args: Args, settings: dict[str, str], racks: tuple[str, ...]) -> ExitStatus:
@@ -82,9 +84,9 @@ def _racks(args: Args) -> tuple[str, ...]:
     """Return the racks of --rack. Raises UsageError for an impossible number of nodes or racks."""
     racks = tuple(name for text in args.rack for name in text.split(","))
     if not 1 <= args.nodes <= MOST_NODES:
-        raise UsageError(f"kt sandbox: error: a sandbox has 1 to {MOST_NODES} nodes, not {args.nodes}")
+        raise UsageError(f"kt sandbox: error: --nodes takes a number from 1 to {MOST_NODES}, not {args.nodes}")
     if "" in racks:
-        raise UsageError("kt sandbox: error: a rack needs a name")
+        raise UsageError("kt sandbox: error: --rack contains an empty name")
     if len(racks) > args.nodes:
         raise UsageError(f"kt sandbox: error: {len(racks)} racks, but {args.nodes} node{'s'[: args.nodes - 1]}")
     return racks
@@ -96,7 +98,7 @@ def _settings(texts: list[str]) -> dict[str, str]:
     for text in texts:
         key, equals, value = text.partition("=")
         if not equals:
-            raise CommandError(f"--set wants key=value, not {text}", ExitStatus.USAGE)
+            raise CommandError(f"--set takes KEY=VALUE, not {text}", ExitStatus.USAGE)
         pairs[key] = value
     if pairs:
         from kafkatools.core import config
@@ -143,7 +145,7 @@ def run_stop(console: Console, args: Args) -> ExitStatus:
 _START_OPTIONS = (
     Option(
         "--nodes",
-        "Number of nodes, 1 to 9. Each is a process with the roles broker and controller; several form one cluster.",
+        "Number of nodes of the cluster, 1 to 9. Each node is a process with the roles broker and controller.",
         value="N",
         type=int,
         default=1,
@@ -195,12 +197,19 @@ COMMAND = Command(
             run_status,
             ARGPARSE4J,
         ),
-        _on_node("kill", "End a node at once, as kill -9 does.", nodes.run_kill),
-        _on_node("pause", "Stop a node in the middle of what it does (SIGSTOP).", nodes.run_pause),
-        _on_node("resume", "Let a paused node go on.", nodes.run_resume),
-        _on_node("restart", "Stop a node cleanly and start it, or start one that is down.", nodes.run_restart),
-        _on_node("wipe", "Remove the data of a node that is down, as a new disk would.", nodes.run_wipe, _WIPE_OPTIONS),
-        _on_node("stop", "Stop it; the data stays. With a node: only that one, cleanly.", run_stop),
+        _on_node("kill", "Kill the process of a node (SIGKILL).", nodes.run_kill),
+        _on_node("pause", "Suspend the process of a node (SIGSTOP).", nodes.run_pause),
+        _on_node("resume", "Resume a paused node (SIGCONT).", nodes.run_resume),
+        _on_node(
+            "restart", "Restart a node after a clean stop, or start a node that is not running.", nodes.run_restart
+        ),
+        _on_node(
+            "wipe",
+            "Delete the data of a node that is not running, as if it had a new disk.",
+            nodes.run_wipe,
+            _WIPE_OPTIONS,
+        ),
+        _on_node("stop", "Stop the sandbox, or only the given node, cleanly. The data stays.", run_stop),
     ),
     examples=(
         "kt sandbox start --set num.partitions=3",

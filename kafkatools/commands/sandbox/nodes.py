@@ -24,16 +24,20 @@ def _cluster(console: Console) -> SandboxCluster:
     cluster = find_cluster(console.home, console.clock)
     if cluster is None:
         if status(console.home) is not None:
-            raise CommandError("The sandbox has one node only; kt sandbox start --nodes 3 starts three, after a stop")
-        raise CommandError("No sandbox of several nodes is running; kt sandbox start --nodes 3 starts three")
+            raise CommandError(
+                "The sandbox has only one node. To start three: kt sandbox stop && kt sandbox start --nodes 3"
+            )
+        raise CommandError("No sandbox with several nodes is running. To start one: kt sandbox start --nodes 3")
     return cluster
 
 
 def _node_id(args: Args) -> int:
     if args.operand is None:
-        raise UsageError(f"kt sandbox {args.command.name}: error: too few arguments: which node?")
+        raise UsageError(f"kt sandbox {args.command.name}: error: too few arguments: the node number is missing")
     if re.fullmatch("[0-9]{1,9}", args.operand) is None:
-        raise UsageError(f"kt sandbox {args.command.name}: error: '{args.operand}' is no node: they are numbers from 1")
+        raise UsageError(
+            f"kt sandbox {args.command.name}: error: '{args.operand}' is not a node number; nodes are numbered from 1"
+        )
     return int(args.operand)
 
 
@@ -72,8 +76,8 @@ def run_restart(console: Console, args: Args) -> ExitStatus:
         return status
     running = sum(each.state == RUNNING for each in cluster.nodes)
     if 2 * running > len(cluster.node_ids):
-        raise CommandError(f"Node {node_id} has not joined the others yet: see {cluster.log_path(node_id)}")
-    console.note(f"node {node_id} joins when more nodes run: {running} of {len(cluster.node_ids)} are no majority")
+        raise CommandError(f"Node {node_id} runs but has not joined the cluster: see {cluster.log_path(node_id)}")
+    console.note(f"Node {node_id} cannot join yet: {running} of {len(cluster.node_ids)} running nodes are no majority")
     return status
 
 
@@ -87,9 +91,7 @@ def run_wipe(console: Console, args: Args) -> ExitStatus:
     node_id = _node_id(args)
     cluster = _cluster(console)
     if cluster.node(node_id).state != DEAD and not args.stop:
-        raise CommandError(
-            f"Node {node_id} runs: kt sandbox stop {node_id}, or kill {node_id}, comes first (or --stop)"
-        )
+        raise CommandError(f"Node {node_id} is running: stop it first with kt sandbox stop {node_id}, or use --stop")
     directory = cluster.layout.place(node_id).directory
     if not args.yes and not agrees_to_remove(
         console, args, f"Remove all data of node {node_id} in {directory}? (y/n)", "--yes"
@@ -140,9 +142,9 @@ def show_cluster(console: Console, args: Args, cluster: SandboxCluster) -> ExitS
     nodes = cluster.nodes
     roles = ask_roles(console, cluster, nodes)
     is_running = cluster.is_running
-    word = "Running" if is_running else "Not running: every node is dead,"
+    word = "Running on" if is_running else "Not running: all nodes are dead; last address"
     row = cluster_row(cluster, "running" if is_running else "dead")
-    console.print(f"{word} on {cluster.bootstrap} ({len(nodes)} nodes, data in {cluster.layout.root})", row)
+    console.print(f"{word} {cluster.bootstrap} ({len(nodes)} nodes, data in {cluster.layout.root})", row)
     if args.json:
         for node in nodes:
             console.print_json(_row(node, roles))

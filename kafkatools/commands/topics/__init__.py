@@ -73,10 +73,10 @@ OPTIONS = (
     command_config(),
     Option(
         "--delete-config",
-        "Has no effect. Use kt configs --alter --delete-config.",
+        "Has no effect.",
         value="NAME",
         repeatable=True,
-        replacement="kafka-configs --alter --delete-config",
+        replacement="kt configs --alter --delete-config",
     ),
     Option("--dry-run", "With --create, --alter, --delete: print what would happen, and change nothing.", ours=True),
 )

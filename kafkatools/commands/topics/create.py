@@ -61,7 +61,7 @@ def _show_new(console: Console, args: Args, topic: CreatedTopic) -> None:
         counted = {"partition_count": partitions, "replication_factor": factor}
         console.print_json({"topic": args.topic, "created": False, **counted})
     elif topic.error is not None:
-        console.note(f"Nothing would change: topic {args.topic} is there.")
+        console.note(f"Nothing would change: topic {args.topic} already exists.")
     elif partitions is None:
         console.print(f"Topic {args.topic} would be created.")
     else:

@@ -54,7 +54,7 @@ def describe(console: Console, args: Args, admin: AdminClient) -> ExitStatus:
         if key not in settings:
             settings[key] = settings_of(found.entries)
         if settings[key].min_in_sync is None and view.needs_min_in_sync:
-            text = f"Topic {topic.name}: the broker reports no min.insync.replicas, so partitions may be left out"
+            text = f"Topic {topic.name}: the broker reports no min.insync.replicas, so partitions may be missing"
             console.error(f"{args.command.error_prefix}{text}", "UNKNOWN", topic=topic.name)
             failed = True
         view.show(console, topic, settings[key])
@@ -72,7 +72,7 @@ def _moves(console: Console, admin: AdminClient) -> Mapping[tuple[str, int], Par
     try:
         return list_reassignments(admin, timeout_ms=min(MOVES_WITHIN_MS, admin.timeout_ms))
     except (RequestTimedOut, Timeout) as error:
-        text = "The controller did not tell which replicas are being added or removed, the rest may be old"
+        text = "No controller reported active reassignments, and the other data may be outdated"
         console.error(f"{text}: {error}", error.name)
         return None
 

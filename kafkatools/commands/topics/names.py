@@ -48,12 +48,14 @@ def targets(console: Console, args: Args, admin: AdminClient) -> list[str]:
     if args.topic in names:
         if len(names) > 1:
             others = ", ".join(name for name in names if name != args.topic)
-            console.note(f"Only topic {args.topic} is meant; as a regular expression the name also matches {others}.")
+            console.note(
+                f"Only topic {args.topic} is selected, although as a regular expression the name also matches {others}."
+            )
         return [args.topic]
     spared = [name for name in names if name in INTERNAL_TOPICS]
     names = [name for name in names if name not in INTERNAL_TOPICS]
     if spared:
-        console.note(f"Left alone, since internal topics have to be named exactly: {', '.join(spared)}.")
+        console.note(f"Internal topics are selected only by their exact names, so these are not: {', '.join(spared)}.")
     if names:
         console.note(f"'{args.topic}' matches {len(names)} topic{'s' * (len(names) > 1)}: {', '.join(names)}.")
     return names

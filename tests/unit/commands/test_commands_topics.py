@@ -116,7 +116,7 @@ def test_an_unknown_minimum_of_in_sync_replicas_is_an_error_and_not_zero(report:
     broker.topics = [{"name": "t", "partitions": [isolated, leaderless]}]
     with broker.in_background():
         ran = run_kt("topics", "--bootstrap-server", broker.bootstrap, "--describe", f"--{report}")
-    assert ran.err.endswith("Topic t: the broker reports no min.insync.replicas, so partitions may be left out\n")
+    assert ran.err.endswith("Topic t: the broker reports no min.insync.replicas, so partitions may be missing\n")
     assert _numbers(ran.out.splitlines()) == ([1] if report.startswith("under") else [])
     assert ran.status == ExitStatus.FAILED
 
@@ -182,7 +182,7 @@ def test_without_a_controller_topics_are_shown_as_the_broker_knows_them(monkeypa
     with broker.in_background():
         ran = run_kt("topics", "--bootstrap-server", broker.bootstrap, "--describe", "--topic", "t")
     assert "\tTopic: t\tPartition: 0\t" in ran.out
-    assert "The controller did not tell which replicas are being added or removed, the rest may be old: " in ran.err
+    assert "No controller reported active reassignments, and the other data may be outdated: " in ran.err
     assert ran.status == ExitStatus.FAILED
 
 

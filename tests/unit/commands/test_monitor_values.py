@@ -221,7 +221,7 @@ def test_unwell_says_what_is_wrong() -> None:
         ("lag>5x", "Invalid condition 'lag>5x' of --fail-if"),
         ("offline>5m", "Invalid condition 'offline>5m' of --fail-if: offline is a number without a unit"),
         ("lag>-1", "Invalid condition 'lag>-1' of --fail-if"),
-        ("leaders>1", "Unknown measure 'leaders' in --fail-if 'leaders>1'; known: brokers, fenced, "),
+        ("leaders>1", "Unknown measure 'leaders' in --fail-if 'leaders>1'; measures are brokers, fenced, "),
     ],
 )
 def test_what_is_no_condition(text: str, message: str) -> None:
@@ -258,15 +258,15 @@ def test_names_are_literal_unless_regex() -> None:
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"view": "brokers,leaders"}, "--view knows no 'leaders': it takes brokers, "),
+        ({"view": "brokers,leaders"}, "Unknown section 'leaders' in --view; sections are brokers, "),
         ({"web": "http://x"}, "--web takes [HOST:]PORT, such as 8080 or 127.0.0.1:8080, not 'http://x'"),
         ({"prometheus": "99999"}, "--prometheus takes [HOST:]PORT"),
         ({"web": "::1:80"}, "--web takes [HOST:]PORT"),
         ({"web": "0.0.0.0:80"}, "--web: refusing to listen on 0.0.0.0 without authentication or encryption"),
         ({"prometheus": "example.org:80"}, "--prometheus: refusing to listen on example.org"),
-        ({"regex": True}, "--regex is about --topic and --group"),
-        ({"regex": True, "topic": ["("]}, "'(' is no regular expression"),
-        ({"insecure": True}, "--insecure is about --web and --prometheus"),
+        ({"regex": True}, "--regex needs --topic or --group"),
+        ({"regex": True, "topic": ["("]}, "'(' is not a valid regular expression"),
+        ({"insecure": True}, "--insecure needs --web or --prometheus"),
     ],
 )
 def test_what_cannot_be_wanted(given: dict[str, Any], message: str) -> None:

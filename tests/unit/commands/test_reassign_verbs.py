@@ -72,7 +72,7 @@ def test_a_source_that_is_down_gets_no_throttle_and_stops_nothing(desk: Desk) ->
     desk.plan("orders", [3, 2])
     ran = desk.with_plan("--execute", "--throttle", "1000")
     assert ran.status == ExitStatus.OK, ran.err
-    assert "Broker 4 is not there and gets no throttle." in ran.err
+    assert "Broker 4 is not running and gets no throttle." in ran.err
     assert desk.cluster.throttles[_TOPIC, "orders"] == {_LEADER_REPLICAS: "0:2,0:4", _FOLLOWER_REPLICAS: "0:3"}
     assert sorted(name for kind, name in desk.cluster.throttles if kind == _BROKER) == ["2", "3"]
 
@@ -112,7 +112,7 @@ def test_moves_are_looked_at_first_and_taken_back_with_the_undo_file(desk: Desk)
     noted = json.loads((desk.directory / "back.json").read_text())["partitions"]
     assert [(one["partition"], one["replicas"]) for one in noted] == [(0, [1, 2]), (1, [2, 1])]
 
-    assert desk.with_plan("--cancel", "--dry-run").out == "orders-0 would stay where it is\n"
+    assert desk.with_plan("--cancel", "--dry-run").out == "orders-0 would return to its previous replicas\n"
     assert rows(desk.with_plan("--cancel", "--dry-run", "--json")) == [
         {"topic": "orders", "partition": 0, "outcome": "planned"}
     ]
@@ -134,7 +134,7 @@ def test_verify_says_why_throttles_stay(desk: Desk) -> None:
     desk.plan("orders", [1, 2])
     ran = desk.with_plan("--verify")
     assert (ran.status, "Clearing" in ran.out) == (ExitStatus.OK, False)
-    assert "1 other partition is still being moved (see --list), so throttles stay as they are." in ran.err
+    assert "1 other partition is still being moved (see --list), so the throttles stay." in ran.err
     assert desk.cluster.values(_LEADER_RATE) == {"1000"}
 
 
@@ -153,7 +153,7 @@ def test_moves_that_are_all_refused_leave_no_throttle(desk: Desk) -> None:
     desk.plan("pay", [3])
     ran = desk.with_plan("--execute", "--throttle", "1000")
     assert (ran.status, desk.cluster.throttles) == (ExitStatus.FAILED, {})
-    assert ran.err.splitlines()[-1] == "The throttles were taken away again."
+    assert ran.err.splitlines()[-1] == "The throttles were removed again."
 
 
 def test_moves_that_began_though_the_answer_was_lost_keep_their_throttle(desk: Desk) -> None:
@@ -163,7 +163,7 @@ def test_moves_that_began_though_the_answer_was_lost_keep_their_throttle(desk: D
     desk.plan("pay", [3])
     ran = desk.with_plan("--execute", "--throttle", "1000")
     assert (ran.status, desk.cluster.values(_LEADER_RATE)) == (ExitStatus.FAILED, {"1000"})
-    assert ran.err.splitlines()[-1].startswith("Something may be moving, so throttles stay as they are")
+    assert ran.err.splitlines()[-1].startswith("A reassignment may be in progress, so the throttles stay")
 
 
 # -- verify --

@@ -120,7 +120,7 @@ def test_a_node_is_paused_and_goes_on(kt: Kt) -> None:
 def test_a_wiped_node_gets_its_replicas_again(kt: Kt) -> None:
     directory = pathlib.Path(str(rows(kt)[3]["directory"]))
     before = (directory / "meta.properties").read_text()
-    assert refused(kt("sandbox", "wipe", "3")).startswith("Node 3 runs: kt sandbox stop 3, or kill 3, comes first")
+    assert refused(kt("sandbox", "wipe", "3")).startswith("Node 3 is running: stop it first with kt sandbox stop 3")
     question = f"Remove all data of node 3 in {directory}? (y/n)\n"
     silent = kt("sandbox", "wipe", "3", "--stop")
     assert (silent.status, silent.out) == (1, question)
@@ -143,9 +143,10 @@ def test_what_cannot_be_asked_of_a_sandbox_that_runs(kt: Kt) -> None:
     assert refused(kt("sandbox", "start", "--nodes", "1")).startswith("The sandbox is already running on 127.0.0.1")
     assert refused(kt("sandbox", "start", "--nodes", "3", "--port", "1")).startswith("The sandbox is already running")
     assert refused(kt("sandbox", "kill", "4")) == "There is no node 4: the nodes of the sandbox are 1 to 3"
-    assert refused(kt("sandbox", "kill"), 2) == "kt sandbox kill: error: too few arguments: which node?"
+    assert refused(kt("sandbox", "kill"), 2) == "kt sandbox kill: error: too few arguments: the node number is missing"
     assert (
-        refused(kt("sandbox", "kill", "two"), 2) == "kt sandbox kill: error: 'two' is no node: they are numbers from 1"
+        refused(kt("sandbox", "kill", "two"), 2)
+        == "kt sandbox kill: error: 'two' is not a node number; nodes are numbered from 1"
     )
     assert refused(kt("sandbox", "kill", "1", "2"), 2) == "kt sandbox: error: unrecognized arguments: '2'"
     assert kt("sandbox", "start").out.startswith("Already running on 127.0.0.1")
@@ -156,11 +157,11 @@ def test_without_a_majority_a_node_starts_and_waits(kt: Kt, home: pathlib.Path) 
         assert kt("sandbox", "kill", str(node)).status == 0
     assert kt("sandbox", "kill", "3").status == 0
     status = kt("sandbox", "status")
-    assert status.status == 1 and status.out.startswith("Not running: every node is dead")
+    assert status.status == 1 and status.out.startswith("Not running: all nodes are dead")
     assert "All 3 nodes of the sandbox are dead: kt sandbox restart 1 brings" in refused(kt("topics", "--list"))
     assert refused(kt("sandbox", "start")).startswith("All 3 nodes of the sandbox are dead")
     alone = kt("sandbox", "restart", "2")
-    assert (alone.status, alone.err) == (0, "node 2 joins when more nodes run: 1 of 3 are no majority\n")
+    assert (alone.status, alone.err) == (0, "Node 2 cannot join yet: 1 of 3 running nodes are no majority\n")
     assert kt("sandbox", "restart", "1").err == ""
     assert kt("sandbox", "restart", "3").err == ""
     assert states(kt) == ["running"] * 3
@@ -181,13 +182,13 @@ def test_it_stops_as_a_whole_with_a_paused_node_and_is_found_again(home: pathlib
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--nodes", "0"], "kt sandbox: error: a sandbox has 1 to 9 nodes, not 0"),
-        (["--nodes", "10"], "kt sandbox: error: a sandbox has 1 to 9 nodes, not 10"),
+        (["--nodes", "0"], "kt sandbox: error: --nodes takes a number from 1 to 9, not 0"),
+        (["--nodes", "10"], "kt sandbox: error: --nodes takes a number from 1 to 9, not 10"),
         (["--nodes", "three"], "kt sandbox: error: argument --nodes: could not convert 'three' to a number"),
         (["--nodes", "2", "--rack", "a,b,c"], "kt sandbox: error: 3 racks, but 2 nodes"),
         (["--rack", "a", "--rack", "b"], "kt sandbox: error: 2 racks, but 1 node"),
-        (["--nodes", "2", "--rack", "a,"], "kt sandbox: error: a rack needs a name"),
-        (["--nodes", "2", "--set", "no"], "--set wants key=value, not no"),
+        (["--nodes", "2", "--rack", "a,"], "kt sandbox: error: --rack contains an empty name"),
+        (["--nodes", "2", "--set", "no"], "--set takes KEY=VALUE, not no"),
         (["--set", "wrong=1"], "--set: Unknown broker config name: wrong"),
         (
             ["--nodes", "3", "--set", "num.partitions=x"],
@@ -203,7 +204,7 @@ def test_what_no_sandbox_is(tmp_path: pathlib.Path, words: list[str], message: s
 
 def test_a_node_alone_is_told_how_to_become_several(tmp_path: pathlib.Path) -> None:
     ran = run_kt("sandbox", "kill", "1", environ={"KT_HOME": str(tmp_path)})
-    assert refused(ran) == "No sandbox of several nodes is running; kt sandbox start --nodes 3 starts three"
+    assert refused(ran) == "No sandbox with several nodes is running. To start one: kt sandbox start --nodes 3"
 
 
 def test_a_start_that_fails_half_way_leaves_nothing(tmp_path: pathlib.Path) -> None:

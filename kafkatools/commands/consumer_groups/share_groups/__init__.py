@@ -55,7 +55,7 @@ OPTIONS = (
     shared_options.TO_OFFSET._replace(ours=True),
     Option(
         "--to-current",
-        "Reset to the present start offset, or to the end if there is none. Use it to export offsets.",
+        "Reset to the current start offset, or to the end if there is none. Use it to export offsets.",
         ours=True,
     ),
     shared_options.FROM_FILE._replace(ours=True),

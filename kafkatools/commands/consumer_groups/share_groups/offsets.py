@@ -199,7 +199,7 @@ def _foresee_deletion(session: Session, group_id: str, topics: Sequence[str]) ->
     known = {topic for topic, _ in _share_offsets(session, [group_id])[group_id].offsets}
     for topic in (one for one in topics if one in known):
         row = {"group": group_id, "topic": topic, "deleted": False, "error": None}
-        session.console.print(f"Group '{group_id}' would forget topic {topic}.", row)
+        session.console.print(f"The offsets of group '{group_id}' for topic {topic} would be deleted.", row)
     if not known.intersection(topics) and not session.args.json:
         session.console.note("Nothing would change.")
     return ExitStatus.OK

@@ -11,25 +11,31 @@ from kafkatools.commands.pipeline.job_source import snake_case
 from kafkatools.pipeline.jobs.export import LAYOUTS
 
 REFUSED = {
-    ("count",): "Which source? topic:NAME or log:PATH",
-    ("count", "parquet:out"): "parquet:out: this takes Kafka's records, topic:NAME or log:PATH",
+    ("count",): "The source is missing: topic:NAME or log:PATH",
+    ("count", "parquet:out"): "parquet:out: unsupported source; use topic:NAME or log:PATH",
     ("count", "orders"): "Invalid source 'orders': it must begin with one of topic:",
-    ("diff", "log:a"): "What is to be compared? Two sources: topic:NAME or log:PATH",
+    ("diff", "log:a"): "kt pipeline diff needs two sources, each topic:NAME or log:PATH",
     ("diff", "log:a", "log:b", "log:c"): "log:c",
     ("diff", "log:a", "log:b", "--compare", "offset"): "--compare takes key, value, timestamp, headers, not offset",
     ("diff", "log:a", "log:b", "--by", "hash"): "--by takes key, offset, multiset, not hash",
     ("top-keys", "log:a", "--by", "size"): "--by takes records, bytes, not size",
-    ("diff", "log:a", "log:b", "--right-bootstrap-server", "h:1"): "--right-bootstrap-server is for a topic, not log:b",
-    ("check",): "Which log? A log directory, a partition's directory, or a file of one",
+    (
+        "diff",
+        "log:a",
+        "log:b",
+        "--right-bootstrap-server",
+        "h:1",
+    ): "--right-bootstrap-server needs a topic as second source, not log:b",
+    ("check",): "kt pipeline check needs a log directory, a partition directory or a log file",
     ("export", "log:a"): 'Missing required argument "[to]"',
-    ("export", "log:a", "--to", "topic:x"): "topic:x: an export is one of parquet:DIR, json:DIR, csv:DIR",
+    ("export", "log:a", "--to", "topic:x"): "topic:x: unsupported target; use parquet:DIR, json:DIR, csv:DIR",
     ("export", "log:a", "--to", "csv:x", "--partition-by", "month"): "--partition-by takes date, topic",
     ("export", "log:a", "--to", "csv:x", "--round", "0"): "--round takes a number of offsets above 0",
-    ("replay", "log:a", "--rate", "fast"): "--rate takes a number of records a second, not fast",
-    ("replay", "log:a", "--rate", "0"): "--rate takes a number of records a second, not 0",
-    ("replay", "log:a", "--to", "csv:x"): "csv:x: records are replayed to a topic, topic:NAME",
-    ("retention-forecast", "topic:orders"): "topic:orders: this is told from the files of a log, log:PATH",
-    ("compact-forecast",): "Which log? A directory of partitions",
+    ("replay", "log:a", "--rate", "fast"): "--rate takes records per second, a number above 0, not fast",
+    ("replay", "log:a", "--rate", "0"): "--rate takes records per second, a number above 0, not 0",
+    ("replay", "log:a", "--to", "csv:x"): "csv:x: kt pipeline replay writes to a topic; use topic:NAME",
+    ("retention-forecast", "topic:orders"): "topic:orders: this command reads log files; use log:PATH",
+    ("compact-forecast",): "The log is missing: a log directory",
     ("profile", "log:a"): 'Missing required argument "[out]"',
 }
 
@@ -48,7 +54,10 @@ def test_a_log_that_is_not_there_is_a_failure(tmp_path: pathlib.Path) -> None:
 
 def test_a_page_that_cannot_be_written_is_told_first(tmp_path: pathlib.Path) -> None:
     ran = run_kt("pipeline", "profile", "log:a", "--out", "gone/page.html", cwd=tmp_path)
-    assert (ran.status, ran.err) == (1, "gone/page.html cannot be written\n")
+    assert (ran.status, ran.err) == (
+        1,
+        "Cannot write gone/page.html: it is a directory, or its directory is missing or read-only\n",
+    )
 
 
 def test_columns_in_our_json() -> None:
