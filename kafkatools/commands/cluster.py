@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING
 
 from kafkatools.exit_status import ExitStatus, UsageError
@@ -103,28 +104,19 @@ _COMMON = (
     Option("--config", "Properties file with settings of the client.", value="FILE", replacement="--command-config"),
 )
 
+_ID = Option("--id", "Id of the broker to unregister.", value="ID", type=java_int, required=True, aliases=("-i",))
 _DRY_RUN = Option("--dry-run", "Print whether the broker is registered, and do not unregister it.", ours=True)
 
 
-def _subcommand(
-    name: str, summary: str, options: tuple[Option, ...], run: Callable[[Console, Args], ExitStatus]
-) -> Command:
-    return Command(
-        name,
-        summary,
-        (*_COMMON, *options),
-        run,
-        ARGPARSE4J,
-        rules=(
-            rules.Refusal(
-                "bootstrap-controller",
-                ("bootstrap-server",),
-                "argument --bootstrap-controller/-C: not allowed with argument --bootstrap-server/-b",
-            ),
-        ),
-        missing_bootstrap=f"{_PROGRAM}: error: one of the arguments --bootstrap-server/-b --bootstrap-controller/-C "
-        "is required",
-    )
+_ONE_ADDRESS = rules.Refusal(
+    "bootstrap-controller",
+    ("bootstrap-server",),
+    "argument --bootstrap-controller/-C: not allowed with argument --bootstrap-server/-b",
+)
+_MISSING = "one of the arguments --bootstrap-server/-b --bootstrap-controller/-C is required"
+_subcommand = partial(
+    Command, style=ARGPARSE4J, rules=(_ONE_ADDRESS,), missing_bootstrap=f"{_PROGRAM}: error: {_MISSING}"
+)
 
 
 COMMAND = Command(
@@ -134,22 +126,17 @@ COMMAND = Command(
     program=_PROGRAM,
     needs_arguments=False,
     subcommands=(
-        _subcommand("cluster-id", "Print the cluster's id.", (), _with_admin(_cluster_id)),
+        _subcommand("cluster-id", "Print the cluster's id.", _COMMON, _with_admin(_cluster_id)),
         _subcommand(
             "unregister",
             "Remove a broker's registration from the cluster metadata.",
-            (
-                Option(
-                    "--id", "Id of the broker to unregister.", value="ID", type=java_int, required=True, aliases=("-i",)
-                ),
-                _DRY_RUN,
-            ),
+            (*_COMMON, _ID, _DRY_RUN),
             _with_admin(_unregister),
         ),
         _subcommand(
             "list-endpoints",
             "List the brokers or, through a controller, the controllers.",
-            (Option("--include-fenced-brokers", "List fenced brokers too."),),
+            (*_COMMON, Option("--include-fenced-brokers", "List fenced brokers too.")),
             _check_fenced,
         ),
     ),

@@ -8,7 +8,7 @@ offsets.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from kafkatools.exit_status import CommandError, ExitStatus
 from kafkatools.options import ALWAYS, BOOTSTRAP_SERVER, Args, Command, Option, command_config
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from kafkatools.core.admin.topics import DeletedRecords
     from kafkatools.core.errors import KafkaError
     from kafkatools.core.json_values import JsonValue
+    from kafkatools.tools.record_deletions import Deletion
 
 TopicPartition = tuple[str, int]
 _NOT_JSON = "The input string is not a valid JSON"
@@ -39,10 +40,12 @@ _AT_A_TIME = 1000
 
 def run(console: Console, args: Args) -> ExitStatus:
     """Run kt delete-records. Returns FAILED when a partition failed."""
+    from kafkatools.tools.record_deletions import predict_deletions
+
     offsets = _offsets(args.offset_json_file)
     with connect_admin(console, args) as admin:
         if args.dry_run:
-            return _show_deletions(console, args, _deletions(admin, offsets) if offsets else {})
+            return _show_deletions(console, args, predict_deletions(admin, offsets) if offsets else {})
         if not args.json:
             console.print("Executing records delete operation")
             console.flush()
@@ -84,58 +87,14 @@ def _delete(
     return results
 
 
-# -- dry run --
-
-
-class _Deletion(NamedTuple):
-    """Where a partition begins, and would begin then."""
-
-    low: int
-    new_low: int
-
-
-def _deletions(
-    admin: AdminClient, offsets: Mapping[TopicPartition, int]
-) -> dict[TopicPartition, _Deletion | KafkaError]:
-    """What would become of each partition, by the rules of a broker (Partition.deleteRecordsOnLeader)."""
-    from kafkatools.core.admin.leaders import ELECTION_MS
-    from kafkatools.core.admin.offsets import EARLIEST, LATEST, list_offsets
-    from kafkatools.core.errors import OffsetOutOfRange, PolicyViolation
-
-    low = list_offsets(admin, dict.fromkeys(offsets, EARLIEST), leaderless_ms=ELECTION_MS)
-    led = [key for key, found in low.items() if found.error is None]
-    high = list_offsets(admin, dict.fromkeys(led, LATEST), leaderless_ms=ELECTION_MS)
-    kept = _never_deleted_from(admin, {topic for topic, _ in offsets})
-    found: dict[TopicPartition, _Deletion | KafkaError] = {}
-    for key, offset in offsets.items():
-        error = low[key].error or high[key].error
-        end = high[key].offset if error is None else -1
-        if error is not None:
-            found[key] = error
-        elif key[0] in kept:
-            found[key] = PolicyViolation()
-        elif not -1 <= offset <= end:
-            found[key] = OffsetOutOfRange()
-        else:
-            found[key] = _Deletion(low[key].offset, max(low[key].offset, end if offset < 0 else offset))
-    return found
-
-
-def _never_deleted_from(admin: AdminClient, topics: set[str]) -> set[str]:
-    """Topics whose cleanup.policy has no delete in it, as far as this client may know."""
-    from kafkatools.core.admin.configs import TOPIC, describe_configs
-
-    found = describe_configs(admin, [(TOPIC, name) for name in sorted(topics)], names=["cleanup.policy"])
-    policies = {name: entry.value for (_, name), one in found.items() for entry in one.entries}
-    return {name for name, value in policies.items() if value and "delete" not in value}
-
-
-def _show_deletions(console: Console, args: Args, found: Mapping[TopicPartition, _Deletion | KafkaError]) -> ExitStatus:
+def _show_deletions(
+    console: Console, args: Args, predicted: Mapping[TopicPartition, Deletion | KafkaError]
+) -> ExitStatus:
     """Print the partitions whose start offset would change, and the errors."""
     status = ExitStatus.OK
     shown = 0
-    for key, one in found.items():
-        if not isinstance(one, _Deletion):
+    for key, one in predicted.items():
+        if isinstance(one, Exception):
             status = ExitStatus.FAILED
             _tell(console, key, 0, one)
         elif one.new_low > one.low:

@@ -5,7 +5,8 @@ A request changes all features or none. Failed features are printed on stderr, t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from functools import partial
 from typing import TYPE_CHECKING
 
 from kafkatools.exit_status import CommandError, ExitStatus, UsageError
@@ -188,19 +189,13 @@ def _feature_dependencies(console: Console, args: Args) -> ExitStatus:
     return ExitStatus.OK
 
 
-def _subcommand(
-    name: str, summary: str, options: tuple[Option, ...], run: Callable[[Console, Args], ExitStatus]
-) -> Command:
-    missing = "You must specify either --bootstrap-controller or --bootstrap-server."
-    return Command(
-        name,
-        summary,
-        options,
-        run,
-        ARGPARSE4J,
-        usage_prefix=_USAGE_PREFIX,
-        missing_bootstrap=_USAGE_PREFIX + missing + _USAGE_SUFFIX,
-    )
+_MISSING = "You must specify either --bootstrap-controller or --bootstrap-server."
+_subcommand = partial(
+    Command,
+    style=ARGPARSE4J,
+    usage_prefix=_USAGE_PREFIX,
+    missing_bootstrap=_USAGE_PREFIX + _MISSING + _USAGE_SUFFIX,
+)
 
 
 _RELEASE = Option(

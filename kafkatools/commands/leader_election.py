@@ -28,7 +28,6 @@ from kafkatools.tools import json_files
 if TYPE_CHECKING:
     from kafkatools.console import Console
     from kafkatools.core.admin.client import AdminClient
-    from kafkatools.core.admin.topics import PartitionDescription
     from kafkatools.core.errors import KafkaError
     from kafkatools.core.json_values import JsonValue
 
@@ -148,76 +147,20 @@ def _report(console: Console, args: Args, results: Mapping[TopicPartition, Kafka
     return status
 
 
-# -- dry run --
-
-
-class Election(NamedTuple):
-    """What an election would do: the leader before and after (-1: none), `outcome` as in JSON, or why it fails."""
-
-    outcome: str
-    leader: int
-    new_leader: int
-    error: str | None = None
-
-
-def foreseen(partition: PartitionDescription, live: Collection[int], *, is_unclean: bool) -> Election:
-    """What the controller would do with a partition (ReplicationControlManager.electLeader, PartitionChangeBuilder).
-
-    Preferred: the first replica, when it is in sync. Unclean: only without a leader; one that is in sync or eligible,
-    else the first that lives. A controller also asks whether brokers are fenced or shutting down: those do not live.
-    """
-    from kafkatools.core.errors import EligibleLeadersNotAvailable, PreferredLeaderNotAvailable
-
-    before = partition.leader
-    first = partition.replicas[0]
-    if before == first or (is_unclean and before >= 0):
-        return Election("not_needed", before, before)
-    if not is_unclean:
-        if first in live and first in partition.isr:
-            return Election("planned", before, first)
-        return Election("failed", before, before, str(PreferredLeaderNotAvailable()))
-    alive = [broker for broker in partition.replicas if broker in live]
-    safe = [broker for broker in alive if broker in partition.isr or broker in (partition.elr or ())]
-    if not alive:
-        return Election("failed", before, before, str(EligibleLeadersNotAvailable()))
-    return Election("planned", before, (safe or alive)[0])
-
-
 def _dry_run(console: Console, args: Args, admin: AdminClient, partitions: list[TopicPartition] | None) -> ExitStatus:
-    from kafkatools.core.admin.cluster import describe_cluster
-    from kafkatools.core.admin.topics import describe_all_topics, describe_topics
-    from kafkatools.core.errors import UnknownTopicOrPartition
+    from kafkatools.tools.elections import predict_elections
 
-    live = {node.id for node in describe_cluster(admin).nodes}
-    if partitions is None:
-        described = describe_all_topics(admin)
-    else:
-        described = describe_topics(admin, names=sorted({topic for topic, _ in partitions}))
-    known = {(name, part.partition): part for name, topic in described.items() for part in topic.partitions}
-    is_unclean = args.election_type == "UNCLEAN"
-    found: dict[TopicPartition, Election] = {}
-    for key in sorted(known) if partitions is None else partitions:
-        if key in known:
-            found[key] = foreseen(known[key], live, is_unclean=is_unclean)
-        else:
-            topic = described[key[0]]
-            found[key] = Election("failed", -1, -1, str(topic.error or UnknownTopicOrPartition()))
-    if partitions is None:
-        found = {key: one for key, one in found.items() if one.outcome != "not_needed"}
-    return _show_foreseen(console, args, found)
-
-
-def _show_foreseen(console: Console, args: Args, found: Mapping[TopicPartition, Election]) -> ExitStatus:
-    for (topic, partition), one in found.items():
+    elections = predict_elections(admin, partitions, is_unclean=args.election_type == "UNCLEAN")
+    for (topic, partition), one in elections.items():
         leader, new_leader = (None if broker < 0 else broker for broker in (one.leader, one.new_leader))
         row = {"topic": topic, "partition": partition, "election_type": args.election_type}
         row |= {"outcome": one.outcome, "error": one.error, "leader": leader, "new_leader": new_leader}
         change = f"{'none' if leader is None else leader} -> {new_leader}"
         line = f"{topic}-{partition} would get another leader: {change}" if one.outcome == "planned" else ""
         console.print_outcome(row, line, f"{topic}-{partition}: {one.error}" if one.outcome == "failed" else "")
-    if not args.json and all(one.outcome == "not_needed" for one in found.values()):
+    if not args.json and all(one.outcome == "not_needed" for one in elections.values()):
         console.note("Nothing would change.")
-    return ExitStatus.FAILED if any(one.outcome == "failed" for one in found.values()) else ExitStatus.OK
+    return ExitStatus.FAILED if any(one.outcome == "failed" for one in elections.values()) else ExitStatus.OK
 
 
 COMMAND = Command(

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from kafkatools.exit_status import CommandError, ExitStatus, UsageError
@@ -265,11 +266,8 @@ def _remove_controller(console: Console, args: Args) -> ExitStatus:
     return ExitStatus.OK
 
 
-def _subcommand(
-    name: str, summary: str, options: tuple[Option, ...], run: Callable[[Console, Args], ExitStatus]
-) -> Command:
-    missing = "one of the arguments --bootstrap-server --bootstrap-controller is required"
-    return Command(name, summary, options, run, ARGPARSE4J, missing_bootstrap=f"{_PROGRAM}: error: {missing}")
+_MISSING = "one of the arguments --bootstrap-server --bootstrap-controller is required"
+_subcommand = partial(Command, style=ARGPARSE4J, missing_bootstrap=f"{_PROGRAM}: error: {_MISSING}")
 
 
 _DRY_RUN = Option("--dry-run", "Print what would be done, and change nothing.")

@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from kafkatools.exit_status import CommandError, ExitStatus, UsageError
-from kafkatools.options import Args, Command, Option, TopicFilter, command_config, java_int, java_long
+from kafkatools.options import BOOTSTRAP_SERVER, Args, Command, Option, TopicFilter, command_config, java_int, java_long
 from kafkatools.options.connection import connect_admin
 
 if TYPE_CHECKING:
@@ -270,12 +270,7 @@ COMMAND = Command(
     "replica-verification",
     "Compare the records of the replicas of partitions.",
     options=(
-        Option(
-            "--bootstrap-server",
-            "Brokers to start from. Without it the sandbox on this machine is used (and started).",
-            value="HOST:PORT,...",
-            aliases=("--broker-list",),
-        ),
+        BOOTSTRAP_SERVER._replace(aliases=("--broker-list",)),
         Option("--topics-include", "Regular expression for topic names.", value="REGEX", default=".*"),
         Option(
             "--time",

@@ -6,7 +6,8 @@ the command checks that the transaction or the transactional id exists: a marker
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING
 
 from kafkatools.exit_status import CommandError, ExitStatus, UsageError
@@ -17,21 +18,13 @@ if TYPE_CHECKING:
     from kafkatools.console import Console
     from kafkatools.core.admin.client import AdminClient
     from kafkatools.core.admin.transactions import OpenTransaction, ProducerState
-    from kafkatools.core.errors import KafkaError
-
-TopicPartition = tuple[str, int]
 
 _PROGRAM = "kafka-transactions.sh"
-_MORE = "Enable debug logging for additional detail."
 _NO_IDENTITY = (
     "The transaction to abort must be identified either with --start-offset (for brokers on 3.0 or above) or with "
     "--producer-id, --producer-epoch, and --coordinator-epoch (for older brokers)"
 )
 _NO_SCOPE = "The `find-hanging` command requires either --topic or --broker-id to limit the scope of the search"
-
-
-def _failure(what: str, error: KafkaError) -> CommandError:
-    return CommandError(f"{what}: {error}{'' if str(error).endswith('.') else '.'} {_MORE}")
 
 
 def _show(console: Console, args: Args, columns: Mapping[str, str], rows: Iterable[Mapping[str, object]]) -> None:
@@ -77,12 +70,13 @@ _DESCRIPTION = {
 
 def _list(console: Console, args: Args, admin: AdminClient) -> ExitStatus:
     from kafkatools.core.admin.transactions import list_transactions
+    from kafkatools.tools.open_transactions import MORE
 
     duration_ms = -1 if args.duration_filter is None else args.duration_filter
     found = list_transactions(admin, duration_ms=duration_ms, pattern=args.transactional_id_pattern)
     for node, error in found.errors.items():
         where = f"broker {node}: " if node >= 0 else ""
-        message = f"Failed to list transactions: {where}{error} {_MORE}"
+        message = f"Failed to list transactions: {where}{error} {MORE}"
         if not found.has_answers:
             raise CommandError(message)
         console.error(message, error.name, broker=node)
@@ -93,15 +87,16 @@ def _list(console: Console, args: Args, admin: AdminClient) -> ExitStatus:
 def _describe(console: Console, args: Args, admin: AdminClient) -> ExitStatus:
     from kafkatools.core.admin.transactions import describe_transactions
     from kafkatools.core.errors import KafkaError, TransactionalIdNotFound
+    from kafkatools.tools.open_transactions import MORE, failure
 
     wanted = args.transactional_id
     found = describe_transactions(admin, [wanted])[wanted]
     what = f"Failed to describe transaction state of transactional-id `{wanted}`"
     if isinstance(found, TransactionalIdNotFound):
         reason = f"DescribeTransactions request for transactionalId `{wanted}` failed because the ID could not be found"
-        raise CommandError(f"{what}: {reason}. {_MORE}")
+        raise CommandError(f"{what}: {reason}. {MORE}")
     if isinstance(found, KafkaError):
-        raise _failure(what, found)
+        raise failure(what, found)
     duration_ms = None if found.start_ms is None else console.clock.wall_ms() - found.start_ms
     partitions = [{"topic": topic, "partition": partition} for topic, partition in found.partitions]
     row = {**found._asdict(), "duration_ms": duration_ms, "partitions": partitions}
@@ -121,30 +116,13 @@ _PRODUCER = {
 }
 
 
-def _producers(admin: AdminClient, partition: TopicPartition, broker: int | None, what: str) -> list[ProducerState]:
-    """Return the producers of a partition. Raises CommandError, which begins with `what`."""
-    from kafkatools.core.admin.transactions import describe_producers
-    from kafkatools.core.errors import KafkaError
-
-    if broker is not None:
-        _ensure_broker(admin, broker)
-    found = describe_producers(admin, [partition], broker)[partition]
-    if isinstance(found, KafkaError):
-        raise _failure(what, found)
-    return found
-
-
-def _ensure_broker(admin: AdminClient, broker: int) -> None:
-    brokers = admin.brokers()
-    if broker not in brokers:
-        raise CommandError(f"There is no broker {broker}: the brokers are {', '.join(map(str, brokers))}")
-
-
 def _describe_producers(console: Console, args: Args, admin: AdminClient) -> ExitStatus:
+    from kafkatools.tools.open_transactions import producers_of
+
     where = "leader" if args.broker_id is None else f"broker {args.broker_id}"
     what = f"Failed to describe producers for partition {args.topic}-{args.partition} on {where}"
     rows = []
-    for one in _producers(admin, (args.topic, args.partition), args.broker_id, what):
+    for one in producers_of(admin, (args.topic, args.partition), args.broker_id, what):
         start = one.transaction_start_offset
         rows.append({**one._asdict(), "transaction_start_offset": start if start >= 0 else None})
     _show(console, args, _PRODUCER, rows)
@@ -169,60 +147,35 @@ def _prepare_abort(console: Console, args: Args) -> ExitStatus:
 
 def _abort(console: Console, args: Args, admin: AdminClient) -> ExitStatus:
     from kafkatools.core.admin.transactions import abort_transaction
+    from kafkatools.tools.open_transactions import ensure_open_transaction, failure, open_transaction_at
 
-    partition = (args.topic, args.partition)
-    producer_id, producer_epoch, coordinator_epoch = _identity(args, admin, partition)
+    partition, name = (args.topic, args.partition), f"{args.topic}-{args.partition}"
+    producer: Args | ProducerState = args
+    if args.start_offset is not None:
+        producer = open_transaction_at(admin, partition, args.start_offset)
+    else:
+        ensure_open_transaction(admin, partition, args.producer_id, args.producer_epoch)
+    producer_id, epoch = producer.producer_id, producer.producer_epoch
+    row = {"topic": args.topic, "partition": args.partition, "producer_id": producer_id, "aborted": not args.dry_run}
     if args.dry_run:
-        found = f"The transaction of producer {producer_id} (epoch {producer_epoch}) on {args.topic}-{args.partition}"
-        row = {"topic": args.topic, "partition": args.partition, "producer_id": producer_id, "aborted": False}
-        console.print(f"{found} would be aborted.", row)
+        console.print(f"The transaction of producer {producer_id} (epoch {epoch}) on {name} would be aborted.", row)
         return ExitStatus.OK
-    error = abort_transaction(admin, partition, producer_id, producer_epoch, max(0, coordinator_epoch))
+    error = abort_transaction(admin, partition, producer_id, epoch, max(0, producer.coordinator_epoch))
     if error is not None:
-        raise _failure(f"Failed to abort transaction of producer {producer_id} on {args.topic}-{args.partition}", error)
+        raise failure(f"Failed to abort transaction of producer {producer_id} on {name}", error)
     if args.json:
-        row = {"topic": args.topic, "partition": args.partition, "producer_id": producer_id, "aborted": True}
         console.print_json(row)
     return ExitStatus.OK
 
 
-def _identity(args: Args, admin: AdminClient, partition: TopicPartition) -> tuple[int, int, int]:
-    """Producer id, its epoch and the coordinator's, of a transaction that is open. Raises CommandError.
-
-    Brokers before 3.0 cannot tell; then the three options are believed.
-    """
-    from kafkatools.core.admin.transactions import describe_producers
-    from kafkatools.core.errors import UnsupportedVersion
-
-    topic, index = partition
-    what = f"Failed to validate producer state for partition {topic}-{index}"
-    if args.start_offset is not None:
-        for one in _producers(admin, partition, None, what):
-            if one.transaction_start_offset == args.start_offset:
-                return one.producer_id, one.producer_epoch, one.coordinator_epoch
-        raise CommandError(
-            f"Could not find any open transactions starting at offset {args.start_offset} on partition {topic}-{index}"
-        )
-    given = (args.producer_id, args.producer_epoch, args.coordinator_epoch)
-    if isinstance(describe_producers(admin, [partition])[partition], UnsupportedVersion):
-        return given
-    for one in _producers(admin, partition, None, what):
-        is_open = one.transaction_start_offset >= 0
-        if is_open and (one.producer_id, one.producer_epoch) == given[:2]:
-            return given
-    raise CommandError(
-        f"Could not find any open transaction of producer {args.producer_id} with epoch {args.producer_epoch} on "
-        f"partition {topic}-{index}"
-    )
-
-
 def _foresee_termination(console: Console, args: Args, admin: AdminClient) -> ExitStatus:
     from kafkatools.core.admin.transactions import describe_transactions
+    from kafkatools.tools.open_transactions import failure
 
     name = args.transactionalId
     found = describe_transactions(admin, [name])[name]
     if isinstance(found, Exception):
-        raise _failure(f"Failed to terminate the transaction of transactional-id `{name}`", found)
+        raise failure(f"Failed to terminate the transaction of transactional-id `{name}`", found)
     words = f"Producer {found.producer_id} (epoch {found.producer_epoch}) of {name} would be fenced"
     if found.state == "Ongoing":
         count = len(found.partitions)
@@ -233,12 +186,13 @@ def _foresee_termination(console: Console, args: Args, admin: AdminClient) -> Ex
 
 def _force_terminate(console: Console, args: Args, admin: AdminClient) -> ExitStatus:
     from kafkatools.core.admin.transactions import force_terminate
+    from kafkatools.tools.open_transactions import failure
 
     if args.dry_run:
         return _foresee_termination(console, args, admin)
     error = force_terminate(admin, args.transactionalId)
     if error is not None:
-        raise _failure(f"Failed to terminate the transaction of transactional-id `{args.transactionalId}`", error)
+        raise failure(f"Failed to terminate the transaction of transactional-id `{args.transactionalId}`", error)
     if args.json:
         console.print_json({"transactional_id": args.transactionalId, "terminated": True})
     return ExitStatus.OK
@@ -268,10 +222,12 @@ def _prepare_find_hanging(console: Console, args: Args) -> ExitStatus:
 
 def _find_hanging(console: Console, args: Args, admin: AdminClient) -> ExitStatus:
     from kafkatools.core.admin.transactions import find_hanging
+    from kafkatools.tools.open_transactions import ensure_broker, partitions_to_search
 
     if args.broker_id is not None:
-        _ensure_broker(admin, args.broker_id)
-    found = find_hanging(admin, _partitions(args, admin), args.max_transaction_timeout * 60_000, args.broker_id)
+        ensure_broker(admin, args.broker_id)
+    partitions = partitions_to_search(admin, args.topic, args.partition, args.broker_id)
+    found = find_hanging(admin, partitions, args.max_transaction_timeout * 60_000, args.broker_id)
     for (topic, partition), error in sorted(found.errors.items()):
         message = f"Failed to describe producers for partition {topic}-{partition}: {error}"
         console.error(message, error.name, topic=topic, partition=partition)
@@ -287,25 +243,6 @@ def _hanging_row(args: Args, one: OpenTransaction, now_ms: int) -> dict[str, obj
     shown = age_ms if args.json else age_ms // 60_000
     start = {"start_offset": one.producer.transaction_start_offset, "duration_ms": shown}
     return {"topic": one.topic, "partition": one.partition, **one.producer._asdict(), **start}
-
-
-def _partitions(args: Args, admin: AdminClient) -> list[TopicPartition]:
-    """The partitions to look at: of one topic or of all, with a replica on the broker if one is given."""
-    from kafkatools.core.admin.topics import describe_topics, list_topics
-
-    if args.partition is not None:
-        return [(args.topic, args.partition)]
-    names = [args.topic] if args.topic is not None else [listing.name for listing in list_topics(admin)]
-    described = describe_topics(admin, names=names) if names else {}
-    for topic in described.values():
-        if topic.error is not None:
-            raise _failure(f"Failed to describe {len(names)} topics", topic.error)
-    return [
-        (name, part.partition)
-        for name, topic in described.items()
-        for part in topic.partitions
-        if args.broker_id is None or args.broker_id in part.replicas
-    ]
 
 
 # -- the table --
@@ -324,11 +261,9 @@ _DRY_RUN = Option("--dry-run", "Print what would be aborted, and abort nothing."
 _BROKER = Option("--broker-id", "Broker whose replica is queried. Default: the leader.", value="ID", type=java_int)
 
 
-def _subcommand(
-    name: str, summary: str, options: tuple[Option, ...], run: Callable[[Console, Args], ExitStatus]
-) -> Command:
-    missing = f"{_PROGRAM}: error: argument --bootstrap-server is required"
-    return Command(name, summary, options, run, ARGPARSE4J, missing_bootstrap=missing)
+_subcommand = partial(
+    Command, style=ARGPARSE4J, missing_bootstrap=f"{_PROGRAM}: error: argument --bootstrap-server is required"
+)
 
 
 COMMAND = Command(

@@ -1,0 +1,67 @@
+"""Predict leader elections from the metadata, for kt leader-election --dry-run."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import NamedTuple
+
+from kafkatools.core.admin.client import AdminClient
+from kafkatools.core.admin.cluster import describe_cluster
+from kafkatools.core.admin.topics import PartitionDescription, describe_all_topics, describe_topics
+from kafkatools.core.errors import EligibleLeadersNotAvailable, PreferredLeaderNotAvailable, UnknownTopicOrPartition
+
+TopicPartition = tuple[str, int]
+
+
+class Election(NamedTuple):
+    """The predicted result of an election: the leaders before and after it, -1 for none.
+
+    `outcome` is `planned`, `not_needed` or `failed`; `error` is the reason of a failure.
+    """
+
+    outcome: str
+    leader: int
+    new_leader: int
+    error: str | None = None
+
+
+def predict_election(partition: PartitionDescription, live: Collection[int], *, is_unclean: bool) -> Election:
+    """Predict the controller's decision for a partition (ReplicationControlManager.electLeader).
+
+    Preferred: the first replica, if it is live and in sync. Unclean: only for a partition without a leader; a live
+    replica that is in sync or in the ELR, else the first live one. `live` holds the ids of unfenced brokers.
+    """
+    before = partition.leader
+    first = partition.replicas[0]
+    if before == first or (is_unclean and before >= 0):
+        return Election("not_needed", before, before)
+    if not is_unclean:
+        if first in live and first in partition.isr:
+            return Election("planned", before, first)
+        return Election("failed", before, before, str(PreferredLeaderNotAvailable()))
+    alive = [broker for broker in partition.replicas if broker in live]
+    safe = [broker for broker in alive if broker in partition.isr or broker in (partition.elr or ())]
+    if not alive:
+        return Election("failed", before, before, str(EligibleLeadersNotAvailable()))
+    return Election("planned", before, (safe or alive)[0])
+
+
+def predict_elections(
+    admin: AdminClient, partitions: Sequence[TopicPartition] | None, *, is_unclean: bool
+) -> dict[TopicPartition, Election]:
+    """Predict the elections of partitions. None stands for all that need one. Raises KafkaError."""
+    live = {node.id for node in describe_cluster(admin).nodes}
+    if partitions is None:
+        described = describe_all_topics(admin)
+    else:
+        described = describe_topics(admin, names=sorted({topic for topic, _ in partitions}))
+    existing = {(name, part.partition): part for name, topic in described.items() for part in topic.partitions}
+    elections: dict[TopicPartition, Election] = {}
+    for key in sorted(existing) if partitions is None else partitions:
+        if key in existing:
+            elections[key] = predict_election(existing[key], live, is_unclean=is_unclean)
+        else:
+            elections[key] = Election("failed", -1, -1, str(described[key[0]].error or UnknownTopicOrPartition()))
+    if partitions is None:
+        return {key: one for key, one in elections.items() if one.outcome != "not_needed"}
+    return elections

@@ -1,0 +1,79 @@
+"""Find the producers and partitions that kt transactions works on. Errors carry the messages of TransactionsCommand."""
+
+from __future__ import annotations
+
+from kafkatools.core.admin.client import AdminClient
+from kafkatools.core.admin.topics import describe_topics, list_topics
+from kafkatools.core.admin.transactions import ProducerState, describe_producers
+from kafkatools.core.errors import KafkaError, UnsupportedVersion
+from kafkatools.exit_status import CommandError
+
+TopicPartition = tuple[str, int]
+MORE = "Enable debug logging for additional detail."
+
+
+def failure(what: str, error: KafkaError) -> CommandError:
+    """Return the error of Kafka's tool for a failed request; `what` names the request."""
+    return CommandError(f"{what}: {error}{'' if str(error).endswith('.') else '.'} {MORE}")
+
+
+def ensure_broker(admin: AdminClient, broker: int) -> None:
+    """Raise CommandError unless a broker with this id is registered and unfenced."""
+    brokers = admin.brokers()
+    if broker not in brokers:
+        raise CommandError(f"There is no broker {broker}: the brokers are {', '.join(map(str, brokers))}")
+
+
+def producers_of(admin: AdminClient, partition: TopicPartition, broker: int | None, what: str) -> list[ProducerState]:
+    """Return the producers of a partition on its leader or on `broker`. Raises CommandError, which begins with `what`."""
+    if broker is not None:
+        ensure_broker(admin, broker)
+    found = describe_producers(admin, [partition], broker)[partition]
+    if isinstance(found, KafkaError):
+        raise failure(what, found)
+    return found
+
+
+def open_transaction_at(admin: AdminClient, partition: TopicPartition, start_offset: int) -> ProducerState:
+    """Return the producer whose open transaction starts at this offset. Raises CommandError without one."""
+    name = f"{partition[0]}-{partition[1]}"
+    for producer in producers_of(admin, partition, None, f"Failed to validate producer state for partition {name}"):
+        if producer.transaction_start_offset == start_offset:
+            return producer
+    raise CommandError(f"Could not find any open transactions starting at offset {start_offset} on partition {name}")
+
+
+def ensure_open_transaction(admin: AdminClient, partition: TopicPartition, producer_id: int, epoch: int) -> None:
+    """Raise CommandError unless this producer has an open transaction. A broker without DescribeProducers (KIP-664) is not asked."""
+    name = f"{partition[0]}-{partition[1]}"
+    found = describe_producers(admin, [partition])[partition]
+    if isinstance(found, UnsupportedVersion):
+        return
+    if isinstance(found, KafkaError):
+        raise failure(f"Failed to validate producer state for partition {name}", found)
+    if not any(one.transaction_start_offset >= 0 and one[:2] == (producer_id, epoch) for one in found):
+        raise CommandError(
+            f"Could not find any open transaction of producer {producer_id} with epoch {epoch} on partition {name}"
+        )
+
+
+def partitions_to_search(
+    admin: AdminClient, topic: str | None, partition: int | None, broker: int | None
+) -> list[TopicPartition]:
+    """Return the partitions of a topic (None: of all topics) that have a replica on `broker` (None: any).
+
+    A given `partition` is returned without a request. Raises CommandError.
+    """
+    if topic is not None and partition is not None:
+        return [(topic, partition)]
+    names = [topic] if topic is not None else [listing.name for listing in list_topics(admin)]
+    described = describe_topics(admin, names=names) if names else {}
+    for description in described.values():
+        if description.error is not None:
+            raise failure(f"Failed to describe {len(names)} topics", description.error)
+    return [
+        (name, part.partition)
+        for name, description in described.items()
+        for part in description.partitions
+        if broker is None or broker in part.replicas
+    ]
