@@ -74,10 +74,7 @@ OPTIONS = (
     ),
     Option("--throughput", "Maximum records per second; -1: no limit.", "RATE", type=java_double, required=True),
     setting_option(
-        "--producer-props",
-        "Older name of --command-property.",
-        several=True,
-        replacement="--command-property",
+        "--producer-props", "Older name of --command-property.", several=True, replacement="--command-property"
     ),
     setting_option("--command-property", "Setting of the producer.", several=True),
     Option("--producer.config", "Older name of --command-config.", value="FILE", replacement="--command-config"),

@@ -10,32 +10,39 @@ import re
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from kafkatools.exit_status import CommandError, ExitStatus, UsageError
+from kafkatools.exit_status import ExitStatus, UsageError
 from kafkatools.options import BOOTSTRAP_SERVER, Args, Command, Option, TopicFilter, command_config, java_int, java_long
 from kafkatools.options.connection import connect_admin
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from kafkatools.console import Console
-    from kafkatools.core.admin.client import AdminClient
     from kafkatools.core.errors import KafkaError
-    from kafkatools.tools.replicas.verification import Difference, ReplicaVerifier, Subject
+    from kafkatools.tools.replicas.verification import Difference, ReplicaVerifier
 
 TopicPartition = tuple[str, int]
-_LATEST, _EARLIEST = -1, -2
+_LATEST = -1
 _ADDRESS = re.compile(r"\[?[^\s,\]]+\]?:[0-9]+")
-_PATIENCE_MS = 30_000
 
 
 def run(console: Console, args: Args) -> ExitStatus:
     """Run kt replica-verification. Raises UsageError, CommandError or KafkaError."""
-    takes = _topic_filter(args.topics_include)
+    from kafkatools.core.admin.offsets import EARLIEST
+    from kafkatools.tools.replicas.preparation import prepare
+
+    topics = _topic_filter(args.topics_include)
     given = args.bootstrap_server
     if given is not None and not all(_ADDRESS.fullmatch(one.strip()) for one in given.split(",")):
         raise UsageError("Please provide valid host:port like host1:9091,host2:9092")
+    time = EARLIEST if args.exit_at_end and not args.given("time") else args.time
     with connect_admin(console, args) as admin:
-        verifier, unknown = _verifier(admin, args, takes)
+        verifier, unknown = prepare(
+            admin,
+            topics.takes,
+            time,
+            stops_at_end=args.exit_at_end,
+            fetch_size=args.fetch_size,
+            max_wait_ms=args.max_wait_ms,
+        )
         return _Run(console, args, verifier, unknown).until_the_end()
 
 
@@ -44,76 +51,6 @@ def _topic_filter(regex: str) -> TopicFilter:
         return TopicFilter(regex)
     except ValueError:
         raise UsageError(f"{regex} is an invalid regex") from None
-
-
-def _verifier(
-    admin: AdminClient, args: Args, takes: TopicFilter
-) -> tuple[ReplicaVerifier, dict[TopicPartition, KafkaError]]:
-    """The partitions of the topics chosen, with where to begin; and those whose leader did not tell that.
-
-    Raises KafkaError or CommandError, also when no leader tells.
-    """
-    from kafkatools.core.admin.topics import describe_topics, list_topics
-    from kafkatools.core.java.hash_order import hash_order
-    from kafkatools.core.java.hashes import partition_hash
-    from kafkatools.tools.replicas.verification import ReplicaVerifier
-
-    names = [topic.name for topic in list_topics(admin) if takes.takes(topic.name)]
-    if not names:
-        raise CommandError(
-            "No topics found. [topics-include] if specified, is either filtering out all topics or there is no topic."
-        )
-    described = describe_topics(admin, names)
-    for one in described.values():
-        if one.error is not None:
-            raise one.error
-    found = {(name, part.partition): part.replicas for name, one in described.items() for part in one.partitions}
-    replicas = {key: found[key] for key in hash_order(found, hash_of=partition_hash)}
-    time = _EARLIEST if args.exit_at_end and not args.given("time") else args.time
-    unknown: dict[TopicPartition, KafkaError] = {}
-    ends = _offsets(admin, replicas, _LATEST, unknown) if args.exit_at_end or time >= 0 else None
-    offsets = _offsets(admin, replicas if ends is None else ends, time, unknown)
-    if ends is not None:
-        offsets = {key: ends[key] if offset < 0 else offset for key, offset in offsets.items()}
-    if unknown and not offsets:
-        (topic, partition), error = next(iter(unknown.items()))
-        raise CommandError(f"partition {topic}-{partition}: {error}")
-    verifier = ReplicaVerifier(
-        admin,
-        {key: nodes for key, nodes in replicas.items() if key in offsets},
-        _subjects(admin, {name: topic.topic_id for name, topic in described.items()}),
-        offsets,
-        ends if args.exit_at_end else None,
-        fetch_size=args.fetch_size,
-        max_wait_ms=args.max_wait_ms,
-        patience_ms=min(_PATIENCE_MS, admin.config.request_timeout_ms) if args.exit_at_end else None,
-    )
-    return verifier, unknown
-
-
-def _offsets(
-    admin: AdminClient, partitions: Iterable[TopicPartition], time: int, unknown: dict[TopicPartition, KafkaError]
-) -> dict[TopicPartition, int]:
-    """Offsets of partitions; why there is none goes to `unknown`."""
-    from kafkatools.core.admin.offsets import list_offsets
-
-    found = list_offsets(admin, dict.fromkeys(partitions, time))
-    unknown.update({key: one.error for key, one in found.items() if one.error is not None})
-    return {key: one.offset for key, one in found.items() if one.error is None}
-
-
-def _subjects(admin: AdminClient, topic_ids: dict[str, str | None]) -> dict[str, Subject]:
-    """Which of the topics are compacted; one whose settings may not be read counts as one that is not."""
-    from kafkatools.core.admin.configs import TOPIC, describe_configs
-    from kafkatools.tools.replicas.verification import Subject
-
-    found = describe_configs(admin, [(TOPIC, name) for name in topic_ids], names=["cleanup.policy"])
-    compacted = {
-        name
-        for (_, name), one in found.items()
-        if one.error is None and any("compact" in (entry.value or "") for entry in one.entries)
-    }
-    return {name: Subject(topic_id, name in compacted) for name, topic_id in topic_ids.items()}
 
 
 class _Run:
@@ -146,6 +83,8 @@ class _Run:
             return ExitStatus.FINDINGS
 
     def _rounds(self) -> ExitStatus:
+        from kafkatools.tools.replicas.preparation import PATIENCE_MS
+
         self._say_started()
         for (topic, partition), error in self._unknown.items():
             self._console.error(f"partition {topic}-{partition}: {error}", error.name, topic=topic, partition=partition)
@@ -164,7 +103,7 @@ class _Run:
             self._console.flush()
             last_progress_ms = now_ms if found.has_progress else last_progress_ms
             if self._args.exit_at_end:
-                if now_ms - last_progress_ms > _PATIENCE_MS:
+                if now_ms - last_progress_ms > PATIENCE_MS:
                     break
             elif any(one.kind in ("offset", "damaged") for one in found.differences):
                 return ExitStatus.FINDINGS

@@ -25,7 +25,7 @@ def ensure_broker(admin: AdminClient, broker: int) -> None:
 
 
 def producers_of(admin: AdminClient, partition: TopicPartition, broker: int | None, what: str) -> list[ProducerState]:
-    """Return the producers of a partition on its leader or on `broker`. Raises CommandError, which begins with `what`."""
+    """Return the producers of a partition, as known to its leader or `broker`. Raises CommandError("{what}: ...")."""
     if broker is not None:
         ensure_broker(admin, broker)
     found = describe_producers(admin, [partition], broker)[partition]
@@ -44,7 +44,10 @@ def open_transaction_at(admin: AdminClient, partition: TopicPartition, start_off
 
 
 def ensure_open_transaction(admin: AdminClient, partition: TopicPartition, producer_id: int, epoch: int) -> None:
-    """Raise CommandError unless this producer has an open transaction. A broker without DescribeProducers (KIP-664) is not asked."""
+    """Raise CommandError unless this producer has an open transaction.
+
+    Checks nothing if the brokers do not support DescribeProducers (KIP-664).
+    """
     name = f"{partition[0]}-{partition[1]}"
     found = describe_producers(admin, [partition])[partition]
     if isinstance(found, UnsupportedVersion):

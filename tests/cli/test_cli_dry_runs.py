@@ -12,9 +12,9 @@ import admin_tools
 import pytest
 from support.kt import Ran, run_kt
 
-from kafkatools.commands.leader_election import Election, foreseen
 from kafkatools.core.admin.topics import PartitionDescription
 from kafkatools.exit_status import ExitStatus
+from kafkatools.tools.elections import Election, predict_election
 
 Kt = Callable[..., Ran]
 
@@ -131,5 +131,5 @@ def test_elections_are_foreseen(
     def result(found: Election) -> int | str:
         return found.new_leader if found.outcome == "planned" else found.outcome
 
-    assert result(foreseen(partition, live, is_unclean=False)) == preferred
-    assert result(foreseen(partition, live, is_unclean=True)) == unclean
+    assert result(predict_election(partition, live, is_unclean=False)) == preferred
+    assert result(predict_election(partition, live, is_unclean=True)) == unclean

@@ -103,12 +103,7 @@ COMMAND = Command(
         Option("--list", "List the ACLs of the named resources. Without a resource: all ACLs."),
         Option("--add", "Add ACLs that allow or deny operations on the named resources."),
         Option("--remove", "Remove ACLs of the named resources. Without a principal: all their ACLs."),
-        Option(
-            "--from-file",
-            "Apply the changes in a file that --undo-file wrote.",
-            value="FILE",
-            ours=True,
-        ),
+        Option("--from-file", "Apply the changes in a file that --undo-file wrote.", value="FILE", ours=True),
         BOOTSTRAP_SERVER,
         BOOTSTRAP_CONTROLLER,
         _names("--topic", "A topic; * for all topics.", "TOPIC"),
@@ -146,10 +141,7 @@ COMMAND = Command(
         ),
         Option("--force", "Remove without a prompt."),
         Option(
-            "--undo-file",
-            "First write the reverse changes to this file, for --from-file.",
-            value="FILE",
-            ours=True,
+            "--undo-file", "First write the reverse changes to this file, for --from-file.", value="FILE", ours=True
         ),
         Option("--dry-run", "Print which ACLs would be added or removed, and change nothing.", ours=True),
         Option("--command-config", "Properties file with settings of the client.", value="FILE", optional_value=True),

@@ -37,12 +37,7 @@ def run(console: Console, args: Args) -> ExitStatus:
 OPTIONS = (
     Option("--describe", "Show settings."),
     Option("--alter", "Change settings."),
-    Option(
-        "--from-file",
-        "Restore the settings in a file that --undo-file wrote.",
-        value="FILE",
-        ours=True,
-    ),
+    Option("--from-file", "Restore the settings in a file that --undo-file wrote.", value="FILE", ours=True),
     BOOTSTRAP_SERVER,
     BOOTSTRAP_CONTROLLER,
     Option(

@@ -82,10 +82,7 @@ COMMAND = Command(
     "Write records to Parquet, JSON or CSV files. The next run adds new records or resumes an interrupted run.",
     options=(
         Option(
-            "--to",
-            "Target directory on this machine: parquet:DIR, json:DIR or csv:DIR.",
-            value="URI",
-            required=True,
+            "--to", "Target directory on this machine: parquet:DIR, json:DIR or csv:DIR.", value="URI", required=True
         ),
         Option(
             "--partition-by",

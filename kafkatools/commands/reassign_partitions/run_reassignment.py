@@ -193,9 +193,7 @@ COMMAND = Command(
             "Also remove throttles that these brokers and topics had at the start. Default: restore them.",
         ),
         Option(
-            "--undo-file",
-            "File for the previous replicas. Default: a new file in the working directory.",
-            value="FILE",
+            "--undo-file", "File for the previous replicas. Default: a new file in the working directory.", value="FILE"
         ),
         Option("--no-undo-file", "Write no undo file."),
         Option("--dry-run", "Print what would move, and change nothing."),

@@ -140,8 +140,8 @@ def test_a_wiped_node_gets_its_replicas_again(kt: Kt) -> None:
 def test_what_cannot_be_asked_of_a_sandbox_that_runs(kt: Kt) -> None:
     running = "A sandbox of 3 nodes is running on 127.0.0.1"
     assert refused(kt("sandbox", "start", "--nodes", "2")).startswith(running)
-    assert refused(kt("sandbox", "start", "--nodes", "1")).startswith("The sandbox is already running on 127.0.0.1")
-    assert refused(kt("sandbox", "start", "--nodes", "3", "--port", "1")).startswith("The sandbox is already running")
+    assert refused(kt("sandbox", "start", "--nodes", "1")).startswith("The sandbox already runs on 127.0.0.1")
+    assert refused(kt("sandbox", "start", "--nodes", "3", "--port", "1")).startswith("The sandbox already runs")
     assert refused(kt("sandbox", "kill", "4")) == "There is no node 4: the nodes of the sandbox are 1 to 3"
     assert refused(kt("sandbox", "kill"), 2) == "kt sandbox kill: error: too few arguments: the node number is missing"
     assert (

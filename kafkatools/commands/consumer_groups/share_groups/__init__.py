@@ -134,8 +134,7 @@ RULES: tuple[rules.Rule, ...] = (
     rules.Refusal("group", ("list",)),
     rules.Refusal("topic", ("list", "describe")),
     rules.ExactlyOne(
-        _ACTIONS,
-        f"Command must include exactly one action: {', '.join(f'--{one}' for one in _ACTIONS)}.",
+        _ACTIONS, f"Command must include exactly one action: {', '.join(f'--{one}' for one in _ACTIONS)}."
     ),
     rules.Refusal("topic", ("all-topics", "from-file")),
     rules.Refusal("all-topics", ("from-file",)),
