@@ -70,7 +70,6 @@ def _names(console: Console, args: Args) -> Iterable[str]:
 
 
 def _is_typable(name: str) -> bool:
-    """Return whether a name has no control characters, which the shell would send to the terminal."""
     from kafkatools.output import visible
 
     return visible(name) == name

@@ -13,16 +13,7 @@ from typing import TYPE_CHECKING
 from kafkatools.exit_status import CommandError, ExitStatus
 from kafkatools.options import ALWAYS, BOOTSTRAP_SERVER, Args, Command, Option, command_config
 from kafkatools.options.connection import connect_admin
-from kafkatools.tools.json_files import (
-    json_entries,
-    json_field,
-    json_in_file,
-    json_int,
-    json_long,
-    json_object,
-    json_string,
-    read_json,
-)
+from kafkatools.tools import json_files
 
 if TYPE_CHECKING:
     from kafkatools.console import Console
@@ -124,15 +115,15 @@ def _tell(
 def _offsets(path: str) -> dict[TopicPartition, int]:
     """Read a file {"partitions": [{"topic": "orders", "partition": 0, "offset": 5}], "version": 1}. Raises
     CommandError."""
-    data = json_in_file(path, json_object, read_json(path, _NOT_JSON))
-    version = json_in_file(path, json_int, data.get("version", _VERSION))
+    data = json_files.json_in_file(path, json_files.json_object, json_files.read_json(path, _NOT_JSON))
+    version = json_files.json_in_file(path, json_files.json_int, data.get("version", _VERSION))
     if version != _VERSION:
         raise CommandError(f"Not supported version field value {version}", hint=path)
     if "partitions" not in data:
         raise CommandError("Missing partitions field", hint=path)
     offsets: dict[TopicPartition, int] = {}
     twice = []
-    for key, offset in json_entries(path, "partitions", data["partitions"], _offset):
+    for key, offset in json_files.json_entries(path, "partitions", data["partitions"], _offset):
         if key in offsets:
             twice.append(key)
         offsets[key] = offset
@@ -143,8 +134,9 @@ def _offsets(path: str) -> dict[TopicPartition, int]:
 
 
 def _offset(item: JsonValue) -> tuple[TopicPartition, int]:
-    key = (json_field(item, "topic", json_string), json_field(item, "partition", json_int))
-    return key, json_field(item, "offset", json_long)
+    topic = json_files.json_field(item, "topic", json_files.json_string)
+    partition = json_files.json_field(item, "partition", json_files.json_int)
+    return (topic, partition), json_files.json_field(item, "offset", json_files.json_long)
 
 
 COMMAND = Command(

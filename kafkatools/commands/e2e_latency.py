@@ -156,7 +156,6 @@ class EndToEndLatency:
         return ProducerRecord(self._topic, self._letters(args.record_size), key, headers=headers)
 
     def _letters(self, size: int) -> bytes:
-        """Return `size` bytes of one random letter."""
         return bytes([65 + self._random.randrange(26)]) * size
 
     # -- reporting --

@@ -62,7 +62,6 @@ def _ensure_node(admin: AdminClient, node: int) -> None:
 
 
 def _level_text(name: str, level: int) -> str:
-    """Return a level as text: for metadata.version the release name."""
     if name != _METADATA_VERSION:
         return str(level)
     from kafkatools.core.broker.metadata.feature_levels import release_of
@@ -191,10 +190,7 @@ def _feature_dependencies(console: Console, args: Args) -> ExitStatus:
 
 _MISSING = "You must specify either --bootstrap-controller or --bootstrap-server."
 _subcommand = partial(
-    Command,
-    style=ARGPARSE4J,
-    usage_prefix=_USAGE_PREFIX,
-    missing_bootstrap=_USAGE_PREFIX + _MISSING + _USAGE_SUFFIX,
+    Command, style=ARGPARSE4J, usage_prefix=_USAGE_PREFIX, missing_bootstrap=_USAGE_PREFIX + _MISSING + _USAGE_SUFFIX
 )
 
 

@@ -38,10 +38,9 @@ _PREFIX = "Replica election data"
 
 
 class _Required(NamedTuple):
-    """The rule that --election-type is required."""
+    """The rule that --election-type is required (LeaderElectionCommandOptions.validate)."""
 
     def broken(self, given: Collection[str]) -> str | None:
-        """Return the message of LeaderElectionCommandOptions.validate, or None."""
         return None if "election-type" in given else "Missing required option(s): election-type"
 
 
@@ -49,7 +48,6 @@ class _Scope(NamedTuple):
     """The rule that partitions are selected in exactly one way, with --partition if by --topic."""
 
     def broken(self, given: Collection[str]) -> str | None:
-        """Return the message of LeaderElectionCommandOptions.validate, or None."""
         if sum(name in given for name in _SCOPES) != 1:
             return f"One and only one of the following options is required: {', '.join(_SCOPES)}"
         if "topic" in given and "partition" not in given:

@@ -83,7 +83,6 @@ def _replicas(log_dir: LogDir, topics: frozenset[str]) -> list[ReplicaInfo]:
 
 
 def _as_json(dirs: Dirs, topics: frozenset[str]) -> str:
-    """Return the line of JSON that Kafka's tool prints."""
     import json
 
     from kafkatools.core.java.hash_order import hash_order
@@ -108,9 +107,7 @@ def _kafka_row(log_dir: LogDir, topics: frozenset[str]) -> dict[str, object]:
         }
         for replica in _replicas(log_dir, topics)
     ]
-    error = None
-    if log_dir.error is not None:
-        error = exception_class(log_dir.error)
+    error = None if log_dir.error is None else exception_class(log_dir.error)
     return {"partitions": partitions, "error": error, "logDir": log_dir.path}
 
 

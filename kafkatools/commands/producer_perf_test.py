@@ -52,10 +52,9 @@ def java_double(text: str) -> float:
 
 
 class _OnePayload(NamedTuple):
-    """The rule that exactly one payload option is used; argparse4j refuses the second one."""
+    """The rule that exactly one payload option is used, with the messages of argparse4j's mutually exclusive group."""
 
     def broken(self, given: Collection[str]) -> str | None:
-        """Return argparse4j's message for its mutually exclusive group, or None."""
         found = [name for name in given if name in _PAYLOADS]
         if len(found) > 1:
             return f"argument --{found[1]}: not allowed with argument --{found[0]}"

@@ -112,7 +112,6 @@ class _Run:
         return self._end()
 
     def _end(self) -> ExitStatus:
-        """Print the summary of --exit-at-end and return the exit status."""
         done = self._done()
         left = self._verifier.remaining()
         if self._args.json:
@@ -140,7 +139,6 @@ class _Run:
         return f"{moment:%Y-%m-%d %H:%M:%S},{moment.microsecond // 1000:03}"
 
     def _print(self, text: str, row: dict[str, object]) -> None:
-        """Print a line after the current time, or with --json the row."""
         self._console.print(f"{self._moment()}: {text}", {"time": self._console.clock.wall_ms(), **row})
 
     def _say_started(self) -> None:

@@ -34,13 +34,12 @@ _FEATURE = Option(
 
 
 class _OnlyOne:
-    """A mutually exclusive group of argparse4j: two of its options are refused."""
+    """A rule that refuses the second option of an argparse4j mutually exclusive group."""
 
     def __init__(self, *spellings: str) -> None:
         self._spellings = {spelling.split("/")[0].lstrip("-"): spelling for spelling in spellings}
 
     def broken(self, given: Collection[str]) -> str | None:
-        """Return argparse4j's message when two of the options are used, else None."""
         found = [spelling for name, spelling in self._spellings.items() if name in given]
         return f"argument {found[1]}: not allowed with argument {found[0]}" if len(found) > 1 else None
 

@@ -41,7 +41,6 @@ def _show(console: Console, args: Args, columns: Mapping[str, str], rows: Iterab
 
 
 def _text(cell: object) -> str:
-    """Return a cell as text; partitions are joined by commas."""
     if isinstance(cell, list):
         return ",".join(f"{one['topic']}-{one['partition']}" for one in cell)
     return str(cell)
@@ -348,9 +347,6 @@ COMMAND = Command(
             with_admin(_force_terminate),
         ),
     ),
-    examples=(
-        "kt transactions --bootstrap-server localhost:9092 list",
-        "kt transactions find-hanging --topic orders",
-    ),
+    examples=("kt transactions --bootstrap-server localhost:9092 list", "kt transactions find-hanging --topic orders"),
     destructive=("abort", "forceTerminateTransaction"),
 )

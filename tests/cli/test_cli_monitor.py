@@ -29,7 +29,7 @@ from support.live_groups import GroupClient
 from support.waiting import eventually
 
 from kafkatools import Producer
-from kafkatools.commands.monitor.page import page
+from kafkatools.commands.monitor.server import page
 from kafkatools.core.admin.client import AdminClient
 from kafkatools.core.admin.topics import NewTopic, create_topics
 from kafkatools.core.clock import SystemClock

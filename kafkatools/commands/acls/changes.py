@@ -130,7 +130,6 @@ def carry_out(console: Console, args: Args, admin: AdminClient, planned: Sequenc
 
 
 def _show(console: Console, args: Args, changes: Iterable[Change]) -> ExitStatus:
-    """Print the ACLs that would be added and removed."""
     shown = 0
     for action, acl in changes:
         shown += 1
@@ -180,7 +179,6 @@ def _tell(console: Console, args: Args, change: Change, error: KafkaError | None
 
 
 def _write_undo(args: Args, changes: Iterable[Change]) -> None:
-    """Write the reverse changes to --undo-file. Raises CommandError."""
     if args.undo_file is None:
         return
     inverse = {_ADD: _REMOVE, _REMOVE: _ADD}

@@ -96,7 +96,6 @@ def show(console: Console, args: Args, plans: Iterable[Plan]) -> None:
 
 
 def _row(plan: Plan) -> dict[str, object]:
-    """Return the JSON row of a change that is only shown, or that failed."""
     error = None if plan.error is None else str(plan.error)
     return {"entity": row_of(plan.entities), "altered": False, "changes": _rows(plan), "error": error}
 

@@ -81,7 +81,6 @@ def _client_metrics(admin: AdminClient) -> list[str]:
 
 
 def _groups(admin: AdminClient) -> list[str]:
-    """Return the ids of the groups that exist or have a configuration."""
     names = [] if admin.through_controllers else [group.group_id for group in list_groups(admin).groups]
     with contextlib.suppress(UnsupportedVersion):  # before 4.1 only groups that exist can be found
         names += configs.list_config_resources(admin, configs.GROUP)

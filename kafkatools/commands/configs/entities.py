@@ -19,7 +19,7 @@ from kafkatools.tools.configs.entities import (
     TOPICS,
     USERS,
     Entities,
-)
+)  # fmt: skip
 
 ENTITY_TYPES = (TOPICS, CLIENTS, USERS, BROKERS, IPS, CLIENT_METRICS, GROUPS, BROKER_LOGGERS)
 """In the order of Kafka's message."""
@@ -58,7 +58,7 @@ def entities_of(args: Args) -> Entities:
         raise UsageError("--entity-{type,name,default} should not be used in conjunction with specific entity flags")
     if args.bootstrap_server is not None and args.bootstrap_controller is not None:
         raise UsageError(BOTH)
-    _check_names(args, entities)
+    _check_names(entities)
     if args.describe:
         _check_describe(args, entities)
     else:
@@ -84,13 +84,11 @@ def _check_types(types: Sequence[str]) -> None:
         raise UsageError(f"Only '{USERS}' and '{CLIENTS}' entity types may be specified together")
 
 
-def _check_names(args: Args, entities: Entities) -> None:
-    named = [name for name in entities.names if name]
-    if named and (BROKERS in entities.types or BROKER_LOGGERS in entities.types):
-        for name in named:
+def _check_names(entities: Entities) -> None:
+    for name in filter(None, entities.names):
+        if BROKERS in entities.types or BROKER_LOGGERS in entities.types:
             _check_broker_id(entities.kind, name)
-    if named and IPS in entities.types:
-        for name in named:
+        elif IPS in entities.types:
             _check_address(entities.kind, name)
 
 

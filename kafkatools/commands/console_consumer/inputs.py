@@ -9,15 +9,7 @@ from kafkatools.console import Console
 from kafkatools.core.config import CONSUMER
 from kafkatools.core.errors import ConfigError
 from kafkatools.exit_status import UsageError
-from kafkatools.options import (
-    INTERNAL_TOPICS,
-    Args,
-    Option,
-    java_long,
-    property_pairs,
-    read_properties,
-    settings_for,
-)
+from kafkatools.options import INTERNAL_TOPICS, Args, Option, java_long, property_pairs, read_properties, settings_for
 from kafkatools.tools.lines.formatters import MessageFormatter, make_formatter
 from kafkatools.tools.lines.record_sources import Wanted
 

@@ -254,7 +254,6 @@ class ConsoleProducer:
     # -- transactions --
 
     def _start_transactions(self, producer: Producer) -> None:
-        """Initialize the transactional id, if there is one. An error ends the run."""
         if self._config.transactional_id is None or self._stopped is not None:
             return
         self._transactions = RecordTransactions(producer, self._transaction_records, self._tally)
@@ -264,7 +263,6 @@ class ConsoleProducer:
             self._stopped = error
 
     def _end_transactions(self) -> None:
-        """Commit the open transaction, or abort it if the run failed."""
         if self._transactions is None:
             return
         if self._stopped is None:
@@ -336,7 +334,6 @@ class ConsoleProducer:
                 self._stopped = error
 
     def _report(self) -> None:
-        """Print what failed and the counts of sent, failed and aborted records."""
         tally = self._tally
         tally.abort()
         self._tell_failures(is_end=True)

@@ -41,7 +41,6 @@ def delete(session: Session) -> ExitStatus:
 
 
 def _foresee(session: Session, names: Collection[str]) -> ExitStatus:
-    """Print the groups that --delete would delete, with the number of their offsets, and those that it would refuse."""
     from kafkatools.core.java.hash_order import hash_order
 
     refused = refusals(session.admin, names)

@@ -148,7 +148,6 @@ def _carry_out(session: Session, plans: Sequence[GroupPlan]) -> tuple[list[Group
 
 
 def _tell_missing(session: Session, plans: Iterable[GroupPlan]) -> None:
-    """Print a note for each group that does not exist, since its name may have a typo."""
     for plan in plans:
         outcome = "--execute would create it" if plan.offsets else "there are no offsets to reset"
         session.console.note(f"Group '{plan.group_id}' does not exist: {outcome}")

@@ -10,8 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 
-from kafkatools.commands.monitor.output_choice import output
-from kafkatools.commands.monitor.outputs import Output
+from kafkatools.commands.monitor.outputs import Output, output
 from kafkatools.commands.monitor.server import serving
 from kafkatools.commands.monitor.wanted import Wanted
 from kafkatools.console import Console

@@ -36,10 +36,7 @@ def run(console: Console, args: Args) -> ExitStatus:
 COMMAND = Command(
     "check",
     "Check log directories: batches, indexes, snapshots, leader epochs and transactions. Prints a table of problems.",
-    options=(
-        Option("--deep", "Also read every record, not only the checksums of batches."),
-        *SPARK_OPTIONS,
-    ),
+    options=(Option("--deep", "Also read every record, not only the checksums of batches."), *SPARK_OPTIONS),
     run=run,
     operand="DIRECTORY...",
     examples=("kt pipeline check /var/lib/kafka/data", "kt pipeline check /backup/orders-0 /backup/orders-1 --json"),

@@ -74,7 +74,6 @@ def _lags(console: Console, source: job_source.GivenSource) -> list[GroupLag]:
 
 
 def _print_figures(console: Console, profile: Profile) -> None:
-    """Print the figures of the page, one JSON object per row."""
     from dataclasses import asdict
 
     kinds = {

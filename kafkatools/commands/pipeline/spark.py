@@ -204,7 +204,6 @@ def other_cluster(console: Console, bootstrap: str, config_file: str | None, *to
 
 
 def _of_kafka(settings: Mapping[str, str]) -> dict[str, str]:
-    """Return the settings without those of a schema registry."""
     return {name: value for name, value in settings.items() if not name.startswith(REGISTRY_PREFIXES)}
 
 

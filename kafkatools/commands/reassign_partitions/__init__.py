@@ -47,10 +47,9 @@ _MODULES = {"list": "listing"}
 
 
 class _ForAction(NamedTuple):
-    """The rule that refuses options which the action does not use."""
+    """The rule that refuses options which the action does not use (ReassignPartitionsCommand.validateAndParseArgs)."""
 
     def broken(self, given: Collection[str]) -> str | None:
-        """Return the message of ReassignPartitionsCommand.validateAndParseArgs, or None."""
         action = next(name for name in _ACTIONS if name in given)
         allowed = {action, *_ACTIONS[action], *_PERMITTED[action], *_COMMON}
         wrong = next((option.long for option in OPTIONS if option.long in given and option.long not in allowed), None)

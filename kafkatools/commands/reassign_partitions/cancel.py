@@ -66,7 +66,6 @@ def _write_undo(opened: Session, plan: Plan, found: Mapping[TopicPartition, Part
 
 
 def _dry_run(opened: Session, plan: Plan, active: list[TopicPartition]) -> ExitStatus:
-    """Print the moves that --cancel would cancel."""
     states = move_states(opened.admin, plan.log_dirs)
     under_way = [state for state in states.values() if state.future is not None]
     for part in active:

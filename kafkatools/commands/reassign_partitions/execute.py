@@ -25,13 +25,7 @@ from kafkatools.options import Args
 from kafkatools.tools.reassignment.listings import ids, names, plural
 from kafkatools.tools.reassignment.log_dirs import present_log_dirs, replicas_of
 from kafkatools.tools.reassignment.plan_check import present_replicas
-from kafkatools.tools.reassignment.plan_file import (
-    Plan,
-    check_executable,
-    plan_fields,
-    plan_text,
-    read_plan,
-)
+from kafkatools.tools.reassignment.plan_file import Plan, check_executable, plan_fields, plan_text, read_plan
 
 Active = Mapping[TopicPartition, PartitionReassignment]
 
@@ -71,7 +65,6 @@ def _show_current(opened: Session, current: Mapping[TopicPartition, Sequence[int
 
 
 def _dry_run(opened: Session, plan: Plan, current: Mapping[TopicPartition, Sequence[int]]) -> ExitStatus:
-    """Print the partitions and replicas that would move."""
     moved = {part: to for part, to in plan.partitions if tuple(to) != tuple(current[part])}
     log_dirs = present_log_dirs(opened.admin, [one for one in plan.log_dirs if one.broker in current[one[:2]]])
     elsewhere = {one: path for one, path in plan.log_dirs.items() if one in log_dirs and log_dirs[one] != path}
@@ -135,9 +128,7 @@ def _take_back(opened: Session, plan: Plan, moves: Mapping[TopicPartition, Parti
 def _start(opened: Session, wanted: Mapping[TopicPartition, tuple[int, ...]]) -> list[TopicPartition]:
     """Start the moves between brokers. Returns the accepted partitions."""
     outcome = alter_reassignments(
-        opened.admin,
-        wanted,
-        allow_replication_factor_change=not opened.args.disallow_replication_factor_change,
+        opened.admin, wanted, allow_replication_factor_change=not opened.args.disallow_replication_factor_change
     )
     failed = {part: error for part, error in sorted(outcome.items()) if error is not None}
     started = sorted(part for part in outcome if part not in failed)

@@ -32,7 +32,6 @@ class _Wanted(NamedTuple):
     rack_aware: bool
 
     def takes(self, topic: str) -> bool:
-        """Return whether --topics matches the topic; True without --topics."""
         return self.topics is None or self.topics.takes(topic)
 
 

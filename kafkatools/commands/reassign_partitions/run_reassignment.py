@@ -86,7 +86,6 @@ def run(console: Console, args: Args) -> ExitStatus:
 
 
 def _show_plan(console: Console, args: Args, work: Work) -> ExitStatus:
-    """Print the tables of --dry-run."""
     from kafkatools.commands.reassign_partitions.plan_output import broker_rows, json_rows, summary
     from kafkatools.output import table
     from kafkatools.tools.reassignment.work import as_plan
@@ -119,7 +118,6 @@ def _options(args: Args) -> RunOptions:
 
 
 def _show_end(console: Console, args: Args, end: End, *, has_work: bool) -> ExitStatus:
-    """Print how the run ended; its exit status."""
     from kafkatools.tools.reassignment.listings import counted
 
     if args.json:

@@ -170,10 +170,7 @@ _START_OPTIONS = (
         "--idle-minutes", "Stop after this many minutes without a request; 0: never.", value="N", type=int, default=30
     ),
 )
-_WIPE_OPTIONS = (
-    Option("--stop", "Stop the node first if it runs."),
-    Option("--yes", "Remove without a prompt."),
-)
+_WIPE_OPTIONS = (Option("--stop", "Stop the node first if it runs."), Option("--yes", "Remove without a prompt."))
 
 
 def _on_node(

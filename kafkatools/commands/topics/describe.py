@@ -20,12 +20,7 @@ if TYPE_CHECKING:
     from kafkatools.core.admin.reassignments import PartitionReassignment
     from kafkatools.core.admin.topics import PartitionDescription, TopicDescription
 
-REPORTS = (
-    "under-replicated-partitions",
-    "unavailable-partitions",
-    "under-min-isr-partitions",
-    "at-min-isr-partitions",
-)
+REPORTS = ("under-replicated-partitions", "unavailable-partitions", "under-min-isr-partitions", "at-min-isr-partitions")
 MOVES_WITHIN_MS = 5000
 
 
@@ -225,7 +220,6 @@ class View:
         own: Mapping[str, str | None],
         partitions: Sequence[PartitionDescription],
     ) -> None:
-        """Print a topic as one JSON object; with a report option only if it has reported partitions."""
         if self._reports and not partitions:
             return
         row: dict[str, object] = {

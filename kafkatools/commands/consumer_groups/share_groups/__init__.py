@@ -216,7 +216,6 @@ def _delete(session: Session) -> ExitStatus:
 
 
 def _foresee(session: Session, names: Sequence[str], refused: Mapping[str, str]) -> ExitStatus:
-    """Print the groups that --delete would delete and those that it would refuse."""
     for name in names:
         if session.args.json:
             session.print_json({"group": name, "deleted": False, "error": refused.get(name)})

@@ -188,7 +188,6 @@ def delete_offsets(session: Session) -> ExitStatus:
 
 
 def _foresee_deletion(session: Session, group_id: str, topics: Sequence[str]) -> ExitStatus:
-    """Print the topics whose offsets --delete-offsets would delete."""
     description = describe_share_groups(session.admin, [group_id])[group_id]
     error = description.error
     if error is None and description.state not in _INACTIVE:
