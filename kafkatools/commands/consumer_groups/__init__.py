@@ -185,7 +185,7 @@ def run(console: Console, args: Args) -> ExitStatus:
     """Run the one action of kt consumer-groups. Raises UsageError."""
     if args.given("validate-regex"):
         return _validate_regex(console, args)
-    check_values(args, FAILED, is_for_one_group=args.delete_offsets)
+    check_values(args, is_for_one_group=args.delete_offsets)
     return carry_out(console, args, _prepare(console, args))
 
 

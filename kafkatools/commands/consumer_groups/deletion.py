@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 
-from kafkatools.commands.consumer_groups.session import Session, chosen_groups, say_deleted
+from kafkatools.commands.consumer_groups.session import Session, chosen_groups, say_deleted, say_would_delete
 from kafkatools.core.admin.group_offsets import fetch_offsets
 from kafkatools.core.admin.groups import delete_groups
 from kafkatools.exit_status import ExitStatus
@@ -16,7 +16,6 @@ from kafkatools.tools.groups.deletions import committed_offsets, refusals, subsc
 from kafkatools.tools.groups.plan_file import save_undo
 
 TopicPartition = tuple[str, int]
-_PREFIX = "Error: "
 
 
 def delete(session: Session) -> ExitStatus:
@@ -26,38 +25,19 @@ def delete(session: Session) -> ExitStatus:
     is_dry = session.args.dry_run
     names, is_complete = chosen_groups(session, "" if is_dry else "Deleting")
     if is_dry:
-        return max(_foresee(session, names), ExitStatus.OK if is_complete else ExitStatus.FAILED)
+        refused = {name: error for name, error in refusals(session.admin, names).items() if error is not None}
+        offsets = fetch_offsets(session.admin, [name for name in names if name not in refused])
+        counts = {name: len(found.offsets) for name, found in offsets.items()}
+        status = say_would_delete(session, hash_order(names), refused, counts)
+        return max(status, ExitStatus.OK if is_complete else ExitStatus.FAILED)
     if session.args.undo_file is not None:
-        refused = refusals(session.admin, names)
-        note_offsets(session, {name: None for name in names if refused[name] is None})
+        errors = refusals(session.admin, names)
+        note_offsets(session, {name: None for name in names if errors[name] is None})
     outcome = delete_groups(session.admin, names)
     ordered = hash_order(outcome)
     failed = [name for name in ordered if outcome[name] is not None]
     say_deleted(session, "consumer", ordered, {name: outcome[name] for name in failed})
     return ExitStatus.FAILED if failed or not is_complete else ExitStatus.OK
-
-
-# -- what would be --
-
-
-def _foresee(session: Session, names: Collection[str]) -> ExitStatus:
-    from kafkatools.core.java.hash_order import hash_order
-
-    refused = refusals(session.admin, names)
-    offsets = fetch_offsets(session.admin, [name for name in names if refused[name] is None])
-    for name in hash_order(refused):
-        error = refused[name]
-        if session.args.json:
-            row = {"group": name, "deleted": False, "error": None if error is None else str(error)}
-            session.print_json(row if error is not None else {**row, "offset_count": len(offsets[name].offsets)})
-        elif error is not None:
-            session.console.error(f"{_PREFIX}Group '{name}' could not be deleted due to: {error}")
-        else:
-            count = len(offsets[name].offsets)
-            session.console.print(f"Group '{name}' would be deleted, with {count} offset{'s' * (count != 1)}.")
-    if not names and not session.args.json:
-        session.console.note("Nothing would change.")
-    return ExitStatus.FAILED if any(refused.values()) else ExitStatus.OK
 
 
 def foresee_offsets(session: Session, group_id: str, partitions: Sequence[TopicPartition]) -> ExitStatus:

@@ -234,30 +234,45 @@ def _show(session: Session, names: Sequence[str], plans: Sequence[GroupPlan]) ->
                     row if present is None else {**row, **_change_json(present, plan.group_id, key, new)}
                 )
         return
-    rows = [
-        (plan.group_id, key, None if new is None else new.offset) for plan in plans for key, new in plan.offsets.items()
-    ]
+    rows = offset_rows(plans)
     if args.export:
         is_single = len(args.group) == 1
         for group_id, key, offset in rows:
             session.console.print(csv_line(None if is_single else group_id, key, offset))
         session.console.print()
-        return
+    else:
+        print_offsets(session.console, names, rows, present)
+
+
+OffsetRow = tuple[str, TopicPartition, int | None]
+"""Group id, partition and new offset; None for no offset."""
+
+
+def offset_rows(plans: Iterable[GroupPlan]) -> list[OffsetRow]:
+    """Return the new offsets of all groups."""
+    return [
+        (plan.group_id, key, None if new is None else new.offset) for plan in plans for key, new in plan.offsets.items()
+    ]
+
+
+def print_offsets(
+    console: Console, names: Sequence[str], rows: Sequence[OffsetRow], present: _Present | None = None
+) -> None:
+    """Print the table of new offsets of these groups, with `present` also the current offsets and the differences."""
     widths = max([15, *map(len, names)]), max([15, *(len(key[0]) for _, key, _ in rows)])
     line = f"%-{widths[0]}s %-{widths[1]}s %-10s %s"
     titles: tuple[str, ...] = ("GROUP", "TOPIC", "PARTITION", "NEW-OFFSET")
     if present is not None:
         line = f"%-{widths[0]}s %-{widths[1]}s %-10s %-14s %-12s %s"
         titles = ("GROUP", "TOPIC", "PARTITION", "CURRENT-OFFSET", "NEW-OFFSET", "DIFFERENCE")
-    session.console.print()
+    console.print()
     if names:
-        session.console.print(line % titles)
+        console.print(line % titles)
     for group_id, (topic, partition), offset in rows:
-        new_offset = NO_OFFSET if offset is None else offset
-        cells: tuple[object, ...] = (new_offset,)
+        cells: tuple[object, ...] = (NO_OFFSET if offset is None else offset,)
         if present is not None:
-            cells = present.cells(group_id, (topic, partition), new_offset, offset)
-        session.console.print(line % (group_id, topic, partition, *cells))
+            cells = present.cells(group_id, (topic, partition), cells[0], offset)
+        console.print(line % (group_id, topic, partition, *cells))
 
 
 class _Present(NamedTuple):

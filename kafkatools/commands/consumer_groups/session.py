@@ -32,14 +32,16 @@ def available(option: str, *actions: str) -> rules.Requirement:
     return rules.Requirement(actions, when=(option,), message=message)
 
 
-def check_values(args: Args, failed: str, *, is_for_one_group: bool) -> None:
+def check_values(args: Args, *, is_for_one_group: bool) -> None:
     """Raise UsageError for values that kt consumer-groups and kt share-groups both refuse."""
     if args.describe and args.state:
         raise UsageError("Option [describe] does not take a value for [state]")
     if args.timeout < 0:
-        raise UsageError(f"{failed}--timeout must be 0 ms or more, not {args.timeout}")
+        raise UsageError(f"{args.command.error_prefix}--timeout must be 0 ms or more, not {args.timeout}")
     if is_for_one_group and len(args.group) > 1:
-        raise UsageError(f"{failed}Found multiple arguments for option group, but you asked for only one")
+        raise UsageError(
+            f"{args.command.error_prefix}Found multiple arguments for option group, but you asked for only one"
+        )
 
 
 def words_of(text: str | None, valid: Sequence[str], what: str) -> tuple[str, ...]:
@@ -52,12 +54,11 @@ def words_of(text: str | None, valid: Sequence[str], what: str) -> tuple[str, ..
 
 
 class Session(NamedTuple):
-    """Console, options and AdminClient of one action. `failed` is the prefix of its errors."""
+    """Console, options and AdminClient of one action."""
 
     console: Console
     args: Args
     admin: AdminClient
-    failed: str = FAILED
 
     def complain(self, message: str, kind: str = "FAILED", **more: object) -> None:
         """Print a failure on stderr, after which the command continues."""
@@ -67,7 +68,7 @@ class Session(NamedTuple):
         """Print the error of a group on stderr, with the group id unless the error names it."""
         text = str(error)
         named = text if group_id in text else f"group {group_id}: {text}"
-        self.complain(self.failed + named, error.name, group=group_id)
+        self.complain(self.args.command.error_prefix + named, error.name, group=group_id)
 
     def ordered(self, found: GroupListings) -> tuple[list[GroupListing], bool]:
         """Return the listed groups in the order of Kafka's HashMap, and whether every broker answered.
@@ -80,7 +81,7 @@ class Session(NamedTuple):
             raise next(iter(found.errors.values()))
         for node, error in found.errors.items():
             where = f"broker {node}: " if node >= 0 else ""
-            self.complain(f"{self.failed}{where}{error}", error.name, broker=node)
+            self.complain(f"{self.args.command.error_prefix}{where}{error}", error.name, broker=node)
         by_name = {listing.group_id: listing for listing in found.groups}
         return [by_name[name] for name in hash_order(by_name)], not found.errors
 
@@ -93,15 +94,13 @@ class Session(NamedTuple):
         self.console.print(json_safe(json.dumps(row, ensure_ascii=False, separators=(",", ":"))))
 
 
-def carry_out(
-    console: Console, args: Args, action: Callable[[Session], ExitStatus], failed: str = FAILED
-) -> ExitStatus:
+def carry_out(console: Console, args: Args, action: Callable[[Session], ExitStatus]) -> ExitStatus:
     """Connect to the cluster and run an action, with the time limit of --timeout."""
     from kafkatools.options.connection import connect_admin
 
     with connect_admin(console, args) as admin:
         admin.timeout_ms = args.timeout
-        return action(Session(console, args, admin, failed))
+        return action(Session(console, args, admin))
 
 
 def consumer_groups(
@@ -135,6 +134,27 @@ def chosen_groups(session: Session, doing: str) -> tuple[list[str], bool]:
     if doing and names:
         session.console.note(f"{doing} {len(names)} group{'s' * (len(names) > 1)}: {', '.join(sorted(names))}.")
     return names, is_complete
+
+
+def say_would_delete(
+    session: Session, names: Sequence[str], refused: Mapping[str, object], counts: Mapping[str, int] | None = None
+) -> ExitStatus:
+    """Print which groups --delete would delete, and why the groups in `refused` not. Returns FAILED if there are any.
+
+    `counts`: the number of committed offsets of each group that would be deleted.
+    """
+    for name in names:
+        error = refused.get(name)
+        row = {"group": name, "deleted": False, "error": None if error is None else str(error)}
+        line = f"Group '{name}' would be deleted"
+        if counts is not None and error is None:
+            offsets = row["offset_count"] = counts[name]
+            line += f", with {offsets} offset{'s' * (offsets != 1)}"
+        failure = "" if error is None else f"Error: Group '{name}' could not be deleted due to: {error}"
+        session.console.print_outcome(row, f"{line}.", failure)
+    if not names and not session.args.json:
+        session.console.note("Nothing would change.")
+    return ExitStatus.FAILED if any(refused.values()) else ExitStatus.OK
 
 
 def say_deleted(session: Session, kind: str, names: Sequence[str], failed: Mapping[str, object]) -> None:

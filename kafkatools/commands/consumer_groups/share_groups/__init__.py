@@ -7,7 +7,7 @@ offsets.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from kafkatools.commands.consumer_groups import shared_options
@@ -18,6 +18,7 @@ from kafkatools.commands.consumer_groups.session import (
     check_values,
     needs,
     say_deleted,
+    say_would_delete,
     share_groups,
     words_of,
 )
@@ -148,8 +149,8 @@ RULES: tuple[rules.Rule, ...] = (
 
 def run(console: Console, args: Args) -> ExitStatus:
     """Run the one action of kt share-groups. Raises UsageError."""
-    check_values(args, FAILED, is_for_one_group=args.delete_offsets or (args.reset_offsets and args.from_file is None))
-    return carry_out(console, args, _prepare(args), FAILED)
+    check_values(args, is_for_one_group=args.delete_offsets or (args.reset_offsets and args.from_file is None))
+    return carry_out(console, args, _prepare(args))
 
 
 def _prepare(args: Args) -> Callable[[Session], ExitStatus]:
@@ -207,25 +208,12 @@ def _delete(session: Session) -> ExitStatus:
     refused = {name: reason for name in names if (reason := _why_not(name, by_name.get(name)))}
     wanted = [name for name in names if name not in refused]
     if session.args.dry_run:
-        return max(_foresee(session, names, refused), ExitStatus.OK if is_complete else ExitStatus.FAILED)
+        return max(say_would_delete(session, names, refused), ExitStatus.OK if is_complete else ExitStatus.FAILED)
     note_offsets(session, dict.fromkeys(wanted))
     outcome = delete_groups(session.admin, wanted) if wanted else {}
     failed = refused | {name: str(error) for name, error in outcome.items() if error is not None}
     say_deleted(session, "share", hash_order(names), failed)
     return ExitStatus.FAILED if failed or not is_complete else ExitStatus.OK
-
-
-def _foresee(session: Session, names: Sequence[str], refused: Mapping[str, str]) -> ExitStatus:
-    for name in names:
-        if session.args.json:
-            session.print_json({"group": name, "deleted": False, "error": refused.get(name)})
-        elif name in refused:
-            session.console.error(f"Error: Group '{name}' could not be deleted due to: {refused[name]}")
-        else:
-            session.console.print(f"Group '{name}' would be deleted.")
-    if not names and not session.args.json:
-        session.console.note("Nothing would change.")
-    return ExitStatus.FAILED if refused else ExitStatus.OK
 
 
 def _why_not(name: str, listing: GroupListing | None) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 
-from kafkatools.commands.consumer_groups.reset import GROUP_ERRORS, goal_of, topic_scope
+from kafkatools.commands.consumer_groups.reset import GROUP_ERRORS, goal_of, offset_rows, print_offsets, topic_scope
 from kafkatools.commands.consumer_groups.session import Session
 from kafkatools.core.admin.group_offsets import GroupOffsets
 from kafkatools.core.admin.groups import describe_share_groups
@@ -24,7 +24,7 @@ from kafkatools.core.group.metadata import OffsetAndMetadata
 from kafkatools.exit_status import ExitStatus, UsageError
 from kafkatools.options import Args
 from kafkatools.tools.groups.offset_changes import GroupPlan
-from kafkatools.tools.groups.plan_file import NO_OFFSET, csv_line, save_undo
+from kafkatools.tools.groups.plan_file import csv_line, save_undo
 from kafkatools.tools.groups.targets import Goal, Reset, Targets, known_partitions_of
 from kafkatools.tools.groups.times import parse_datetime
 
@@ -134,25 +134,14 @@ def _carry_out(session: Session, plan: GroupPlan) -> GroupPlan:
 
 
 def _show(session: Session, plans: Sequence[GroupPlan]) -> None:
-    rows = [
-        (plan.group_id, key, None if new is None else new.offset) for plan in plans for key, new in plan.offsets.items()
-    ]
-    if session.args.json:
-        for group_id, (topic, partition), offset in rows:
-            place = {"group": group_id, "topic": topic, "partition": partition}
-            session.print_json({**place, "offset": offset, "executed": bool(session.args.execute)})
-        return
-    if session.args.export:
-        for group_id, key, offset in rows:
-            session.console.print(csv_line(group_id if len(plans) > 1 else None, key, offset))
-        return
-    widths = max([15, *(len(row[0]) for row in rows)]), max([15, *(len(row[1][0]) for row in rows)])
-    line = f"%-{widths[0]}s %-{widths[1]}s %-10s %s"
-    session.console.print()
-    if rows:
-        session.console.print(line % ("GROUP", "TOPIC", "PARTITION", "NEW-OFFSET"))
-    for group_id, (topic, partition), offset in rows:
-        session.console.print(line % (group_id, topic, partition, NO_OFFSET if offset is None else offset))
+    rows = offset_rows(plans)
+    for group_id, (topic, partition), offset in rows if session.args.json else ():
+        place = {"group": group_id, "topic": topic, "partition": partition}
+        session.print_json({**place, "offset": offset, "executed": bool(session.args.execute)})
+    for group_id, key, offset in rows if session.args.export and not session.args.json else ():
+        session.console.print(csv_line(group_id if len(plans) > 1 else None, key, offset))
+    if not session.args.json and not session.args.export:
+        print_offsets(session.console, [row[0] for row in rows], rows)
 
 
 # -- delete offsets --
