@@ -75,10 +75,6 @@ def _hmac(args: Args) -> bytes:
         raise UsageError("The HMAC is not valid base64") from None
 
 
-def _shown_hmac(args: Args) -> str:
-    return str(args.hmac) if args.hmac is not None else "[hidden]"
-
-
 def _create(console: Console, args: Args, admin: AdminClient, owners: list[str], renewers: list[str]) -> None:
     from kafkatools.core.admin.delegation_tokens import create_delegation_token
 
@@ -114,7 +110,8 @@ def _prolong(console: Console, args: Args, admin: AdminClient, hmac: bytes) -> N
         verb, period, period_ms = "expire", "expire-time-period", args.expiry_time_period
         change = expire_delegation_token
     if not args.json:
-        console.print(f"Calling {verb} token operation with hmac :{_shown_hmac(args)} , {period} :{period_ms}")
+        shown = "[hidden]" if args.hmac is None else args.hmac
+        console.print(f"Calling {verb} token operation with hmac :{shown} , {period} :{period_ms}")
     expiry_timestamp = change(admin, hmac, period_ms)
     row = {"action": verb, "expiry_timestamp": expiry_timestamp}
     console.print(f"Completed {verb} operation. New expiry date : {_date(expiry_timestamp)}", row)

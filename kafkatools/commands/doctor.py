@@ -138,9 +138,6 @@ class _Examination:
                 )
             elif found.error is not None:
                 self._findings += _advice(node.id, advertised, reached)
-        self._compare_versions()
-
-    def _compare_versions(self) -> None:
         kinds = {repr(sorted(ranges.items())) for ranges in self._versions.values()}  # type: ignore[attr-defined]
         if len(kinds) > 1:
             self._findings.append("The brokers support different API versions: an upgrade may be unfinished")

@@ -5,7 +5,6 @@ A request changes all features or none. Failed features are printed on stderr, t
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -39,7 +38,9 @@ def _describe(console: Console, args: Args) -> ExitStatus:
         raise UsageError(f"Invalid node id {args.node_id}: must be non-negative.")
     with _connect(console, args) as admin:
         if args.node_id is not None:
-            _ensure_node(admin, args.node_id)
+            nodes = admin.brokers()
+            if args.node_id not in nodes:
+                raise CommandError(f"There is no node {args.node_id}: the nodes are {', '.join(map(str, nodes))}")
         features = describe_features(admin, args.node_id)
     epoch = "-" if features.epoch is None else features.epoch
     for name, levels in sorted(features.levels.items()):
@@ -53,12 +54,6 @@ def _describe(console: Console, args: Args) -> ExitStatus:
             f"  FinalizedVersionLevel: {_level_text(name, levels.finalized_level):<15}  Epoch: {epoch}"
         )
     return ExitStatus.OK
-
-
-def _ensure_node(admin: AdminClient, node: int) -> None:
-    nodes = admin.brokers()
-    if node not in nodes:
-        raise CommandError(f"There is no node {node}: the nodes are {', '.join(map(str, nodes))}")
 
 
 def _level_text(name: str, level: int) -> str:
@@ -124,35 +119,20 @@ def _note(levels: dict[str, int], name: str, number: int) -> None:
     levels[name] = number
 
 
-def _upgrade(console: Console, args: Args) -> ExitStatus:
-    from kafkatools.core.admin.features import UPGRADE
+def _update(console: Console, args: Args) -> ExitStatus:
+    """Run upgrade, downgrade or disable. Returns FAILED when a feature was not changed."""
+    from kafkatools.core.admin.features import SAFE_DOWNGRADE, UNSAFE_DOWNGRADE, UPGRADE, update_features
 
-    return _update(console, args, _wanted_levels(console, args, is_upgrade=True), UPGRADE)
-
-
-def _downgrade(console: Console, args: Args) -> ExitStatus:
-    return _update(console, args, _wanted_levels(console, args, is_upgrade=False), _downgrade_type(args))
-
-
-def _downgrade_type(args: Args) -> int:
-    from kafkatools.core.admin.features import SAFE_DOWNGRADE, UNSAFE_DOWNGRADE
-
-    return UNSAFE_DOWNGRADE if args.unsafe else SAFE_DOWNGRADE
-
-
-def _disable(console: Console, args: Args) -> ExitStatus:
-    levels: dict[str, int] = {}
-    for name in args.feature:
-        _note(levels, name, 0)
-    return _update(console, args, levels, _downgrade_type(args))
-
-
-def _update(console: Console, args: Args, levels: Mapping[str, int], upgrade_type: int) -> ExitStatus:
     verb = args.command.name
+    levels: dict[str, int] = {}
+    if verb == "disable":
+        for name in args.feature:
+            _note(levels, name, 0)
+    else:
+        levels = _wanted_levels(console, args, is_upgrade=verb == "upgrade")
     if not levels:
         raise UsageError(f"You must specify at least one feature to {verb}")
-    from kafkatools.core.admin.features import update_features
-
+    upgrade_type = UPGRADE if verb == "upgrade" else UNSAFE_DOWNGRADE if args.unsafe else SAFE_DOWNGRADE
     with _connect(console, args) as admin:
         outcomes = update_features(admin, levels, upgrade_type, validate_only=args.dry_run)
     failed = [name for name, error in outcomes.items() if error is not None]
@@ -223,12 +203,10 @@ COMMAND = Command(
             ),
             _describe,
         ),
-        _subcommand("upgrade", "Raise feature levels.", (_METADATA, _RELEASE, _FEATURE, _DRY_RUN), _upgrade),
+        _subcommand("upgrade", "Raise feature levels.", (_METADATA, _RELEASE, _FEATURE, _DRY_RUN), _update),
+        _subcommand("downgrade", "Lower feature levels.", (_METADATA, _RELEASE, _FEATURE, _UNSAFE, _DRY_RUN), _update),
         _subcommand(
-            "downgrade", "Lower feature levels.", (_METADATA, _RELEASE, _FEATURE, _UNSAFE, _DRY_RUN), _downgrade
-        ),
-        _subcommand(
-            "disable", "Disable features (level 0).", (_FEATURE._replace(value="NAME"), _UNSAFE, _DRY_RUN), _disable
+            "disable", "Disable features (level 0).", (_FEATURE._replace(value="NAME"), _UNSAFE, _DRY_RUN), _update
         ),
         _subcommand(
             "version-mapping", "Show the feature levels of a release of Apache Kafka.", (_RELEASE,), _version_mapping

@@ -29,7 +29,11 @@ def run(console: Console, args: Args) -> ExitStatus:
     if not found.has_answers:
         raise next(iter(found.errors.values()))
     by_name = {group.group_id: group for group in found.groups if _takes(args, group)}
-    console.show(map(_row, sorted(by_name.values())), _table([by_name[name] for name in hash_order(by_name)]))
+    rows = (
+        {"group": group.group_id, "type": group.type, "state": group.state, "protocol": group.protocol_type}
+        for group in sorted(by_name.values())
+    )
+    console.show(rows, _table([by_name[name] for name in hash_order(by_name)]))
     for node, error in found.errors.items():
         where = f"broker {node}: " if node >= 0 else ""
         console.error(f"{args.command.error_prefix}{where}{error}", error.name, broker=node)
@@ -55,10 +59,6 @@ def _table(groups: Sequence[GroupListing]) -> Iterator[str]:
     yield f"{cell} {cell} {cell}" % ("GROUP", "TYPE", "PROTOCOL")
     for row in rows:
         yield f"{cell} {cell} {cell} " % row
-
-
-def _row(group: GroupListing) -> dict[str, object]:
-    return {"group": group.group_id, "type": group.type, "state": group.state, "protocol": group.protocol_type}
 
 
 COMMAND = Command(

@@ -85,7 +85,8 @@ class _Run:
     def _rounds(self) -> ExitStatus:
         from kafkatools.tools.replicas.preparation import PATIENCE_MS
 
-        self._say_started()
+        self._print("verification process is started", {"event": "start", "partitions": self._count})
+        self._console.flush()
         for (topic, partition), error in self._unknown.items():
             self._console.error(f"partition {topic}-{partition}: {error}", error.name, topic=topic, partition=partition)
         clock = self._console.clock
@@ -140,10 +141,6 @@ class _Run:
 
     def _print(self, text: str, row: dict[str, object]) -> None:
         self._console.print(f"{self._moment()}: {text}", {"time": self._console.clock.wall_ms(), **row})
-
-    def _say_started(self) -> None:
-        self._print("verification process is started", {"event": "start", "partitions": self._count})
-        self._console.flush()
 
     def _report(self) -> None:
         lag = self._verifier.max_lag()

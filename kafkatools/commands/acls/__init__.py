@@ -25,7 +25,6 @@ from kafkatools.options.connection import BOOTSTRAP_CONTROLLER, connect_admin
 if TYPE_CHECKING:
     from kafkatools.console import Console
     from kafkatools.core.admin.acls import Acl
-    from kafkatools.core.admin.client import AdminClient
 
 _ACTIONS = ("list", "add", "remove", "from-file")
 _CONSUMER = (
@@ -54,10 +53,13 @@ def run(console: Console, args: Args) -> ExitStatus:
 
 
 def _list(console: Console, args: Args) -> ExitStatus:
-    filters = patterns(args, is_needed=False)
+    from kafkatools.core.admin.acls import AclFilter, describe_acls
+
+    requested = patterns(args, is_needed=False)
+    filters = [AclFilter(kind, name, pattern_type=pattern) for kind, name, pattern in requested] or [AclFilter()]
     names = principals(text for text in args.principal if text)
     with connect_admin(console, args) as admin:
-        found = _described(admin, filters)
+        found = sorted({acl for one in filters for acl in describe_acls(admin, one)})
     if args.json:
         from kafkatools.commands.acls.changes import row
 
@@ -71,14 +73,6 @@ def _list(console: Console, args: Args) -> ExitStatus:
         console.print(f"ACLs for principal `{name}`")
         _print(console, [acl for acl in found if acl.principal == name])
     return ExitStatus.OK
-
-
-def _described(admin: AdminClient, filters: list[Pattern]) -> list[Acl]:
-    """Return the ACLs that match one of the filters, sorted; all ACLs without a filter."""
-    from kafkatools.core.admin.acls import AclFilter, describe_acls
-
-    wanted = [AclFilter(kind, name, pattern_type=pattern) for kind, name, pattern in filters] or [AclFilter()]
-    return sorted({acl for each in wanted for acl in describe_acls(admin, each)})
 
 
 def _print(console: Console, acls: list[Acl]) -> None:

@@ -46,7 +46,8 @@ _NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?[dDf
 
 def alter(console: Console, args: Args, admin: AdminClient, entities: Entities) -> ExitStatus:
     """Apply --add-config, --add-config-file and --delete-config. Raises UsageError, CommandError or KafkaError."""
-    added, deleted = plain_settings(_added(args), console.note), _deleted(args)
+    added = plain_settings(_added(args), console.note)
+    deleted = [] if args.delete_config is None else [name.strip() for name in args.delete_config.split(",")]
     if entities.kind in (USERS, CLIENTS):
         if _is_about_credentials(entities, added, deleted):
             return _alter_scram(console, args, admin, entities, added, deleted)
@@ -82,10 +83,6 @@ def _added(args: Args) -> dict[str, str]:
         if not _KEY.fullmatch(key):
             raise UsageError(f"Invalid character found for config key: {key}")
     return {key: added[key] for key in hash_order(added)}
-
-
-def _deleted(args: Args) -> list[str]:
-    return [] if args.delete_config is None else [name.strip() for name in args.delete_config.split(",")]
 
 
 def _is_about_credentials(entities: Entities, added: Mapping[str, str], deleted: Sequence[str]) -> bool:

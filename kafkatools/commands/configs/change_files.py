@@ -101,12 +101,8 @@ def _entities(given: JsonValue) -> Entities:
     if entities.kind == TOPICS:
         check_topic_name(entities.names[0])
     if entities.kind in (BROKERS, BROKER_LOGGERS) and entities.names[0]:
-        _ensure_id(entities.names[0])
+        try:
+            java_int(entities.names[0])
+        except ValueError:
+            raise ValueError(f"the name of a broker must be its id, not {entities.names[0]}") from None
     return entities
-
-
-def _ensure_id(text: str) -> None:
-    try:
-        java_int(text)
-    except ValueError:
-        raise ValueError(f"the name of a broker must be its id, not {text}") from None

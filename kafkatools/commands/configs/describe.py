@@ -46,7 +46,7 @@ def _describe_resources(console: Console, args: Args, admin: AdminClient, entiti
     else:
         if kind == kinds.TOPICS:
             check_topic_name(name)
-        if not args.all and not (kind == kinds.BROKERS and name == "") and not _exists(admin, kind, name):
+        if not args.all and not (kind == kinds.BROKERS and name == "") and name not in _LISTED[kind](admin):
             console.error(f"The {singular(kind)} '{name}' doesn't exist and doesn't have dynamic config.")
             return ExitStatus.FAILED
         names = [name]
@@ -68,16 +68,8 @@ def _describe_resources(console: Console, args: Args, admin: AdminClient, entiti
     return status
 
 
-def _topics(admin: AdminClient) -> list[str]:
-    return hash_order(listing.name for listing in list_topics(admin))
-
-
 def _brokers(admin: AdminClient) -> list[str]:
     return [*(str(node.id) for node in describe_cluster(admin).nodes), ""]
-
-
-def _client_metrics(admin: AdminClient) -> list[str]:
-    return configs.list_config_resources(admin, configs.CLIENT_METRICS)
 
 
 def _groups(admin: AdminClient) -> list[str]:
@@ -88,16 +80,12 @@ def _groups(admin: AdminClient) -> list[str]:
 
 
 _LISTED: Mapping[str, Callable[[AdminClient], list[str]]] = {
-    kinds.TOPICS: _topics,
+    kinds.TOPICS: lambda admin: hash_order(listing.name for listing in list_topics(admin)),
     kinds.BROKERS: _brokers,
     kinds.BROKER_LOGGERS: _brokers,
-    kinds.CLIENT_METRICS: _client_metrics,
+    kinds.CLIENT_METRICS: lambda admin: configs.list_config_resources(admin, configs.CLIENT_METRICS),
     kinds.GROUPS: _groups,
 }
-
-
-def _exists(admin: AdminClient, kind: str, name: str) -> bool:
-    return name in _LISTED[kind](admin)
 
 
 def _show_resource(console: Console, args: Args, kind: str, name: str, entries: Sequence[ConfigEntry]) -> None:

@@ -122,7 +122,9 @@ class ConsoleConsumer:
         self, consumer: Consumer, source: Source, left_ms: int, interruption: Interruption | None
     ) -> list[FetchedColumns]:
         wait_ms = min(left_ms, _POLL_MS)
-        if self._args.exit_at_end and (self._ends is None or self._has_unknown_positions(consumer)):
+        if self._args.exit_at_end and (
+            self._ends is None or None in map(consumer.known_position, consumer.assignment())
+        ):
             wait_ms = min(wait_ms, _POLL_FOR_POSITIONS_MS)
         try:
             fetched = consumer.poll_columns(wait_ms)
@@ -139,9 +141,6 @@ class ConsoleConsumer:
         if self._args.exit_at_end and self._ends is None and source.is_assigned():
             # What is assigned has an end, also while a change of metadata hides its topic.
             self._ends = Ends(consumer, dict.fromkeys([*consumer.assignment(), *source.partitions()]))
-
-    def _has_unknown_positions(self, consumer: Consumer) -> bool:
-        return any(consumer.known_position(part) is None for part in consumer.assignment())
 
     def _check_idle(self, consumer: Consumer, source: Source) -> None:
         """End a run of --timeout-ms: raise an error if the topics do not exist or no broker answers."""

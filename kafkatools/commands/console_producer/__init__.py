@@ -182,18 +182,13 @@ def run(console: Console, args: Args) -> ExitStatus:
             raise UsageError("--transaction-records needs --transactional-id")
         if args.transaction_records < 0:
             raise UsageError(f"--transaction-records must be 0 or more, not {args.transaction_records}")
-    if not console.is_debug:
-        _silence_log()
+    if not console.is_debug:  # log lines on retries and reconnects: the report at the end names failures
+        import logging
+
+        logging.getLogger("kafkatools").addHandler(logging.NullHandler())
     from kafkatools.commands.console_producer.sending import ConsoleProducer
 
     return ConsoleProducer(console, args, config, line_format).run()
-
-
-def _silence_log() -> None:
-    """Hide log lines of the client about retries and reconnects: the report at the end names failures."""
-    import logging
-
-    logging.getLogger("kafkatools").addHandler(logging.NullHandler())
 
 
 def _line_format(args: Args) -> LineFormat:

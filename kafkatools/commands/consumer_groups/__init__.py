@@ -207,7 +207,8 @@ def _prepare(console: Console, args: Args) -> Callable[[Session], ExitStatus]:
         from kafkatools.commands.consumer_groups.deletion import delete
 
         return delete
-    return _prepare_list(args)
+    states, types = words_of(args.state, STATES, "state"), words_of(args.type, TYPES, "types")
+    return lambda session: _list(session, states, types)
 
 
 def _validate_regex(console: Console, args: Args) -> ExitStatus:
@@ -224,11 +225,6 @@ def _validate_regex(console: Console, args: Args) -> ExitStatus:
 
 
 # -- list --
-
-
-def _prepare_list(args: Args) -> Callable[[Session], ExitStatus]:
-    states, types = words_of(args.state, STATES, "state"), words_of(args.type, TYPES, "types")
-    return lambda session: _list(session, states, types)
 
 
 def _list(session: Session, states: tuple[str, ...], types: tuple[str, ...]) -> ExitStatus:

@@ -230,9 +230,11 @@ def _show(session: Session, names: Sequence[str], plans: Sequence[GroupPlan]) ->
         for plan in plans:
             for key, new in plan.offsets.items():
                 row = {**plan_json(plan.group_id, key, new), "executed": bool(args.execute)}
-                session.print_json(
-                    row if present is None else {**row, **_change_json(present, plan.group_id, key, new)}
-                )
+                if present is not None:
+                    current = present.of(plan.group_id, key)
+                    difference = None if current is None or new is None else new.offset - current
+                    row |= {"current_offset": current, "difference": difference}
+                session.print_json(row)
         return
     rows = offset_rows(plans)
     if args.export:
@@ -304,14 +306,6 @@ def _present(session: Session, plans: Sequence[GroupPlan]) -> _Present | None:
         return None
     found = fetch_offsets(session.admin, [plan.group_id for plan in plans])
     return _Present({name: group.offsets for name, group in found.items() if group.error is None and not group.errors})
-
-
-def _change_json(
-    present: _Present, group_id: str, key: TopicPartition, new: OffsetAndMetadata | None
-) -> dict[str, int | None]:
-    current = present.of(group_id, key)
-    difference = None if current is None or new is None else new.offset - current
-    return {"current_offset": current, "difference": difference}
 
 
 # -- delete offsets --

@@ -36,7 +36,8 @@ def serving(board: Board, wanted: Wanted) -> Iterator[list[str]]:
         pages.setdefault(wanted.web, {}).update(_web_pages(board, wanted))
         lines.append(("page", wanted.web, "/"))
     if wanted.prometheus is not None:
-        pages.setdefault(wanted.prometheus, {}).update(_metrics_pages(board))
+        answers = pages.setdefault(wanted.prometheus, {})
+        answers["/metrics"] = lambda query: Content(CONTENT_TYPE, metrics(board).encode())
         lines.append(("metrics", wanted.prometheus, "/metrics"))
     with ExitStack() as stack:
         ports = {address: stack.enter_context(listening(address, found)) for address, found in pages.items()}
@@ -63,10 +64,6 @@ def _web_pages(board: Board, wanted: Wanted) -> Pages:
             "application/json", json_line(page_data(board, query.get("topic", ""))).encode()
         ),
     }
-
-
-def _metrics_pages(board: Board) -> Pages:
-    return {"/metrics": lambda query: Content(CONTENT_TYPE, metrics(board).encode())}
 
 
 @contextmanager

@@ -51,7 +51,10 @@ def _replay(
             console.note(f"Dry run: {number} records would be sent")
             return
         if sending:
-            cluster = _cluster(console, args, source, sending)
+            if args.given("to-bootstrap-server"):
+                cluster = other_cluster(console, args.to_bootstrap_server, args.to_command_config, *sending)
+            else:
+                cluster = cluster_of(console, args, *sending)
             with spark_progress(console, spark, "Sending"):
                 _send(fates, plan, cluster, rate)
     console.note(f"{number} records sent")
@@ -102,13 +105,6 @@ def _plan(args: Args, target: str | None, topics: Sequence[str]) -> ReplayPlan:
         args.allow_loop,
         args.keep_timestamps,
     )
-
-
-def _cluster(console: Console, args: Args, source: job_source.GivenSource, topics: Sequence[str]) -> Cluster:
-    """Return the target cluster. Raises CommandError if a target topic does not exist there."""
-    if args.given("to-bootstrap-server"):
-        return other_cluster(console, args.to_bootstrap_server, args.to_command_config, *topics)
-    return cluster_of(console, args, *topics)
 
 
 def _send(fates: DataFrame, plan: ReplayPlan, cluster: Cluster, rate: float | None) -> None:

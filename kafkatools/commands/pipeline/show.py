@@ -83,11 +83,9 @@ def plain(value: object) -> object:
         return value.isoformat()
     if isinstance(value, float) and (value != value or value in (float("inf"), float("-inf"))):
         return str(value)
-    return value if value is None or isinstance(value, (bool, int, float, str)) else _other(value)
-
-
-def _other(value: object) -> str:
-    return format(value, "f") if isinstance(value, decimal.Decimal) else str(value)
+    if isinstance(value, decimal.Decimal):
+        return format(value, "f")
+    return value if value is None or isinstance(value, (bool, int, float, str)) else str(value)
 
 
 # -- The end --

@@ -12,7 +12,6 @@ if TYPE_CHECKING:
     from kafkatools.console import Console
     from kafkatools.pipeline.run.manifest import Difference
     from kafkatools.pipeline.types import ManifestContent
-    from kafkatools.pipeline.uris import Cluster
 
 
 def run(console: Console, args: Args) -> ExitStatus:
@@ -28,7 +27,9 @@ def run(console: Console, args: Args) -> ExitStatus:
         content = read_manifest(args.operand)
         if content is None:
             raise UsageError(f"{args.operand}: no such file")
-        pipeline = pipeline_of(content, _clusters(console, args, content))
+        topics = [one["name"] for one in content["sources"] if one["uri"].startswith("topic:")]
+        clusters = dict.fromkeys(topics, cluster_of(console, args)) if topics else {}
+        pipeline = pipeline_of(content, clusters)
         with session(console, args) as spark, spark_progress(console, spark, "Verifying", prints=False):
             from kafkatools.pipeline.run.batch import reports_directory
             from kafkatools.pipeline.run.recorded_run import verify_manifest
@@ -38,24 +39,16 @@ def run(console: Console, args: Args) -> ExitStatus:
     return _tell(console, content, differences)
 
 
-def _clusters(console: Console, args: Args, content: ManifestContent) -> dict[str, Cluster | None]:
-    names = [one["name"] for one in content["sources"] if one["uri"].startswith("topic:")]
-    return dict.fromkeys(names, cluster_of(console, args)) if names else {}
-
-
 def _tell(console: Console, content: ManifestContent, differences: list[Difference]) -> ExitStatus:
     for one in differences:
         console.print(one.text(), {"uri": one.uri, "item": one.item, "difference": one.problem})
     if console.is_json or not differences:
-        console.print(_summary(content), {"verified": not differences, "differences": len(differences)})
+        records = sum(one["records"] or 0 for one in content["sources"])
+        sink, files = content["sink"]["uri"], content["sink"]["files"]
+        written = sink if files is None else f"{len(files)} files of {sink}"
+        summary = f"The sources and the sink match the manifest: {records} records read, {written} written"
+        console.print(summary, {"verified": not differences, "differences": len(differences)})
     return ExitStatus.FINDINGS if differences else ExitStatus.OK
-
-
-def _summary(content: ManifestContent) -> str:
-    records = sum(one["records"] or 0 for one in content["sources"])
-    files = content["sink"]["files"]
-    written = content["sink"]["uri"] if files is None else f"{len(files)} files of {content['sink']['uri']}"
-    return f"The sources and the sink match the manifest: {records} records read, {written} written"
 
 
 COMMAND = Command(

@@ -40,19 +40,11 @@ def ask_roles(console: Console, cluster: SandboxCluster, nodes: Sequence[NodeSta
     limits = {"request.timeout.ms": str(_BUDGET_MS), "default.api.timeout.ms": str(_BUDGET_MS)}
     try:
         with AdminClient(cluster.bootstrap, limits, console.clock) as admin:
-            counts = _leader_counts(admin)
-            return Roles(_controller(admin), counts)
+            topics = admin.metadata_of(None, admin.deadline_ms()).topics
+            counts = Counter(int(partition.leader_id) for topic in topics for partition in topic.partitions)
+            try:
+                return Roles(describe_metadata_quorum(admin).leader_id, counts)
+            except KafkaError:
+                return Roles(None, counts)
     except KafkaError:
         return Roles(None, None)
-
-
-def _leader_counts(admin: AdminClient) -> Counter[int]:
-    response = admin.metadata_of(None, admin.deadline_ms())
-    return Counter(int(partition.leader_id) for topic in response.topics for partition in topic.partitions)
-
-
-def _controller(admin: AdminClient) -> int | None:
-    try:
-        return describe_metadata_quorum(admin).leader_id
-    except KafkaError:
-        return None

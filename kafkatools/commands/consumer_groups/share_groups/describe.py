@@ -58,7 +58,11 @@ def _show_offsets(session: Session, descriptions: Iterable[GroupDescription]) ->
             session.complain(message, error.name, group=name, topic=topic, partition=partition)
             is_complete = False
         if session.args.json:
-            _print_offsets_json(session, name, states[name], found)
+            partitions = [
+                {"topic": topic, "partition": partition, **offset._asdict()}
+                for (topic, partition), offset in sorted(found.offsets.items())
+            ]
+            session.print_json({"group": name, "state": states[name], "partitions": partitions})
         elif found.offsets:
             _print_offsets(session, name, found)
         else:
@@ -77,14 +81,6 @@ def _print_offsets(session: Session, name: str, found: ShareOffsets) -> None:
         cells = (offset.leader_epoch,) if is_verbose else ()
         shown = ["-" if cell is None else cell for cell in (*cells, offset.start_offset, offset.lag)]
         session.console.print(line % (name, topic, partition, *shown))
-
-
-def _print_offsets_json(session: Session, name: str, state: str, found: ShareOffsets) -> None:
-    partitions = [
-        {"topic": topic, "partition": partition, **offset._asdict()}
-        for (topic, partition), offset in sorted(found.offsets.items())
-    ]
-    session.print_json({"group": name, "state": state, "partitions": partitions})
 
 
 # -- members --
