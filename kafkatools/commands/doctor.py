@@ -152,7 +152,7 @@ class _Examination:
             for finding in self._findings:
                 self._console.print(f"  {finding}")
         else:
-            self._console.print("Everything answers.")
+            self._console.print("No problems found.")
         return ExitStatus.FINDINGS if self._findings else ExitStatus.OK
 
 
@@ -165,7 +165,7 @@ def _advice(broker: int, advertised: HostPort, reached: Iterable[HostPort]) -> l
         ]
     first = next(iter(reached))
     return [
-        f"broker {broker} advertises {advertised}, which does not answer, although {first} does: check "
+        f"broker {broker} advertises {advertised}, where a step failed, although {first} works: check "
         "advertised.listeners, DNS and firewalls"
     ]
 

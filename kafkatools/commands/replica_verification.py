@@ -180,7 +180,7 @@ class _Run:
                 continue
             self._told[topic, partition, node] = text
             place = {"topic": topic, "partition": partition, "replica": node}
-            self._console.error(f"partition {topic}-{partition} of replica {node}: {text}", error.name, **place)
+            self._console.error(f"replica {node} of partition {topic}-{partition}: {text}", error.name, **place)
 
 
 def _difference_json(one: Difference) -> dict[str, object]:

@@ -56,7 +56,7 @@ def _node(console: Console, args: Args, values: dict[str, str]) -> Node:
     if not node.settings.is_loopback and not args.insecure:
         shown = node.settings.host or "all addresses"
         raise CommandError(
-            f"refusing to listen on {shown} without authentication or encryption: use 127.0.0.1, or --insecure"
+            f"Refusing to listen on {shown} without authentication or encryption: use 127.0.0.1, or --insecure"
         )
     return node
 

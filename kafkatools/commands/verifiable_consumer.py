@@ -66,7 +66,7 @@ def run(console: Console, args: Args) -> ExitStatus:
         raise UsageError(f"{_PROGRAM}: error: Options --consumer.config and --command-config are mutually exclusive.")
     note_deprecated(args, console.note, "consumer.config")
     if args.group_protocol.lower() not in _PROTOCOLS:
-        raise UsageError(f"--group-protocol is classic or consumer, not {args.group_protocol}")
+        raise UsageError(f"--group-protocol must be classic or consumer, not {args.group_protocol}")
     config = consumer_config(console, args)
     from kafkatools.tools.verifiable.consumer import TopicToRead, VerifiableConsumer
 

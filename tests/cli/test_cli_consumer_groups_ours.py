@@ -172,7 +172,7 @@ def test_one_group_of_three_with_a_member(bootstrap: str, client: GroupClient, k
         assert reset.err.splitlines() == [
             "Error: Assignments can only be reset if the group 'partial-m' is inactive, but the current state is "
             "Stable.",
-            f"  {member.member_id} (client.id alive, host /127.0.0.1) has partial:0",
+            f"  {member.member_id} (client.id alive, host /127.0.0.1) is assigned partial:0",
         ]
         member.leave()
     assert described_offsets(kt, "partial-a") == described_offsets(kt, "partial-b") == {("partial", 0): 1}

@@ -110,8 +110,8 @@ def test_filters_take_names_or_patterns(bootstrap: str) -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("--topic", "ghost"), "topic 'ghost' does not exist"),
-        (("--group", "ghost"), "group 'ghost' does not exist"),
+        (("--topic", "ghost"), "Topic 'ghost' does not exist"),
+        (("--group", "ghost"), "Group 'ghost' does not exist"),
     ],
 )
 def test_a_name_that_is_not_there_is_an_error(bootstrap: str, words: tuple[str, ...], message: str) -> None:
@@ -128,7 +128,7 @@ def test_a_name_that_is_not_there_is_an_error(bootstrap: str, words: tuple[str, 
         (("--view", "leaders"), "Unknown section 'leaders' in --view"),
         (("--fail-if", "lag>many"), "Invalid condition 'lag>many' of --fail-if"),
         (("--web", "here:http"), "--web takes [HOST:]PORT"),
-        (("--web", "0.0.0.0:0"), "refusing to listen on 0.0.0.0"),
+        (("--web", "0.0.0.0:0"), "--web refuses to listen on 0.0.0.0"),
         (("--once", "--web", "0"), "web"),
         (("--json", "--view", "lag"), "view"),
     ],
@@ -145,7 +145,7 @@ def test_a_port_that_is_taken_is_told_before_anything_is_asked() -> None:
         port = taken.getsockname()[1]
         ran = run_kt("monitor", "--bootstrap-server", "127.0.0.1:1", "--prometheus", str(port))
     assert (ran.status, ran.err) == (
-        ExitStatus.FAILED, f"cannot listen on 127.0.0.1:{port}: Address already in use\n",
+        ExitStatus.FAILED, f"Cannot listen on 127.0.0.1:{port}: Address already in use\n",
     )  # fmt: skip
 
 
@@ -153,7 +153,7 @@ def test_an_address_that_is_none_is_told() -> None:
     ran = run_kt("monitor", "--bootstrap-server", "127.0.0.1:1", "--web", "no-such-host.invalid:0", "--insecure")
     (line,) = ran.err.splitlines()
     assert ran.status is ExitStatus.FAILED
-    assert line.startswith("cannot listen on no-such-host.invalid:0: The host name no-such-host.invalid")
+    assert line.startswith("Cannot listen on no-such-host.invalid:0: The host name no-such-host.invalid")
 
 
 # -- lines, and how it ends --

@@ -115,7 +115,11 @@ def test_partitions_on_the_move_are_no_start_for_a_plan(cluster: ScriptedCluster
         (("set-rf", "--replication-factor", "0"), ExitStatus.USAGE, "must be at least 1, not 0"),
         (("set-rf", "--replication-factor", "-1"), ExitStatus.USAGE, "must be at least 1, not -1"),
         (("add", "--brokers", "x"), ExitStatus.USAGE, "Cannot parse argument 'x' of option brokers"),
-        (("balance", "--replication-factor", "2"), ExitStatus.USAGE, "can't be used with plan balance"),
+        (
+            ("balance", "--replication-factor", "2"),
+            ExitStatus.USAGE,
+            "--replication-factor can only be used with plan set-rf, not with plan balance",
+        ),
         (("balance", "--topics", "["), ExitStatus.USAGE, "[ is an invalid regex."),
         (("balance", "--topics", "none"), ExitStatus.FAILED, "No topic matches --topics"),
         (("drain", "--brokers", "9"), ExitStatus.FAILED, "There is no live broker 9 to drain"),

@@ -37,7 +37,7 @@ _CONSUMER = {
     "006": Difference(
         "no-java-classes",
         status=ExitStatus.USAGE,
-        stderr="--group-protocol is classic or consumer, not zzz",
+        stderr="--group-protocol must be classic or consumer, not zzz",
     ),
     "008": _HELP["without"],
     "009": _HELP["asked"],

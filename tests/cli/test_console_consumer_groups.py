@@ -208,7 +208,7 @@ def test_missing_topic_with_a_group_has_no_end(broker: str, group: str) -> None:
 def test_empty_group_name_is_refused(broker: str) -> None:
     ran = consume(broker, "--topic", "ten", "--group", "")
     assert ran.status == ExitStatus.USAGE
-    assert ran.err.startswith("--group takes the name of a group")
+    assert ran.err.startswith("--group is empty: it takes the id of a consumer group")
 
 
 def test_offsets_of_the_group_are_shown_as_json_lines(broker: str, group: str) -> None:

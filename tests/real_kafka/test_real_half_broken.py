@@ -86,8 +86,8 @@ _COMMANDS = {
         ("verification process is started",),
         (
             "partition two-0: Connection to node 2 ({2}) failed",
-            "partition all-0 of replica 2: Connection to node 2 ({2}) failed",
-            "partition all-0 of replica 3: ",
+            "replica 2 of partition all-0: Connection to node 2 ({2}) failed",
+            "replica 3 of partition all-0: ",
             "complete: 1/5 partitions",
             "partition all-0 was compared without replica 2, 3",
         ),

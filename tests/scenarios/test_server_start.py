@@ -196,7 +196,7 @@ def test_an_open_listener_needs_a_word(server: Server, listener: str) -> None:
     override = ("--override", f"listeners={listener},CONTROLLER://127.0.0.1:19093")
     refused = server.run("server-start", str(server.properties), *override)
     assert refused.returncode == 1
-    assert b"refusing to listen on" in refused.stderr
+    assert b"Refusing to listen on" in refused.stderr
     assert b"--insecure" in refused.stderr
     server.start("--insecure", *override)
 

@@ -198,10 +198,10 @@ def _change(given: JsonValue) -> Change:
         raise ValueError("the line is not a JSON object of strings")
     missing = {"action", *acls.Acl._fields} - given.keys()
     if missing:
-        raise ValueError(f"missing: {', '.join(sorted(missing))}")
+        raise ValueError(f"missing keys: {', '.join(sorted(missing))}")
     unknown = given.keys() - {"action", *acls.Acl._fields}
     if unknown:
-        raise ValueError(f"unknown: {', '.join(sorted(unknown))}")
+        raise ValueError(f"unknown keys: {', '.join(sorted(unknown))}")
     if given["action"] not in _DONE:
         raise ValueError(f"action is {given['action']!r}, not 'add' or 'remove'")
     for field, names in (

@@ -49,10 +49,10 @@ def _change(given: JsonValue) -> tuple[Entities, Wanted]:
         raise ValueError("the line is not a JSON object")
     missing = [key for key in _KEYS if key not in given]
     if missing:
-        raise ValueError(f"missing: {', '.join(missing)}")
+        raise ValueError(f"missing keys: {', '.join(missing)}")
     unknown = [key for key in given if key not in _KEYS]
     if unknown:
-        raise ValueError(f"unknown: {', '.join(unknown)}")
+        raise ValueError(f"unknown keys: {', '.join(unknown)}")
     entities = _entities(given["entity"])
     deleted, values = given["delete"], given["set"]
     if not isinstance(deleted, list) or not all(isinstance(name, str) and name for name in deleted):

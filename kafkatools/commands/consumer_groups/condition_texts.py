@@ -38,5 +38,5 @@ def _state_condition(text: str, comparison: str, amount: str, states: tuple[str,
     if amount.lower() not in known:
         raise UsageError(f"--fail-if '{text}': unknown state '{amount}'; states are {', '.join(states)}")
     if comparison not in ("=", "==", "!="):
-        raise UsageError(f"--fail-if '{text}': a state is compared with = or != only")
+        raise UsageError(f"--fail-if '{text}': a state takes the operators = and != only")
     return Condition(text.strip(), "state", comparison, known[amount.lower()], False)

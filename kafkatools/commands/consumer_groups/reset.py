@@ -172,7 +172,7 @@ def _may_reset(session: Session, description: GroupDescription) -> bool:
     if not session.args.json:
         for member in description.members:
             session.console.error(
-                f"  {member.member_id} (client.id {member.client_id}, host {member.host}) has "
+                f"  {member.member_id} (client.id {member.client_id}, host {member.host}) is assigned "
                 f"{assignment_text(member.assignment)}"
             )
     return False

@@ -85,7 +85,7 @@ def parse_request(head: bytes, address_host: str) -> Request:
     if parser.request_version == "HTTP/0.9":
         raise Refused(HTTPStatus.BAD_REQUEST, "The request line has no HTTP version")
     if parser.command not in METHODS:
-        raise Refused(HTTPStatus.METHOD_NOT_ALLOWED, f"Only {' and '.join(METHODS)} are answered")
+        raise Refused(HTTPStatus.METHOD_NOT_ALLOWED, f"Only {' and '.join(METHODS)} are supported")
     is_head = parser.command == "HEAD"
     _check_headers(parser, address_host, is_head)
     url = urlsplit("//-" + target)  # without the prefix "//host/path" would name a host
@@ -117,9 +117,9 @@ def _check_headers(parser: _Parser, address_host: str, is_head: bool) -> None:
     hosts = headers.get_all("Host", [])
     is_missing = not hosts and parser.request_version != "HTTP/1.0"
     if len(hosts) > 1 or is_missing or not all(_HOST.fullmatch(host) for host in hosts):
-        raise Refused(HTTPStatus.BAD_REQUEST, "One Host header is needed", is_head=is_head)
+        raise Refused(HTTPStatus.BAD_REQUEST, "Exactly one Host header is required", is_head=is_head)
     if hosts and not is_expected_host(hosts[0], address_host):
-        raise Refused(HTTPStatus.FORBIDDEN, "This server does not answer to this Host", is_head=is_head)
+        raise Refused(HTTPStatus.FORBIDDEN, "The Host header does not name this server", is_head=is_head)
 
 
 def is_expected_host(host: str, address_host: str) -> bool:

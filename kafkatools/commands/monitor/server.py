@@ -78,7 +78,7 @@ def listening(address: HostPort, pages: Pages) -> Iterator[int]:
         try:
             port = stack.enter_context(http_server.listening(address, respond, refusal))
         except (OSError, KafkaError) as error:
-            raise CommandError(f"cannot listen on {address}: {http_server.reason_of(error)}") from None
+            raise CommandError(f"Cannot listen on {address}: {http_server.reason_of(error)}") from None
         yield port
 
 

@@ -85,7 +85,7 @@ def parse_condition(text: str) -> Condition:
     if not unit:
         return Condition(text.strip(), measure, comparison, int(amount))
     if measure not in ("lag", "lag-seconds"):
-        raise UsageError(f"Invalid condition '{text}' of --fail-if: {measure} is a number without a unit")
+        raise UsageError(f"Invalid condition '{text}' of --fail-if: {measure} takes a number without a unit")
     return Condition(text.strip(), "lag-seconds", comparison, (duration_ms(f"{amount}{unit}") or 0) / 1000)
 
 
@@ -129,7 +129,7 @@ def _address(option: str, text: str | None, may_be_open: bool) -> HostPort | Non
     address = HostPort((found["host"] or _LOOPBACK).strip("[]"), int(found["port"]))
     if not may_be_open and not is_loopback(address.host):
         raise UsageError(
-            f"{option}: refusing to listen on {address.host} without authentication or encryption: "
+            f"{option} refuses to listen on {address.host} without authentication or encryption: "
             "use 127.0.0.1, or --insecure"
         )
     return address

@@ -82,9 +82,9 @@ def _refuse_unknown(view: ClusterView, wanted: Wanted) -> None:
         missing = [name for name in names if name not in known]
         if missing:
             if kind == "group" and view.unlisted:
-                raise CommandError(f"cannot find out whether group '{missing[0]}' exists: {view.unlisted[0]}")
+                raise CommandError(f"Cannot find out whether group '{missing[0]}' exists: {view.unlisted[0]}")
             told = [problem.message for problem in view.problems if problem.what in (f"{kind} {missing[0]}", "groups")]
-            raise CommandError(f"{kind} '{missing[0]}' does not exist" + (f" ({told[0]})" if told else ""))
+            raise CommandError(f"{kind.capitalize()} '{missing[0]}' does not exist" + (f" ({told[0]})" if told else ""))
 
 
 def _next(console: Console, collector: ClusterCollector, board: Board, shown: Output, started_ms: int) -> ClusterView:

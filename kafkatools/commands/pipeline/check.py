@@ -29,7 +29,7 @@ def run(console: Console, args: Args) -> ExitStatus:
         warnings = found.count() - damages
     size = sum(each.size_bytes for each in files)
     what = f"{counted(len(files), 'file')}, {counted(size, 'byte')} checked"
-    console.note(f"{what}: {damages} damaged, {counted(warnings, 'warning')}")
+    console.note(f"{what}: {counted(damages, 'damaged place')}, {counted(warnings, 'warning')}")
     return ExitStatus.FINDINGS if damages else ExitStatus.OK
 
 

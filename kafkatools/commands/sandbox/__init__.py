@@ -88,7 +88,9 @@ def _racks(args: Args) -> tuple[str, ...]:
     if "" in racks:
         raise UsageError("kt sandbox: error: --rack contains an empty name")
     if len(racks) > args.nodes:
-        raise UsageError(f"kt sandbox: error: {len(racks)} racks, but {args.nodes} node{'s'[: args.nodes - 1]}")
+        raise UsageError(
+            f"kt sandbox: error: --rack names {len(racks)} racks for {args.nodes} node{'s'[: args.nodes - 1]}"
+        )
     return racks
 
 

@@ -77,7 +77,7 @@ def run_restart(console: Console, args: Args) -> ExitStatus:
     running = sum(each.state == RUNNING for each in cluster.nodes)
     if 2 * running > len(cluster.node_ids):
         raise CommandError(f"Node {node_id} runs but has not joined the cluster: see {cluster.log_path(node_id)}")
-    console.note(f"Node {node_id} cannot join yet: {running} of {len(cluster.node_ids)} running nodes are no majority")
+    console.note(f"Node {node_id} cannot join yet: {running} of {len(cluster.node_ids)} nodes running is no majority")
     return status
 
 

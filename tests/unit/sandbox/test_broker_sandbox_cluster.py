@@ -161,7 +161,7 @@ def test_without_a_majority_a_node_starts_and_waits(kt: Kt, home: pathlib.Path) 
     assert "All 3 nodes of the sandbox are dead: kt sandbox restart 1 brings" in refused(kt("topics", "--list"))
     assert refused(kt("sandbox", "start")).startswith("All 3 nodes of the sandbox are dead")
     alone = kt("sandbox", "restart", "2")
-    assert (alone.status, alone.err) == (0, "Node 2 cannot join yet: 1 of 3 running nodes are no majority\n")
+    assert (alone.status, alone.err) == (0, "Node 2 cannot join yet: 1 of 3 nodes running is no majority\n")
     assert kt("sandbox", "restart", "1").err == ""
     assert kt("sandbox", "restart", "3").err == ""
     assert states(kt) == ["running"] * 3
@@ -185,8 +185,8 @@ def test_it_stops_as_a_whole_with_a_paused_node_and_is_found_again(home: pathlib
         (["--nodes", "0"], "kt sandbox: error: --nodes takes a number from 1 to 9, not 0"),
         (["--nodes", "10"], "kt sandbox: error: --nodes takes a number from 1 to 9, not 10"),
         (["--nodes", "three"], "kt sandbox: error: argument --nodes: could not convert 'three' to a number"),
-        (["--nodes", "2", "--rack", "a,b,c"], "kt sandbox: error: 3 racks, but 2 nodes"),
-        (["--rack", "a", "--rack", "b"], "kt sandbox: error: 2 racks, but 1 node"),
+        (["--nodes", "2", "--rack", "a,b,c"], "kt sandbox: error: --rack names 3 racks for 2 nodes"),
+        (["--rack", "a", "--rack", "b"], "kt sandbox: error: --rack names 2 racks for 1 node"),
         (["--nodes", "2", "--rack", "a,"], "kt sandbox: error: --rack contains an empty name"),
         (["--nodes", "2", "--set", "no"], "--set takes KEY=VALUE, not no"),
         (["--set", "wrong=1"], "--set: Unknown broker config name: wrong"),

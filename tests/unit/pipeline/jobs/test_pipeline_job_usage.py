@@ -30,7 +30,7 @@ REFUSED = {
     ("export", "log:a"): 'Missing required argument "[to]"',
     ("export", "log:a", "--to", "topic:x"): "topic:x: unsupported target; use parquet:DIR, json:DIR, csv:DIR",
     ("export", "log:a", "--to", "csv:x", "--partition-by", "month"): "--partition-by takes date, topic",
-    ("export", "log:a", "--to", "csv:x", "--round", "0"): "--round takes a number of offsets above 0",
+    ("export", "log:a", "--to", "csv:x", "--round", "0"): "--round takes a number of offsets above 0, not 0",
     ("replay", "log:a", "--rate", "fast"): "--rate takes records per second, a number above 0, not fast",
     ("replay", "log:a", "--rate", "0"): "--rate takes records per second, a number above 0, not 0",
     ("replay", "log:a", "--to", "csv:x"): "csv:x: kt pipeline replay writes to a topic; use topic:NAME",
