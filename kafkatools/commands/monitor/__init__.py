@@ -7,13 +7,10 @@ thread queries the cluster; server threads read the latest view from the `Board`
 
 from __future__ import annotations
 
+from kafkatools.commands.monitor.sections import SECTIONS
 from kafkatools.console import Console
 from kafkatools.exit_status import ExitStatus
 from kafkatools.options import BOOTSTRAP_SERVER, Args, Command, Option, command_config, rules
-
-SECTIONS = ("brokers", "topics", "partitions", "groups", "lag", "quorum", "log-dirs", "events")
-"""The values of --view, in the order of their output."""
-DEFAULT_INTERVAL_S = 2.0
 
 
 def seconds(text: str) -> float:

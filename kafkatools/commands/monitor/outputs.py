@@ -11,7 +11,6 @@ from kafkatools.commands.monitor.lines import line, once_text
 from kafkatools.commands.monitor.wanted import Wanted
 from kafkatools.console import Console
 from kafkatools.core.errors import KafkaError
-from kafkatools.tools.monitor.board import Board
 from kafkatools.tools.monitor.json_form import view_json
 from kafkatools.tools.monitor.view import ClusterView
 
@@ -60,16 +59,3 @@ class TablesOutput(Output):
         for problem in view.problems:
             self.console.error(f"No data: {problem.message}")
         self.tell([*findings, *unknowns])
-
-
-def output(console: Console, as_json: bool, wanted: Wanted, board: Board, addresses: Sequence[str]) -> Output:
-    """Return the Output for these options: JSON, tables, the screen on a terminal, else lines."""
-    if as_json:
-        return JsonOutput(console, wanted)
-    if wanted.is_once:
-        return TablesOutput(console, wanted)
-    if console.is_terminal and console.environ.get("TERM") != "dumb":
-        from kafkatools.commands.monitor.screen import Screen
-
-        return Screen(console, wanted, board, addresses)
-    return Output(console, wanted)

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from kafkatools.commands.monitor import DEFAULT_INTERVAL_S, SECTIONS
+from kafkatools.commands.monitor.sections import DEFAULT_INTERVAL_S, SECTIONS
 from kafkatools.core.net.addresses import HostPort
 from kafkatools.exit_status import UsageError
 from kafkatools.options import Args

@@ -7,10 +7,10 @@ Ctrl-C. With --once it ends after the first refresh, with exit status 1 if data 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 
-from kafkatools.commands.monitor.outputs import Output, output
+from kafkatools.commands.monitor.outputs import JsonOutput, Output, TablesOutput
 from kafkatools.commands.monitor.server import serving
 from kafkatools.commands.monitor.wanted import Wanted
 from kafkatools.console import Console
@@ -37,7 +37,7 @@ def watch(console: Console, args: Args, wanted: Wanted) -> ExitStatus:
         board.publish(view)
         for line in addresses:  # who is told of one finds something there
             console.note(line)
-        shown = stack.enter_context(output(console, args.json, wanted, board, addresses))
+        shown = stack.enter_context(_output(console, args.json, wanted, board, addresses))
         while True:
             started_ms = console.clock.now_ms() - view.took_ms
             findings = [text for condition in wanted.conditions for text in condition.findings(view)]
@@ -54,6 +54,19 @@ def watch(console: Console, args: Args, wanted: Wanted) -> ExitStatus:
                 return ExitStatus.FAILED if view.problems else ExitStatus.OK
             view = _next(console, collector, board, shown, started_ms)
             board.publish(view)
+
+
+def _output(console: Console, as_json: bool, wanted: Wanted, board: Board, addresses: Sequence[str]) -> Output:
+    """Return the Output for these options: JSON, tables, the screen on a terminal, else lines."""
+    if as_json:
+        return JsonOutput(console, wanted)
+    if wanted.is_once:
+        return TablesOutput(console, wanted)
+    if console.is_terminal and console.environ.get("TERM") != "dumb":
+        from kafkatools.commands.monitor.screen import Screen
+
+        return Screen(console, wanted, board, addresses)
+    return Output(console, wanted)
 
 
 @contextmanager
