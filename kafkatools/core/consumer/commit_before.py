@@ -27,7 +27,7 @@ class CommitBeforeRebalance:
 
     def is_settled(self, now_ms: int) -> bool:
         """Start or retry the commit of consumed offsets if needed; return whether the rebalance can proceed."""
-        if not self._commits.is_auto or not self._commits.all_consumed():
+        if not self._commits.settings.is_auto or not self._commits.all_consumed():
             return True
         if self._deadline_ms is None:
             self._deadline_ms = now_ms + self._limit_ms

@@ -12,6 +12,7 @@ from __future__ import annotations
 import heapq
 import logging
 from array import array
+from bisect import bisect_left
 from collections.abc import Callable
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
@@ -249,7 +250,7 @@ class CompletedFetch:
     def _show(self, columns: RecordColumns, next_offset: int) -> None:
         """Make columns whose records end before `next_offset` the current ones, starting at the record at or after the
         position."""
-        start = _first_at(columns, self.next_fetch_offset)
+        start = bisect_left(columns.offsets, self.next_fetch_offset)
         if start == columns.count:
             self.next_fetch_offset = max(self.next_fetch_offset, next_offset)
         else:
@@ -341,20 +342,6 @@ def join_batches(buffer: memoryview, table: array[int], rows: int) -> RecordColu
         if done != wanted or status[0] != end:
             return None
     return RecordColumns(buffer, longs, ints)
-
-
-def _first_at(columns: RecordColumns, offset: int) -> int:
-    """The index of the first record at or after an offset."""
-    if not columns.count or columns.offsets[0] >= offset:
-        return 0
-    low, high = 0, columns.count
-    while low < high:
-        middle = (low + high) // 2
-        if columns.offsets[middle] < offset:
-            low = middle + 1
-        else:
-            high = middle
-    return low
 
 
 def _is_abort_marker(batch: AnyBatch) -> bool:

@@ -52,6 +52,7 @@ from kafkatools.core.errors import (
     RequestTimedOut,
     UnsupportedVersion,
 )
+from kafkatools.core.group.requests import ignore_outcome
 from kafkatools.core.topic_partition import as_partition
 
 if TYPE_CHECKING:
@@ -238,7 +239,7 @@ class Consumer(RecordLoops):
             raise ValueError("seek offset must not be a negative number")
         self.give_back()
         part = TopicPartition(*partition)
-        self._client.note_epoch(part, leader_epoch)
+        self._leaders.note_epoch(part, leader_epoch)
         leader = self._leaders.leader(part)
         position = FetchPosition(offset, leader_epoch)
         self._subscriptions.seek(part, position if leader is None else position._replace(leader=leader))
@@ -573,7 +574,7 @@ class Consumer(RecordLoops):
             self._interceptors.close()
             for item in self._fetcher.close_requests():
                 if self._client.can_send(item.node):
-                    self._client.send_fetch(item.node, item.request, _ignore, _ignore)
+                    self._client.send_fetch(item.node, item.request, ignore_outcome, ignore_outcome)
             self._client.close()
             self._call_lock.release()
 
@@ -587,7 +588,3 @@ class Consumer(RecordLoops):
         self._is_closing = True
         self.give_back()
         return True
-
-
-def _ignore(*_: object) -> None:
-    """Do nothing: the callback of requests that close a fetch session."""

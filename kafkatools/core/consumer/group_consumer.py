@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Mapping
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from kafkatools.core.clock import Clock
 from kafkatools.core.config import Config
@@ -28,7 +28,6 @@ from kafkatools.core.consumer.member_heartbeats import GroupParts
 from kafkatools.core.consumer.network import ConsumerNetworkClient
 from kafkatools.core.consumer.offset_commits import (
     CommitCallback,
-    CommitIdentity,
     CommitSettings,
     NoMembership,
     OffsetCommits,
@@ -43,6 +42,9 @@ from kafkatools.core.group.metadata import ConsumerGroupMetadata, OffsetAndMetad
 from kafkatools.core.group.requests import GroupSettings
 from kafkatools.core.net.connection_states import ExponentialBackoff
 
+if TYPE_CHECKING:
+    from kafkatools.core.consumer.consumer_rebalance import ConsumerRebalance
+
 _log = logging.getLogger(__name__)
 
 NO_GROUP = (
@@ -50,31 +52,6 @@ NO_GROUP = (
     "configuration."
 )
 _LEAVE_WAIT_MS = 1000
-
-
-class Rebalance(CommitIdentity, Protocol):
-    """The interface of a group membership on the application's thread: ClassicRebalance or ConsumerRebalance."""
-
-    def advance(self, now_ms: int) -> None:
-        """Perform the due steps of a rebalance without blocking."""
-
-    def tick(self, now_ms: int) -> None:
-        """Send a due heartbeat, or leave the group when the application stopped polling. The caller holds the lock."""
-
-    def delay_ms(self, now_ms: int, longest_ms: int) -> int:
-        """Return the ms until background work is due, at most `longest_ms`."""
-
-    def metadata_topics(self) -> frozenset[str]:
-        """Return the topics whose metadata the group needs."""
-
-    def request_rejoin(self, reason: str) -> None:
-        """Ask for a new rebalance; KIP-848 members only log a warning."""
-
-    def leave(self, reason: str, *, even_static: bool = False) -> None:
-        """Revoke all partitions and leave the group; a static classic member leaves only with `even_static`."""
-
-    def group_metadata(self) -> ConsumerGroupMetadata:
-        """Return the group id, generation or epoch, member id and instance id."""
 
 
 def group_settings(config: Config) -> GroupSettings:
@@ -144,7 +121,7 @@ class GroupConsumer:
         self._heartbeat = Heartbeat(
             config.heartbeat_interval_ms, config.session_timeout_ms, config.max_poll_interval_ms
         )
-        self._rebalance: Rebalance | None = None
+        self._rebalance: ClassicRebalance | ConsumerRebalance | None = None
         self._thread: HeartbeatThread | None = None
         self._fetching: frozenset[TopicPartition] = frozenset()
         self._retry_ms = 0
@@ -169,7 +146,7 @@ class GroupConsumer:
         self.subscription.subscribe(wanted, listener)
         if self._rebalance is None:
             self._rebalance = self._new_rebalance()
-        self.commits.use_identity(self._rebalance)
+        self.commits.identity = self._rebalance
         self.channel.on_tick = self._rebalance.tick
         for part in self._subscriptions.assigned_partitions():
             is_gone = self.subscription.type is SubscriptionType.AUTO_TOPICS and not self.subscription.accepts([part])
@@ -184,7 +161,7 @@ class GroupConsumer:
         elif self._rebalance is not None:
             self._client.replace_topics(self._rebalance.metadata_topics())
 
-    def _new_rebalance(self) -> Rebalance:
+    def _new_rebalance(self) -> ClassicRebalance | ConsumerRebalance:
         parts = GroupParts(
             self._client, self.channel, self.subscription, self._subscriptions, self.commits, self._listener
         )
@@ -204,7 +181,7 @@ class GroupConsumer:
             self._rebalance.leave("the consumer unsubscribed from all topics")
         self.subscription.unsubscribe()
         self._subscriptions.assign(())
-        self.commits.use_identity(self._by_hand)
+        self.commits.identity = self._by_hand
         self.channel.on_tick = None
         self._listener.raise_error()
 
@@ -314,7 +291,7 @@ class GroupConsumer:
     def _start_at(self, part: TopicPartition, committed: OffsetAndMetadata | None) -> None:
         if committed is None:
             return
-        self._client.note_epoch(part, committed.leader_epoch)
+        self._client.leaders.note_epoch(part, committed.leader_epoch)
         leader = self._client.leaders.leader(part)
         position = FetchPosition(committed.offset, committed.leader_epoch)
         self._subscriptions.seek(part, position if leader is None else position._replace(leader=leader))

@@ -151,10 +151,6 @@ class ConsumerNetworkClient:
         """Make metadata cover exactly these topics (None: all)."""
         self._metadata.set_topics(topics)
 
-    def note_epoch(self, partition: TopicPartition, epoch: int) -> None:
-        """A leader epoch was seen in a committed offset: newer than known asks for fresh metadata."""
-        self.leaders.note_epoch(partition, epoch)
-
     @property
     def metadata_version(self) -> int:
         """A counter that grows with every metadata response and every leader learned from a Fetch response."""

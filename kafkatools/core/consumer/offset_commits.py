@@ -109,15 +109,6 @@ class OffsetCommits:
         self._backoff = ExponentialBackoff(self.settings.retry_backoff_ms, self.settings.retry_backoff_max_ms)
         self._next_auto_ms = self.clock.now_ms() + self.settings.auto_interval_ms
 
-    @property
-    def is_auto(self) -> bool:
-        """enable.auto.commit."""
-        return self.settings.is_auto
-
-    def use_identity(self, identity: CommitIdentity) -> None:
-        """From now on in this name."""
-        self.identity = identity
-
     # --- one request
 
     def _send(self, offsets: dict[TopicPartition, OffsetAndMetadata], on_done: OnCommitted) -> None:
@@ -167,9 +158,7 @@ class OffsetCommits:
         """Commit offsets and wait for the response. Raises CommitFailed, RebalanceInProgress, Timeout and the broker's
         errors."""
         deadline = self.clock.now_ms() + timeout_ms
-        while self._pending_async and self.clock.now_ms() < deadline:
-            self._turn(deadline)
-        self.run_callbacks()
+        self.finish_pending(deadline)
         if not offsets:
             return
         attempts = 0
@@ -183,11 +172,8 @@ class OffsetCommits:
             self._back_off(attempts, deadline)
             attempts += 1
             if self.clock.now_ms() >= deadline:
-                raise self._too_late(timeout_ms, offsets)
-
-    def _too_late(self, timeout_ms: int, offsets: Offsets) -> KafkaError:
-        names = ", ".join(f"{part}={value.offset}" for part, value in offsets.items())
-        return Timeout(f"Timeout of {timeout_ms}ms expired before successfully committing offsets {{{names}}}")
+                names = ", ".join(f"{part}={value.offset}" for part, value in offsets.items())
+                raise Timeout(f"Timeout of {timeout_ms}ms expired before successfully committing offsets {{{names}}}")
 
     def _commit_once(self, offsets: dict[TopicPartition, OffsetAndMetadata], deadline: int) -> KafkaError | None:
         if not self.await_coordinator(deadline):

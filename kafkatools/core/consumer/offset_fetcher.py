@@ -6,7 +6,7 @@ retry.backoff.ms before the next request. SubscriptionState applies results and 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -21,12 +21,15 @@ from kafkatools.core.consumer.subscription import (
 )
 from kafkatools.core.errors import KafkaError, error_for_code
 from kafkatools.core.protocol.entities import Entity
+from kafkatools.core.topic_partition import topic_fields
 
 LIST_OFFSETS = 2
 OFFSET_FOR_LEADER_EPOCH = 23
 _TOPIC_AUTHORIZATION_FAILED = 29
 _UNSUPPORTED_FOR_MESSAGE_FORMAT = 43
 _CONSUMER = -1
+
+_Entry = tuple[TopicPartition, dict[str, int]]
 
 
 class OffsetAndTimestamp(NamedTuple):
@@ -70,44 +73,19 @@ class OffsetFetcher:
     def list_requests(self, timestamps: Mapping[TopicPartition, int]) -> tuple[list[NodeRequest], list[TopicPartition]]:
         """Return ListOffsets requests for the leaders, and the partitions without a leader, for which metadata is
         refreshed."""
-        by_node: dict[int, list[TopicPartition]] = {}
+        by_node: dict[int, list[_Entry]] = {}
         without: list[TopicPartition] = []
-        leaders: dict[TopicPartition, LeaderAndEpoch] = {}
-        for part in timestamps:
+        for part, timestamp in timestamps.items():
             leader = self.leaders.leader(part)
             if leader is None or leader.leader < 0:
                 without.append(part)
-            else:
-                leaders[part] = leader
-                by_node.setdefault(leader.leader, []).append(part)
+                continue
+            entry = {"partition_index": part.partition, "current_leader_epoch": leader.epoch, "timestamp": timestamp}
+            by_node.setdefault(leader.leader, []).append((part, entry))
         if without:
             self.leaders.request_update()
-        requests = [
-            NodeRequest(node, LIST_OFFSETS, self._list_fields(parts, timestamps, leaders), tuple(parts))
-            for node, parts in by_node.items()
-        ]
-        return requests, without
-
-    def _list_fields(
-        self,
-        parts: Iterable[TopicPartition],
-        timestamps: Mapping[TopicPartition, int],
-        leaders: Mapping[TopicPartition, LeaderAndEpoch],
-    ) -> dict[str, object]:
-        topics: dict[str, list[dict[str, int]]] = {}
-        for part in parts:
-            item = {
-                "partition_index": part.partition,
-                "current_leader_epoch": leaders[part].epoch,
-                "timestamp": timestamps[part],
-            }
-            topics.setdefault(part.topic, []).append(item)
-        return {
-            "replica_id": _CONSUMER,
-            "isolation_level": self.isolation_level,
-            "topics": [{"name": name, "partitions": items} for name, items in topics.items()],
-            "timeout": self.request_timeout_ms,
-        }
+        common = {"isolation_level": self.isolation_level, "timeout": self.request_timeout_ms}
+        return [_node_request(node, LIST_OFFSETS, entries, common) for node, entries in by_node.items()], without
 
     def listed(self, entity: Entity) -> ListedOffsets:
         """Read a ListOffsets response. Raises TopicAuthorizationFailed; other errors mark partitions to retry."""
@@ -184,30 +162,19 @@ class OffsetFetcher:
 
     def validation_requests(self, now_ms: int) -> list[NodeRequest]:
         """Return OffsetForLeaderEpoch requests for the positions that await validation."""
-        by_node: dict[int, dict[str, list[dict[str, int]]]] = {}
-        asked: dict[int, list[TopicPartition]] = {}
+        by_node: dict[int, list[_Entry]] = {}
         for part in self.subscriptions.partitions_needing_validation(now_ms):
             position = self.subscriptions.position(part)
             if position is None or position.leader.leader < 0:
                 self.leaders.request_update()
                 continue
-            node = position.leader.leader
-            item = {
-                "partition": part.partition,
-                "current_leader_epoch": position.leader.epoch,
-                "leader_epoch": position.offset_epoch,
-            }
-            by_node.setdefault(node, {}).setdefault(part.topic, []).append(item)
-            asked.setdefault(node, []).append(part)
+            epochs = {"current_leader_epoch": position.leader.epoch, "leader_epoch": position.offset_epoch}
+            entry = {"partition": part.partition, **epochs}
+            by_node.setdefault(position.leader.leader, []).append((part, entry))
             self._validations[part] = position
-        requests = []
-        for node, topics in by_node.items():
-            self.subscriptions.set_next_retry(asked[node], now_ms + self.request_timeout_ms)
-            fields = {
-                "replica_id": _CONSUMER,
-                "topics": [{"topic": name, "partitions": items} for name, items in topics.items()],
-            }
-            requests.append(NodeRequest(node, OFFSET_FOR_LEADER_EPOCH, fields, tuple(asked[node])))
+        requests = [_node_request(node, OFFSET_FOR_LEADER_EPOCH, entries) for node, entries in by_node.items()]
+        for request in requests:
+            self.subscriptions.set_next_retry(request.partitions, now_ms + self.request_timeout_ms)
         return requests
 
     def handle_validation_response(self, request: NodeRequest, entity: Entity, now_ms: int) -> None:
@@ -244,3 +211,10 @@ class OffsetFetcher:
         for part in request.partitions:
             self._validations.pop(part, None)
             self.subscriptions.complete_validation(part)
+
+
+def _node_request(
+    node: int, api_key: int, entries: Sequence[_Entry], common: Mapping[str, object] | None = None
+) -> NodeRequest:
+    fields = {"replica_id": _CONSUMER, **(common or {}), "topics": topic_fields(entries)}
+    return NodeRequest(node, api_key, fields, tuple(part for part, _ in entries))

@@ -7,6 +7,7 @@ left at any record without losing or repeating one.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Protocol, cast
 
@@ -18,7 +19,6 @@ from kafkatools.core.errors import Timeout
 
 if TYPE_CHECKING:
     from kafkatools.core.clock import Clock
-    from kafkatools.core.consumer.single_thread import Lock
 
 _POLL_MS = 1000
 _POLL_NEAR_THE_END_MS = 50
@@ -169,7 +169,7 @@ class RecordLoops:
     _pending: PendingRecords
     _subscriptions: SubscriptionState
     _api_timeout_ms: int
-    _call_lock: Lock
+    _call_lock: threading.RLock
     _closed: bool
 
     def __iter__(self) -> Iterator[ConsumerRecord]:

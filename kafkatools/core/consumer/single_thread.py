@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import threading
 from collections.abc import Callable
 from typing import Concatenate, ParamSpec, Protocol, TypeVar
 
@@ -15,18 +16,8 @@ TWO_THREADS = "The consumer is not safe for use by several threads: another one 
 CLOSED = "This consumer has already been closed."
 
 
-class Lock(Protocol):
-    """A reentrant lock, such as threading.RLock."""
-
-    def acquire(self, blocking: bool = True) -> bool:
-        """Acquire the lock; return False when another thread holds it and `blocking` is False."""
-
-    def release(self) -> None:
-        """Release the lock."""
-
-
 class _Guarded(Protocol):
-    _call_lock: Lock
+    _call_lock: threading.RLock
     _closed: bool
 
 

@@ -39,7 +39,7 @@ from kafkatools.core.errors import (
 from kafkatools.core.group.coordinator import CoordinatorLookup
 from kafkatools.core.group.heartbeat_timers import Heartbeat
 from kafkatools.core.group.metadata import NO_GENERATION, NO_MEMBER_ID, ConsumerGroupMetadata
-from kafkatools.core.group.requests import GroupRequest, GroupSettings
+from kafkatools.core.group.requests import GroupRequest, GroupSettings, ignore_outcome
 from kafkatools.core.net.connection_states import ExponentialBackoff
 from kafkatools.core.protocol.api_versions import ApiKey
 
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 PROTOCOL_TYPE = "consumer"
-# A join is answered when all members have come; the coordinator waits for them as long as they may rebalance.
+# JoinGroup is answered when all members have joined, for which the coordinator waits up to the rebalance timeout.
 JOIN_TIMEOUT_LAPSE_MS = 5000
 _FIRST_JOIN_WITH_INSTANCES = 5
 _FIRST_JOIN_WITH_REASON = 8
@@ -212,12 +212,10 @@ class ClassicMembership:
         )
 
         def fields_of(version: int) -> Mapping[str, object]:
-            given = {name: value for name, value, first in extra if version >= first}
-            if settings.group_instance_id is not None:
-                given["group_instance_id"] = (
-                    settings.group_instance_id
-                )  # refused by versions that have no static members
-            return {**fields, **given}
+            optional = {name: value for name, value, first in extra if version >= first}
+            if settings.group_instance_id is not None:  # encoding fails in versions without static members
+                optional["group_instance_id"] = settings.group_instance_id
+            return {**fields, **optional}
 
         timeout_ms = max(settings.request_timeout_ms, settings.max_poll_interval_ms + JOIN_TIMEOUT_LAPSE_MS)
         return GroupRequest(
@@ -434,7 +432,7 @@ class ClassicMembership:
             extra = {"reason": reason[:_MAX_REASON]} if version >= _FIRST_LEAVE_WITH_REASON else {}
             return {"group_id": settings.group_id, "members": [{**member, **extra}]}
 
-        return GroupRequest(ApiKey.LEAVE_GROUP, fields_of, _ignore, _ignore, is_background=True)
+        return GroupRequest(ApiKey.LEAVE_GROUP, fields_of, ignore_outcome, ignore_outcome, is_background=True)
 
     # --- errors of commits
 
@@ -489,7 +487,3 @@ class ClassicMembership:
         self.state = MemberState.UNJOINED
         self.generation = Generation(NO_GENERATION, self.generation.member_id if keeps_member_id else NO_MEMBER_ID)
         self.heartbeat.forget_request()
-
-
-def _ignore(*_: object) -> None:
-    """Do nothing: the callback of LeaveGroup."""

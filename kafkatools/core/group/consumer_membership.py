@@ -37,7 +37,7 @@ from kafkatools.core.errors import (
 from kafkatools.core.group.coordinator import CoordinatorLookup
 from kafkatools.core.group.heartbeat_timers import Heartbeat
 from kafkatools.core.group.metadata import ConsumerGroupMetadata
-from kafkatools.core.group.requests import GroupRequest, GroupSettings
+from kafkatools.core.group.requests import GroupRequest, GroupSettings, ignore_outcome
 from kafkatools.core.net.connection_states import ExponentialBackoff
 from kafkatools.core.protocol.api_versions import ApiKey
 from kafkatools.core.protocol.uuids import random_uuid, uuid_text
@@ -290,7 +290,7 @@ class ConsumerMembership:
         self.heartbeat.forget_request()
         if not was_member:
             return None
-        return GroupRequest(ApiKey.CONSUMER_GROUP_HEARTBEAT, fields, _ignore, _ignore, is_background=True)
+        return GroupRequest(ApiKey.CONSUMER_GROUP_HEARTBEAT, fields, ignore_outcome, ignore_outcome, is_background=True)
 
     def poll_expired(self) -> GroupRequest | None:
         """Leave the group because max.poll.interval.ms passed without a poll; the state becomes STALE."""
@@ -305,7 +305,3 @@ class ConsumerMembership:
 
 def _topic_partitions(assigned: Assigned) -> list[dict[str, object]]:
     return [{"topic_id": topic, "partitions": list(indexes)} for topic, indexes in sorted(assigned.items())]
-
-
-def _ignore(*_: object) -> None:
-    """Do nothing: the callback of the leaving heartbeat."""

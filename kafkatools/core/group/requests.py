@@ -29,6 +29,10 @@ class GroupRequest(NamedTuple):
     is_background: bool = False
 
 
+def ignore_outcome(*_: object) -> None:
+    """Do nothing: both callbacks of a request whose outcome does not matter."""
+
+
 class GroupSettings(NamedTuple):
     """The consumer settings of a group membership, named as in the configuration."""
 

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from kafkatools.core.errors import DecodeError
+from kafkatools.core.topic_partition import topic_fields
 
 if TYPE_CHECKING:
     from kafkatools.core.protocol.entities import Entity
@@ -102,11 +103,8 @@ def _decode(name: str, data: bytes | memoryview, newest: int, what: str) -> Enti
         raise DecodeError(f"A member's {what} cannot be read: {error}") from error
 
 
-def _by_topic(partitions: Iterable[Partition]) -> list[Mapping[str, object]]:
-    topics: dict[str, list[int]] = {}
-    for topic, index in partitions:
-        topics.setdefault(topic, []).append(index)
-    return [{"topic": topic, "partitions": indexes} for topic, indexes in topics.items()]
+def _by_topic(partitions: Iterable[Partition]) -> list[dict[str, object]]:
+    return topic_fields(((partition, partition[1]) for partition in partitions), "topic")
 
 
 def _flat(topics: Iterable[Entity]) -> tuple[Partition, ...]:
