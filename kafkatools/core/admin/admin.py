@@ -231,9 +231,8 @@ class Admin(ClusterOperations, Closing):
     def group_offsets(self, group_id: str, *, require_stable: bool = False) -> dict[TopicPartition, OffsetAndMetadata]:
         """Return a group's committed offsets; empty for a nonexistent group. With `require_stable`, partitions with
         offsets in open transactions fail with UnstableOffsetCommit instead of returning the previous offsets."""
-        found = self._ask(group_offsets.fetch_offsets, [group_id], require_stable=require_stable)[group_id]
-        if found.error is not None:
-            raise found.error
+        fetched = self._ask(group_offsets.fetch_offsets, [group_id], require_stable=require_stable)
+        found = results.settled(fetched)[group_id]
         offsets_of = {TopicPartition(*part): one for part, one in found.offsets.items()}
         return results.complete(offsets_of, found.errors)
 

@@ -211,6 +211,17 @@ class AdminClient(Closing):
 
         return may_retry
 
+    def ask_brokers(
+        self, brokers: Iterable[int], api_key: int, fields: Fields, read: Callable[[Answer], R | KafkaError]
+    ) -> dict[int, R | KafkaError]:
+        """Send one request to each broker in parallel, with retries; return `read(answer)` or the error by broker."""
+
+        def once(nodes: list[int], deadline_ms: int) -> dict[int, R | KafkaError]:
+            answers = self.ask_all([Question(node, api_key, fields) for node in nodes], deadline_ms)
+            return {node: answer.error or read(answer) for node, answer in zip(nodes, answers, strict=True)}
+
+        return self.retry_items(brokers, once, may_retry=may_help_again)
+
     def follow_controller(self, deadline_ms: int) -> None:
         """Look up the controller and send later controller requests to it directly."""
         self._learn_nodes(deadline_ms)
@@ -251,7 +262,7 @@ class AdminClient(Closing):
         answer = self.ask_all(
             [Question(None, ApiKey.DESCRIBE_CLUSTER, {"endpoint_type": CONTROLLERS}, 1)], deadline_ms
         )[0]
-        error = answer.error or error_of(answer.entity.error_code, answer.entity.error_message)
+        error = answer.error or error_in(answer.entity)
         if error is not None:
             raise error
         from kafkatools.core.protocol.messages import build, response_type
@@ -304,7 +315,12 @@ def error_of(code: int, message: str | None = None) -> KafkaError | None:
 
 def error_in(part: Entity) -> KafkaError | None:
     """Return the error of a response or of one of its parts, None for success."""
-    return error_of(part.error_code, getattr(part, "error_message", None))
+    return error_of(getattr(part, "error_code", 0), getattr(part, "error_message", None))
+
+
+def first_error(parts: Iterable[Entity]) -> KafkaError | None:
+    """Return the first error among parts of a response, None when all succeeded."""
+    return next(filter(None, map(error_in, parts)), None)
 
 
 def _entity(answer: Answer) -> Entity:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from kafkatools.core.admin.client import BROKERS, CONTROLLERS, AdminClient, error_in, may_help_again
+from kafkatools.core.admin.client import BROKERS, CONTROLLERS, AdminClient, error_in
 from kafkatools.core.errors import KafkaError, UnsupportedVersion
 from kafkatools.core.net.metadata import Node
-from kafkatools.core.net.requests import Question
 from kafkatools.core.protocol.api_versions import ApiKey
 from kafkatools.core.protocol.entities import Entity, Fields
 
@@ -65,14 +64,9 @@ class ApiRange(NamedTuple):
 
 def describe_api_versions(admin: AdminClient) -> dict[Node, tuple[ApiRange, ...] | KafkaError]:
     """Return the API versions of each broker, sorted by API key, or the broker's error. Raises KafkaError."""
-
-    def once(ids: list[int], deadline_ms: int) -> dict[int, tuple[ApiRange, ...] | KafkaError]:
-        answers = admin.ask_all([Question(each, ApiKey.API_VERSIONS, _software) for each in ids], deadline_ms)
-        return {each: answer.error or _ranges(answer.entity) for each, answer in zip(ids, answers, strict=True)}
-
     nodes = {node.id: node for node in _by_metadata(admin).nodes}
-    found = admin.retry_items(nodes, once, may_retry=may_help_again)
-    return {nodes[each]: told for each, told in found.items()}
+    ranges = admin.ask_brokers(nodes, ApiKey.API_VERSIONS, _software, lambda answer: _ranges(answer.entity))
+    return {nodes[broker]: result for broker, result in ranges.items()}
 
 
 def _software(version: int) -> Fields:
@@ -80,5 +74,5 @@ def _software(version: int) -> Fields:
 
 
 def _ranges(response: Entity) -> tuple[ApiRange, ...] | KafkaError:
-    found = sorted((int(each.api_key), each.min_version, each.max_version) for each in response.api_keys)
-    return error_in(response) or tuple(ApiRange(*each) for each in found)
+    ranges = (ApiRange(int(api.api_key), api.min_version, api.max_version) for api in response.api_keys)
+    return error_in(response) or tuple(sorted(ranges))

@@ -140,5 +140,5 @@ def delete_offsets(
         return error_in(answer.entity) or AlteredOffsets(partition_errors(answer.entity.topics))
 
     request = one_key_each(ApiKey.OFFSET_DELETE, lambda key, version: fields, read)
-    found = ask_coordinators(admin, [group_id], request, timeout_ms=timeout_ms)[group_id]
-    return AlteredOffsets({}, found) if isinstance(found, KafkaError) else found
+    results = ask_coordinators(admin, [group_id], request, timeout_ms=timeout_ms)
+    return filled(results, lambda error: AlteredOffsets({}, error))[group_id]

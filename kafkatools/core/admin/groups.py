@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import NamedTuple
 
-from kafkatools.core.admin.client import AdminClient, error_in, may_help_again
+from kafkatools.core.admin.client import AdminClient, error_in
 from kafkatools.core.admin.coordinators import (
     GROUP,
     Coordinator,
@@ -20,7 +20,7 @@ from kafkatools.core.admin.coordinators import (
 )
 from kafkatools.core.admin.results import refusals
 from kafkatools.core.errors import DecodeError, GroupIdNotFound, KafkaError, UnsupportedVersion
-from kafkatools.core.net.requests import Answer, Question
+from kafkatools.core.net.requests import Answer
 from kafkatools.core.protocol.api_versions import ApiKey
 from kafkatools.core.protocol.entities import Entity, Fields
 
@@ -125,14 +125,10 @@ def list_groups(
             wanted["types_filter"] = tuple(types)
         return wanted
 
-    def once(nodes: list[int], deadline_ms: int) -> dict[int, Sequence[Entity] | KafkaError]:
-        answers = admin.ask_all([Question(node, ApiKey.LIST_GROUPS, fields) for node in nodes], deadline_ms)
-        return {
-            node: answer.error or error_in(answer.entity) or answer.entity.groups
-            for node, answer in zip(nodes, answers, strict=True)
-        }
+    def read(answer: Answer) -> Sequence[Entity] | KafkaError:
+        return error_in(answer.entity) or answer.entity.groups
 
-    results = admin.retry_items(admin.brokers(), once, may_retry=may_help_again)
+    results = admin.ask_brokers(admin.brokers(), ApiKey.LIST_GROUPS, fields, read)
     found: dict[str, GroupListing] = {}
     for told in results.values():
         for group in () if isinstance(told, KafkaError) else told:

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from kafkatools.core.admin.client import AdminClient, error_in, error_of, may_help_again
+from kafkatools.core.admin.client import AdminClient, error_in
 from kafkatools.core.errors import KafkaError
-from kafkatools.core.net.requests import Question
 from kafkatools.core.protocol.api_versions import ApiKey
 from kafkatools.core.protocol.entities import Entity
 
@@ -34,20 +33,14 @@ class LogDir(NamedTuple):
 
 def describe_log_dirs(admin: AdminClient, brokers: Sequence[int]) -> dict[int, tuple[LogDir, ...] | KafkaError]:
     """Return the log directories of each broker, or the broker's error."""
-
-    def once(nodes: list[int], deadline_ms: int) -> dict[int, tuple[LogDir, ...] | KafkaError]:
-        questions = [Question(node, ApiKey.DESCRIBE_LOG_DIRS, {"topics": None}) for node in nodes]
-        answers = admin.ask_all(questions, deadline_ms)
-        return {node: answer.error or read_log_dirs(answer.entity) for node, answer in zip(nodes, answers, strict=True)}
-
     admin.refresh_cluster()
-    return admin.retry_items(brokers, once, may_retry=may_help_again)
+    fields = {"topics": None}
+    return admin.ask_brokers(brokers, ApiKey.DESCRIBE_LOG_DIRS, fields, lambda answer: read_log_dirs(answer.entity))
 
 
 def read_log_dirs(entity: Entity) -> tuple[LogDir, ...] | KafkaError:
     """Return the log directories of a DescribeLogDirs response, or its error."""
-    error = error_of(getattr(entity, "error_code", 0))
-    return error or tuple(_log_dir(result) for result in entity.results)
+    return error_in(entity) or tuple(map(_log_dir, entity.results))
 
 
 def _log_dir(result: Entity) -> LogDir:

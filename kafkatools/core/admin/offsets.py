@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from kafkatools.core.admin.client import AdminClient, error_in
 from kafkatools.core.admin.leaders import LeaderRequest, TopicPartition, ask_leaders
-from kafkatools.core.admin.results import filled
+from kafkatools.core.admin.results import by_partition, filled
 from kafkatools.core.errors import KafkaError
 from kafkatools.core.protocol.api_versions import ApiKey
 from kafkatools.core.protocol.entities import Entity, Fields
@@ -55,13 +55,12 @@ def list_offsets(
         return {"replica_id": -1, "isolation_level": isolation_level, "topics": topic_fields(entries)}
 
     def read(entity: Entity) -> dict[TopicPartition, PartitionOffset | KafkaError]:
-        return {
-            (topic.name, part.partition_index): error_in(part)
-            or PartitionOffset(part.offset, part.timestamp, getattr(part, "leader_epoch", -1))
-            for topic in entity.topics
-            for part in topic.partitions
-        }
+        return by_partition(entity.topics, lambda part: error_in(part) or _offset(part))
 
     request = LeaderRequest(ApiKey.LIST_OFFSETS, build, read, min_version)
     results = ask_leaders(admin, timestamps, request, timeout_ms, leaderless_ms)
     return filled(results, lambda error: PartitionOffset(-1, error=error))
+
+
+def _offset(part: Entity) -> PartitionOffset:
+    return PartitionOffset(part.offset, part.timestamp, getattr(part, "leader_epoch", -1))

@@ -107,9 +107,7 @@ class ClusterOperations:
 
     def share_group_offsets(self, group_id: str) -> dict[TopicPartition, ShareOffset]:
         """Return a share group's start offsets by partition; empty for a nonexistent group."""
-        found = self._ask(share_groups.list_share_group_offsets, [group_id])[group_id]
-        if found.error is not None:
-            raise found.error
+        found = results.settled(self._ask(share_groups.list_share_group_offsets, [group_id]))[group_id]
         return results.complete({TopicPartition(*part): at for part, at in found.offsets.items()}, found.errors)
 
     def alter_share_group_offsets(self, group_id: str, new: Mapping[P, int | None]) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from kafkatools.core.admin.client import AdminClient, error_in
+from kafkatools.core.admin.client import AdminClient, error_in, first_error
 from kafkatools.core.protocol import entities
 from kafkatools.core.protocol.api_versions import ApiKey
 
@@ -81,5 +81,5 @@ def alter_client_quotas(
     admin.change(
         ApiKey.ALTER_CLIENT_QUOTAS,
         {"entries": [entry], "validate_only": validate_only},
-        lambda response: next(filter(None, map(error_in, response.entries)), None),
+        lambda response: first_error(response.entries),
     )

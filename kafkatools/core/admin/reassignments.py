@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple, TypeVar
 
-from kafkatools.core.admin.client import AdminClient, error_in, error_of, may_help_again
-from kafkatools.core.admin.results import refusals
+from kafkatools.core.admin.client import AdminClient, error_in, may_help_again
+from kafkatools.core.admin.results import by_partition, refusals
 from kafkatools.core.admin.topics import PartitionDescription, describe_topics
 from kafkatools.core.errors import (
     BrokerNotAvailable,
@@ -80,13 +80,11 @@ def active_reassignments(
     limit_ms = admin.timeout_ms if timeout_ms is None else timeout_ms
     fields = {"timeout": min(limit_ms, admin.config.request_timeout_ms), "topics": topics}
     response = admin.ask(ApiKey.LIST_PARTITION_REASSIGNMENTS, fields, check=error_in, timeout_ms=limit_ms)
-    return {
-        (topic.name, part.partition_index): PartitionReassignment(
-            tuple(part.replicas), tuple(part.adding_replicas), tuple(part.removing_replicas)
-        )
-        for topic in response.topics
-        for part in topic.partitions
-    }
+    return by_partition(response.topics, _reassignment)
+
+
+def _reassignment(part: Entity) -> PartitionReassignment:
+    return PartitionReassignment(tuple(part.replicas), tuple(part.adding_replicas), tuple(part.removing_replicas))
 
 
 def alter_reassignments(
@@ -118,22 +116,15 @@ def alter_reassignments(
         except KafkaError as error:
             return dict.fromkeys(items, error)
         refusal = error_in(response)
-        return _read_altered(response) if refusal is None else dict.fromkeys(items, refusal)
+        if refusal is not None:
+            return dict.fromkeys(items, refusal)
+        return by_partition(response.responses, lambda part: error_in(part) or True)
 
-    outcome = admin.retry_items(wanted, once, timeout_ms)
-    return refusals(outcome)
+    return refusals(admin.retry_items(wanted, once, timeout_ms))
 
 
 def _ids(replicas: Sequence[int] | None) -> tuple[int, ...] | None:
     return None if replicas is None else tuple(replicas)
-
-
-def _read_altered(response: Entity) -> dict[TopicPartition, KafkaError | bool]:
-    return {
-        (topic.name, part.partition_index): error_in(part) or True
-        for topic in response.responses
-        for part in topic.partitions
-    }
 
 
 def partitions_of(admin: AdminClient, topics: Collection[str]) -> dict[TopicPartition, PartitionDescription]:
@@ -171,8 +162,7 @@ def alter_replica_log_dirs(admin: AdminClient, wanted: Mapping[Replica, str]) ->
                     found[key] = error_in(part) or True
         return found
 
-    outcome = _of_live_brokers(admin, wanted, once, lambda error: False)
-    return refusals(outcome)
+    return refusals(_of_live_brokers(admin, wanted, once, lambda error: False))
 
 
 def _dirs(wanted: Mapping[Replica, str], replicas: Iterable[Replica]) -> list[Fields]:
@@ -202,7 +192,7 @@ def replica_log_dirs(admin: AdminClient, replicas: Collection[Replica]) -> dict[
         ]
         found: dict[Replica, ReplicaLogDir | KafkaError] = {}
         for (broker, group), answer in zip(groups.items(), admin.ask_all(questions, deadline_ms), strict=True):
-            error = answer.error or error_of(getattr(answer.entity, "error_code", 0))
+            error = answer.error or error_in(answer.entity)
             found.update(dict.fromkeys(group, ReplicaLogDir() if error is None else error))
             if error is None:
                 _read_log_dirs(broker, answer.entity, found)

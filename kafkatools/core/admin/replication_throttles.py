@@ -126,18 +126,14 @@ def _alter_brokers(admin: AdminClient, changes: Mapping[int, list[ConfigChange]]
     outcome = incremental_alter_configs(
         admin, {(BROKER, str(broker)): wanted for broker, wanted in changes.items() if broker in live}
     )
-    return {broker: outcome[BROKER, str(broker)] if broker in live else _absent(broker) for broker in changes}
-
-
-def _absent(broker: int) -> KafkaError:
-    return BrokerNotAvailable(f"Broker {broker} is not there")
+    absent = {broker: BrokerNotAvailable(f"Broker {broker} is not there") for broker in changes if broker not in live}
+    return {broker: absent.get(broker) or outcome[BROKER, str(broker)] for broker in changes}
 
 
 def find_throttles(admin: AdminClient, topics: Collection[str], brokers: Collection[int] = ()) -> Throttles:
     """Return the throttles set dynamically on topics and brokers, without static and cluster-wide ones."""
     wanted: list[Resource] = [(TOPIC, topic) for topic in topics] + [(BROKER, str(broker)) for broker in brokers]
     found = describe_configs(admin, wanted, names=BROKER_THROTTLES + TOPIC_THROTTLES)
-    result = Throttles({}, {}, {})
     by_broker: dict[int, dict[str, str]] = {}
     by_topic: dict[str, dict[str, str]] = {}
     errors: dict[int | str, KafkaError] = {}
@@ -151,4 +147,4 @@ def find_throttles(admin: AdminClient, topics: Collection[str], brokers: Collect
             by_broker[int(name)] = values
         elif values:
             by_topic[name] = values
-    return result._replace(brokers=by_broker, topics=by_topic, errors=errors)
+    return Throttles(by_broker, by_topic, errors)

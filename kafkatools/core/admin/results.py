@@ -23,12 +23,12 @@ class AlteredOffsets(NamedTuple):
 
 def partition_errors(topics: Iterable[Entity], name: str = "name") -> dict[tuple[str, int], KafkaError]:
     """Return the errors of partitions in a response's topics; `name` is the field with the topic name."""
-    return {
-        (getattr(topic, name), part.partition_index): error
-        for topic in topics
-        for part in topic.partitions
-        if (error := error_in(part)) is not None
-    }
+    return {key: error for key, error in by_partition(topics, error_in, name).items() if error is not None}
+
+
+def by_partition(topics: Iterable[Entity], make: Callable[[Entity], V], name: str = "name") -> dict[tuple[str, int], V]:
+    """Return `make(part)` for each partition in a response's topics; `name` is the field with the topic name."""
+    return {(getattr(topic, name), part.partition_index): make(part) for topic in topics for part in topic.partitions}
 
 
 def refusal(found: object) -> KafkaError | None:

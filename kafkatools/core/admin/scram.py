@@ -10,7 +10,7 @@ import secrets
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from kafkatools.core.admin.client import AdminClient, error_in
+from kafkatools.core.admin.client import AdminClient, error_in, first_error
 from kafkatools.core.errors import KafkaError, ResourceNotFound
 from kafkatools.core.protocol.api_versions import ApiKey
 from kafkatools.core.protocol.entities import Entity, Fields
@@ -60,9 +60,9 @@ def alter_user_scram_credentials(
     """Delete and set credentials of one user, one request each, since a request may name a user once. Raises
     KafkaError."""
     for mechanism in deletions:
-        _alter(admin, user, {"deletions": [{"name": user, "mechanism": MECHANISMS[mechanism][0]}], "upsertions": ()})
+        _alter(admin, {"deletions": [{"name": user, "mechanism": MECHANISMS[mechanism][0]}], "upsertions": ()})
     for upsertion in upsertions:
-        _alter(admin, user, {"deletions": (), "upsertions": [_salted(user, upsertion)]})
+        _alter(admin, {"deletions": (), "upsertions": [_salted(user, upsertion)]})
 
 
 def _salted(user: str, upsertion: ScramUpsertion) -> Fields:
@@ -77,11 +77,5 @@ def _salted(user: str, upsertion: ScramUpsertion) -> Fields:
     }
 
 
-def _alter(admin: AdminClient, user: str, fields: Fields) -> None:
-    def once(items: list[str], deadline_ms: int) -> dict[str, KafkaError | bool]:
-        response = admin.ask_controller(ApiKey.ALTER_USER_SCRAM_CREDENTIALS, fields, deadline_ms)
-        return {each.user: error_in(each) or True for each in response.results}
-
-    outcome = admin.retry_items([user], once)[user]
-    if isinstance(outcome, KafkaError):
-        raise outcome
+def _alter(admin: AdminClient, fields: Fields) -> None:
+    admin.change(ApiKey.ALTER_USER_SCRAM_CREDENTIALS, fields, lambda response: first_error(response.results))

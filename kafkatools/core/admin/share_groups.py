@@ -96,8 +96,8 @@ def alter_share_group_offsets(
         return error_in(answer.entity) or AlteredOffsets(partition_errors(answer.entity.responses, "topic_name"))
 
     request = one_key_each(ApiKey.ALTER_SHARE_GROUP_OFFSETS, build, read)
-    found = ask_coordinators(admin, [group_id], request, timeout_ms=timeout_ms)[group_id]
-    return AlteredOffsets({}, found) if isinstance(found, KafkaError) else found
+    results = ask_coordinators(admin, [group_id], request, timeout_ms=timeout_ms)
+    return filled(results, lambda error: AlteredOffsets({}, error))[group_id]
 
 
 def delete_share_group_offsets(
@@ -114,5 +114,5 @@ def delete_share_group_offsets(
         return error_in(answer.entity) or DeletedTopics(errors)
 
     request = one_key_each(ApiKey.DELETE_SHARE_GROUP_OFFSETS, build, read)
-    found = ask_coordinators(admin, [group_id], request, timeout_ms=timeout_ms)[group_id]
-    return DeletedTopics({}, found) if isinstance(found, KafkaError) else found
+    results = ask_coordinators(admin, [group_id], request, timeout_ms=timeout_ms)
+    return filled(results, lambda error: DeletedTopics({}, error))[group_id]

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from kafkatools.core.admin.client import AdminClient, error_in
 from kafkatools.core.admin.leaders import LeaderRequest, ask_leaders
-from kafkatools.core.admin.results import filled
+from kafkatools.core.admin.results import by_partition, filled
 from kafkatools.core.errors import (
     KafkaError,
     RequestTimedOut,
@@ -386,11 +386,7 @@ def delete_records(
         }
 
     def read(entity: Entity) -> dict[TopicPartition, DeletedRecords | KafkaError]:
-        return {
-            (topic.name, part.partition_index): error_in(part) or DeletedRecords(part.low_watermark, None)
-            for topic in entity.topics
-            for part in topic.partitions
-        }
+        return by_partition(entity.topics, lambda part: error_in(part) or DeletedRecords(part.low_watermark, None))
 
     request = LeaderRequest(ApiKey.DELETE_RECORDS, build, read)
     results = ask_leaders(admin, offsets, request, timeout_ms, leaderless_ms)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from kafkatools.core.admin.client import AdminClient, error_in, may_help_again
+from kafkatools.core.admin.client import AdminClient, error_in
 from kafkatools.core.admin.coordinators import (
     TRANSACTION,
     CoordinatorRequest,
@@ -18,7 +18,7 @@ from kafkatools.core.admin.coordinators import (
     without_coordinator,
 )
 from kafkatools.core.admin.leaders import LeaderRequest, ask_leaders
-from kafkatools.core.admin.results import refusal
+from kafkatools.core.admin.results import by_partition, refusal
 from kafkatools.core.errors import KafkaError, TransactionalIdNotFound, UnsupportedVersion
 from kafkatools.core.net.requests import Answer, Question
 from kafkatools.core.protocol.api_versions import ApiKey
@@ -108,12 +108,7 @@ def list_transactions(
             raise UnsupportedVersion("The broker is too old to filter transactions by a pattern")
         return wanted
 
-    def once(nodes: list[int], deadline_ms: int) -> dict[int, list[TransactionListing] | KafkaError]:
-        questions = [Question(node, ApiKey.LIST_TRANSACTIONS, fields) for node in nodes]
-        answers = admin.ask_all(questions, deadline_ms)
-        return {node: _listed(node, answer) for node, answer in zip(nodes, answers, strict=True)}
-
-    results = admin.retry_items(admin.brokers(), once, may_retry=may_help_again)
+    results = admin.ask_brokers(admin.brokers(), ApiKey.LIST_TRANSACTIONS, fields, _listed)
     found = [one for result in results.values() if not isinstance(result, KafkaError) for one in result]
     errors = {node: result for node, result in results.items() if isinstance(result, KafkaError)}
     has_answers = len(errors) < len(results)
@@ -122,13 +117,10 @@ def list_transactions(
     return TransactionListings(sorted(found), errors, has_answers)
 
 
-def _listed(node: int, answer: Answer) -> list[TransactionListing] | KafkaError:
-    error = answer.error or error_in(answer.entity)
-    if error is not None:
-        return error
-    return [
-        TransactionListing(one.transactional_id, node, one.producer_id, one.transaction_state)
-        for one in answer.entity.transaction_states
+def _listed(answer: Answer) -> list[TransactionListing] | KafkaError:
+    return error_in(answer.entity) or [
+        TransactionListing(state.transactional_id, answer.node, state.producer_id, state.transaction_state)
+        for state in answer.entity.transaction_states
     ]
 
 
@@ -187,22 +179,18 @@ def _topics(partitions: Sequence[TopicPartition]) -> Fields:
 
 
 def _read_producers(entity: Entity) -> dict[TopicPartition, list[ProducerState] | KafkaError]:
-    return {
-        (topic.name, part.partition_index): error_in(part)
-        or [
-            ProducerState(
-                one.producer_id,
-                one.producer_epoch,
-                one.last_sequence,
-                one.last_timestamp,
-                one.coordinator_epoch,
-                one.current_txn_start_offset,
-            )
-            for one in part.active_producers
-        ]
-        for topic in entity.topics
-        for part in topic.partitions
-    }
+    return by_partition(entity.topics, lambda part: error_in(part) or list(map(_producer, part.active_producers)))
+
+
+def _producer(state: Entity) -> ProducerState:
+    return ProducerState(
+        state.producer_id,
+        state.producer_epoch,
+        state.last_sequence,
+        state.last_timestamp,
+        state.coordinator_epoch,
+        state.current_txn_start_offset,
+    )
 
 
 def abort_transaction(
