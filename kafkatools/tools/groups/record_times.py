@@ -10,9 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from kafkatools.core.admin.client import AdminClient, error_of
+from kafkatools.core.admin.client import AdminClient, error_in
 from kafkatools.core.admin.leaders import LeaderRequest, TopicPartition, ask_leaders
 from kafkatools.core.admin.offsets import EARLIEST, list_offsets
+from kafkatools.core.admin.results import by_partition
 from kafkatools.core.errors import KafkaError, OffsetOutOfRange
 from kafkatools.core.protocol.api_versions import ApiKey
 from kafkatools.core.protocol.entities import Entity
@@ -152,15 +153,8 @@ def _fetch(admin: AdminClient, positions: Mapping[TopicPartition, int]) -> dict[
         return {"replica_id": -1, **limits, "topics": topic_fields(entries, "topic")}
 
     def read(entity: Entity) -> dict[TopicPartition, _Fetched | KafkaError]:
-        return {
-            (topic.topic, part.partition_index): _fetched(part)
-            for topic in entity.responses
-            for part in topic.partitions
-        }
+        return by_partition(
+            entity.responses, lambda part: error_in(part) or _Fetched(part.records, part.high_watermark), "topic"
+        )
 
-    request = LeaderRequest(ApiKey.FETCH, build, read, _OLDEST_FETCH, _NEWEST_FETCH)
-    return ask_leaders(admin, positions, request)
-
-
-def _fetched(part: Entity) -> _Fetched | KafkaError:
-    return error_of(part.error_code) or _Fetched(part.records, part.high_watermark)
+    return ask_leaders(admin, positions, LeaderRequest(ApiKey.FETCH, build, read, _OLDEST_FETCH, _NEWEST_FETCH))

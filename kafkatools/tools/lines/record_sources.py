@@ -7,7 +7,7 @@ consumer waits for missing topics, unless it stops at the end of the log.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from kafkatools.core.consumer.consumer import Consumer
 from kafkatools.core.consumer.group_subscription import RebalanceListener
@@ -32,40 +32,49 @@ class Wanted(NamedTuple):
         return f"Topic {self.topic} does not exist" if self.topic else f"No topic matches {self.include}"
 
 
-class Source(Protocol):
-    """The partitions that a consumer reads; some may be created later."""
+class Source:
+    """The partitions that a consumer reads; some may be created later. By default all are assigned directly."""
+
+    def __init__(self, note: Callable[[str], None], consumer: Consumer, wanted: Wanted) -> None:
+        self._note = note
+        self._consumer = consumer
+        self._wanted = wanted
 
     def start(self, *, to_end: bool) -> None:
-        """Assign or subscribe. Raises CommandError for a nonexistent topic or partition."""
+        """Assign or subscribe. Raises CommandError for a nonexistent partition, and for missing topics if `to_end`;
+        else prints that it waits for them."""
+        raise NotImplementedError
 
     def follow(self) -> None:
-        """Assign partitions created since the last call."""
+        """Assign partitions created since the last call, if this source has to do that."""
 
     def is_assigned(self) -> bool:
         """Return whether the consumer has its assignment, which may be empty."""
+        return True
 
     def partitions(self) -> Iterable[TopicPartition]:
         """Return all partitions that this consumer may have to read."""
+        return self._consumer.assignment()
 
     def has_topics(self) -> bool:
         """Return whether a matching topic or partition exists."""
+        return any(self.partitions())
+
+    def _tell_missing(self, to_end: bool) -> None:
+        if to_end:
+            raise CommandError(self._wanted.missing)
+        self._note(f"{self._wanted.missing} yet: waiting for {'it' if self._wanted.topic else 'one'}")
 
 
 def source_of(note: Callable[[str], None], consumer: Consumer, wanted: Wanted, is_member: bool) -> Source:
     """Return the source for the requested topics: a group's if `is_member`, else directly assigned partitions."""
     if wanted.partition is not None:
-        return OnePartition(consumer, wanted)
-    if is_member:
-        return GroupTopics(note, consumer, wanted)
-    return FollowedTopics(note, consumer, wanted)
+        return OnePartition(note, consumer, wanted)
+    return GroupTopics(note, consumer, wanted) if is_member else FollowedTopics(note, consumer, wanted)
 
 
-class OnePartition:
+class OnePartition(Source):
     """One partition of a topic, read from `--offset` on."""
-
-    def __init__(self, consumer: Consumer, wanted: Wanted) -> None:
-        self._consumer = consumer
-        self._wanted = wanted
 
     def start(self, *, to_end: bool) -> None:
         """Assign the partition and seek to the requested offset. Raises CommandError for a nonexistent partition or
@@ -95,61 +104,28 @@ class OnePartition:
         if not low <= offset <= high:
             raise CommandError(f"Offset {offset} is out of range: {topic}-{partition} holds offsets {low} to {high}")
 
-    def follow(self) -> None:
-        """Do nothing: the partition is fixed."""
 
-    def is_assigned(self) -> bool:
-        """Return True: the partition is assigned by `start`."""
-        return True
-
-    def partitions(self) -> Iterable[TopicPartition]:
-        """Return the assigned partition."""
-        return self._consumer.assignment()
-
-    def has_topics(self) -> bool:
-        """Return True: `start` checked that the partition exists."""
-        return True
-
-
-class FollowedTopics:
+class FollowedTopics(Source):
     """All partitions of the matching topics, including those created later."""
 
     def __init__(self, note: Callable[[str], None], consumer: Consumer, wanted: Wanted) -> None:
-        self._note = note
-        self._consumer = consumer
-        self._wanted = wanted
+        super().__init__(note, consumer, wanted)
         self._follower = TopicFollower(consumer, wanted.topic, wanted.takes)
 
     def start(self, *, to_end: bool) -> None:
         """Assign all existing partitions. Raises CommandError without any if `to_end`, else prints that it waits."""
         if not self._follower.start():
-            _tell_missing(self._note, self._wanted, to_end)
+            self._tell_missing(to_end)
 
     def follow(self) -> None:
         """Assign partitions created since the last call."""
         self._follower.maybe_assign_new()
 
-    def is_assigned(self) -> bool:
-        """Return True: partitions are assigned directly."""
-        return True
 
-    def partitions(self) -> Iterable[TopicPartition]:
-        """Return the assigned partitions."""
-        return self._consumer.assignment()
-
-    def has_topics(self) -> bool:
-        """Return whether any partition was found."""
-        return bool(self._follower.partitions)
-
-
-class GroupTopics(RebalanceListener):
+class GroupTopics(Source, RebalanceListener):
     """The partitions that a group assigns to this member."""
 
-    def __init__(self, note: Callable[[str], None], consumer: Consumer, wanted: Wanted) -> None:
-        self._note = note
-        self._consumer = consumer
-        self._wanted = wanted
-        self._is_assigned = False
+    _is_assigned = False
 
     def start(self, *, to_end: bool) -> None:
         """Subscribe; the group is joined during polls. Raises CommandError for missing topics if `to_end`, else prints
@@ -160,15 +136,12 @@ class GroupTopics(RebalanceListener):
         else:
             is_there = any(takes(topic) for topic in self._consumer.list_topics())
         if not is_there:
-            _tell_missing(self._note, self._wanted, to_end)
+            self._tell_missing(to_end)
         self._consumer.subscribe([self._wanted.topic or ""] if takes is None else takes, self)
 
     def on_partitions_assigned(self, partitions: Sequence[TopicPartition]) -> None:
         """Record that a rebalance is complete, even with an empty assignment."""
         self._is_assigned = True
-
-    def follow(self) -> None:
-        """Do nothing: the group assigns new partitions."""
 
     def is_assigned(self) -> bool:
         """Return whether a rebalance has completed."""
@@ -180,13 +153,3 @@ class GroupTopics(RebalanceListener):
         return [
             TopicPartition(topic, index) for topic in self._consumer.subscription() for index in known.get(topic, ())
         ]
-
-    def has_topics(self) -> bool:
-        """Return whether a subscribed topic exists."""
-        return any(self.partitions())
-
-
-def _tell_missing(note: Callable[[str], None], wanted: Wanted, to_end: bool) -> None:
-    if to_end:
-        raise CommandError(wanted.missing)
-    note(f"{wanted.missing} yet: waiting for {'it' if wanted.topic else 'one'}")

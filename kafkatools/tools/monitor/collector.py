@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from kafkatools.core.admin.client import AdminClient, error_of
+from kafkatools.core.admin.client import AdminClient, error_in
 from kafkatools.core.admin.configs import TOPIC
 from kafkatools.core.admin.log_dirs import LogDir
 from kafkatools.core.admin.offsets import EARLIEST
@@ -305,7 +305,7 @@ class _TopicSettings:
             look.complain(NOBODY, _MIN_ISR, answer.error)
             return
         for result in answer.entity.results:
-            error = error_of(result.error_code, result.error_message)
+            error = error_in(result)
             if error is not None and not isinstance(error, UnknownTopicOrPartition):
                 look.complain(NOBODY, f"{_MIN_ISR} of {result.resource_name}", error)
             value = next((entry.value for entry in result.configs if entry.name == _MIN_ISR), None)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
-from kafkatools.core.admin.client import AdminClient, error_of
+from kafkatools.core.admin.client import AdminClient, error_in
 from kafkatools.core.admin.group_offsets import GroupOffsets, fetch_offsets, read_offset_fetch
 from kafkatools.core.admin.groups import CLASSIC, CONSUMER, SHARE, UNKNOWN
 from kafkatools.core.admin.share_groups import ShareOffsets, read_offsets
@@ -120,10 +120,7 @@ def _lag(told: int | None, end: int | None, at: int) -> int | None:
 
 def read_listing(answer: Answer) -> list[ListedGroup] | KafkaError:
     """Return the groups in a broker's ListGroups response, or its error."""
-    error = error_of(answer.entity.error_code)
-    if error is not None:
-        return error
-    return [
+    return error_in(answer.entity) or [
         ListedGroup(
             group.group_id,
             (getattr(group, "group_type", "") or UNKNOWN).capitalize(),
@@ -136,9 +133,7 @@ def read_listing(answer: Answer) -> list[ListedGroup] | KafkaError:
 
 def _described(answer: Answer) -> dict[str, _StateAndMembers | KafkaError]:
     return {
-        group.group_id: error_of(group.error_code, getattr(group, "error_message", None))
-        or (group.group_state, len(group.members))
-        for group in answer.entity.groups
+        group.group_id: error_in(group) or (group.group_state, len(group.members)) for group in answer.entity.groups
     }
 
 
@@ -147,10 +142,7 @@ def _fetched(answer: Answer) -> dict[str, GroupOffsets | KafkaError]:
 
 
 def _share_offsets(answer: Answer) -> dict[str, ShareOffsets | KafkaError]:
-    return {
-        group.group_id: error_of(group.error_code, group.error_message) or read_offsets(group)
-        for group in answer.entity.groups
-    }
+    return {group.group_id: error_in(group) or read_offsets(group) for group in answer.entity.groups}
 
 
 def _describe_question(api_key: int, field: str) -> Callable[[int, list[str]], Question]:

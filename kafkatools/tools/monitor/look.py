@@ -9,10 +9,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import NamedTuple
 
-from kafkatools.core.admin.client import BROKERS, AdminClient, error_of
+from kafkatools.core.admin.client import BROKERS, AdminClient, error_in
 from kafkatools.core.admin.log_dirs import LogDir, read_log_dirs
 from kafkatools.core.admin.offsets import LATEST
 from kafkatools.core.admin.quorum import QUORUM_FIELDS, MetadataQuorum, read_quorum
+from kafkatools.core.admin.results import by_partition
 from kafkatools.core.admin.topics import (
     DEFAULT_PARTITION_LIMIT,
     PartitionDescription,
@@ -29,6 +30,7 @@ from kafkatools.core.errors import (
     Timeout,
     UnknownServerError,
     UnsupportedVersion,
+    error_from_code,
 )
 from kafkatools.core.net.metadata import Node
 from kafkatools.core.net.requests import Answer, Question
@@ -239,7 +241,7 @@ class Look:
         answer = self._admin.metadata_of(scope.asked_topics or None, self._admin.deadline_ms(self._patience_ms))
         found = {}
         for topic in answer.topics:
-            error = error_of(topic.error_code)
+            error = error_in(topic)
             described = TopicDescription(topic.name, None, False, (), error) if error else from_metadata(topic)
             found[topic.name] = described
         return found
@@ -279,16 +281,14 @@ class Look:
 
     def moves(self, answer: Answer) -> Moves:
         """Return the ongoing reassignments; empty when brokers are too old or deny access, as in Kafka's tools."""
-        error = answer.error or error_of(answer.entity.error_code, answer.entity.error_message)
+        error = answer.error or error_in(answer.entity)
         if error is not None:
             if not isinstance(error, (UnsupportedVersion, ClusterAuthorizationFailed)):
                 self.complain(NOBODY, "reassignments", error)
             return {}
-        return {
-            (topic.name, part.partition_index): (tuple(part.adding_replicas), tuple(part.removing_replicas))
-            for topic in answer.entity.topics
-            for part in topic.partitions
-        }
+        return by_partition(
+            answer.entity.topics, lambda part: (tuple(part.adding_replicas), tuple(part.removing_replicas))
+        )
 
     def say_whose_groups_are_missing(self) -> None:
         """Add a problem when __consumer_offsets partitions have no leader, since no broker lists their groups then."""
@@ -319,7 +319,7 @@ class Look:
                         found[topic.name, part.partition_index] = part.offset
             for code, names in failed.items():
                 more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-                error = error_of(code)
+                error = error_from_code(code)
                 if error is not None:
                     self.complain(leader, f"offset of {', '.join(names[:_NAMED])}{more}", error)
         return found
