@@ -54,7 +54,7 @@ def _parse_subcommand(command: Command, outer: Args, name: str, rest: Sequence[s
 
 
 def _error(command: Command, message: str, hint: str = "") -> UsageError:
-    if command.usage_prefix:  # kafka-features.sh catches the parser's exception and words it itself
+    if command.usage_prefix:  # kafka-features.sh has its own words for parser errors
         return UsageError(f"{command.usage_prefix}{message}. Type --help for help.", hint)
     return UsageError(f"{command.program or 'kt ' + command.name}: error: {message}", hint)
 
@@ -136,8 +136,7 @@ def _find(command: Command, name: str) -> Option | None:
 
 
 def _check(command: Command, args: Args) -> None:
-    """Raise UsageError for a missing required option or a broken rule. Rules get the option names in command-line
-    order."""
+    """Raise UsageError for a missing required option or a broken rule."""
     given = list(dict.fromkeys(args.given_names()))
     for option in command.options:
         if option.required and option.long not in given:

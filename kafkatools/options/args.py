@@ -63,8 +63,7 @@ class Args:
         self._values["json"] = self._values["json"] or outer.json
 
     def note(self, option: Option, text: str | None) -> None:
-        """Add one occurrence of an option, with its value converted. Raises ValueError when the value cannot be
-        converted."""
+        """Add one occurrence of an option with its converted value. Raises ValueError for an invalid value."""
         value: object = True
         if option.value:
             value = option.implied if text is None else option.type(text)

@@ -41,13 +41,12 @@ def setting_option(name: str, about: str, *, replacement: str = "", several: boo
 
 
 def property_pairs(texts: Iterable[str], option: str) -> dict[str, str]:
-    """Return the mapping of an option's `key=value` texts. Raises UsageError for a text without `=`, which Kafka's
-    tools ignore."""
+    """Return an option's `key=value` texts as a mapping. Raises UsageError for a text without `=`."""
     pairs: dict[str, str] = {}
     for text in texts:
         key, equals, value = text.partition("=")
         if not equals or not key.strip():
-            name = text.replace(":", " ").split(maxsplit=1)[:1]  # what follows may be a password
+            name = text.replace(":", " ").split(maxsplit=1)[:1]  # the rest may be a password
             raise UsageError(f"--{option} takes key=value, not '{''.join(name)}'")
         pairs[key.strip()] = value
     return pairs

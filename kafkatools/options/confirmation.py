@@ -33,5 +33,7 @@ def agrees_to_remove(console: _Asking, args: Args, question: str, unasked: str) 
         console.flush()
     answer: bytes = console.stdin.readline()
     if not answer:
-        raise CommandError("There is no answer to read, so nothing was removed.", hint=f"{unasked} removes unasked.")
+        raise CommandError(
+            "Nothing was removed: stdin ended before an answer.", hint=f"Pass {unasked} to remove without a prompt."
+        )
     return answer.strip().lower() == b"y"

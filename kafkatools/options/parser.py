@@ -23,8 +23,7 @@ _NEGATIVE = re.compile(r"-[0-9]+", re.ASCII)
 
 
 def parse(command: Command, arguments: Sequence[str]) -> tuple[Command, Args]:
-    """Parse the arguments; return the command to run (the subcommand if there is one) and its values. Raises
-    UsageError."""
+    """Parse the arguments; return the command or subcommand to run and its values. Raises UsageError."""
     if command.style == ARGPARSE4J:
         from kafkatools.options.argparse4j import parse_argparse4j
 
@@ -53,8 +52,7 @@ def check_rules(command: Command, args: Args) -> None:
 
 
 def _example(command: Command, given: set[str], missing: str) -> str:
-    """Return an example of the command with the missing option, preferably with all given options too; empty without
-    one."""
+    """Return an example of the command with the missing option, preferably with all given options; else ""."""
     fitting = [example for example in command.examples if f"--{missing} " in f"{example} "]
     with_given = [example for example in fitting if all(f"--{name} " in f"{example} " for name in given)]
     first = given - {"bootstrap-server", "command-config", "json"}
@@ -90,8 +88,7 @@ def _parse_joptsimple(command: Command, arguments: Sequence[str]) -> Args:
 
 
 def _named(command: Command, values: Sequence[str]) -> list[str]:
-    """Convert positional values to options, as Kafka's EndToEndLatency does. Raises UsageError, in its words, for too
-    few or too many."""
+    """Convert positional values to options. Raises UsageError for too few or many, as Kafka's EndToEndLatency."""
     required = {option.long for option in command.options if option.required}
     names = [name for name in command.positional if name in required or name == command.positional[0]]
     if not len(names) <= len(values) <= len(command.positional):
@@ -109,7 +106,7 @@ def _looks_like_option(argument: str) -> bool:
 
 
 def _unexpected(argument: str, command: Command) -> UsageError:
-    message = f"Unexpected argument '{argument}': every value belongs behind an option"
+    message = f"Unexpected argument '{argument}'"
     if command.subcommands:
         message = f"kt {command.name} has no subcommand '{argument}'"
     return UsageError(message, did_you_mean_subcommand(command, argument))
@@ -132,8 +129,7 @@ def _value(command: Command, option: Option, attached: str | None, rest: deque[s
 
 
 def _may_be_value(option: Option, following: str) -> bool:
-    """Return whether the next argument is an optional value (OptionalArgumentOptionSpec); -1 is one for a numeric
-    option."""
+    """Return whether the next argument is an optional value (OptionalArgumentOptionSpec), such as -1."""
     return not _looks_like_option(following) or (
         option.type in (java_int, java_long) and _NEGATIVE.fullmatch(following) is not None
     )

@@ -13,7 +13,7 @@ class TopicFilter:
     Raises ValueError for an invalid expression."""
 
     def __init__(self, text: str) -> None:
-        from kafkatools.core.java.patterns import java_pattern  # a help needs nothing of core
+        from kafkatools.core.java.patterns import java_pattern  # keeps --help free of core imports
 
         cleaned = text.strip().replace(",", "|").replace(" ", "").lstrip("\"'").rstrip("\"'")
         try:

@@ -73,7 +73,7 @@ def find_profile(asked: str | None, environ: Mapping[str, str], directory: str) 
     if not holders:
         raise UsageError(_unknown(name, files, _user_file(environ)))
     if len(holders) > 1:
-        raise UsageError(f"The profile '{name}' stands in {holders[0]} and in {holders[1]}: rename one of them")
+        raise UsageError(f"The profile '{name}' is defined in {holders[0]} and in {holders[1]}: rename one of them")
     return _profile(name, holders[0], files[holders[0]]["profiles"][name], environ, is_default)
 
 
@@ -98,8 +98,10 @@ def ensure_confirmed(console: _Asking, command: Command, args: Args, profile: Pr
     if confirmed is not None:
         raise UsageError(f"{what}, and its cluster is not called '{confirmed}'")
     if not (console.is_input_terminal and console.is_error_terminal):
-        raise UsageError(f"{what}, and nobody can be asked", "Pass kt --confirm with the name of the cluster.")
-    console.note(f"{what}. Type the name of its cluster ({profile.cluster}) to go on:")
+        raise UsageError(
+            f"{what}, and there is no terminal to prompt on", "Pass kt --confirm with the name of the cluster."
+        )
+    console.note(f"{what}. Type the name of its cluster ({profile.cluster}) to continue:")
     if console.stdin.readline().decode("utf-8", "replace").strip() != profile.cluster:
         raise CommandError("That is not the name of the cluster: nothing was done")
 
@@ -173,7 +175,7 @@ def _read(path: str) -> _FileContent:
 def _profile(name: str, path: str, table: object, environ: Mapping[str, str], is_default: bool) -> Profile:
     prefix = f"profiles.{name}."
     if not isinstance(table, dict):
-        raise UsageError(f"{path}: profiles.{name} is a table of settings")
+        raise UsageError(f"{path}: profiles.{name} must be a table")
     _ensure_known(table, _PROFILE_KEYS, path, prefix)
     for key in ("bootstrap_servers", "command_config", "cluster"):
         _ensure_type(table, key, str, path, prefix)
@@ -208,7 +210,7 @@ def _setting(value: object, path: str, key: str, environ: Mapping[str, str]) -> 
         if value["env"] not in environ:
             raise UsageError(f"{path}: {key} takes its value from {value['env']}, which is not set")
         return environ[value["env"]]
-    raise UsageError(f'{path}: {key} is a text, a number, true or false, or {{ env = "NAME" }}')
+    raise UsageError(f'{path}: {key} must be a string, a number, true or false, or {{ env = "NAME" }}')
 
 
 def _ensure_known(table: Mapping[str, object], known: tuple[str, ...], path: str, prefix: str) -> None:
@@ -217,9 +219,9 @@ def _ensure_known(table: Mapping[str, object], known: tuple[str, ...], path: str
             raise UsageError(f"{path}: there is no key {prefix}{key} (known: {', '.join(known)})")
 
 
-_TYPE_WORDS = {str: "a text", bool: "true or false", dict: "a table"}
+_TYPE_WORDS = {str: "a string", bool: "true or false", dict: "a table"}
 
 
 def _ensure_type(table: Mapping[str, object], key: str, kind: type, path: str, prefix: str) -> None:
     if key in table and not isinstance(table[key], kind):
-        raise UsageError(f"{path}: {prefix}{key} is {_TYPE_WORDS[kind]}")
+        raise UsageError(f"{path}: {prefix}{key} must be {_TYPE_WORDS[kind]}")

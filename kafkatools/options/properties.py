@@ -15,15 +15,14 @@ from kafkatools.exit_status import CommandError
 from kafkatools.options.secret_files import warn_if_others_can_read, warn_if_others_can_read_keys
 
 _BLANK = " \t\f"
-# The key ends at the first =, : or blank that no backslash stands before.
+# The key ends at the first unescaped =, : or blank.
 _PAIR = re.compile(r"(?P<key>(?:\\.|\\\Z|[^=: \t\f\\])*)[ \t\f]*(?:[=:][ \t\f]*)?(?P<value>.*)", re.DOTALL)
 _ESCAPED = re.compile(r"\\(u.{0,4}|.|\Z)", re.DOTALL)
 _ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 
 
 def read_properties(path: str) -> dict[str, str]:
-    """Return the settings of a file. Raises CommandError when it cannot be read. Logs a warning when others can read
-    secrets in it."""
+    """Return a file's settings; warn when others can read secrets in it. Raises CommandError if unreadable."""
     try:
         with open(path, "rb") as file:
             data = file.read()
@@ -42,8 +41,7 @@ def read_properties(path: str) -> dict[str, str]:
 
 
 def parse_properties(text: str, path: str = "properties") -> dict[str, str]:
-    r"""Return the settings of a text; the last of several lines with one key wins. Raises CommandError for a malformed
-    \u escape."""
+    r"""Return a text's settings; a key's last line wins. Raises CommandError for a malformed \u escape."""
     settings: dict[str, str] = {}
     for line in _logical_lines(text):
         found = _PAIR.fullmatch(line)

@@ -18,8 +18,7 @@ class Rule(Protocol):
 
 
 class Refusal(NamedTuple):
-    """`option` must not be combined with any of `others` (CommandLineUtils.checkInvalidArgs), only if all of `when` are
-    given."""
+    """`option` excludes all `others` (CommandLineUtils.checkInvalidArgs), if all of `when` are given."""
 
     option: str
     others: tuple[str, ...]

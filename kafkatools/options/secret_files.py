@@ -10,7 +10,7 @@ import os
 import stat
 from collections.abc import Mapping
 
-# With a listener's prefix, too: listener.name.x.ssl.keystore.location.
+# Also with a listener's prefix: listener.name.x.ssl.keystore.location.
 _PRIVATE_KEY_FILES = ("ssl.keystore.location", "sasl.oauthbearer.assertion.private.key.file")
 
 

@@ -25,7 +25,7 @@ DIFFERENCES = {
     "016": Difference(
         "nothing-ignored",
         ExitStatus.USAGE,
-        stderr="Reader property parse.key is true or false, not 'true,key.separator=:'",
+        stderr="Reader property parse.key must be true or false, not 'true,key.separator=:'",
     ),
     "024": Difference("exit-codes", ExitStatus.USAGE),
     "025": Difference("exit-codes", ExitStatus.USAGE),

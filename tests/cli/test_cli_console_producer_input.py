@@ -73,7 +73,7 @@ def test_what_the_consumer_writes_the_producer_reads_back(bootstrap: str) -> Non
         ("{", "Line 2 is not JSON"),
         ("[1]", "Line 2 is not a JSON object"),
         ('{"val": "x"}', "Line 2 has an unknown key: val"),
-        ('{"value": 5}', 'Line 2: a key, value or header is a string, null or {"b64": "..."}'),
+        ('{"value": 5}', 'Line 2: a key, value or header must be a string, null or {"b64": "..."}'),
         ('{"value": {"b64": "%%"}}', "Line 2: "),
         ('{"value": "x", "timestamp": "soon"}', "Line 2: timestamp: 'soon' is not a whole number"),
     ],
@@ -94,7 +94,7 @@ def test_a_json_line_that_is_no_record_ends_the_run_after_those_before_it(
     [
         (
             b'{"value": "x", "headers": [["\\ud800", "y"]]}',
-            "Line 2: the header name \\ud800 has a lone surrogate, which is no UTF-8",
+            "Line 2: the header name \\ud800 has a lone surrogate, which is not valid UTF-8",
         ),
         (b'{"\\ud800": "x"}', "Line 2 has an unknown key: \\ud800"),
     ],

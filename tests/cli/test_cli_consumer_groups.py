@@ -68,7 +68,7 @@ _DIFFERENCES = {
     )),
     "126": Difference("numbers", status=ExitStatus.USAGE),
     "128": Difference("nothing-ignored", status=ExitStatus.USAGE, stdout="", stderr=(
-        "Unexpected argument 'extra': every value belongs behind an option"
+        "Unexpected argument 'extra'"
     )),
     "130": Difference("regex-finding", status=ExitStatus.FINDINGS),
     "134": Difference("missing-file", stderr=(

@@ -26,7 +26,7 @@ _DIFFERENCES = {
         "nothing-ignored",
         status=ExitStatus.USAGE,
         stdout="",
-        stderr="Unexpected argument 'extra': every value belongs behind an option",
+        stderr="Unexpected argument 'extra'",
     ),
     "025": Difference(
         "missing-file",

@@ -103,7 +103,7 @@ def test_a_protected_cluster_asks_for_its_name(
     name = f"asked-{len(typed)}-{status.name.lower()}"
     assert kt(config, "--profile", "prod", "topics", "--create", "--topic", name).status is ExitStatus.OK
     ran = kt(config, "--profile", "prod", "topics", "--delete", "--topic", name, stdin=TypedInput(typed), terminal=True)
-    assert "Type the name of its cluster (payments) to go on:" in ran.err
+    assert "Type the name of its cluster (payments) to continue:" in ran.err
     assert said in ran.err
     assert ran.status is status
     assert topic_exists(broker, name) is (status is not ExitStatus.OK)
@@ -127,7 +127,7 @@ def test_where_nobody_can_be_asked_the_name_is_an_option(config: pathlib.Path, b
     deletion = ["--profile", "prod", "topics", "--delete", "--topic", "kept"]
     refused = kt(config, *deletion)
     assert refused.status is ExitStatus.USAGE
-    assert refused.err.startswith("The profile 'prod' is protected, and nobody can be asked\n")
+    assert refused.err.startswith("The profile 'prod' is protected, and there is no terminal to prompt on\n")
     wrong = kt(config, "--confirm", "prod", *deletion)
     assert wrong.err.startswith("The profile 'prod' is protected, and its cluster is not called 'prod'\n")
     assert topic_exists(broker, "kept")
@@ -159,11 +159,11 @@ def test_what_destroys_nothing_is_not_asked_about(config: pathlib.Path) -> None:
             "[profiles.x]\nbrokers = 'a:1'\n",
             "there is no key profiles.x.brokers (known: bootstrap_servers, command_config,",
         ),
-        ("[profiles.x]\nprotected = 'yes'\n", "profiles.x.protected is true or false"),
+        ("[profiles.x]\nprotected = 'yes'\n", "profiles.x.protected must be true or false"),
         ("[profile.x]\n", "there is no key profile (known: default, profiles)"),
         (
             "[profiles.x.settings]\nretries = [1]\n",
-            "profiles.x.settings.retries is a text, a number, true or false, or",
+            "profiles.x.settings.retries must be a string, a number, true or false, or",
         ),
         ("[profiles.x]\n", "the profile 'x' has no bootstrap_servers"),
     ],
@@ -193,7 +193,7 @@ def test_the_file_of_a_project_adds_profiles_and_cannot_redefine_those_of_the_us
     assert run_kt("topics", "--list", environ=environ, cwd=deep).status is ExitStatus.OK
     project.write_text('[profiles.prod]\nbootstrap_servers = "elsewhere:1"\n')
     ran = run_kt("--profile", "prod", "topics", "--list", environ=environ, cwd=deep)
-    assert ran.err.startswith(f"The profile 'prod' stands in {project} and in {config}: rename one of them\n")
+    assert ran.err.startswith(f"The profile 'prod' is defined in {project} and in {config}: rename one of them\n")
 
 
 CLIENTS = {

@@ -55,7 +55,7 @@ DIFFERENCES = {
         "nothing-ignored",
         status=ExitStatus.USAGE,
         stdout="",
-        stderr="Unexpected argument 'extra': every value belongs behind an option",
+        stderr="Unexpected argument 'extra'",
     ),
     "107": Difference("help", status=ExitStatus.OK, own_words=True),
 }

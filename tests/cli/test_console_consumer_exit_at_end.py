@@ -98,7 +98,7 @@ def test_deleted_topic_that_was_read_to_its_end_matters_to_nobody(cluster: Clust
 
 def test_topic_made_anew_is_another_topic(cluster: Cluster, ends: Ends) -> None:
     cluster.ids["t"] = uuid.UUID(int=2)
-    with pytest.raises(EndUnreachable, match="Topic t was deleted and made again"):
+    with pytest.raises(EndUnreachable, match="Topic t was deleted and recreated"):
         ends.ensure_reachable()
 
 

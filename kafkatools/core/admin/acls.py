@@ -171,7 +171,7 @@ def _deleted(result: Entity) -> DeletedAcls:
 def _number(names: tuple[str, ...], name: str) -> int:
     """Return the protocol number of a name. Raises ValueError for an unknown name."""
     if name not in names or name == UNKNOWN:
-        raise ValueError(f"{name!r} is none of {', '.join(names[1:])}")
+        raise ValueError(f"Unknown value {name!r}: expected one of {', '.join(names[1:])}")
     return names.index(name)
 
 

@@ -42,7 +42,7 @@ from kafkatools.core.protocol.entities import Entity
 K = TypeVar("K")
 R = TypeVar("R")
 
-# Which nodes DescribeCluster tells of.
+# Endpoint types of DescribeCluster.
 BROKERS = 1
 CONTROLLERS = 2
 _METADATA_VERSION = 12
@@ -76,7 +76,7 @@ class AdminClient(Closing):
         self.through_controllers = through_controllers
         self._backoff = ExponentialBackoff(given.retry_backoff_ms, given.retry_backoff_max_ms)
         self.timeout_ms: int = given.default_api_timeout_ms
-        # Where requests for the controller go: any broker (None), until one says that it does not pass them on.
+        # The node for controller requests: any broker (None) until one responds NOT_CONTROLLER.
         self.controller: int | None = None
 
     def close(self) -> None:
@@ -178,14 +178,14 @@ class AdminClient(Closing):
             except Timeout:
                 if not done:
                     raise
-                break  # the deadline passed during a retry: the answers of the earlier tries stand
+                break  # the deadline passed during a retry: results of earlier attempts stand
             for item, found in answers.items():
-                # What was said before tells more than that the time was over before the next answer.
+                # An earlier error says more than the timeout of a retry.
                 if item not in done or self.left_ms(deadline_ms) > 0 or not isinstance(found, Timeout):
                     done[item] = found
             for item in pending:
                 if item not in done:
-                    done[item] = UnknownServerError(f"The answer says nothing of {item}")
+                    done[item] = UnknownServerError(f"The response has no result for {item}")
             errors = {item: found for item in pending if isinstance(found := done[item], KafkaError)}
             pending = [item for item, error in errors.items() if error.retriable and should_retry(error)]
             if pending and not self.wait_before_retry(attempts, deadline_ms):
@@ -246,7 +246,7 @@ class AdminClient(Closing):
             with contextlib.suppress(Timeout):
                 self._learn_nodes(deadline_ms)
             if self.client.metadata.cluster.is_bootstrap and self.left_ms(deadline_ms) == 0:
-                raise NoBrokersAvailable("The broker that answers names none that is in service")
+                raise NoBrokersAvailable("The responding broker lists no live brokers")
 
     def learn_brokers(self, answer: Entity) -> None:
         """Update the cached broker list from a Metadata response, unless the response lists no brokers. A broker that

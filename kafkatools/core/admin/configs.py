@@ -28,7 +28,7 @@ BROKER_LOGGER = 8
 CLIENT_METRICS = 16
 GROUP = 32
 
-# Where a value comes from (DescribeConfigsResponse.ConfigSource).
+# Sources of a value (DescribeConfigsResponse.ConfigSource).
 UNKNOWN_SOURCE = 0
 TOPIC_CONFIG = 1
 DYNAMIC_BROKER_CONFIG = 2
@@ -172,7 +172,7 @@ def _ask(
 
 def _read_described(entity: Entity) -> dict[Resource, ResourceConfig | KafkaError]:
     found: dict[Resource, ResourceConfig | KafkaError] = {}
-    alike: dict[int, ResourceConfig] = {}  # by identity: resources with the same settings share one tuple of them
+    alike: dict[int, ResourceConfig] = {}  # by id of the decoded list, which resources with equal settings share
     for result in entity.results:
         error = error_in(result)
         key = id(result.configs)

@@ -118,7 +118,7 @@ def ask_coordinators(
         for key, result in results.items():
             if isinstance(result, KafkaError):
                 found.pop(key, None)
-                # What a broker said last tells more than that the time was over before the next answer.
+                # A broker's earlier error says more than the timeout of a retry.
                 reason = reasons.get(key, result) if isinstance(result, Timeout) else result
                 results[key] = reasons[key] = reason
                 if isinstance(result, Timeout):

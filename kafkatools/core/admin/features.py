@@ -54,7 +54,7 @@ def update_features(
 
     def fields(version: int) -> Fields:
         if version == 0 and validate_only:
-            raise UnsupportedVersion("The brokers are too old to try a change of features without making it")
+            raise UnsupportedVersion("The brokers are too old to validate feature updates without applying them")
         updates = []
         for name, level in levels.items():
             update: Fields = {"feature": name, "max_version_level": level}

@@ -18,7 +18,7 @@ from kafkatools.core.topic_partition import topic_fields
 
 TopicPartition = tuple[str, int]
 
-# From version 10 on both are about topic ids; a group's offsets may be of topics that are gone, which have only names.
+# Version 10 of both has topic ids, but committed offsets of deleted topics have only names.
 _NEWEST_FETCH = 9
 _NEWEST_COMMIT = 9
 _FIRST_FETCH_OF_MANY = 8

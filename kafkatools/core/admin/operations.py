@@ -45,7 +45,7 @@ class ClusterOperations:
         *args: Arguments.args,
         **options: Arguments.kwargs,
     ) -> R:
-        raise TypeError(f"{type(self).__name__} asks nobody")
+        raise TypeError(f"{type(self).__name__} does not define _ask")
 
     # -- replicas and leaders --
 
@@ -147,8 +147,7 @@ class ClusterOperations:
         self._ask(quotas.alter_client_quotas, tuple(entity.items()), changes, validate_only=validate_only)
 
     def describe_scram_credentials(self, users: str | Iterable[str] = ()) -> dict[str, dict[str, int]]:
-        """Return each user's SCRAM mechanisms with their iterations; without names, of all users. Users without
-        credentials are omitted."""
+        """Return the SCRAM mechanisms and iterations of users (default: all), without users that have none."""
         wanted = [users] if isinstance(users, str) else list(users)
         found = self._ask(scram.describe_user_scram_credentials, wanted)
         return {each.user: each.iterations for each in results.settled({one.user: one for one in found}).values()}
@@ -177,12 +176,11 @@ class ClusterOperations:
         return self._ask(delegation_tokens.create_delegation_token, renewers, max_lifetime_ms, owner)
 
     def renew_delegation_token(self, token: DelegationToken | bytes, period_ms: int = -1) -> int:
-        """Renew a token, given itself or by its HMAC; return its new expiry time (ms since 1970). Raises
-        DelegationTokenNotFound."""
+        """Renew a token (or HMAC); return its expiry time (ms since 1970). Raises DelegationTokenNotFound."""
         return self._ask(delegation_tokens.renew_delegation_token, _hmac(token), period_ms)
 
     def expire_delegation_token(self, token: DelegationToken | bytes, period_ms: int = -1) -> int:
-        """Set when a token expires, -1 at once; return its new expiry time (ms since 1970). Raises
+        """Set when a token expires, -1 at once; return the expiry time (ms since 1970). Raises
         DelegationTokenNotFound."""
         return self._ask(delegation_tokens.expire_delegation_token, _hmac(token), period_ms)
 

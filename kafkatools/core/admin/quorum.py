@@ -50,7 +50,7 @@ def describe_metadata_quorum(admin: AdminClient) -> MetadataQuorum:
 
     def once(items: list[str], deadline_ms: int) -> dict[str, MetadataQuorum | KafkaError]:
         if admin.through_controllers and admin.controller is None:
-            admin.follow_controller(deadline_ms)  # a broker passes the question on, a controller does not
+            admin.follow_controller(deadline_ms)  # a broker forwards the request, a controller does not
         found = read_quorum(admin.ask_controller(ApiKey.DESCRIBE_QUORUM, QUORUM_FIELDS, deadline_ms))
         return {} if found is None else {items[0]: found}
 

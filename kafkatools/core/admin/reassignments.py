@@ -181,8 +181,7 @@ def _dirs(wanted: Mapping[Replica, str], replicas: Iterable[Replica]) -> list[Fi
 
 
 def replica_log_dirs(admin: AdminClient, replicas: Collection[Replica]) -> dict[Replica, ReplicaLogDir | KafkaError]:
-    """Return the log directories of replicas; an empty ReplicaLogDir when no online directory of the broker has the
-    replica."""
+    """Return the log directories of replicas; an empty ReplicaLogDir when no online directory has the replica."""
 
     def once(items: list[Replica], deadline_ms: int) -> dict[Replica, ReplicaLogDir | KafkaError]:
         groups = _by_broker(items)

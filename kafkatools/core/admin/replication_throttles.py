@@ -93,21 +93,18 @@ def set_replica_throttles(
 
 
 def set_broker_throttles(admin: AdminClient, brokers: Collection[int], rate: int) -> dict[int, KafkaError | None]:
-    """Limit the brokers' throttled replication traffic to `rate` bytes per second; return None or the error by
-    broker."""
+    """Limit the brokers' throttled replication to `rate` bytes per second; return None or the error by broker."""
     changes = [ConfigChange(LEADER_RATE, str(rate)), ConfigChange(FOLLOWER_RATE, str(rate))]
     return _alter_brokers(admin, dict.fromkeys(brokers, changes))
 
 
 def set_log_dir_throttles(admin: AdminClient, brokers: Collection[int], rate: int) -> dict[int, KafkaError | None]:
-    """Limit moves between the brokers' log directories to `rate` bytes per second; return None or the error by
-    broker."""
+    """Limit moves between log directories to `rate` bytes per second; return None or the error by broker."""
     return _alter_brokers(admin, dict.fromkeys(brokers, [ConfigChange(LOG_DIR_RATE, str(rate))]))
 
 
 def clear_broker_throttles(admin: AdminClient, brokers: Collection[int]) -> dict[int, KafkaError | None]:
-    """Remove all throttle rates of the brokers; return None or the error by broker. A broker that is down keeps its
-    rates."""
+    """Remove all throttle rates of the brokers; return None or the error by broker."""
     changes = [ConfigChange(name, None, DELETE) for name in BROKER_THROTTLES]
     return _alter_brokers(admin, dict.fromkeys(brokers, changes))
 

@@ -47,8 +47,7 @@ def filled(found: Mapping[K, T | KafkaError], make: Callable[[KafkaError], T]) -
 
 
 def settled(found: Mapping[K, V | KafkaError]) -> dict[K, V]:
-    """Return the results by item when none is an error or has one in its `error`. Raises the error of the only item, or
-    PartialFailure."""
+    """Return the results if none is or has an error. Raises the error of the only item, or PartialFailure."""
     errors = {item: error for item, result in found.items() if (error := _error(result)) is not None}
     good = {item: result for item, result in found.items() if not isinstance(result, KafkaError) and item not in errors}
     if not errors:
@@ -66,8 +65,7 @@ def complete(result: T, errors: Mapping[K, KafkaError]) -> T:
 
 
 def settle_altered(found: AlteredOffsets, wanted: Collection[tuple[str, int]]) -> None:
-    """Raise the group's error, the only partition's error, or PartialFailure; return None when all offsets were
-    altered."""
+    """Raise the group's error, the only partition's error, or PartialFailure, unless all were altered."""
     if found.error is not None:
         raise found.error
     settled({part: found.errors.get(part) for part in wanted})

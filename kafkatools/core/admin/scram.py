@@ -40,8 +40,7 @@ class ScramUpsertion(NamedTuple):
 
 
 def describe_user_scram_credentials(admin: AdminClient, users: Sequence[str]) -> list[ScramCredentials]:
-    """Return the credentials of these users (default: all) in the broker's order, without users that have none. Raises
-    KafkaError."""
+    """Return these users' credentials (default: all users), without users that have none. Raises KafkaError."""
     fields = {"users": [{"name": user} for user in users] or None}
     response = admin.ask(ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, fields, check=error_in)
     found = [_credentials(result) for result in response.results]
@@ -57,8 +56,7 @@ def _credentials(result: Entity) -> ScramCredentials:
 def alter_user_scram_credentials(
     admin: AdminClient, user: str, upsertions: Sequence[ScramUpsertion] = (), deletions: Sequence[str] = ()
 ) -> None:
-    """Delete and set credentials of one user, one request each, since a request may name a user once. Raises
-    KafkaError."""
+    """Delete and set credentials of one user, one request each as the protocol requires. Raises KafkaError."""
     for mechanism in deletions:
         _alter(admin, {"deletions": [{"name": user, "mechanism": MECHANISMS[mechanism][0]}], "upsertions": ()})
     for upsertion in upsertions:

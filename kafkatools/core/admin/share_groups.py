@@ -57,7 +57,7 @@ def list_share_group_offsets(
         for group in answer.entity.groups:
             if group.group_id == group_id:
                 return error_in(group) or read_offsets(group)
-        return UnknownServerError(f"The answer says nothing of {group_id}")
+        return UnknownServerError(f"The response has no result for group {group_id}")
 
     request = one_key_each(ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS, build, read)
     found = ask_coordinators(admin, group_ids, request, timeout_ms=timeout_ms)

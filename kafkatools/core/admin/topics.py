@@ -42,8 +42,7 @@ class TopicListing(NamedTuple):
 
 
 class PartitionDescription(NamedTuple):
-    """A described partition. `leader` is -1 without a leader; `elr` is None when the broker does not report eligible
-    leader replicas."""
+    """A described partition. `leader` is -1 without a leader; `elr` (eligible leaders) is None if not reported."""
 
     partition: int
     leader: int
@@ -55,7 +54,7 @@ class PartitionDescription(NamedTuple):
     last_known_elr: tuple[int, ...] | None = None
 
 
-# From a partition of the response, in the order of PartitionDescription.
+# The fields of a response's partition, in the order of PartitionDescription.
 _DESCRIBED = itemgetter(1, 2, 3, 4, 5, 8, 6, 7)
 _NUMBER = itemgetter(0)
 
@@ -217,7 +216,7 @@ def _describe_in_pages(
 
 
 def _unanswered(name: str) -> TopicDescription:
-    return TopicDescription(name, None, False, (), RequestTimedOut(f"The answer says nothing of topic {name}"))
+    return TopicDescription(name, None, False, (), RequestTimedOut(f"The response has no result for topic {name}"))
 
 
 def add_page(found: dict[str, TopicDescription], topic: Entity) -> None:

@@ -65,8 +65,7 @@ class TransactionDescription(NamedTuple):
 
 
 class ProducerState(NamedTuple):
-    """An active producer of a partition; `last_timestamp` in ms. Coordinator epoch and transaction start offset are -1
-    when absent."""
+    """An active producer of a partition; `last_timestamp` in ms. Epoch and start offset are -1 if absent."""
 
     producer_id: int
     producer_epoch: int
@@ -196,8 +195,7 @@ def _producer(state: Entity) -> ProducerState:
 def abort_transaction(
     admin: AdminClient, partition: TopicPartition, producer_id: int, producer_epoch: int, coordinator_epoch: int
 ) -> KafkaError | None:
-    """Write an abort marker into one partition; return the error or None. Sends WriteTxnMarkers to the leader, which
-    requires CLUSTER_ACTION."""
+    """Write an abort marker into one partition (WriteTxnMarkers to its leader); return the error or None."""
     topic, index = partition
     marker = {
         "producer_id": producer_id,

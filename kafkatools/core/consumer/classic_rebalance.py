@@ -65,8 +65,7 @@ def common_protocol(assignors: Sequence[Assignor]) -> RebalanceProtocol:
 
 
 class ClassicRebalance(MemberHeartbeats):
-    """The application-thread side of a classic group membership: rejoin, assign as leader, revoke, leave, identify
-    commits."""
+    """The application-thread side of a classic group membership: rejoin, assign as leader, revoke, leave."""
 
     def __init__(self, membership: ClassicMembership, parts: GroupParts, assignors: Sequence[Assignor]) -> None:
         self.membership: ClassicMembership = membership
@@ -151,8 +150,7 @@ class ClassicRebalance(MemberHeartbeats):
     # --- in whose name offsets are committed
 
     def commit_metadata(self) -> ConsumerGroupMetadata | KafkaError:
-        """Return the generation for OffsetCommit; RebalanceInProgress or CommitFailed while the generation is not
-        stable."""
+        """Return the generation for OffsetCommit; RebalanceInProgress or CommitFailed while it is not stable."""
         if self.membership.generation_if_stable() is not None:
             return self.membership.group_metadata()
         if self.membership.is_rebalancing:
@@ -273,8 +271,7 @@ class ClassicRebalance(MemberHeartbeats):
         return False
 
     def _assign(self, now_ms: int) -> bool:
-        """As group leader, assign all partitions and send SyncGroup. Returns False while metadata lacks a topic of the
-        group."""
+        """As group leader, assign all partitions and send SyncGroup. Returns False while metadata lacks a topic."""
         joined = self.membership.joined
         if joined is None:
             return True

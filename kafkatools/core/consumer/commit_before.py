@@ -37,7 +37,7 @@ class CommitBeforeRebalance:
             if now_ms < self._retry_ms:
                 return False
             self._attempt = self._commits.start_auto_commit()
-            if self._attempt is None:  # no coordinator to be found now
+            if self._attempt is None:  # the coordinator is unknown
                 self._retry_ms = now_ms + self._retry_backoff_ms
                 return False
         if not self._attempt.is_done:

@@ -94,7 +94,7 @@ class CompletedFetch:
         self._column_start = 0
         self._columns_next_offset = fetch_offset
         self._error: KafkaError | None = None
-        self._damage: tuple[AnyBatch, KafkaError] | None = None  # inside a batch, behind the records in `_columns`
+        self._damage: tuple[AnyBatch, KafkaError] | None = None  # in a batch, after the records in `_columns`
         self._aborted = [(item.first_offset, item.producer_id) for item in data.aborted_transactions or ()]
         heapq.heapify(self._aborted)
         self._aborted_producers: set[int] = set()
@@ -142,8 +142,7 @@ class CompletedFetch:
             self.next_fetch_offset = columns.offsets[stop - 1] + 1
 
     def _next_columns(self) -> RecordColumns | None:
-        """Return the current columns, decoding further batches until one has records; None at the end of the fetch.
-        Raises CorruptBatch."""
+        """Return the current columns or those of the next batch with records; None at the end. Raises CorruptBatch."""
         if self._error is not None:
             raise self._error
         while self._columns is None:
@@ -153,7 +152,7 @@ class CompletedFetch:
                 if self.next_fetch_offset < damaged.next_offset:
                     self._damaged(damaged, error, is_inside=True)
                 else:
-                    _log.warning("%s has bytes behind the last record of its batch: %s", self.partition, error)
+                    _log.warning("A batch of %s has extra bytes after the last record: %s", self.partition, error)
             if self._can_join and self._load_run():
                 continue
             batch = self._next_batch()
@@ -190,8 +189,7 @@ class CompletedFetch:
         return not records[position + ATTRIBUTES_OFFSET + 1] & self._not_plain
 
     def _plain_rows(self, rows: int) -> int:
-        """Return how many leading batches in the header table are plain, have the first batch's leader epoch and pass
-        the CRC check."""
+        """Return how many leading batches of the header table are plain, of the same epoch and pass the CRC check."""
         records, table, not_plain, check_crcs = self._records, self._table, self._not_plain, self._options.check_crcs
         epoch = table[4]
         for row in range(rows):
@@ -218,16 +216,14 @@ class CompletedFetch:
             return batch
 
     def _pass_unreadable(self, error: KafkaError) -> None:
-        """Report bytes with an impossible batch size or magic byte as damage, then skip them if `skip_corrupt`
-        allows."""
+        """Report bytes with an impossible batch size or magic byte as damage, then skip them if allowed."""
         batch = RecordBatch(self._records, self._end)
         fits = batch.length >= HEADER_SIZE - LOG_OVERHEAD and self._end + batch.size_bytes <= len(self._records)
         self._damaged(batch if fits else None, error)
         self._end = self._end + batch.size_bytes if fits else len(self._records)
 
     def _load(self, batch: AnyBatch) -> None:
-        """Decode a batch's records from the position on into `_columns`, which stays None when the batch has none to
-        return."""
+        """Decode a batch's records from the position on into `_columns`, which stays None when there are none."""
         try:
             if self._options.check_crcs:
                 batch.ensure_valid()
@@ -243,13 +239,12 @@ class CompletedFetch:
         elif damage is None:
             self._show(columns, batch.next_offset)
         else:
-            # The checksum holds, so it was written like this: what lies before the damage is handed out.
+            # The CRC holds, so the damage was written that way: the records before it are sound and returned.
             self._damage = batch, damage
             self._show(columns, columns.offsets[-1] + 1)
 
     def _show(self, columns: RecordColumns, next_offset: int) -> None:
-        """Make columns whose records end before `next_offset` the current ones, starting at the record at or after the
-        position."""
+        """Make columns that end before `next_offset` the current ones, starting at the position."""
         start = bisect_left(columns.offsets, self.next_fetch_offset)
         if start == columns.count:
             self.next_fetch_offset = max(self.next_fetch_offset, next_offset)
@@ -264,8 +259,7 @@ class CompletedFetch:
         return (batch.columns() if limit is None else batch.columns(max_output_bytes=limit)), None
 
     def _is_passed_over(self, batch: AnyBatch) -> bool:
-        """Return whether a batch holds no records for the application: control batches, and aborted ones under
-        read_committed."""
+        """Return whether to skip a batch: a control batch, or an aborted one under read_committed."""
         if self._options.isolation_level == READ_COMMITTED and batch.has_producer_id:
             self._open_aborted_up_to(batch.last_offset)
             producer_id: int = batch.producer_id
@@ -295,8 +289,7 @@ class CompletedFetch:
         self.next_fetch_offset = corrupt.next_offset
 
     def _stated_offsets(self, batch: AnyBatch) -> tuple[int, int]:
-        """Return the first and last offset in a damaged batch's header; the position twice when they are
-        implausible."""
+        """Return the first and last offset in a damaged batch's header; the position twice if implausible."""
         position, end = self.next_fetch_offset, self.data.high_watermark
         try:
             first, last = batch.base_offset, batch.last_offset
@@ -318,12 +311,11 @@ class CompletedFetch:
         try:
             return next(read_batches(self._records), None) is not None
         except KafkaError:
-            return True  # damage: fetch_columns says so, with the offset
+            return True  # damage: fetch_columns raises it with its offset
 
 
 def join_batches(buffer: memoryview, table: array[int], rows: int) -> RecordColumns | None:
-    """Decode plain batches, given as rows of a kernel scan table, into one set of columns; None when a batch is damaged
-    inside."""
+    """Decode plain batches (rows of a kernel scan table) into one set of columns; None when one is damaged."""
     total = sum(table[13 : rows * kernel.HEADER_WIDTH : kernel.HEADER_WIDTH])
     if total * MINIMUM_RECORD_SIZE > len(buffer):
         return None

@@ -159,8 +159,8 @@ class Consumer(RecordLoops):
 
     @one_at_a_time
     def assign(self, partitions: Iterable[tuple[str, int]]) -> None:
-        """Read exactly these partitions; those already assigned keep their position. Raises IllegalState when
-        subscribed to topics."""
+        """Read exactly these partitions; those assigned before keep their position. Raises IllegalState if
+        subscribed."""
         chosen = [as_partition(part) for part in partitions]
         self.give_back()
         if self._group is not None:
@@ -196,8 +196,7 @@ class Consumer(RecordLoops):
 
     @one_at_a_time
     def group_metadata(self) -> ConsumerGroupMetadata:
-        """Return this member's group metadata, for Producer.send_offsets_to_transaction. Raises InvalidGroupId without
-        group.id."""
+        """Return this member's identity for Producer.send_offsets_to_transaction. Raises InvalidGroupId."""
         return self._grouped().group_metadata()
 
     def _grouped(self) -> GroupConsumer:
@@ -246,14 +245,12 @@ class Consumer(RecordLoops):
 
     @one_at_a_time
     def seek_to_beginning(self, partitions: Iterable[tuple[str, int]] = ()) -> None:
-        """Move to the log start offset, looked up by the next poll or `position`; without partitions, for all assigned
-        ones."""
+        """Move partitions (default: all assigned) to their log start offsets, looked up by the next poll."""
         self._request_reset(partitions, ResetKind.EARLIEST)
 
     @one_at_a_time
     def seek_to_end(self, partitions: Iterable[tuple[str, int]] = ()) -> None:
-        """Move to the end of the log (the last stable offset under read_committed); without partitions, for all
-        assigned ones."""
+        """Move partitions (default: all assigned) to their end, the last stable offset under read_committed."""
         self._request_reset(partitions, ResetKind.LATEST)
 
     @one_at_a_time
@@ -419,7 +416,7 @@ class Consumer(RecordLoops):
     def _fetch_failed(self, node: int, error: KafkaError) -> None:
         self._fetcher.handle_failure(node)
         if isinstance(error, (DecodeError, UnsupportedVersion)):
-            self._failure = error  # another try would bring the same
+            self._failure = error  # a retry would fail alike
 
     # --- what has to happen before records can be fetched
 
@@ -485,8 +482,7 @@ class Consumer(RecordLoops):
 
     @one_at_a_time
     def partitions_for(self, topic: str, timeout_ms: int | None = None) -> list[int]:
-        """Return a topic's partition numbers; empty when it does not exist. Raises InvalidTopic,
-        TopicAuthorizationFailed."""
+        """Return a topic's partition numbers, empty if it is missing. Raises InvalidTopic, TopicAuthorizationFailed."""
         deadline = self._deadline(timeout_ms)
         self._client.set_topics({topic})
         self._client.refresh_metadata(deadline)

@@ -25,8 +25,7 @@ _log = logging.getLogger(__name__)
 
 
 class ConsumerRebalance(MemberHeartbeats):
-    """The application-thread side of a KIP-848 group membership: reconcile assignments, rejoin, leave and identify
-    commits."""
+    """The application-thread side of a KIP-848 group membership: reconcile assignments, rejoin, leave."""
 
     def __init__(self, membership: ConsumerMembership, parts: GroupParts) -> None:
         self.membership: ConsumerMembership = membership
@@ -66,11 +65,10 @@ class ConsumerRebalance(MemberHeartbeats):
 
     def request_rejoin(self, reason: str) -> None:
         """Log a warning: in KIP-848 groups only the broker starts rebalances."""
-        _log.warning("The consumer protocol knows no rebalance on demand (%s)", reason)
+        _log.warning("Ignored a request to rebalance: the consumer protocol has no rebalances on demand (%s)", reason)
 
     def leave(self, reason: str, *, even_static: bool = False) -> None:
-        """Revoke all partitions (as lost when the member has no epoch) and send the leave heartbeat. Ignores
-        `even_static`."""
+        """Revoke all partitions (as lost without an epoch) and send the leave heartbeat. Ignores `even_static`."""
         owned = self._parts.subscriptions.assigned_partitions()
         with self._parts.channel.lock:
             is_member = self.membership.has_epoch
@@ -98,8 +96,7 @@ class ConsumerRebalance(MemberHeartbeats):
         return CommitFailed(NOT_A_MEMBER)
 
     def note_commit_error(self, sent: ConsumerGroupMetadata, error: KafkaError) -> KafkaError:
-        """Translate a refused commit: RetriableCommitFailed when the member's epoch grew after the request, else
-        CommitFailed."""
+        """Translate a refused commit: RetriableCommitFailed when the member epoch grew since, else CommitFailed."""
         with self._parts.channel.lock:
             now = self.membership.group_metadata()
         is_newer = now.member_id == sent.member_id and now.generation_id > sent.generation_id
@@ -142,7 +139,7 @@ class ConsumerRebalance(MemberHeartbeats):
         wanted = {TopicPartition(name, index) for topic, name in resolved.items() for index in target[topic]}
         owned = self._parts.subscriptions.assigned_partitions()
         if has_taken_one and wanted == set(owned) and self._unresolved:
-            return  # all that can be done is done until metadata knows the rest
+            return  # the remaining topic ids wait for metadata
         revoked = [part for part in owned if part not in wanted]
         for part in owned:
             self._parts.subscriptions.state(part).pending_revocation = part not in wanted

@@ -12,8 +12,7 @@ from kafkatools.core.records.columns import TimestampType
 
 
 class ConsumerRecord(NamedTuple):
-    """One record with its topic, partition and offset; `timestamp` in ms. Key and value are bytes or deserialized
-    objects."""
+    """One record; `timestamp` in ms, key and value as bytes or deserialized objects."""
 
     topic: str
     partition: int
@@ -56,8 +55,7 @@ class ConsumerRecords:
         return list(dict.fromkeys(TopicPartition(item.topic, item.partition) for item in sources))
 
     def next_offsets(self) -> dict[TopicPartition, OffsetAndMetadata]:
-        """Return the offset after each partition's last record: what to commit once these records are processed
-        (KIP-1094)."""
+        """Return the offset after each partition's last record, to commit after processing them (KIP-1094)."""
         found = {
             item.topic_partition: OffsetAndMetadata(item.columns.offsets[-1] + 1)
             for item in self._fetched

@@ -81,15 +81,13 @@ _BUILT_IN: Final[dict[str, tuple[Callable[[bytes], object], Callable[[Any], str]
 
 
 def deserializer(name: str) -> Deserializer:
-    """Return a function from record bytes to printable bytes, for a deserializer class with or without package. Raises
-    ConfigError for an unknown class."""
+    """Return a Kafka deserializer's function from bytes to printable bytes. Raises ConfigError for an unknown class."""
     make, text = _built_in(name)
     return bytes if text is None else lambda data: text(make(data)).encode()
 
 
 def object_deserializer(name: str) -> Callable[[bytes], object]:
-    """Return a function from record bytes to str, int, float, bool, uuid.UUID or bytes. Raises ConfigError for an
-    unknown class."""
+    """Return a Kafka deserializer's function from bytes to an object. Raises ConfigError for an unknown class."""
     return _built_in(name)[0]
 
 

@@ -34,8 +34,7 @@ class Positioned(Protocol):
         """Return the offset after the last record of each partition. Raises KafkaError."""
 
     def has_read_to(self, partition: tuple[str, int], end: int) -> bool:
-        """Return whether the position has reached offset `end`, or the broker reported no records between the position
-        and `end`."""
+        """Return whether the position has reached `end`, or the broker reported no records up to `end`."""
 
     def known_partitions(self) -> dict[str, list[int]]:
         """Return the partition numbers of each topic in the cached cluster metadata."""
@@ -44,13 +43,11 @@ class Positioned(Protocol):
         """Return the topic's id from the cached cluster metadata, None when it has none."""
 
     def connection_problem(self) -> KafkaError | None:
-        """Return the error of the first unreachable leader of an assigned partition, None when no connection has
-        failed."""
+        """Return the connection error of the first unreachable leader of an assigned partition, else None."""
 
 
 class Ends:
-    """The end offsets of partitions, looked up once when the object is created. Raises EndUnreachable for a partition
-    without one."""
+    """The end offsets of partitions, looked up once on creation. Raises EndUnreachable for an unknown one."""
 
     def __init__(self, consumer: Positioned, partitions: Iterable[TopicPartition]) -> None:
         self._consumer = consumer
@@ -58,7 +55,7 @@ class Ends:
         self._ends = consumer.end_offsets(asked)
         unknown = [part for part in asked if part not in self._ends]
         if unknown:
-            raise EndUnreachable(f"{unknown[0]} has no end: no broker tells its offsets")
+            raise EndUnreachable(f"The end offset of {unknown[0]} is unknown: no broker reported it")
         topics = {part.topic for part in self._ends}
         self._ids: dict[str, uuid.UUID | None] = {topic: consumer.topic_id(topic) for topic in topics}
         self._suspects: set[str] = set()
@@ -97,7 +94,7 @@ class Ends:
         if known and self._consumer.topic_id(topic) == self._ids.get(topic):
             self._suspects.discard(topic)
         elif known:
-            raise EndUnreachable(f"Topic {topic} was deleted and made again while it was read")
+            raise EndUnreachable(f"Topic {topic} was deleted and recreated while it was read")
         elif topic in self._suspects:
             raise EndUnreachable(f"Topic {topic} was deleted before it was read to the end")
         else:

@@ -186,7 +186,7 @@ def encode_fetch_request(request: FetchRequest, version: int) -> bytes:
         "isolation_level": request.isolation_level,
         "session_id": request.session_id,
         "session_epoch": request.session_epoch,
-        # runs of partitions of one topic, in order: the broker fills the response in the order of the request
+        # in order, in runs of one topic: the broker fills the response in the order of the request
         "topics": [
             {"topic": topic, "topic_id": topic_id, "partitions": list(map(_partition_fields, partitions))}
             for (topic, topic_id), partitions in groupby(request.partitions, attrgetter("topic", "topic_id"))

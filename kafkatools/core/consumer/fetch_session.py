@@ -76,7 +76,7 @@ class FetchSessionHandler:
                 to_forget.append(_forgotten(known))
                 del self.session_partitions[key]
             elif _is_replaced(known, new):
-                # The topic was made again under its name: the broker knows the session's entry by the old id.
+                # The topic was recreated: the broker's session entry has the old topic id.
                 to_forget.append(_forgotten(known))
                 del self.session_partitions[key]
         for key, new in wanted.items():

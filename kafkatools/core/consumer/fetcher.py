@@ -37,9 +37,9 @@ OFFSET_OUT_OF_RANGE = 1
 CORRUPT_MESSAGE = 2
 TOPIC_AUTHORIZATION_FAILED = 29
 FETCH_SESSION_TOPIC_ID_ERROR = 106
-# Errors that say our picture of the cluster is old: fresh metadata, then the next try.
+# Errors of stale metadata: retried after a metadata update.
 _STALE_METADATA = frozenset({3, 6, 9, 56, 74, 78, 100, 103})
-# Errors that pass on their own: UNKNOWN_LEADER_EPOCH (the broker is behind) and UNKNOWN_SERVER_ERROR.
+# Transient errors: UNKNOWN_LEADER_EPOCH (the broker is behind) and UNKNOWN_SERVER_ERROR.
 _TRY_AGAIN = frozenset({75, -1})
 _MAX_WAITING_FETCHES = 2
 
@@ -104,8 +104,7 @@ class Leaders(Protocol):
     def update_leadership(
         self, partition: TopicPartition, leader: CurrentLeader, endpoints: tuple[NodeEndpoint, ...]
     ) -> bool:
-        """Apply a leader that a Fetch response reports (KIP-951); return False when it is not newer than the cached
-        one."""
+        """Apply a leader reported by a Fetch response (KIP-951); return False when it is not newer."""
 
 
 class NodeFetch(NamedTuple):
@@ -169,8 +168,7 @@ class Fetcher:
         return FetchPartition(part.topic, topic_id, part.partition, offset, size, position.leader.epoch)
 
     def _node_for(self, part: TopicPartition, now_ms: int) -> int | None:
-        """Return the replica to fetch from: the leader's preferred one if set (KIP-392), else the leader; None without
-        a leader."""
+        """Return the replica to fetch from: the preferred one (KIP-392) or the leader; None without a leader."""
         leader = self.leaders.leader(part)
         if leader is None or leader.leader < 0:
             self.leaders.request_update()
@@ -243,8 +241,7 @@ class Fetcher:
                 self._empty_from[part] = asked.fetch_offset
 
     def has_nothing_before(self, part: TopicPartition, end: int) -> bool:
-        """Return whether the broker has reported no records between the position and offset `end`, as after
-        compaction."""
+        """Return whether the broker has reported no records between the position and offset `end`."""
         state = self.subscriptions.state_or_none(part)
         if state is None or state.position is None or self._empty_from.get(part) != state.position.offset:
             return False
@@ -299,8 +296,7 @@ class Fetcher:
         return collected
 
     def collect_batches(self) -> list[FetchedBatches]:
-        """Return all buffered batches undecoded and without CRC checks, and move the positions past them. Errors are
-        raised as in `collect`."""
+        """Return all buffered batches undecoded and unchecked; move positions past them. Errors as in `collect`."""
         collected: list[FetchedBatches] = []
         paused = [fetch for fetch in self._completed if not self._is_current(fetch)]
         self._completed = deque(fetch for fetch in self._completed if self._is_current(fetch))
@@ -329,7 +325,7 @@ class Fetcher:
             return None
         if end_offset is None:
             raise FetchFailed(
-                f"The batches of {fetch.partition} from offset {fetch.fetch_offset} on have sizes that cannot be true"
+                f"The batches of {fetch.partition} from offset {fetch.fetch_offset} on have implausible sizes"
             )
         next_offset = max(end_offset, state.position.offset)
         state.position = FetchPosition(next_offset, -1, state.position.leader)
@@ -338,8 +334,7 @@ class Fetcher:
         return FetchedBatches(fetch.partition, fetch.data.records, fetch.fetch_offset, next_offset, aborted)
 
     def buffered_to(self, part: TopicPartition) -> int | None:
-        """Return the offset after all fetched data of a partition, whether collected or not; None when it is
-        unknown."""
+        """Return the offset after all fetched data of a partition, collected or not; None when unknown."""
         ends = [end_offset_of(fetch.data) for fetch in self._completed if fetch.partition == part]
         if ends:
             return ends[-1]
@@ -347,8 +342,7 @@ class Fetcher:
         return None if position is None else position.offset
 
     def _take(self, fetch: CompletedFetch, max_records: int) -> list[FetchedColumns]:
-        """Return up to `max_records` records of a response as columns; none when the position has changed since the
-        fetch."""
+        """Return up to `max_records` records of a response as columns; none when the position has changed."""
         part = fetch.partition
         state = self.subscriptions.state_or_none(part)
         if state is None or not state.is_fetchable or state.position is None:
@@ -382,7 +376,7 @@ class Fetcher:
         fetch.check_progress()
         self._note_offsets(part, data)
         if data.preferred_read_replica >= 0:
-            # From now on the follower is read; what came along is empty by then.
+            # The follower is read from now on; this response has no records.
             expires = self._now_ms + self.settings.metadata_max_age_ms
             self.subscriptions.set_preferred_read_replica(part, data.preferred_read_replica, expires)
         self._retry_ms.pop(part, None)
@@ -405,13 +399,12 @@ class Fetcher:
             state.last_stable_offset = data.last_stable_offset
 
     def _handle_error(self, fetch: CompletedFetch, position: FetchPosition) -> None:
-        """React to a partition's error code (FetchCollector.handleInitializeErrors); raise those a retry cannot
-        cure."""
+        """Handle a partition's error code (FetchCollector.handleInitializeErrors); raise non-retriable errors."""
         part, code = fetch.partition, fetch.data.error_code
         fetch.drain()
         self.subscriptions.move_partition_to_end(part)
         if fetch.data.current_leader.leader_id < 0 and (code in _STALE_METADATA or code in _TRY_AGAIN):
-            # Without a new leader in the answer the next try would end the same way, and at once.
+            # Without a new leader in the response, an immediate retry would fail alike.
             self._retry_ms[part] = self._now_ms + self.settings.retry_backoff_ms
         if code in _STALE_METADATA:
             self.leaders.request_update()
@@ -432,7 +425,7 @@ class Fetcher:
 
     def _handle_out_of_range(self, part: TopicPartition, fetch_offset: int, position: FetchPosition) -> None:
         if self.subscriptions.clear_preferred_read_replica(part) is not None:
-            # A follower may be behind: the leader is asked before the position is given up.
+            # A follower may lag: ask the leader before the position is reset.
             self.leaders.request_update()
         elif position.offset != fetch_offset:
             return

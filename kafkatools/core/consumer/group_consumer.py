@@ -126,7 +126,7 @@ class GroupConsumer:
         self._fetching: frozenset[TopicPartition] = frozenset()
         self._retry_ms = 0
         self._seen_metadata = -1
-        self._missing: set[str] = set()  # subscribed topics that were reported as missing
+        self._missing: set[str] = set()  # missing subscribed topics, already logged
         self._failure: KafkaError | None = None
 
     # --- subscriptions
@@ -198,8 +198,7 @@ class GroupConsumer:
     # --- the turn of a poll
 
     def advance(self, now_ms: int) -> None:
-        """Run the group's part of a poll: callbacks, rebalance steps, automatic commit and position lookups, without
-        blocking."""
+        """Run the group's part of a poll: callbacks, rebalance steps, automatic commit, position lookups."""
         self.commits.run_callbacks()
         self.commits.advance()
         self._raise_failure()

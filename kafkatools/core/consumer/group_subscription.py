@@ -27,8 +27,7 @@ class SubscriptionPattern(NamedTuple):
 
 
 class SubscriptionType(enum.Enum):
-    """The kinds of subscription: none, topics, client-side pattern, broker-side pattern, manual (Kafka's
-    SubscriptionType)."""
+    """Kafka's SubscriptionType: none, topics, client-side pattern, broker-side pattern, manual assignment."""
 
     NONE = "none"
     AUTO_TOPICS = "topics"
@@ -50,8 +49,7 @@ class RebalanceListener:
         """Called after these partitions were newly assigned."""
 
     def on_partitions_lost(self, partitions: Sequence[TopicPartition]) -> None:
-        """Called after these partitions were lost without a revocation; calls `on_partitions_revoked` unless
-        overridden."""
+        """Called after partitions were lost without a revocation; by default calls `on_partitions_revoked`."""
         self.on_partitions_revoked(partitions)
 
 
@@ -112,8 +110,7 @@ class GroupSubscription:
         self.topics, self._takes, self.server_pattern = frozenset(), None, None
 
     def match(self, topics: Mapping[str, TopicView]) -> bool:
-        """Set `topics` to those that the client-side pattern matches; return whether they changed. False without a
-        pattern."""
+        """Set `topics` to those that the client-side pattern matches; return whether they changed."""
         if self._takes is None:
             return False
         found = frozenset(name for name, topic in topics.items() if self._is_wanted(name, topic.is_internal))

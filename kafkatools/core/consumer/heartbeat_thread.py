@@ -31,8 +31,8 @@ class HeartbeatThread:
             try:
                 delay_ms = self._run_once()
             except Exception:  # noqa: BLE001
-                # The boundary of the thread: the application's polls go on and do the same work themselves.
-                _log.exception("The heartbeat thread met an error")
+                # The boundary of the thread: the application's polls do the same work themselves.
+                _log.exception("Error in the heartbeat thread")
                 delay_ms = LONGEST_SLEEP_MS
             self._closing.wait(delay_ms / 1000)
 

@@ -45,8 +45,7 @@ class MemberHeartbeats:
         return True
 
     def tick(self, now_ms: int) -> None:
-        """Send a due heartbeat, or leave the group after max.poll.interval.ms without a poll. The caller holds the
-        lock."""
+        """Send a due heartbeat, or leave the group after max.poll.interval.ms. The caller holds the lock."""
         membership = self.membership
         if self._is_member and membership.heartbeat.poll_expired(now_ms):
             request = membership.poll_expired()

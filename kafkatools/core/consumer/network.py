@@ -55,8 +55,7 @@ OnResponse = Callable[[ClientResponse], None]
 
 
 class MetadataLeaders:
-    """Leaders, replicas and topic ids from cached metadata, for the fetcher; `changes` counts leaders learned from
-    Fetch responses."""
+    """Leaders, replicas and topic ids from cached metadata. `changes` counts leaders from Fetch responses."""
 
     def __init__(self, metadata: Metadata) -> None:
         self._metadata = metadata
@@ -94,8 +93,7 @@ class MetadataLeaders:
     def update_leadership(
         self, partition: TopicPartition, leader: CurrentLeader, endpoints: tuple[NodeEndpoint, ...]
     ) -> bool:
-        """Apply a leader that a Fetch response reports (KIP-951); return False when it is not newer than the cached
-        one."""
+        """Apply a leader reported by a Fetch response (KIP-951); return False when it is not newer."""
         is_news = self._metadata.update_leader(*partition, leader.leader_id, leader.leader_epoch, endpoints)
         self.changes += is_news
         return is_news
@@ -198,8 +196,7 @@ class ConsumerNetworkClient:
                 raise error
 
     def topic_error(self, topic: str) -> KafkaError | None:
-        """Return InvalidTopic or TopicAuthorizationFailed from the topic's metadata, else None, also for a missing
-        topic."""
+        """Return InvalidTopic or TopicAuthorizationFailed from the topic's metadata, else None."""
         error = self._metadata.cluster.topic_errors.get(topic)
         if error is InvalidTopic:
             return InvalidTopic(f"Invalid topics: [{topic}]")
@@ -299,8 +296,7 @@ class ConsumerNetworkClient:
         self.send_request(node, request)
 
     def send_request(self, node: int, outgoing: GroupRequest) -> None:
-        """Send a GroupRequest as soon as the node is connected; fail it after request.timeout.ms without a
-        connection."""
+        """Send a GroupRequest once the node is connected; fail it after request.timeout.ms without a connection."""
 
         def complete(response: ClientResponse) -> None:
             now_ms = self._clock.now_ms()
@@ -375,7 +371,7 @@ class ConsumerNetworkClient:
         now = self._clock.now_ms()
         patience = now + min(timeout_ms, _RECEIVE_MS)
         while not responses and now < patience and self._client.is_receiving and not self._is_woken:
-            # A large answer takes many reads; nobody above has anything to do before it is complete.
+            # A large response takes many reads; the caller can do nothing before it is complete.
             responses = self._client.poll(patience - now, now)
             now = self._clock.now_ms()
         self._send_unsent(now)

@@ -155,8 +155,7 @@ class OffsetCommits:
     # --- sync
 
     def commit_sync(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], timeout_ms: int) -> None:
-        """Commit offsets and wait for the response. Raises CommitFailed, RebalanceInProgress, Timeout and the broker's
-        errors."""
+        """Commit offsets and wait. Raises CommitFailed, RebalanceInProgress, Timeout and the broker's errors."""
         deadline = self.clock.now_ms() + timeout_ms
         self.finish_pending(deadline)
         if not offsets:
@@ -241,8 +240,7 @@ class OffsetCommits:
                 return
 
     def run_callbacks(self) -> None:
-        """Run the callbacks of completed async commits. Raises FencedInstanceId once after another consumer took the
-        instance id."""
+        """Run the callbacks of completed async commits. Raises FencedInstanceId once if a commit was fenced."""
         if self.is_fenced:
             self.is_fenced = False
             raise FencedInstanceId(
@@ -292,8 +290,7 @@ class OffsetCommits:
         self._next_auto_ms = now_ms + self.settings.auto_interval_ms
 
     def commit_before_end(self, deadline: int) -> None:
-        """Commit consumed offsets when the consumer closes, with enable.auto.commit; log a failure instead of raising
-        it."""
+        """With enable.auto.commit, commit consumed offsets before closing; log a failure instead of raising it."""
         if not self.settings.is_auto:
             return
         offsets = self.all_consumed()

@@ -71,8 +71,7 @@ class OffsetFetcher:
     # --- ListOffsets
 
     def list_requests(self, timestamps: Mapping[TopicPartition, int]) -> tuple[list[NodeRequest], list[TopicPartition]]:
-        """Return ListOffsets requests for the leaders, and the partitions without a leader, for which metadata is
-        refreshed."""
+        """Return ListOffsets requests by leader, and the partitions without one, for which metadata is refreshed."""
         by_node: dict[int, list[_Entry]] = {}
         without: list[TopicPartition] = []
         for part, timestamp in timestamps.items():
@@ -135,7 +134,7 @@ class OffsetFetcher:
             if strategy is None:
                 continue
             if offset is None:
-                # No record is as young as the duration asks for: the next one to come will be.
+                # No record is that recent, but the next one will be.
                 self.subscriptions.maybe_replace_reset(part, strategy, AutoOffsetResetStrategy(ResetKind.LATEST))
                 continue
             self.leaders.note_epoch(part, offset.leader_epoch)

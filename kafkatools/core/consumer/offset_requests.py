@@ -79,8 +79,7 @@ def commit_fields(member: ConsumerGroupMetadata, offsets: Offsets, version: int)
 
 
 def commit_error(entity: Entity, group_id: str) -> KafkaError | None:
-    """Return the first partition error of an OffsetCommit response, or one error for all unauthorized topics; None for
-    success."""
+    """Return an OffsetCommit response's first partition error, or one for all unauthorized topics, or None."""
     forbidden: list[str] = []
     for topic in entity.topics:
         for data in topic.partitions:
@@ -106,8 +105,7 @@ def is_retriable_commit(error: KafkaError) -> bool:
 def fetch_fields(
     member: ConsumerGroupMetadata | None, group_id: str, parts: Iterable[TopicPartition]
 ) -> Callable[[int], dict[str, object]]:
-    """Return a function from version to OffsetFetch fields. `member` is sent in KIP-848 groups, whose brokers reject
-    stale members."""
+    """Return a function from version to OffsetFetch fields. `member`: the sender's identity in KIP-848 groups."""
     listed = topic_fields(((part, part.partition) for part in parts), partitions="partition_indexes")
 
     def fields(version: int) -> dict[str, object]:

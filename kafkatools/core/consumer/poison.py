@@ -157,6 +157,8 @@ def _uniform(deserializer: AnyDeserializer | None) -> _Uniform | None:
     if method is not None:
         return lambda topic, data, headers: method(topic, data, headers)
     if not callable(deserializer):
-        raise ConfigError(f"{deserializer!r} is no deserializer: a function of the bytes or an object with deserialize")
+        raise ConfigError(
+            f"{deserializer!r} is not a deserializer: expected a function of the bytes or an object with deserialize"
+        )
     function = deserializer
     return lambda topic, data, headers: function(data)

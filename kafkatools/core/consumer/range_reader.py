@@ -23,7 +23,7 @@ from kafkatools.core.errors import KafkaError, RequestTimedOut
 
 _LOOK_EVERY_MS = 500
 
-# A range may only be read where it was planned: nothing is created or reset on the way.
+# Only the planned range may be read: no topic is created and no position is reset.
 _FORCED = {"auto.offset.reset": "none", "allow.auto.create.topics": "false"}
 
 
@@ -123,7 +123,7 @@ class _Watch:
         if self._topic_id is None:
             self._topic_id = now
         elif now is not None and now != self._topic_id:
-            raise self._lost(f"topic {self._part.topic} was deleted and made again under its name")
+            raise self._lost(f"topic {self._part.topic} was deleted and recreated")
 
     def look(self) -> None:
         """Raise RangeLost when the topic was deleted or recreated or the log ends before the range. A topic missing
@@ -134,7 +134,7 @@ class _Watch:
             self._missing += 1
             if self._missing > 1:
                 what = "partition" if partitions else "topic"
-                raise self._lost(f"the {what} does not exist any more")
+                raise self._lost(f"the {what} no longer exists")
             return
         self.ensure_same_topic()
         last = self._reader.end_offsets([self._part])[self._part]

@@ -56,8 +56,7 @@ class PendingRecords:
         self._records, self._next = records, 0
 
     def hold_back(self, record: ConsumerRecord) -> None:
-        """Mark a record beyond the iterator's end; the position moves back to the first such record of its
-        partition."""
+        """Mark a record beyond the iterator's end; reading resumes at the first such record of a partition."""
         self._held_back.setdefault(TopicPartition(record.topic, record.partition), record.offset)
 
     def take(self) -> ConsumerRecord | None:
@@ -122,8 +121,7 @@ class RecordIterator(Iterator[ConsumerRecord]):
 
 
 class EndIterator(RecordIterator):
-    """Iterator that ends at the end offsets the partitions had when it started; later records are left for the next
-    poll."""
+    """Iterator that ends at the partitions' end offsets as of its start; later records are left for the next poll."""
 
     poll_ms = _POLL_NEAR_THE_END_MS
 
@@ -179,8 +177,7 @@ class RecordLoops:
         return RecordIterator(_consumer(self), self._pending)
 
     def records(self, timeout_ms: int) -> Iterator[ConsumerRecord]:
-        """Iterate over records until none has arrived for `timeout_ms`. Raises the errors of `poll`, and TypeError for
-        a fraction."""
+        """Iterate over records until none has arrived for `timeout_ms`. Raises the errors of `poll`, and TypeError."""
         return RecordIterator(_consumer(self), self._pending, whole_ms(timeout_ms))
 
     def read_to_end(self) -> Iterator[ConsumerRecord]:
@@ -208,8 +205,7 @@ def _consumer(loops: RecordLoops) -> PolledConsumer:
 
 
 def whole_ms(timeout_ms: int) -> int:
-    """Return a timeout in ms unchanged. Raises TypeError unless it is an int, since other clients take fractional
-    seconds."""
+    """Return a timeout in ms unchanged. Raises TypeError unless it is an int, such as for fractional seconds."""
     if not isinstance(timeout_ms, int):
-        raise TypeError(f"timeout_ms is a number of whole milliseconds, not {timeout_ms!r}")
+        raise TypeError(f"timeout_ms must be an int of milliseconds, not {timeout_ms!r}")
     return timeout_ms

@@ -28,8 +28,7 @@ class LeaderAndEpoch(NamedTuple):
 
 
 class FetchPosition(NamedTuple):
-    """The next offset to read, the leader epoch of the record before it (-1 = unknown), and the leader it is valid
-    for."""
+    """The next offset to read, the epoch of the record before it (-1 = unknown), and the leader it is valid for."""
 
     offset: int
     offset_epoch: int = -1
@@ -138,8 +137,7 @@ class TopicPartitionState:
         self.validate(position)
 
     def validate(self, position: FetchPosition) -> None:
-        """Set the position; it awaits validation when offset epoch and leader epoch are known, else it is fetched at
-        once."""
+        """Set the position; it awaits validation when both its epochs are known, else it is fetched at once."""
         self.position, self.next_retry_ms = position, 0
         needed = position.offset_epoch >= 0 and position.leader.epoch >= 0
         self.state = FetchState.AWAIT_VALIDATION if needed else FetchState.FETCHING
@@ -191,13 +189,11 @@ class SubscriptionState:
     # --- positions
 
     def position(self, partition: TopicPartition) -> FetchPosition | None:
-        """Return the fetch position of an assigned partition, None before it is set. Raises ValueError when not
-        assigned."""
+        """Return the partition's position, None before it is set. Raises ValueError when not assigned."""
         return self.state(partition).position
 
     def seek(self, partition: TopicPartition, position: FetchPosition) -> None:
-        """Set the position of an assigned partition, to be validated first if its epochs are known. Raises
-        ValueError."""
+        """Set an assigned partition's position, to be validated if its epochs are known. Raises ValueError."""
         self.state(partition).seek_unvalidated(position)
 
     def pause(self, partition: TopicPartition) -> None:
@@ -269,8 +265,7 @@ class SubscriptionState:
     def maybe_seek_unvalidated(
         self, partition: TopicPartition, position: FetchPosition, strategy: AutoOffsetResetStrategy
     ) -> None:
-        """Apply a reset's offset unless the partition was unassigned, sought or reset by another strategy since the
-        request."""
+        """Apply a reset's offset unless the partition was unassigned, sought or reset otherwise since the request."""
         state = self._awaiting_reset(partition, strategy)
         if state is not None:
             state.seek_unvalidated(position)
@@ -295,8 +290,7 @@ class SubscriptionState:
     # --- validation
 
     def maybe_validate_position_for_current_leader(self, partition: TopicPartition, leader: LeaderAndEpoch) -> bool:
-        """Record the current leader in the position; return whether the position must be validated against that
-        leader."""
+        """Record the current leader in the position; return whether it must be validated against that leader."""
         state = self._assignment.get(partition)
         if state is None or state.position is None or state.state is FetchState.AWAIT_RESET:
             return False

@@ -226,7 +226,7 @@ class ClassicMembership:
         self._is_waiting = False
         code = int(entity.error_code)
         if self.state is not MemberState.PREPARING_REBALANCE:
-            return  # left, or fenced, while the answer was on its way
+            return  # the member left or was fenced since the request
         if code != NONE:
             self._handle_join_error(sent, error_for_code(code)(), entity, now_ms)
             return
@@ -243,7 +243,7 @@ class ClassicMembership:
         )
         skips = bool(getattr(entity, "skip_assignment", False))
         self.joined = JoinedGroup(name, members if is_leader else (), skips)
-        self.heartbeat.reset(now_ms)  # as when Kafka's heartbeat thread is enabled: the first one after the interval
+        self.heartbeat.reset(now_ms)  # as in Kafka, the first heartbeat is due after the interval
         self.heartbeat.forget_request()
 
     def _handle_join_error(self, sent: Generation, error: KafkaError, entity: Entity, now_ms: int) -> None:
@@ -304,7 +304,7 @@ class ClassicMembership:
             self._handle_sync_error(sent, error_for_code(code)(), now_ms)
             return
         if self.generation != sent or self.state is not MemberState.COMPLETING_REBALANCE:
-            _log.info("The answer to SyncGroup of generation %s came too late", sent.generation_id)
+            _log.info("Ignored a late SyncGroup response of generation %s", sent.generation_id)
             self.request_rejoin("the generation changed before SyncGroup was answered")
             return
         self.state = MemberState.STABLE
@@ -477,7 +477,7 @@ class ClassicMembership:
         return error
 
     def _reset_and_rejoin(self, reason: str, keeps_member_id: bool) -> None:
-        _log.info("The member of %s gives its generation up: %s", self.settings.group_id, reason)
+        _log.info("The member of %s resets its generation: %s", self.settings.group_id, reason)
         self._reset(keeps_member_id)
         self.request_rejoin(reason)
         self._needs_prepare = True

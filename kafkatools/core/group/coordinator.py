@@ -84,7 +84,7 @@ class CoordinatorLookup:
         if version >= FIRST_VERSION_WITH_KINDS:
             return {"key": self.key, "key_type": int(self.kind)}
         if self.kind is not CoordinatorKind.GROUP:
-            raise UnsupportedVersion("The broker cannot tell the coordinator of a transaction (FindCoordinator v0)")
+            raise UnsupportedVersion("The broker is too old to find transaction coordinators (FindCoordinator v0)")
         return {"key": self.key}
 
     def asked(self) -> None:

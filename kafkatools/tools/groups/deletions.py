@@ -11,8 +11,7 @@ from kafkatools.core.errors import GroupIdNotFound, GroupSubscribedToTopic, Kafk
 
 
 def refusals(admin: AdminClient, names: Collection[str]) -> dict[str, KafkaError | None]:
-    """Return the error with which each group's deletion would fail, else None. Raises KafkaError when a broker does not
-    respond."""
+    """Return each group's expected deletion error or None. Raises KafkaError when a broker does not respond."""
     found = list_groups(admin)
     states = {listing.group_id: listing.state for listing in found.groups}
     if found.errors and any(name not in states for name in names):
@@ -25,8 +24,7 @@ def refusals(admin: AdminClient, names: Collection[str]) -> dict[str, KafkaError
 
 
 def subscribed_topics(admin: AdminClient, group_id: str) -> dict[str, KafkaError]:
-    """Return GroupSubscribedToTopic for each topic with partitions assigned to members. Raises KafkaError for a missing
-    group."""
+    """Return GroupSubscribedToTopic for each topic assigned to members. Raises KafkaError for a missing group."""
     description = describe_groups(admin, [group_id])[group_id]
     if description.error is not None:
         raise description.error

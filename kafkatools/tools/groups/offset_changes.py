@@ -32,8 +32,7 @@ class GroupPlan(NamedTuple):
 
 
 class GroupChange(NamedTuple):
-    """The outcome of a group's plan: the changed offsets, and the group's error (nothing changed then) or errors by
-    partition."""
+    """The outcome of a group's plan: the changed offsets, and the group's error or errors by partition."""
 
     done: GroupPlan
     error: KafkaError | None

@@ -95,13 +95,12 @@ def refuse(problems: list[str]) -> None:
 
 
 def _misplaced(line: PlanLine, group_ids: Collection[str] | None, seen: dict[tuple[str, str, int], int]) -> str:
-    """Return the problem of a line for an unrequested group or for a partition that an earlier line has, else an empty
-    string."""
+    """Return the problem of a line for an unrequested group or a repeated partition, else an empty string."""
     if group_ids is not None and line.group_id not in group_ids:
-        return f"group {line.group_id} is not among the groups given"
+        return f"group {line.group_id} is not among the requested groups"
     before = seen.setdefault((line.group_id, line.topic, line.partition), line.number)
     if before != line.number:
-        return f"{line.topic}-{line.partition} of group {line.group_id} stands in line {before} already"
+        return f"{line.topic}-{line.partition} of group {line.group_id} is already in line {before}"
     return ""
 
 
@@ -130,9 +129,9 @@ def _checked_width(cells: list[str], width: int, only: str | None) -> int:
     if len(cells) not in (3, 4):
         raise _BadLine(f": {len(cells)} columns; topic,partition,offset or group,topic,partition,offset is expected")
     if width and len(cells) != width:
-        raise _BadLine(f": {len(cells)} columns where the lines before have {width}")
+        raise _BadLine(f": {len(cells)} columns, but earlier lines have {width}")
     if len(cells) == 3 and only is None:
-        raise _BadLine(": a line without a group is for one --group alone")
+        raise _BadLine(": a line without a group requires exactly one --group")
     return len(cells)
 
 
@@ -175,7 +174,7 @@ def _json_lines(text: str, only: str | None) -> Iterator[tuple[int, PlanLine | s
 
 def _json_line(number: int, row: object, only: str | None) -> PlanLine:
     if not isinstance(row, Mapping):
-        raise _BadLine(": no JSON object")
+        raise _BadLine(": not a JSON object")
     missing = [key for key in ("topic", "partition", "offset") if key not in row]
     if missing:
         raise _BadLine(f": {missing[0]} is missing")

@@ -31,8 +31,7 @@ _BYTES_A_REQUEST = 32 << 20
 
 
 class RecordTime(NamedTuple):
-    """The first record at or after an offset; offset -1 when there is none, timestamp (ms) -1 when the record has
-    none."""
+    """The first record at or after an offset (-1 when none) and its timestamp in ms (-1 when it has none)."""
 
     offset: int
     timestamp: int
@@ -103,7 +102,7 @@ def record_times(admin: AdminClient, places: Iterable[Place]) -> dict[Place, Rec
         left: list[TopicPartition] = []
         for start in range(0, len(pending), chunk):
             left += _round(admin, pending[start : start + chunk], searches, wanted, results)
-        # What a round of small limits left is asked for one by one: then each has the right to a whole batch.
+        # Partitions left after a round of small limits are fetched alone: then each gets a whole batch.
         has_moved = len(left) < len(pending)
         pending, chunk = left, chunk if has_moved and chunk == 1 else 1
     for key, search in searches.items():

@@ -203,8 +203,7 @@ def _plain(offsets: Mapping[TopicPartition, int]) -> NewOffsets:
 
 
 def partitions_of(admin: AdminClient, scope: TopicScope) -> tuple[list[TopicPartition], dict[str, KafkaError]]:
-    """Return the partitions of a scope, explicitly named ones first, and the errors of topics that cannot be
-    described."""
+    """Return the partitions of a scope, explicitly named ones first, and the errors by topic."""
     found = list(scope.partitions)
     errors: dict[str, KafkaError] = {}
     described = describe_topics(admin, names=scope.topics) if scope.topics else {}

@@ -72,7 +72,7 @@ class DefaultFormatter:
         self._escape = escape
         shown = [flag for flag in _FLAGS if self._shown[flag]]
         texts = (self._key, self._value, escape)
-        # What the kernel writes: values, or keys and values, as they are.
+        # The kernel writes plain values, or plain keys and values.
         self._is_plain = shown in (["value"], ["key", "value"]) and texts == (None, None, None)
         self._key_end = self._separator if shown == ["key", "value"] else None
         self._parts: list[Callable[[FetchedColumns, int], bytes]] = [
@@ -174,8 +174,7 @@ def make_formatter(name: str, properties: Mapping[str, str], escape: Escape | No
 
 
 def formatter_class(name: str) -> str:
-    """Return a formatter's Java class from its full name, simple name or short name (`offsets`, `group-metadata`).
-    Raises ConfigError."""
+    """Return a formatter's Java class from its full, simple or short name (`offsets`). Raises ConfigError."""
     for class_name in FORMATTERS:
         if name in (class_name, class_name.rpartition(".")[2], short_name(class_name)):
             return class_name
@@ -184,8 +183,7 @@ def formatter_class(name: str) -> str:
 
 
 def short_name(class_name: str) -> str:
-    """Return a formatter's short name: `offsets` for OffsetsMessageFormatter, `transaction-log` for
-    TransactionLogMessageFormatter."""
+    """Return a formatter's short name, such as `transaction-log` for TransactionLogMessageFormatter."""
     words = re.findall("[A-Z][a-z]+", class_name.rpartition(".")[2].removesuffix(_ENDING))
     return "-".join(words).lower()
 

@@ -42,7 +42,7 @@ class Interruption:
 
     def _note(self, number: int, frame: FrameType | None) -> None:
         if self._came is not None:
-            self._raise(number, frame)  # the second time somebody means it
+            self._raise(number, frame)  # a second signal is raised at once
         self._came = number, frame
         if self.is_writing:
             signal.setitimer(signal.ITIMER_REAL, _WRITE_SECONDS)

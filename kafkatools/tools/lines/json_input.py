@@ -17,7 +17,7 @@ from kafkatools.tools.lines.json_records import read_json_record
 from kafkatools.tools.lines.line_reader import LineReader, MalformedLine
 
 _PARTITION = re.compile(rb'(?<!\\)"partition"\s*:\s*(\d{1,10})')
-_ESCAPE = b"\\u"  # a key may be written with escapes
+_ESCAPE = b"\\u"  # a JSON key may contain escapes
 
 
 @dataclass(eq=False, repr=False)
@@ -91,7 +91,7 @@ class JsonInput:
 
     def _ensure_partition(self, partition: int | None, number: int) -> None:
         if not partition:
-            return  # every topic has partition 0, also one that its first record creates
+            return  # every topic has partition 0, even one that its first record creates
         if not self._partition_count:
             self._partition_count = len(self.partitions())
         if not self._partition_count:

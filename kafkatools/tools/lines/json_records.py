@@ -51,7 +51,7 @@ def bytes_of_json(value: JsonValue) -> bytes | None:
         import base64
 
         return base64.b64decode(value["b64"], validate=True)
-    raise ValueError('a key, value or header is a string, null or {"b64": "..."}')
+    raise ValueError('a key, value or header must be a string, null or {"b64": "..."}')
 
 
 def _printable(text: str) -> str:
@@ -70,10 +70,10 @@ def _integer(name: str, value: JsonValue) -> int | None:
 
 def _header(pair: JsonValue) -> tuple[Any, bytes | None]:
     if not isinstance(pair, list) or len(pair) != 2:
-        raise ValueError("a header is [name, value]")
+        raise ValueError("a header must be [name, value]")
     name = pair[0] if isinstance(pair[0], str) else bytes_of_json(pair[0])
     if name is None:
-        raise ValueError("a header has a name")
+        raise ValueError("a header must have a name")
     if isinstance(name, str) and _printable(name) != name:
-        raise ValueError(f"the header name {_printable(name)} has a lone surrogate, which is no UTF-8")
+        raise ValueError(f"the header name {_printable(name)} has a lone surrogate, which is not valid UTF-8")
     return name, bytes_of_json(pair[1])

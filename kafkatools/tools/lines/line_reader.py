@@ -36,8 +36,7 @@ class MalformedLine(KafkaError, name="MALFORMED_LINE"):
 
 
 class LineFormat(NamedTuple):
-    """The parts of an input line: [headers, delimiter,] [key, separator,] value. `null_marker` stands for null; None
-    for no marker."""
+    """The parts of an input line: [headers, delimiter,] [key, separator,] value. `null_marker` stands for null."""
 
     parse_key: bool = False
     key_separator: bytes = b"\t"
@@ -87,7 +86,7 @@ class LineFormat(NamedTuple):
 def _flag(name: str, properties: Mapping[str, str]) -> bool:
     text = properties.get(name, "false").strip().lower()
     if text not in ("true", "false"):
-        raise ConfigError(f"Reader property {name} is true or false, not '{properties[name]}'")
+        raise ConfigError(f"Reader property {name} must be true or false, not '{properties[name]}'")
     return text == "true"
 
 
@@ -147,8 +146,7 @@ class LineReader:
     # -- out --
 
     def rows(self) -> Iterator[RowColumns]:
-        """Yield the complete lines so far as columns. Raises MalformedLine at a line without key separator, after the
-        rows before it."""
+        """Yield the complete lines so far as columns. Raises MalformedLine after the rows before a bad line."""
         for data, count in self._found():
             yield from self._columns(data, count)
 
@@ -236,8 +234,7 @@ class LineReader:
 
 
 def parse_line(line_format: LineFormat, line: bytes, number: int) -> LineRecord:
-    """Split a line into headers, key and value. Raises MalformedLine, in Kafka's words, for a missing part unless
-    errors are ignored."""
+    """Split a line into headers, key and value. Raises MalformedLine for a missing part unless ignore_error."""
     headers_cell = _part(
         line_format.parse_headers, line, 0, (line_format.headers_delimiter, "headers delimiter"), line_format, number
     )

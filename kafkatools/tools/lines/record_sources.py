@@ -17,8 +17,7 @@ from kafkatools.tools.lines.topic_follower import TopicFollower
 
 
 class Wanted(NamedTuple):
-    """The requested topics: one topic, all topics that the predicate `takes` accepts, or one partition from offset
-    `start`."""
+    """The requested topics: one topic, all that the predicate `takes` accepts, or a partition from `start` on."""
 
     topic: str | None
     include: str | None
@@ -77,8 +76,7 @@ class OnePartition(Source):
     """One partition of a topic, read from `--offset` on."""
 
     def start(self, *, to_end: bool) -> None:
-        """Assign the partition and seek to the requested offset. Raises CommandError for a nonexistent partition or
-        offset."""
+        """Assign the partition and seek to the offset. Raises CommandError if either does not exist."""
         topic, partition, start = self._wanted.topic or "", self._wanted.partition or 0, self._wanted.start
         consumer = self._consumer
         known = consumer.partitions_for(topic)
@@ -97,8 +95,7 @@ class OnePartition(Source):
             consumer.seek((topic, partition), int(start))
 
     def _check_range(self, topic: str, partition: int, offset: int) -> None:
-        """Raise CommandError for an offset outside of the log, where Kafka's tool silently continues at the end of the
-        log."""
+        """Raise CommandError for an offset outside of the log; Kafka's tool silently continues at the log end."""
         where = [(topic, partition)]
         [low], [high] = self._consumer.beginning_offsets(where).values(), self._consumer.end_offsets(where).values()
         if not low <= offset <= high:
@@ -128,8 +125,7 @@ class GroupTopics(Source, RebalanceListener):
     _is_assigned = False
 
     def start(self, *, to_end: bool) -> None:
-        """Subscribe; the group is joined during polls. Raises CommandError for missing topics if `to_end`, else prints
-        that it waits."""
+        """Subscribe. Raises CommandError for missing topics if `to_end`, else prints that it waits."""
         takes = self._wanted.takes
         if takes is None:
             is_there = bool(self._consumer.partitions_for(self._wanted.topic or ""))

@@ -64,7 +64,7 @@ class Tally:
         self._shown = 0
         self._lost = 0
         self._messages: list[tuple[str, str]] = []
-        self._told: set[int] = set()  # identities of the errors of which something was told
+        self._told: set[int] = set()  # ids of the errors recorded for the report
         self._lost_lines: dict[str, LostLines] = {}
         self._shown_ranges = 0
         self._in_lines = 0
@@ -99,8 +99,7 @@ class Tally:
             self._open = 0
 
     def fail(self, count: int, error: Exception, describe: Callable[[int], str]) -> None:
-        """Count failed records; `describe(i)` describes the i-th one and is called for the first SHOWN_FAILURES
-        only."""
+        """Count failed records; `describe(i)` describes the i-th one, for the first SHOWN_FAILURES only."""
         with self._lock:
             if isinstance(error, TransactionAborted):
                 self.aborted += count

@@ -26,8 +26,7 @@ class TopicFollower:
         self.partitions: set[TopicPartition] = set()
 
     def start(self, timeout_ms: int | None = None) -> bool:
-        """Assign the existing partitions; return False when there are none. Raises InvalidTopic,
-        TopicAuthorizationFailed."""
+        """Assign existing partitions; return False if there are none. Raises InvalidTopic, TopicAuthorizationFailed."""
         if self._topic is not None:
             self._consumer.partitions_for(self._topic, timeout_ms)
         else:

@@ -17,16 +17,14 @@ class Health(IntEnum):
 
 
 def health_of(topic: TopicView) -> Health:
-    """Return BROKEN when a partition cannot be written to with acks=all, DEGRADED when one is under-replicated, else
-    GOOD."""
+    """Return BROKEN when a partition rejects acks=all writes, DEGRADED when one is under-replicated, else GOOD."""
     if any(part.is_offline or part.is_under_min_isr for part in topic.partitions):
         return Health.BROKEN
     return Health.DEGRADED if any(part.is_under_replicated for part in topic.partitions) else Health.GOOD
 
 
 def ordered_topics(view: ClusterView) -> list[TopicView]:
-    """Return the topics: unhealthy ones first, then user topics before internal ones, by messages per second, size and
-    name."""
+    """Return unhealthy topics first, then user topics before internal ones, the busiest and largest first."""
     return sorted(
         view.topics,
         key=lambda topic: (
@@ -62,8 +60,7 @@ def is_in_trouble(part: PartitionView) -> bool:
 
 
 def catches_up_s(view: ClusterView, group: GroupView) -> float | None:
-    """Return in how many seconds a group will have no lag at current rates; None when it will not or the rates are
-    unknown."""
+    """Return the seconds until a group has no lag at current rates; None when never or unknown."""
     if not group.lag or not group.consumed:
         return None
     arriving = sum(topic.messages_in or 0 for topic in view.topics if topic.name in (group.consumed_by_topic or {}))

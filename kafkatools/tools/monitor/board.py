@@ -36,8 +36,7 @@ class Point(NamedTuple):
 
 
 class Board:
-    """The latest view, the error of the last look, recent events (newest look first) and a history of points (oldest
-    first)."""
+    """The latest view, the last look's error, recent events (newest look first), and points (oldest first)."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

@@ -63,7 +63,7 @@ def _topic_with_rates(before: TopicView | None, topic: TopicView, seconds: float
     parts = {part.partition: part for part in before.partitions}
     pairs = [(parts[part.partition], part) for part in topic.partitions if part.partition in parts]
     messages = [_growth(old, part, old.end_offset, part.end_offset) for old, part in pairs]
-    # Leaders' logs are not equally large: segments are rolled and deleted by each broker for itself.
+    # Replicas differ in size, since each broker rolls and deletes segments on its own.
     sizes = [
         _growth(old, part, old.size_bytes if part.leader == old.leader else None, part.size_bytes)
         for old, part in pairs
@@ -143,7 +143,7 @@ def _controller_events(before: ClusterView, after: ClusterView) -> Iterator[Even
 
 
 def _topic_events(before: ClusterView, after: ClusterView) -> Iterator[Event]:
-    if before.topics is after.topics:  # nobody told of topics this time
+    if before.topics is after.topics:  # no broker described topics this time
         return
     old = {topic.name: topic for topic in before.topics}
     new = {topic.name: topic for topic in after.topics}

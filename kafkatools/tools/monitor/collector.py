@@ -79,7 +79,7 @@ class ClusterCollector:
         self._scope = scope or Scope()
         self._patience_ms = patience_ms
         self._last: ClusterView | None = None
-        self._silent: dict[int, str] = {}  # brokers that did not answer, and why
+        self._silent: dict[int, str] = {}  # brokers that did not respond, with the error
         self._settings = _TopicSettings()
         self._history = EndHistory()
         self._unheard = 0  # looks since the controller answered
@@ -106,8 +106,7 @@ class ClusterCollector:
         return [broker.id for broker in self._last.brokers if broker.is_alive]
 
     def _may_ask(self, node: int, now_ms: int) -> bool:
-        """Return whether to send requests to a node: a silent one only when connected and without requests in
-        flight."""
+        """Return whether to send requests to a node: a silent one only when connected and idle."""
         if node not in self._silent:
             return True
         client = self._admin.client
@@ -263,7 +262,7 @@ class ClusterCollector:
             yield BrokerView(node.id, node.host, node.port, node.rack, is_fenced, is_answering, log_dirs)
 
     def _with_lag_time(self, group: GroupView) -> GroupView:
-        if not group.is_lag_known:  # a partition whose end is unknown may be the one that is furthest behind
+        if not group.is_lag_known:  # a partition with an unknown end may have the largest lag
             return group
         now_ms = self._admin.clock.now_ms()
         ages = [

@@ -48,7 +48,7 @@ _WRONG = {
 
 
 def active_controllers(view: ClusterView) -> int | None:
-    """Return 1 or 0 active controllers; None when the brokers denied access."""
+    """Return 1, or 0 without an active controller; None when the quorum request was refused."""
     return None if view.controller == NOT_TOLD else int(view.controller >= 0)
 
 
@@ -72,8 +72,7 @@ class Condition(NamedTuple):
                 yield f"{self.text} holds{where}: {self.measure} is {found.text}"
 
     def unknowns(self, view: ClusterView, *, is_only_look: bool) -> Iterator[str]:
-        """Yield a sentence with the reason for each undecidable value. Values that need two looks are omitted unless
-        `is_only_look`."""
+        """Yield a sentence for each undecidable value; values that need two looks only if `is_only_look`."""
         if self.measure == UNWELL:
             return
         for where, found in self._measured(view):

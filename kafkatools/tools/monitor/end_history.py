@@ -22,15 +22,14 @@ class EndHistory:
         self._times: dict[TopicPartition, list[int]] = {}
 
     def add(self, ends: Mapping[TopicPartition, int], now_ms: int) -> None:
-        """Add the current end offsets. A lower end offset restarts the partition's history: the log was truncated or
-        recreated."""
+        """Add the current end offsets. A lower one (log truncated or recreated) restarts the partition's history."""
         for key, end in ends.items():
             known, times = self._ends.setdefault(key, []), self._times.setdefault(key, [])
             if known and end < known[-1]:
                 known.clear()
                 times.clear()
             if known[-2:] == [end, end]:
-                times[-1] = now_ms  # it has stood still since
+                times[-1] = now_ms  # unchanged since then
                 continue
             known.append(end)
             times.append(now_ms)
@@ -44,8 +43,7 @@ class EndHistory:
             del self._ends[key], self._times[key]
 
     def age_ms(self, partition: TopicPartition, offset: int, now_ms: int) -> int | None:
-        """Return how many ms ago the record at an offset arrived; 0 if it does not exist yet, None if it is older than
-        the history."""
+        """Return the ms since the record at an offset arrived; 0 if not yet, None if before the history."""
         ends, times = self._ends.get(partition, ()), self._times.get(partition, ())
         if not ends:
             return None

@@ -23,7 +23,7 @@ TopicPartition = tuple[str, int]
 _StateAndMembers = tuple[str, int]
 _Told = _StateAndMembers | GroupOffsets | ShareOffsets | KafkaError
 
-# OffsetFetch of many groups at once, by the names of topics.
+# Versions of OffsetFetch with several groups per request and topic names.
 _FIRST_FETCH, _LAST_FETCH = 8, 9
 
 
@@ -37,8 +37,7 @@ class ListedGroup(NamedTuple):
 
 
 class GroupQuestions:
-    """Builds the requests about groups and collects their answers. Calls `complain(node, what, error)` for each failed
-    one."""
+    """Builds the requests about groups and collects their answers; `complain(node, what, error)` gets errors."""
 
     def __init__(self, listed: Iterable[ListedGroup], complain: Callable[[int, str, KafkaError], None]) -> None:
         self._listed = list(listed)
@@ -66,8 +65,7 @@ class GroupQuestions:
         return [kind in _WAITING for kind, _, _ in self._kinds]
 
     def take(self, answers: list[Answer], admin: AdminClient, timeout_ms: int) -> None:
-        """Process the answers, in the order of the requests. Offsets from brokers too old for batches are fetched by
-        `admin`."""
+        """Process the answers, in request order. `admin` fetches offsets from brokers too old for batches."""
         for (kind, node, names), answer in zip(self._kinds, answers, strict=True):
             if kind == "offsets" and isinstance(answer.error, UnsupportedVersion):
                 found: Mapping[str, _Told] = fetch_offsets(admin, names, timeout_ms=timeout_ms)
@@ -159,7 +157,7 @@ def _share_question(node: int, names: list[str]) -> Question:
     return Question(node, ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS, fields)
 
 
-# Kinds of questions and the types of groups that they are about; streams groups tell their state in the list.
+# Kinds of requests and the group types they apply to; ListGroups already has the state of streams groups.
 _KINDS = {
     "consumer": (CONSUMER,),
     "classic": (CLASSIC, UNKNOWN),

@@ -64,8 +64,7 @@ class Scope(NamedTuple):
 
     @property
     def asked_topics(self) -> tuple[str, ...]:
-        """The topics to describe, empty for all. __consumer_offsets is included, since its leaders coordinate the
-        groups."""
+        """The topics to describe, empty for all; with __consumer_offsets, whose leaders coordinate the groups."""
         return (*self.topic_names, _OFFSETS_TOPIC) if self.topic_names else ()
 
 
@@ -93,8 +92,7 @@ def first_questions(scope: Scope) -> dict[str, Question]:
 
 
 def controller_questions(broker: int) -> dict[str, Question]:
-    """Return the requests that the controller answers: quorum and moves. The broker forwards them, which blocks its
-    connection."""
+    """Return requests that a broker forwards to the controller, blocking the connection: quorum and moves."""
     return {
         "quorum": Question(broker, ApiKey.DESCRIBE_QUORUM, QUORUM_FIELDS),
         "moves": Question(broker, ApiKey.LIST_PARTITION_REASSIGNMENTS, {"timeout": 10_000, "topics": None}),
@@ -136,8 +134,7 @@ def offsets_question(leader: int, partitions: Iterable[TopicPartition], timestam
 
 
 class Look:
-    """One look at the cluster: sends requests, reads answers, collects `problems`. `patience_ms`: the limit for an
-    answer."""
+    """One look at the cluster: sends requests, reads answers, collects `problems`. Answers have `patience_ms`."""
 
     def __init__(self, admin: AdminClient, patience_ms: int) -> None:
         self._admin = admin
@@ -190,8 +187,7 @@ class Look:
     # -- the first turn --
 
     def nodes(self, metadata: Answer, cluster: Answer, clients: Iterable[AdminClient]) -> Nodes:
-        """Return the brokers, fenced ones included if reported, and update the broker lists of `clients`. Raises
-        KafkaError."""
+        """Return the brokers, with fenced ones if reported, and update the clients' broker lists. Raises KafkaError."""
         if metadata.error is not None:
             raise metadata.error
         found = metadata.entity
@@ -236,8 +232,7 @@ class Look:
         return kept
 
     def _topics_by_metadata(self, scope: Scope) -> dict[str, TopicDescription]:
-        """Describe topics with Metadata, for brokers without DescribeTopicPartitions (before 3.7, or with
-        ZooKeeper)."""
+        """Describe topics with Metadata, for brokers before 3.7 or with ZooKeeper."""
         answer = self._admin.metadata_of(scope.asked_topics or None, self._admin.deadline_ms(self._patience_ms))
         found = {}
         for topic in answer.topics:
@@ -296,7 +291,7 @@ class Look:
         missing = [part.partition for part in topic.partitions if part.leader < 0] if topic is not None else []
         if topic is not None and missing:
             count = f"{len(missing)} of {len(topic.partitions)} partitions of {_OFFSETS_TOPIC}"
-            error = CoordinatorNotAvailable(f"{count} have no leader: nothing is known of the groups there")
+            error = CoordinatorNotAvailable(f"{count} have no leader: their groups are unknown")
             self.complain(NOBODY, "groups", error)
 
     # -- the second turn --

@@ -24,8 +24,7 @@ Samples = Iterable[tuple[tuple[object, ...], float | int]]
 
 
 class Metric(NamedTuple):
-    """A metric family. `source`: the exporter whose name it uses. `samples` returns (label values, number) pairs of a
-    view."""
+    """A metric family. `source`: the exporter that uses its name. `samples(view)` returns (labels, number) pairs."""
 
     name: str
     type: str

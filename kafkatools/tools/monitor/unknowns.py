@@ -21,8 +21,7 @@ SETTLING_MS = 10_000
 
 
 class Coordinators:
-    """The state of the group coordinators over several looks. `reasons`: why groups may be missing from the latest
-    look."""
+    """The group coordinators over several looks. `reasons`: why groups may be missing from the latest look."""
 
     def __init__(self) -> None:
         self.reasons: tuple[str, ...] = ()
@@ -69,8 +68,7 @@ class Coordinators:
         ]
 
     def complete(self, groups: Iterable[GroupView]) -> list[GroupView]:
-        """Return the listed groups. While coordinators change, a group missing offsets that it had before has its
-        offsets removed."""
+        """Return the listed groups; while coordinators change, drop offsets that are less complete than before."""
         before, self._committed = self._committed, {}
         is_changing = self._is_settling or bool(self.reasons)
         found = []
@@ -78,7 +76,7 @@ class Coordinators:
             had = before.get(group.group_id, frozenset())
             told = frozenset((part.topic, part.partition) for part in group.partitions or ())
             if group.partitions is not None and is_changing and not had <= told:
-                why = f"broker {group.coordinator} does not tell all of its offsets yet"
+                why = f"broker {group.coordinator} has not reported all of its offsets yet"
                 group = group._replace(partitions=None, unknown=why)
             self._committed[group.group_id] = had if group.partitions is None else told
             found.append(group)
@@ -106,7 +104,7 @@ def with_reason(
     if group.is_lag_known or group.unknown is not None:
         return group
     if group.partitions is None:
-        return group._replace(unknown=f"its coordinator, broker {group.coordinator}, did not tell its offsets")
+        return group._replace(unknown=f"its coordinator, broker {group.coordinator}, did not report its offsets")
     missing = [(part.topic, part.partition) for part in group.partitions if part.lag is None]
     return group._replace(unknown=_why_no_end(missing, parts, answering))
 

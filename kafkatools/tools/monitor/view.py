@@ -25,8 +25,7 @@ EMPTY = "Empty"
 
 
 class BrokerView(NamedTuple):
-    """A registered broker. `is_answering`: it responded in this look (fenced brokers are not asked). `log_dirs`: None
-    if not reported."""
+    """A registered broker. `is_answering`: it responded in this look. `log_dirs`: None if not reported."""
 
     id: int
     host: str

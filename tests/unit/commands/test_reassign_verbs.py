@@ -465,4 +465,4 @@ def test_a_protected_cluster_is_asked_for_before_replicas_move(tmp_path: pathlib
     asked = ("reassign-partitions", *words, "--reassignment-json-file", "plan.json")
     ran = run_kt("--profile", "prod", *asked, environ={"KT_CONFIG": str(tmp_path / "config.toml")}, cwd=tmp_path)
     assert ran.status == ExitStatus.USAGE
-    assert ran.err.startswith("The profile 'prod' is protected, and nobody can be asked")
+    assert ran.err.startswith("The profile 'prod' is protected, and there is no terminal to prompt on")

@@ -124,7 +124,7 @@ def test_a_wiped_node_gets_its_replicas_again(kt: Kt) -> None:
     question = f"Remove all data of node 3 in {directory}? (y/n)\n"
     silent = kt("sandbox", "wipe", "3", "--stop")
     assert (silent.status, silent.out) == (1, question)
-    assert silent.err.startswith("There is no answer to read, so nothing was removed.")
+    assert silent.err.startswith("Nothing was removed: stdin ended before an answer.")
     assert kt("sandbox", "wipe", "3", "--stop", stdin=b"n\n").status == 1
     assert states(kt) == ["running"] * 3 and directory.exists()
     wiped = kt("sandbox", "wipe", "3", "--stop", stdin=b"y\n")

@@ -109,8 +109,7 @@ def racks_of(info: PartitionInfo) -> frozenset[str]:
 
 
 def needs_rack_awareness(consumer_racks: Iterable[str], partition_racks: Sequence[frozenset[str]]) -> bool:
-    """Return whether racks affect the assignment: a consumer shares a rack with a partition, and not every partition is
-    in all racks."""
+    """Return whether racks matter: a consumer shares a partition's rack, and not all partitions are in all racks."""
     everywhere = frozenset(chain.from_iterable(partition_racks))
     if everywhere.isdisjoint(consumer_racks):
         return False
@@ -219,8 +218,7 @@ class _TopicRanges:
 
 
 def _co_partitioned(topics: Iterable[_TopicRanges]) -> list[list[_TopicRanges]]:
-    """Group topics with the same members and partition count, whose equal partitions belong together for joins by
-    key."""
+    """Group topics with the same members and partition count: joins by key need equal partitions together."""
     groups: dict[tuple[tuple[tuple[str, str | None], ...], int], list[_TopicRanges]] = {}
     for topic in topics:
         groups.setdefault((tuple(topic.racks.items()), len(topic.partition_racks)), []).append(topic)
@@ -228,8 +226,7 @@ def _co_partitioned(topics: Iterable[_TopicRanges]) -> list[list[_TopicRanges]]:
 
 
 def _assign_together(topics: Sequence[_TopicRanges], assignment: GroupAssignment) -> None:
-    """Assign partition n of all co-partitioned topics to one member whose rack holds all of them, where there is
-    one."""
+    """Assign partition n of all co-partitioned topics to one member whose rack holds all of them, if any."""
     members = list(topics[0].racks)
 
     def fits(member: str, index: int) -> bool:

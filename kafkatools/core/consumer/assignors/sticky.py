@@ -59,7 +59,7 @@ class Claims:
             if not 0 <= part.partition < len(partitions_per_topic.get(part.topic, ())):
                 continue
             other = self._owners.get(part)
-            # Kafka compares with the generation the other's subscription states, whatever its user data says.
+            # Kafka compares with the generation in the other member's subscription, whatever its user data says.
             other_generation = (
                 DEFAULT_GENERATION if other is None else max(DEFAULT_GENERATION, subscriptions[other].generation_id)
             )
@@ -90,7 +90,7 @@ class _StickyBase(ABC):
     ) -> tuple[GroupAssignment, dict[TopicPartition, str] | None]:
         """Return the assignment, and the new owner of each partition that another member still owns. The second item is
         None when members subscribe to different topics: compare with the owned partitions then."""
-        # Only a leader assigns: no other member loads this.
+        # Only the group leader assigns, so other members need not load these.
         from kafkatools.core.consumer.assignors.sticky_constrained import ConstrainedAssignment
         from kafkatools.core.consumer.assignors.sticky_general import GeneralAssignment
         from kafkatools.core.consumer.assignors.sticky_racks import RackInfo
@@ -220,8 +220,7 @@ def write_sticky_user_data(partitions: Iterable[TopicPartition], generation: int
 
 
 def read_sticky_user_data(data: bytes) -> MemberData:
-    """Decode the user data of StickyAssignor, version 1, or 0 without a generation. Malformed bytes give no
-    partitions."""
+    """Decode StickyAssignor's user data, version 1, or 0 without a generation; no partitions if malformed."""
     try:
         partitions, end = _read_partitions(data)
     except (struct.error, UnicodeDecodeError, ValueError):

@@ -33,12 +33,12 @@ class ConstrainedAssignment:
         self._racks = racks
         self._owned = owned
         self._doubly_claimed = doubly_claimed
-        self._revoked: dict[TopicPartition, str] = {}  # what was owned and not kept, by its owner
+        self._revoked: dict[TopicPartition, str] = {}  # owned partitions that were not kept, by owner
         self._min_quota, self._expected_over = divmod(len(self._partitions), len(owned)) if owned else (0, 0)
         self._max_quota = self._min_quota + (self._expected_over > 0)
-        self._over = 0  # members with more than the smallest share
-        self._below: list[str] = []  # members with less than the smallest share
-        self._at_min: list[str] = []  # members with the smallest share that may get one more
+        self._over = 0  # members above the minimum quota
+        self._below: list[str] = []  # members below the minimum quota
+        self._at_min: list[str] = []  # members at the minimum quota that may get one more
         self._assignment: GroupAssignment = {member: [] for member in owned}
         self.transferring: dict[TopicPartition, str] = {}
 

@@ -102,8 +102,7 @@ class GeneralAssignment:
         return self._current
 
     def _drop_unwanted(self) -> set[TopicPartition]:
-        """Revoke owned partitions of unsubscribed topics or mismatched racks; return the partitions that members
-        keep."""
+        """Revoke owned partitions of unsubscribed topics or mismatched racks; return the remaining ones."""
         kept: set[TopicPartition] = set()
         for member, partitions in self._current.items():
             stays = [

@@ -45,8 +45,7 @@ class RackInfo:
         )
 
     def next_consumer(self, partition: TopicPartition, members: Sequence[str], first: int) -> int:
-        """Return the index of the next member, cyclically from `first`, in a rack of the partition; -1 when there is
-        none."""
+        """Return the index of the next member, cyclically from `first`, in a rack of the partition; -1 if none."""
         racks = self.partition_racks.get(partition)
         if not racks:
             return -1

@@ -94,4 +94,4 @@ def test_bytes_behind_the_last_record_lose_nothing(caplog: pytest.LogCaptureFixt
     item = fetch(data, batch(4))
     with caplog.at_level(logging.WARNING):
         assert offsets(item) == [0, 1, 2, 3, 4, 5, 6, 7, 8]
-    assert "behind the last record" in caplog.text
+    assert "extra bytes after the last record" in caplog.text

@@ -142,7 +142,7 @@ def test_built_in_deserializers_refuse_in_kafkas_words(name: str, data: bytes) -
     [
         ({"key.deserializer": "com.example.Mine"}, {}, "Unknown deserializer com.example.Mine"),
         ({}, {"poison": "ignore"}, "Unknown policy for poison records: ignore. Known ones: fail, skip, raw"),
-        ({}, {"value": 3}, "3 is no deserializer"),
+        ({}, {"value": 3}, "3 is not a deserializer"),
     ],
 )
 def test_what_means_nothing_is_refused(settings: dict[str, str], given: dict[str, Any], message: str) -> None:

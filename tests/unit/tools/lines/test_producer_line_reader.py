@@ -191,7 +191,7 @@ def test_malformed_headers_are_named(text: bytes, message: str) -> None:
             "null.marker and key.separator may not be equal",
         ),
         ({"key.separator": ""}, "key.separator may not be empty"),
-        ({"parse.key": "yes"}, "Reader property parse.key is true or false, not 'yes'"),
+        ({"parse.key": "yes"}, "Reader property parse.key must be true or false, not 'yes'"),
     ],
 )
 def test_settings_that_contradict_each_other_are_refused(properties: dict[str, str], message: str) -> None:

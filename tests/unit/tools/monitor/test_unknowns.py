@@ -25,7 +25,7 @@ def test_offsets_that_a_new_coordinator_does_not_tell_yet_are_unknown() -> None:
         coordinators.see(offsets_topic(2), [2], {}, now_ms)
         (found,) = coordinators.complete([told])
         assert (found.partitions, found.lag) == (None, None)
-        assert found.unknown == "broker 2 does not tell all of its offsets yet"
+        assert found.unknown == "broker 2 has not reported all of its offsets yet"
     coordinators.see(offsets_topic(2), [2], {}, 900)
     assert coordinators.complete([group(2, 2, 2)]) == [group(2, 2, 2)]
 
