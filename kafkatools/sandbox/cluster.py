@@ -144,7 +144,7 @@ class SandboxCluster:
         RESTART_TIMEOUT_MS.
         """
         if self.node(node_id).state != DEAD:
-            raise SandboxError(f"Node {node_id} runs already")
+            raise SandboxError(f"Node {node_id} is already running")
         with start_lock(self.home):
             child = self._spawn(self.layout.place(node_id), [node_id])
         self._adopt(node_id, child)
@@ -170,7 +170,7 @@ class SandboxCluster:
         """Remove the data of a dead node, like a replaced disk; returns the directory. Raises SandboxError if it
         runs."""
         if self.node(node_id).state != DEAD:
-            raise SandboxError(f"Node {node_id} runs: stop it or kill it first")
+            raise SandboxError(f"Node {node_id} is running: stop it or kill it first")
         place = self.layout.place(node_id)
         with start_lock(self.home):
             if layouts.is_formatted(place):
@@ -219,7 +219,7 @@ class SandboxCluster:
                 child.answer()
             for child in children:
                 if child.answer(self._clock, START_TIMEOUT_MS) is None:
-                    raise SandboxError(f"{child.name} did not join the others within {START_TIMEOUT_MS // 1000} s")
+                    raise SandboxError(f"{child.name} did not join the cluster within {START_TIMEOUT_MS // 1000} s")
         except BaseException:
             for place, child in zip(self.layout.places, children, strict=False):
                 child.kill()

@@ -135,7 +135,7 @@ def refuse_own_settings(settings: Mapping[str, str]) -> None:
     """Raise SandboxError for settings that only the sandbox may set, such as node.id or listeners."""
     for name in settings:
         if name in OWN_SETTINGS:
-            raise SandboxError(f"{name} is what the sandbox gives its nodes itself")
+            raise SandboxError(f"{name} cannot be set: the sandbox sets it for each node")
 
 
 # -- ports -------------------------------------------------------------------------------------------------------------
@@ -153,7 +153,9 @@ def choose_ports(port: int | None, size: int) -> list[tuple[int, int]]:
         ports = node_ports(port, size)
         highest = ports[-1][1]
         if not 0 < port <= highest <= 65535:
-            raise SandboxError(f"{size} nodes from port {port} on would take ports up to {highest}: there are 65535")
+            raise SandboxError(
+                f"{size} nodes from port {port} on need ports up to {highest}, the highest port is 65535"
+            )
         taken = _taken(ports)
         if taken is not None:
             node_id, port = taken
@@ -251,7 +253,9 @@ def _read_marker(root: str) -> _Marker | None:
     except FileNotFoundError:
         return None
     except (ValueError, KeyError, TypeError):
-        raise SandboxError(f"{path} cannot be read: it does not say for which cluster this directory is") from None
+        raise SandboxError(
+            f"{path} is damaged: it does not have the cluster id and the number of nodes of this directory"
+        ) from None
 
 
 def _properties(directory: str) -> Mapping[str, str] | None:

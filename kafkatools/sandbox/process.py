@@ -46,7 +46,7 @@ def main(request: NodeRequest, clock: Clock) -> int:
     raise_descriptor_limit()
     run_file = _run_file(request["run_file"], clock)
     if run_file is None:
-        _answer({"error": "another one is running"})
+        _answer({"error": "another process of it is running"})
         return FAILED
     try:
         node = _start_one(request, clock) if request.get("wait_for") is None else _start_node(request, clock)
@@ -222,7 +222,7 @@ def _start_node(request: NodeRequest, clock: Clock) -> Node:
         node.start()
     except OSError as error:
         if error.errno == errno.EADDRINUSE:
-            raise OSError("one of its ports is in use") from error
+            raise OSError(f"port {place.port} or {place.controller_port} is in use") from error
         raise
     for acceptor in node.listener.acceptors:
         acceptor.is_internal = node.is_controller_listener(acceptor.name)

@@ -117,7 +117,7 @@ def test_a_stop_on_a_disk_without_room_is_one_line_and_no_success(server: Server
     said = server.process.stderr.read().decode().splitlines()
     assert server.end() == 1
     assert len(said) == 1, said
-    assert "The stop of node 7 is not clean, its next start recovers the logs: " in said[0]
+    assert "Node 7 did not stop cleanly, its next start recovers the logs: " in said[0]
     assert "File too large" in said[0] and str(server.home / "data") in said[0]
     assert not (server.home / "data" / ".kafka_cleanshutdown").exists()
     lines = server.start()

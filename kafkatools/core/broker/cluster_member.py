@@ -215,7 +215,9 @@ class ClusterMember:
         try:
             self._put_strays_aside()
         except (OSError, KafkaStorageError) as error:
-            self.fail(KafkaStorageError(f"Partitions that are no replicas of this broker cannot be put aside: {error}"))
+            self.fail(
+                KafkaStorageError(f"Cannot set aside partition directories that this broker has no replica of: {error}")
+            )
             return
         self.follower.publish_first(self._ask_to_be_unfenced)
         self.producer_ids.prefetch()
@@ -230,7 +232,7 @@ class ClusterMember:
                     path = directory.path_of(partition_directory_name(*name))
                     directory.run(partial(directory.put_aside, path))
                     directory.residents.discard(name)
-                    self._home.report(f"WARN {path} is no replica of this broker any more: kept as a stray")
+                    self._home.report(f"WARN {path} is not a replica of this broker: renamed and kept as a stray")
 
     def _ask_to_be_unfenced(self) -> None:
         self._home.keep_logs()
@@ -281,18 +283,18 @@ class ClusterMember:
         """The reason why a metadata change was not committed in time, for error messages; names lost voters."""
         lost = self._lost_voters()
         count, leader = len(self.cluster.voters), self.raft.leader_id
-        without = f"there is no connection to {', '.join(map(str, lost))} of it"
+        unreachable = f", unreachable: {', '.join(map(str, lost))}" if lost else ""
         if self.has_no_majority():
-            return f"the quorum of {count} controllers has no majority, {without}"
+            return f"the quorum of {count} controllers has no majority{unreachable}"
         if leader is not None:
-            return f"the active controller, node {leader}, did not commit it in time"
-        return f"the quorum of {count} controllers has no leader" + (f", {without}" if lost else "")
+            return f"the active controller, node {leader}, did not commit the change in time"
+        return f"the quorum of {count} controllers has no leader{unreachable}"
 
     def why_no_answer(self) -> str:
         """The reason why the outcome of a forwarded change is unknown, for error messages; names lost voters."""
         lost = self._lost_voters()
-        gone = f", there is no connection to {', '.join(map(str, lost))} of the quorum" if lost else ""
-        return f"the controller that was asked did not answer{gone}"
+        unreachable = f" (unreachable controllers: {', '.join(map(str, lost))})" if lost else ""
+        return f"the controller did not respond{unreachable}"
 
     def create_topic(self, topic: NewTopic) -> TopicState | KafkaError | None:
         """Create a topic through the active controller; returns it or the error, None while the request is under
@@ -344,12 +346,12 @@ class ClusterMember:
         if 2 * len(self._strangers) > len(self.cluster.voters):
             self.fail(
                 ConfigError(
-                    f"{self._home.log_directory} is of the cluster {self._home.cluster_id}, but the controllers of "
-                    f"controller.quorum.voters are of another"
+                    f"{self._home.log_directory} belongs to cluster {self._home.cluster_id}, but the controllers of "
+                    f"controller.quorum.voters belong to another one"
                 )
             )
         else:
-            self._home.report(f"WARN controller {node_id} is of another cluster than {self._home.cluster_id}")
+            self._home.report(f"WARN controller {node_id} belongs to another cluster than {self._home.cluster_id}")
 
     def fail(self, error: KafkaError) -> None:
         """Shut this node down because of an error, which `run` then raises."""

@@ -549,7 +549,7 @@ class Node(Authorizing):
             self._lock = None
         if failures:
             raise KafkaStorageError(
-                f"The stop of node {self.node_id} is not clean, its next start recovers the logs: {failures[0]}"
+                f"Node {self.node_id} did not stop cleanly, its next start recovers the logs: {failures[0]}"
             )
 
     def _close_logs(self, *, is_clean: bool) -> None:

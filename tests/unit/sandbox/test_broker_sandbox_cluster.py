@@ -209,7 +209,7 @@ def test_a_node_alone_is_told_how_to_become_several(tmp_path: pathlib.Path) -> N
 
 def test_a_start_that_fails_half_way_leaves_nothing(tmp_path: pathlib.Path) -> None:
     held = RunFile(str(tmp_path / "sandbox" / "nodes" / "2" / "run.json"))
-    with pytest.raises(SandboxError, match="^node 2 did not start: another one is running$"):
+    with pytest.raises(SandboxError, match="^node 2 did not start: another process of it is running$"):
         start_cluster(str(tmp_path), ClusterOptions(2, 0), SystemClock())
     held.remove()
     assert sandbox.status(str(tmp_path)) is None

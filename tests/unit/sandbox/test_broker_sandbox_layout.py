@@ -67,9 +67,9 @@ def test_what_was_asked_for_comes_before_the_defaults(tmp_path: pathlib.Path) ->
         ({"size": 0}, "A sandbox has 1 to 9 nodes, not 0"),
         ({"size": 10}, "A sandbox has 1 to 9 nodes, not 10"),
         ({"size": 2, "racks": ["a", "b", "c"]}, "3 racks for 2 nodes"),
-        ({"settings": {"node.id": "7"}}, "node.id is what the sandbox gives its nodes itself"),
-        ({"port": 65_520}, "3 nodes from port 65520 on would take ports up to 65541: there are 65535"),
-        ({"port": -1}, "3 nodes from port -1 on would take ports up to 20: there are 65535"),
+        ({"settings": {"node.id": "7"}}, "node.id cannot be set: the sandbox sets it for each node"),
+        ({"port": 65_520}, "3 nodes from port 65520 on need ports up to 65541, the highest port is 65535"),
+        ({"port": -1}, "3 nodes from port -1 on need ports up to 20, the highest port is 65535"),
     ],
 )
 def test_what_cannot_be(tmp_path: pathlib.Path, options: dict[str, object], message: str) -> None:
@@ -144,7 +144,7 @@ def test_the_directory_of_one_broker_is_refused(tmp_path: pathlib.Path) -> None:
 
 def test_a_marker_that_says_nothing_is_named(tmp_path: pathlib.Path) -> None:
     (tmp_path / "cluster.json").write_text("[]")
-    with pytest.raises(SandboxError, match=f"^{tmp_path}/cluster.json cannot be read"):
+    with pytest.raises(SandboxError, match=f"^{tmp_path}/cluster.json is damaged: it does not have the cluster id"):
         planned(tmp_path / "home", directory=str(tmp_path))
 
 

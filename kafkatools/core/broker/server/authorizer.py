@@ -145,7 +145,7 @@ def open_authorizer(config: Config, acls: Acls) -> StandardAuthorizer | None:
     if not name:
         return None
     if name != STANDARD_AUTHORIZER:
-        raise ConfigError(f"kt knows one authorizer, {STANDARD_AUTHORIZER}; authorizer.class.name is {name}")
+        raise ConfigError(f"authorizer.class.name is {name}, but kt supports only {STANDARD_AUTHORIZER}")
     users = [user.strip() for user in (config["super.users"] or "").split(";") if user.strip()]
     wrong = next((user for user in users if ":" not in user), None)
     if wrong is not None:

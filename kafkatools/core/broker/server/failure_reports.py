@@ -29,4 +29,4 @@ class FailureReports:
             self._told = {each: told for each, told in self._told.items() if now_ms - told[0] < QUIET_MS}
         if len(self._told) < MOST_LINES:
             self._told[line] = now_ms, 0
-        self._report(f"{line} ({repeats} more times since it was last told)" if repeats else line)
+        self._report(f"{line} ({repeats} more times since the last report)" if repeats else line)

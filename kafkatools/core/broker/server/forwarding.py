@@ -108,7 +108,7 @@ def forward(node: Member, request: Request) -> Response:
     """Handle a client's request on the active controller: on this node, or by forwarding it. Returns the response or
     DELAYED; raises CloseConnection if the client has disconnected."""
     if not is_present(request.connection):
-        raise CloseConnection("the client is gone")
+        raise CloseConnection("the client has disconnected")
     return Forwarded(node, request).begin()
 
 

@@ -252,7 +252,7 @@ def test_a_failure_that_repeats_is_told_once_a_minute_with_a_count() -> None:
     assert told == ["no room", "other"]
     clock.advance_ms(60_000)
     reports.tell("no room")
-    assert told[2:] == ["no room (2 more times since it was last told)"]
+    assert told[2:] == ["no room (2 more times since the last report)"]
 
 
 def test_errors_of_descriptors_name_their_file(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -146,7 +146,9 @@ def test_settings_name_the_authorizer_and_its_super_users() -> None:
     assert opened is not None
     assert opened.super_users == {"User:a", "User:CN=b,O=c"}
     assert not opened.allow_if_no_acl
-    with pytest.raises(ConfigError, match="kt knows one authorizer"):
+    with pytest.raises(
+        ConfigError, match="but kt supports only org.apache.kafka.metadata.authorizer.StandardAuthorizer"
+    ):
         open_authorizer(settings(authorizer_class_name="com.example.Mine"), Acls())
     with pytest.raises(ConfigError, match="principalType:principalName"):
         open_authorizer(settings(authorizer_class_name=STANDARD_AUTHORIZER, super_users="alice"), Acls())
