@@ -110,7 +110,7 @@ class SandboxCluster:
 
     def log_path(self, node_id: int) -> str:
         """The path of a node's message file, `node.log`."""
-        return _log_path(self.home, node_id)
+        return os.path.join(nodes_folder(self.home), str(node_id), "node.log")
 
     # -- what can happen to a node -----------------------------------------------------------------------------------
     def kill(self, node_id: int) -> int:
@@ -237,7 +237,7 @@ class SandboxCluster:
     def _adopt(self, node_id: int, child: Child) -> None:
         before = self._children.pop(node_id, None)
         if before is not None:
-            before.wait()  # it was killed by somebody else
+            before.wait()  # reap a process that something else killed
         self._children[node_id] = child.process
 
     def disown(self) -> None:
@@ -260,7 +260,7 @@ class SandboxCluster:
             "parent": self.layout.parent,
             "remove": self.home if self.layout.removes_home else None,
         }
-        return Child(request, _log_path(self.home, place.node_id), f"node {place.node_id}")
+        return Child(request, self.log_path(place.node_id), f"node {place.node_id}")
 
     def _pid(self, node_id: int, unless: str | None = None, problem: str = "is dead") -> int:
         """The pid of a node. Raises SandboxError when it is dead, or with `problem` when its state is `unless`."""
@@ -302,10 +302,6 @@ def nodes_folder(home: str) -> str:
 
 def _run_path(home: str, node_id: int) -> str:
     return os.path.join(nodes_folder(home), str(node_id), "run.json")
-
-
-def _log_path(home: str, node_id: int) -> str:
-    return os.path.join(nodes_folder(home), str(node_id), "node.log")
 
 
 def _cluster_path(home: str) -> str:

@@ -44,7 +44,7 @@ OWN_SETTINGS = frozenset(
         "metadata.log.dir",
     ]
 )
-"""What tells the nodes apart or joins them: given by the sandbox."""
+"""Settings that the sandbox sets itself, because they identify a node or connect it with the others."""
 _LOWEST_FREE_PORT = 10_240
 _HIGHEST_FREE_PORT = 13_000
 _MOST_TRIES = 200

@@ -175,7 +175,7 @@ class Watch:
 
 def serve(node: Node, watch: Watch, wait_for: list[int] | None = None) -> None:
     """Serve until the node is stopped; report when all brokers of `wait_for` are registered, or a failure."""
-    gc.freeze()  # what is loaded by now stays: the collector need not look at it again
+    gc.freeze()  # the garbage collector need not traverse the loaded modules again
     while not node.is_stopping:
         if wait_for is not None and _are_there(node, wait_for):
             _answer({"ready": True})

@@ -58,5 +58,5 @@ def _content(descriptor: int) -> RunInfo | None:
     try:
         found: RunInfo = json.loads(os.pread(descriptor, 1 << 16, 0))
     except ValueError:
-        return None  # its broker is about to write it
+        return None  # its broker has locked the file and not written it yet
     return found if isinstance(found, dict) else None

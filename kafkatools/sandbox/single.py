@@ -115,7 +115,7 @@ def ensure_started(
                 "kt sandbox stop gives it up"
             )
         process, started = spawn(home, options or SandboxOptions())
-        process.returncode = 0  # it lives on without us: nobody is to wait for it
+        process.returncode = 0  # the sandbox outlives this process, which must not wait for its end
     if announce is not None:
         announce(f"kt: started a sandbox broker on {started.bootstrap} (stop it with: kt sandbox stop)")
     return started

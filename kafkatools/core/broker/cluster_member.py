@@ -75,9 +75,13 @@ class ClusterMember:
         self._farewell: _Farewell | None = None
         self._serves_clients = False
         config, voters = home.config, home.cluster.voters
-        self._quorum_channel = self._open_channel(
-            "raft", voters.get, config.controller_quorum_request_timeout_ms, watch_answers=self._look_at_answer
-        )
+
+        def watch_answers(node_id: int, answer: Entity) -> None:
+            if answer.error_code == InconsistentClusterId.code:
+                self.note_stranger(node_id)
+
+        timeout_ms = config.controller_quorum_request_timeout_ms
+        self._quorum_channel = self._open_channel("raft", voters.get, timeout_ms, watch_answers=watch_answers)
         self.follower = MetadataFollower(self)
         self.raft = self.quorum = Raft(
             self.node_id,
@@ -333,10 +337,6 @@ class ClusterMember:
             self.lifecycle.cordoned_log_dirs = directory_ids
 
     # -- faults ----------------------------------------------------------------------------------------------------
-    def _look_at_answer(self, node_id: int, answer: Entity) -> None:
-        if answer.error_code == InconsistentClusterId.code:
-            self.note_stranger(node_id)
-
     def note_stranger(self, node_id: int) -> None:
         """Note a voter with another cluster id; when most voters have one, this node has the wrong id and shuts
         down."""
@@ -381,7 +381,7 @@ class ClusterMember:
 
     def _has_said_farewell(self) -> bool:
         if not isinstance(self.failure, KafkaStorageError):
-            return True  # it was not let into the cluster
+            return True  # the cluster did not admit this node, so there is nothing to hand over
         if self._farewell is None:
             self._farewell = _Farewell(self)
         return self._farewell.is_over

@@ -454,7 +454,7 @@ class Node(Authorizing):
                 next_ms = deadline_ms
         wait_ms = max_wait_ms if next_ms is None else max(0, min(max_wait_ms, next_ms - now_ms))
         if self.replicas.has_news:
-            wait_ms = 0  # what the last turn has completed wrote something itself, which waits for the disk or a reader
+            wait_ms = 0  # responses of the last turn led to appends, which wait for the disk or have readers
         events = self.listener.poll(wait_ms, now_ms)
         if self.replicas.commits is not None:
             self.replicas.commits.turn()

@@ -270,26 +270,19 @@ def validate_records(version: int, records: memoryview | None) -> None:
     """Check that the records of a partition are exactly one batch of magic 2, compressed with zstd only from version 7
     on. Raises InvalidRecord or UnsupportedCompressionType."""
     if records is None or len(records) < HEADER_SIZE_UP_TO_MAGIC:
-        raise InvalidRecord(
-            f"Produce requests with version {version} must have at least one record batch per partition"
-        )
+        raise InvalidRecord(_refusal(version, "must have at least one record batch per partition"))
     if records[MAGIC_OFFSET] != 2:
-        raise InvalidRecord(
-            f"Produce requests with version {version} are only allowed to contain record batches with magic version 2"
-        )
+        raise InvalidRecord(_refusal(version, "are only allowed to contain record batches with magic version 2"))
     if len(records) < HEADER_SIZE:
-        raise InvalidRecord(
-            f"Produce requests with version {version} must have at least one record batch per partition"
-        )
-    if version < 7 and records[22] & 7 == ZSTD:
-        raise UnsupportedCompressionType(
-            f"Produce requests with version {version} are not allowed to use ZStandard compression"
-        )
+        raise InvalidRecord(_refusal(version, "must have at least one record batch per partition"))
+    if version < 7 and records[ATTRIBUTES_LOW_BYTE] & 7 == ZSTD:
+        raise UnsupportedCompressionType(_refusal(version, "are not allowed to use ZStandard compression"))
     if _INT32.unpack_from(records, 8)[0] + 12 < len(records):
-        raise InvalidRecord(
-            f"Produce requests with version {version} are only allowed to contain exactly one record batch per "
-            "partition"
-        )
+        raise InvalidRecord(_refusal(version, "are only allowed to contain exactly one record batch per partition"))
+
+
+def _refusal(version: int, rule: str) -> str:
+    return f"Produce requests with version {version} {rule}"
 
 
 def parse(frame: memoryview, position: int, version: int) -> ProduceData:

@@ -67,7 +67,7 @@ def handle_api_versions(node: ClusterContext, request: Request) -> Response:
     if request.version >= 3:
         from kafkatools.core.broker.metadata.batches import SUPPORTED_FEATURES
 
-        lowest = 0 if request.version >= 4 else 1  # older clients do not take a version 0
+        lowest = 0 if request.version >= 4 else 1  # older clients reject a minimum version of 0
         fields["supported_features"] = [
             {"name": name, "min_version": low, "max_version": high}
             for name, (low, high) in SUPPORTED_FEATURES.items()
@@ -155,7 +155,7 @@ def handle_find_coordinator(node: ClusterContext, request: Request) -> Response:
     """
     entity = request.decode()
     if request.pause is not None and node.creates_partitions(ApiKey.FIND_COORDINATOR):
-        # The coordinator is not available before the partitions of its topic are there.
+        # This creates the topic of the coordinators, which must have its partitions before the response.
         node.change_in_slices(request.pause, lambda: _coordinators(node, request, entity))
     return _coordinators(node, request, entity)
 
@@ -242,5 +242,5 @@ def handle_update_features(node: ChangeContext, request: Request) -> Response:
     ]
     ensure_permitted(node, request)
     node.controller.update_features(updates, validate_only=entity.validate_only)
-    # From version 2 on a response has no results.
+    # Responses from version 2 on have no field for the results.
     return request.respond({"results": [{"feature": each.name, "error_message": "NONE"} for each in updates]})

@@ -23,7 +23,8 @@ def handle_describe_log_dirs(node: LogDirContext, request: Request) -> Response:
     """
     entity = request.decode()
     if not is_permitted(node, request):
-        return request.respond({"error_code": ClusterAuthorizationFailed.code})  # versions below 3 show nothing
+        # Versions before 3 have no error code: their clients get no directories.
+        return request.respond({"error_code": ClusterAuthorizationFailed.code})
     requested = None if entity.topics is None else {topic.topic: set(topic.partitions) for topic in entity.topics}
     return request.respond({"results": [_result(node, directory, requested) for directory in node.logs.directories]})
 

@@ -30,8 +30,7 @@ _EMPTY_METADATA, _NO_TAGS = 1, 0
 _ERROR_AND_TAGS = Struct(">hB")
 _ZERO_ID = bytes(16)
 PartitionRow = tuple[int, int, int, str, int]
-"""One partition of the answer: partition, offset, leader epoch, metadata, error code. The garbage collector does not
-track a plain tuple of numbers and texts."""
+"""Partition, offset, leader epoch, metadata and error code. The garbage collector does not track plain tuples."""
 
 
 class TopicRows(NamedTuple):

@@ -133,7 +133,7 @@ def _commit_failed(node: GroupContext, version: int, entity: Entity, error: Kafk
     answers = []
     for topic in paced(entity.topics):
         image, missing_code = _commit_topic(node, version, topic)
-        is_refused = isinstance(error, GroupAuthorizationFailed)  # says nothing about topics
+        is_refused = isinstance(error, GroupAuthorizationFailed)  # must not reveal which topics exist
         code = coordinator_error_code(error) if image is not None or is_refused else missing_code
         indexes = (partition.partition_index for partition in paced(topic.partitions))
         answers.append((topic, [{"partition_index": index, "error_code": code} for index in indexes]))

@@ -26,9 +26,9 @@ _CORRELATION_START, _CORRELATION_END = 4, 8
 _SIZE_PREFIX = 4
 _ATTRIBUTES_LOW_BYTE, _TRANSACTIONAL_BIT = 22, 0x10
 _NO_TAGS = b"\0\0\0"
-"""The end of a request: no tags of the partition, of the topic, of the request."""
+"""The end of a request: empty tagged fields of the partition, the topic and the request."""
 _ANSWER_END = b"\1\0\0" + b"\0" + b"\0\0\0\0" + b"\0"
-"""No record errors, no message, no tags; the topic's tags; throttle time; the response's tags."""
+"""No record errors, message or tags of the partition; tags of the topic; throttle time; tags of the response."""
 
 
 class RepeatedProduce:

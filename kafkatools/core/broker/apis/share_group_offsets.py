@@ -35,7 +35,7 @@ def handle_describe_share_group_offsets(node: ShareContext, request: Request) ->
 
 
 Places = list[tuple[ShareKey, Fields]]
-"""Answers of partitions that are to be filled in."""
+"""The share partitions, each with the fields of its result, which are not complete yet."""
 
 
 def _group(node: ShareContext, request: Request, requested: Entity, places: Places) -> Fields:

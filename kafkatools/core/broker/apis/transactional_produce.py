@@ -41,7 +41,6 @@ RETRIED_AS_NOT_ENOUGH_REPLICAS = (NetworkException, CoordinatorLoadInProgress, C
 _IDENTITY = Struct(">qh")
 _SEQUENCE = Struct(">i")
 IDENTITY_POSITION, SEQUENCE_POSITION = 43, 53
-Refused = dict[TopicPartition, appends.PartitionResult]
 
 
 def handle(node: ProduceContext, request: Request, data: appends.ProduceData) -> Response:
@@ -110,7 +109,12 @@ def _verified(
 
     def finish(codes: Mapping[TopicPartition, int]) -> None:
         try:
-            response = appends.append_all(node, request, data, _refused(codes, operation))
+            refused = {
+                place: _produce_result(place[1], client_code(code, operation), operation)
+                for place, code in codes.items()
+                if code
+            }
+            response = appends.append_all(node, request, data, refused)
         except CloseConnection as error:
             deferred.close_connection(error)
             return
@@ -123,14 +127,6 @@ def _verified(
         request.frame = memoryview(bytearray(request.frame))
         data = appends.parse(request.frame, request.body_offset, request.version)
     return result
-
-
-def _refused(codes: Mapping[TopicPartition, int], operation: Operation) -> Refused:
-    return {
-        place: _produce_result(place[1], client_code(code, operation), operation)
-        for place, code in codes.items()
-        if code
-    }
 
 
 def _produce_result(index: int, code: int, operation: Operation) -> appends.PartitionResult:

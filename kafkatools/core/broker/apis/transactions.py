@@ -277,7 +277,7 @@ def handle_list_transactions(node: TransactionContext, request: Request) -> Resp
     states = {STATES_BY_LABEL[name] for name in entity.state_filters if name in STATES_BY_LABEL}
     fields: Fields = {"unknown_state_filters": unknown, "transaction_states": []}
     if unknown and not states:
-        return request.respond(fields)  # nothing is in a state that there is not
+        return request.respond(fields)  # no transaction can be in an unknown state
     if node.coordination.transactions.is_loading:
         return request.respond({**fields, "error_code": CoordinatorLoadInProgress.code})
     duration_ms = entity.duration_filter

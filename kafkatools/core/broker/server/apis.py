@@ -8,7 +8,7 @@ so that a node starts faster.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
 from importlib import import_module
@@ -226,12 +226,8 @@ TABLE: Final = (
 )
 
 
-def _on(listener: Iterable[AnsweredBy]) -> dict[int, Api]:
-    return {api.key: api for api in TABLE if api.answered_by in listener}
-
-
-BROKER_APIS: Final = _on(_ON_BROKERS)
-CONTROLLER_APIS: Final = _on(_ON_CONTROLLERS)
+BROKER_APIS: Final[dict[int, Api]] = {api.key: api for api in TABLE if api.answered_by in _ON_BROKERS}
+CONTROLLER_APIS: Final[dict[int, Api]] = {api.key: api for api in TABLE if api.answered_by in _ON_CONTROLLERS}
 _NEEDED: Final = {api.key: api.needs for api in TABLE if api.needs is not None}
 
 

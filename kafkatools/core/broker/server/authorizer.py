@@ -9,8 +9,6 @@ ALTER_CONFIGS implies DESCRIBE_CONFIGS; a DENY implies nothing.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from functools import reduce
-from operator import or_
 
 from kafkatools.core.broker.metadata.controller.acls import (
     ALL,
@@ -133,11 +131,6 @@ def _is_dominated(acl: Acl, denied: Iterable[Acl]) -> bool:
     return False
 
 
-def operations_field(operations: Iterable[int]) -> int:
-    """Encode operations as the bits of a field `authorized_operations`."""
-    return reduce(or_, (1 << operation for operation in operations), 0)
-
-
 def open_authorizer(config: Config, acls: Acls) -> StandardAuthorizer | None:
     """Create the authorizer of authorizer.class.name, None without one. Raises ConfigError for a wrong class or super
     user."""
@@ -177,8 +170,5 @@ class Authorizing:
 
     def authorized_operations(self, request: Request, resource_type: int, name: str) -> int:
         """The operations that the client may do on a resource, as the bits of `authorized_operations`."""
-        return operations_field(
-            operation
-            for operation in SUPPORTED_OPERATIONS[resource_type]
-            if self.authorize(request, operation, resource_type, name)
-        )
+        operations = SUPPORTED_OPERATIONS[resource_type]
+        return sum(1 << each for each in operations if self.authorize(request, each, resource_type, name))

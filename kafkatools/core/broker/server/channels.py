@@ -14,10 +14,9 @@ if TYPE_CHECKING:
     from kafkatools.core.broker.metadata.quorum.raft_settings import RaftSettings
 
 OnAnswer = Callable[[Any | None], None]
-"""Gets the response's entity, or None: the connection was refused or lost, the time is over, or the node does not know
-the API."""
+"""Gets the response's entity; None after a refused or lost connection or a time-out, or if the node lacks the API."""
 OnRawAnswer = Callable[[memoryview | None], None]
-"""Gets the body of a response, unread (behind the response's header), valid until it returns; or None."""
+"""Gets the encoded body of a response (without its header), valid until it returns; or None."""
 
 
 class PeerChannel(Protocol):

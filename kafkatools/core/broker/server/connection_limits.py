@@ -23,9 +23,9 @@ from kafkatools.core.log.files import MAX_OPEN_FILES
 UNLIMITED = 2**31 - 1
 LEAST_LOG_FILES = 16
 PROCESS_DESCRIPTORS = 24
-"""Sockets that listen, locks, the selector, and files that are open for a moment only."""
+"""Reserved for listening sockets, locks, the selector and short-lived files."""
 NODE_DESCRIPTORS = 12
-"""Connections to and from one other node, for each kind of work."""
+"""Reserved for the connections to and from one other node."""
 TELL_AGAIN_MS = 60_000
 MAX_RAISED_LIMIT = 1 << 20
 PER_IP = "max.connections.per.ip"

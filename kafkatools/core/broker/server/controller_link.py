@@ -41,7 +41,7 @@ class _Call:
     on_answer: OnAnswer
     deadline_ms: int
     attempt: int = field(default=0, init=False)
-    retry_ms: int | None = field(default=None, init=False)  # None while it is on its way
+    retry_ms: int | None = field(default=None, init=False)  # None while a response is pending
     is_once: bool = field(default=False, init=False)
     is_sent: bool = field(default=False, init=False)
     # deadline for the response of a controller that no longer leads

@@ -16,7 +16,7 @@ class FailureReports:
     def __init__(self, clock: Clock, report: Callable[[str], None]) -> None:
         self._clock = clock
         self._report = report
-        self._told: dict[str, tuple[int, int]] = {}  # line -> when it was told, how often it came since
+        self._told: dict[str, tuple[int, int]] = {}  # line -> time of its report in ms, repetitions since then
 
     def tell(self, line: str) -> None:
         """Report the line, unless it was reported within the last minute: then count it."""

@@ -115,7 +115,7 @@ class Connection:
     def handle_frames(self) -> None:
         """Handle buffered frames until a request is delayed, the socket is full or no complete frame is left."""
         if self._is_handling or self._is_in_lane:
-            return  # a request completed by the handler of another one of this very connection
+            return  # the handler of one request of this connection completed another one
         self._is_handling = True
         over_ns = monotonic_ns() + TURN_NS
         try:
@@ -166,7 +166,7 @@ class Connection:
                 self.is_muted = self._owed >= MAX_OWED
                 return
             if self._owed and answer is None:
-                self._start -= len(frame) + 4  # what is owed goes first
+                self._start -= len(frame) + 4  # handle the frame again after the owed responses
                 self._is_held = self.is_muted = True
                 return
             if answer is not None:
@@ -473,7 +473,9 @@ class Listener:
             elif isinstance(owner, Acceptor):
                 self._accept(owner)
             elif owner is None:
-                self._drain_wakeups()
+                with contextlib.suppress(BlockingIOError):
+                    while self._wake_receiver.recv(4096):
+                        pass
             else:
                 owner()
         for _ in range(len(self._unfinished)):
@@ -539,11 +541,6 @@ class Listener:
         connection = Connection(self, acceptor, sock, self._now_ms, host)
         self.connections.add(connection)
         self._selector.register(sock, READ, connection)
-
-    def _drain_wakeups(self) -> None:
-        with contextlib.suppress(BlockingIOError):
-            while self._wake_receiver.recv(4096):
-                pass
 
     def change_events(self, connection: Connection, before: int, after: int) -> None:
         """Change the selector's events of a connection; 0 means none, for a muted connection."""

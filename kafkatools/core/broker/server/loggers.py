@@ -32,25 +32,20 @@ def levels() -> dict[str, str]:
 
 def alter(changes: Sequence[ConfigChange], *, validate_only: bool) -> None:
     """Change levels of loggers, all or none. Raises InvalidRequest or InvalidConfig."""
+    new_levels = []
     for change in changes:
-        _check(change)
-    if validate_only:
-        return
-    for change in changes:
-        assert change.value is not None
-        logging.getLogger("kafkatools").setLevel(LEVELS[change.value])
-
-
-def _check(change: ConfigChange) -> None:
-    if change.operation not in (SET, DELETE):
-        word = {2: "APPEND", 3: "SUBTRACT"}.get(change.operation, "UNKNOWN")
-        raise InvalidRequest(f"{word} operation is not allowed for the BROKER_LOGGER resource")
-    if change.name != ROOT:
-        raise InvalidConfig(f"Logger {change.name} does not exist!")
-    if change.operation == DELETE:
-        raise InvalidRequest(f"Removing the log level of the {ROOT} logger is not allowed")
-    if change.value not in LEVELS:
-        raise InvalidConfig(
-            f"Cannot set the log level of {change.name} to {change.value} as it is not a supported log level. "
-            f"Valid log levels are {', '.join(LEVELS)}"
-        )
+        if change.operation not in (SET, DELETE):
+            word = {2: "APPEND", 3: "SUBTRACT"}.get(change.operation, "UNKNOWN")
+            raise InvalidRequest(f"{word} operation is not allowed for the BROKER_LOGGER resource")
+        if change.name != ROOT:
+            raise InvalidConfig(f"Logger {change.name} does not exist!")
+        if change.operation == DELETE:
+            raise InvalidRequest(f"Removing the log level of the {ROOT} logger is not allowed")
+        if change.value not in LEVELS:
+            raise InvalidConfig(
+                f"Cannot set the log level of {change.name} to {change.value} as it is not a supported log level. "
+                f"Valid log levels are {', '.join(LEVELS)}"
+            )
+        new_levels.append(LEVELS[change.value])
+    if new_levels and not validate_only:
+        logging.getLogger("kafkatools").setLevel(new_levels[-1])

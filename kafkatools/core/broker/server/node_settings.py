@@ -72,7 +72,7 @@ def _listener(config: Config) -> tuple[str, str, int]:
     controllers = set(config.controller_listener_names) if config.is_given("controller.listener.names") else set()
     if config.is_given("process.roles") and "broker" not in config.process_roles:
         protocols = {name: "PLAINTEXT" for name in controllers} | protocols
-        controllers = set()  # a controller alone is where its own listener is
+        controllers = set()  # a node that is only a controller has no other listener
     for text in config.listeners:
         name, host, port = parse_listener(text)
         if name in controllers:

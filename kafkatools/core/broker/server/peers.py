@@ -149,7 +149,7 @@ class Peers:
         try:
             if callback is not None:
                 callback(response)
-        except Exception as error:  # boundary: work that fails with its answer ends itself, not the connections
+        except Exception as error:  # boundary: a callback that fails must not end the connections
             if self._note_failure is None:
                 raise
             self._note_failure(error)

@@ -112,7 +112,7 @@ class ClientQuotaManager:
             self._version = self._quotas.version
             self._limits.clear()
         if client_id not in self._limits:
-            if len(self._limits) >= MAX_CLIENT_IDS:  # whoever makes up client ids gets no memory for it
+            if len(self._limits) >= MAX_CLIENT_IDS:  # a client that invents client ids must not fill the memory
                 self._limits.clear()
                 self._rates.clear()
             self._limits[client_id] = self._find(client_id)

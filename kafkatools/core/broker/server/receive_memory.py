@@ -16,7 +16,7 @@ Memory = bytearray | mmap.mmap
 def allocated(capacity: int, most_bytes: int) -> Memory:
     """Allocate a buffer of at least `capacity` bytes; a large one is mapped with `most_bytes`."""
     if MIN_MAPPED_BYTES <= capacity <= most_bytes:
-        with contextlib.suppress(OSError, ValueError):  # above a limit of address space
+        with contextlib.suppress(OSError, ValueError):  # a limit of the address space (ulimit -v)
             return mmap.mmap(-1, most_bytes, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     return bytearray(capacity)
 

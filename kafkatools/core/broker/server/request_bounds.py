@@ -20,7 +20,7 @@ from kafkatools.core.protocol import messages
 from kafkatools.core.protocol.api_versions import ApiKey, response_header_version
 from kafkatools.core.protocol.slices import pausing
 
-# Partitions, groups or offsets of a broker whose lists go to the slow lane.
+# A broker with more partitions, groups or offsets handles the requests that list them in the slow lane.
 MANY: Final = 2000
 
 
@@ -52,7 +52,7 @@ def ensure_bounded(api: Api, request: Request) -> None:
     try:
         entity_type = messages.request_type(request.api_key, request.version)
     except UnsupportedVersion:
-        return  # ApiVersions of a client from the future, whose body nobody reads
+        return  # ApiVersions in a version that is not served: its handler does not read the body
     try:
         with pausing(request.pause):
             messages.count_elements(entity_type, request.frame, request.body_offset, api.most_elements)

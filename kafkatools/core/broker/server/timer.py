@@ -120,7 +120,7 @@ class Timer:
     def _run(self, task: TimerTask, now_ms: int) -> None:
         try:
             task.run(now_ms)
-        except Exception as error:  # boundary: work that fails in its time ends itself, not the broker
+        except Exception as error:  # boundary: a task that fails must not end the broker
             if self._failed is None:
                 raise
             self._failed(error)
