@@ -122,14 +122,6 @@ class ClusterMember:
         self._channels.append(peers)
         return peers
 
-    def _replica_channel(self) -> Peers:
-        """Open the connections for replica fetches. Kafka's default receive buffer of 64 KiB is too small for large
-        fetches, so only a configured size is applied."""
-        config, name = self._home.config, "replica.socket.receive.buffer.bytes"
-        given_bytes = config.replica_socket_receive_buffer_bytes if config.is_given(name) else -1
-        timeout_ms = int(config.replica_socket_timeout_ms)
-        return self._open_channel("replica", timeout_ms=timeout_ms, receive_buffer_bytes=given_bytes)
-
     def _broker_address(self, broker_id: int) -> Address | None:
         """The (host, port) of a broker's inter-broker listener; None when it is unknown."""
         broker = self.image.brokers.get(broker_id)
@@ -169,11 +161,15 @@ class ClusterMember:
     def join(self, replicas: ReplicaManager) -> Replication:
         """Create the replication of this broker's partitions, with connections that carry only fetches."""
         config = self._home.config
+        # Kafka's default buffer of 64 KiB makes a follower wait for every few batches, so only a set size is applied.
+        is_set = config.is_given("replica.socket.receive.buffer.bytes")
+        buffer_bytes = config.replica_socket_receive_buffer_bytes if is_set else -1
+        timeout_ms = int(config.replica_socket_timeout_ms)
         cluster = Cluster(
             self.node_id,
             self.image,
             self.clock,
-            self._replica_channel(),
+            self._open_channel("replica", timeout_ms=timeout_ms, receive_buffer_bytes=buffer_bytes),
             self.link,
             lambda: self.broker_epoch,
             self._home.schedule,
@@ -223,7 +219,13 @@ class ClusterMember:
                 KafkaStorageError(f"Cannot set aside partition directories that this broker has no replica of: {error}")
             )
             return
-        self.follower.publish_first(self._ask_to_be_unfenced)
+
+        def ask_to_be_unfenced() -> None:
+            self._home.keep_logs()
+            if self.lifecycle is not None:
+                self.lifecycle.may_be_unfenced()
+
+        self.follower.publish_first(ask_to_be_unfenced)
         self.producer_ids.prefetch()
 
     def _put_strays_aside(self) -> None:
@@ -237,11 +239,6 @@ class ClusterMember:
                     directory.run(partial(directory.put_aside, path))
                     directory.residents.discard(name)
                     self._home.report(f"WARN {path} is not a replica of this broker: renamed and kept as a stray")
-
-    def _ask_to_be_unfenced(self) -> None:
-        self._home.keep_logs()
-        if self.lifecycle is not None:
-            self.lifecycle.may_be_unfenced()
 
     def maybe_serve_clients(self) -> None:
         """Accept clients once this broker is unfenced and has applied the record that unfences it. The controller's
@@ -369,7 +366,11 @@ class ClusterMember:
     def has_left(self) -> bool:
         """Whether everything is handed over; the node checks it between turns."""
         if self.failure is not None:
-            return self._has_said_farewell()
+            if not isinstance(self.failure, KafkaStorageError):
+                return True  # the cluster did not admit this node, so there is nothing to hand over
+            if self._farewell is None:
+                self._farewell = _Farewell(self)
+            return self._farewell.is_over
         is_controlled = self._home.config.controlled_shutdown_enable
         if self.lifecycle is not None and is_controlled and not self.lifecycle.is_gone:
             return False
@@ -378,13 +379,6 @@ class ClusterMember:
             self._leaves_until_ms = now_ms + RESIGN_MS
             self.raft.shut_down(now_ms)
         return self.raft.is_shut_down or now_ms >= self._leaves_until_ms or self.has_no_majority()
-
-    def _has_said_farewell(self) -> bool:
-        if not isinstance(self.failure, KafkaStorageError):
-            return True  # the cluster did not admit this node, so there is nothing to hand over
-        if self._farewell is None:
-            self._farewell = _Farewell(self)
-        return self._farewell.is_over
 
     @property
     def longest_wait_ms(self) -> int:

@@ -231,7 +231,20 @@ class Node(Authorizing):
         self.authorizer = open_authorizer(self.config, self.image.acls)
         self.quotas = Quotas(self.image.client_quotas, self.config, self.clock)
         self.replicas = self._make_replicas()
-        self.coordination = Coordination(self._host(), lambda: self.producer_ids.next_id())
+        host = Host(
+            self.node_id,
+            self.config,
+            self.clock,
+            self.timer,
+            self.image,
+            self.replicas,
+            self.produce_purgatory,
+            self.member.coordinators,
+            self.create_topic,
+            self.every,
+            self.note_failure,
+        )
+        self.coordination = Coordination(host, lambda: self.producer_ids.next_id())
         if self.config.log_cleaner_enable and self.config.log_cleaner_threads > 0:
             self.cleaner = LogCleaner(self.logs, self.config, self.clock, self.listener.wakeup, self.note_failure)
         if self.logs.has_several or (self.cluster.is_broker and not self.cluster.is_alone):
@@ -262,21 +275,6 @@ class Node(Authorizing):
     def _note_directory(self, partition: Partition, state: PartitionState) -> None:
         if self.keeper is not None:
             self.keeper.note_directory(partition, state)
-
-    def _host(self) -> Host:
-        return Host(
-            self.node_id,
-            self.config,
-            self.clock,
-            self.timer,
-            self.image,
-            self.replicas,
-            self.produce_purgatory,
-            self.member.coordinators,
-            self.create_topic,
-            self.every,
-            self.note_failure,
-        )
 
     def apply_delta(self, delta: MetadataDelta) -> None:
         """Apply a metadata change to replicas and coordinators."""

@@ -42,8 +42,12 @@ class SoleMember:
         self._log = RaftLog(home.metadata_log, home.clock.wall_ms, commits_at_once=True)
         store = ElectionStore(home.files, home.metadata_log.directory, [home.node_id])
         self.quorum = SoleVoter(home.node_id, address, self._log, store)
-        self.producer_ids = ProducerIds(self._take_producer_ids)
         self.broker_epoch = -1
+
+        def take_producer_ids(on_block: Callable[[range], None]) -> None:
+            on_block(home.controller.take_producer_ids(home.node_id, self.broker_epoch))
+
+        self.producer_ids = ProducerIds(take_producer_ids)
 
     def join(self, replicas: ReplicaManager) -> None:
         """Do nothing: there are no other brokers to replicate with."""
@@ -65,21 +69,19 @@ class SoleMember:
     def _topics_on_disk(self) -> dict[tuple[str, str], dict[int, int]]:
         """The next leader epoch by partition for each (topic name, topic id) in the log directories. They become topics
         again when the metadata log was lost."""
+        from kafkatools.core.log.format.leader_epochs import LeaderEpochCache
+
         files = self._home.files
-        found: dict[tuple[str, str], dict[int, int]] = {}
+        next_epochs: dict[tuple[str, str], dict[int, int]] = {}
         for name, directory in self._home.logs.partition_paths():
             path = f"{directory}/{PARTITION_METADATA}"
             if files.exists(path):
                 topic_id = read_partition_metadata(files, path).topic_id
-                found.setdefault((name.topic, topic_id), {})[name.partition] = self._next_epoch(directory)
-        return found
-
-    def _next_epoch(self, directory: str) -> int:
-        from kafkatools.core.log.format.leader_epochs import LeaderEpochCache
-
-        epochs = LeaderEpochCache(self._home.files, f"{directory}/{LEADER_EPOCH_CHECKPOINT}")
-        epochs.load()
-        return (epochs.latest_epoch if epochs.latest_epoch is not None else -1) + 1
+                epochs = LeaderEpochCache(files, f"{directory}/{LEADER_EPOCH_CHECKPOINT}")
+                epochs.load()
+                next_epoch = 0 if epochs.latest_epoch is None else epochs.latest_epoch + 1
+                next_epochs.setdefault((name.topic, topic_id), {})[name.partition] = next_epoch
+        return next_epochs
 
     @property
     def metadata_offset(self) -> int:
@@ -96,9 +98,6 @@ class SoleMember:
     def create_topic(self, topic: NewTopic) -> TopicState | KafkaError | None:
         """Create an internal or automatic topic; returns the topic or the error."""
         return self._home.controller.create_topics([topic])[topic.name]
-
-    def _take_producer_ids(self, on_block: Callable[[range], None]) -> None:
-        on_block(self._home.controller.take_producer_ids(self._home.node_id, self.broker_epoch))
 
     def assign_directories(self, fields: Mapping[str, Any], on_answer: Callable[[Any | None], None]) -> None:
         """Report the log directories of replicas to the controller (AssignReplicasToDirs)."""

@@ -89,23 +89,19 @@ def _describe(node: GroupContext, version: int, group_id: str) -> Fields:
         "group_state": group.state.value,
         "protocol_type": group.protocol_type or "",
         "protocol_data": (group.protocol_name or "") if is_stable else "",
-        "members": _members(group, is_stable=is_stable),
+        "members": [
+            {
+                "member_id": member.member_id,
+                "group_instance_id": member.instance_id,
+                "client_id": member.client.client_id,
+                "client_host": member.client.host,
+                # What members reported holds only while the group is stable.
+                "member_metadata": member.metadata(group.protocol_name or "") if is_stable else b"",
+                "member_assignment": member.assignment,
+            }
+            for member in paced(list(group.members.values()))
+        ],
     }
-
-
-def _members(group: Group, *, is_stable: bool) -> list[Fields]:
-    """The members of a classic group; their metadata is empty unless the group is stable."""
-    return [
-        {
-            "member_id": member.member_id,
-            "group_instance_id": member.instance_id,
-            "client_id": member.client.client_id,
-            "client_host": member.client.host,
-            "member_metadata": member.metadata(group.protocol_name or "") if is_stable else b"",
-            "member_assignment": member.assignment,
-        }
-        for member in paced(list(group.members.values()))
-    ]
 
 
 def handle_delete_groups(node: GroupContext, request: Request) -> Response:

@@ -244,7 +244,11 @@ def handle_delete_share_group_offsets(node: ShareContext, request: Request) -> R
                 later.respond(failed(error))
                 return
             refused.update({name: UnknownTopicOrPartition(NOTHING_KEPT) for name in without})
-            responses = [_forgotten_topic(node, name, refused.get(name)) for name in names]
+            responses = []
+            for name in names:
+                topic = None if name in refused else node.image.topics.get(name)
+                topic_id = None if topic is None else topic.topic_id
+                responses.append({"topic_name": name, "topic_id": topic_id, **outcome_fields(refused.get(name))})
             tell_when_committed(node, entity.group_id, later, responses)
 
         allowed = [name for name in names if name not in refused]
@@ -252,9 +256,3 @@ def handle_delete_share_group_offsets(node: ShareContext, request: Request) -> R
     except KafkaError as error:
         later.respond(failed(error))
     return later.result()
-
-
-def _forgotten_topic(node: ShareContext, name: str, error: KafkaError | None) -> Fields:
-    topic = node.image.topics.get(name)
-    topic_id = None if topic is None or error is not None else topic.topic_id
-    return {"topic_name": name, "topic_id": topic_id, **outcome_fields(error)}

@@ -58,22 +58,15 @@ def handle_create_topics(node: ChangeContext, request: Request) -> Response:
         elif topic.name != METADATA_TOPIC and not (may_create or node.authorize(request, CREATE, TOPIC, topic.name)):
             answers[topic.name] = _refused_topic(topic.name, TopicAuthorizationFailed("Authorization failed."))
         else:
-            allowed.append(_new_topic(topic))
+            assignments = ((each.partition_index, tuple(each.broker_ids)) for each in topic.assignments)
+            configs = {config.name: config.value for config in topic.configs}
+            numbers = topic.num_partitions, topic.replication_factor
+            allowed.append(NewTopic(topic.name, *numbers, tuple(assignments), configs))
     results = node.controller.create_topics(allowed, validate_only=entity.validate_only)
     overrides = {topic.name: topic.configs for topic in allowed}
     for name, result in paced(results.items()):
         answers[name] = _created_topic(node, request, result, overrides[name], name)
     return request.respond({"topics": list(answers.values())})
-
-
-def _new_topic(topic: Any) -> NewTopic:
-    return NewTopic(
-        topic.name,
-        topic.num_partitions,
-        topic.replication_factor,
-        tuple((assignment.partition_index, tuple(assignment.broker_ids)) for assignment in topic.assignments),
-        {config.name: config.value for config in topic.configs},
-    )
 
 
 def _refused_topic(name: str, error: KafkaError) -> Fields:

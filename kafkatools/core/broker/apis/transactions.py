@@ -42,7 +42,6 @@ from kafkatools.core.errors import (
     TransactionalIdNotFound,
     UnknownTopicOrPartition,
 )
-from kafkatools.core.java.linear_pattern import LinearPattern
 from kafkatools.core.protocol.entities import Entity, Fields
 from kafkatools.core.protocol.slices import paced
 from kafkatools.core.topic_partition import numbers_by_topic, topic_fields
@@ -281,8 +280,12 @@ def handle_list_transactions(node: TransactionContext, request: Request) -> Resp
     if node.coordination.transactions.is_loading:
         return request.respond({**fields, "error_code": CoordinatorLoadInProgress.code})
     duration_ms = entity.duration_filter
+    text, pattern = entity.transactional_id_pattern, None
     try:
-        pattern = _pattern(entity.transactional_id_pattern)
+        if text:
+            from kafkatools.core.broker.coordinators.groups.topic_regex import compiled
+
+            pattern = compiled(text, "Transaction ID pattern")
     except InvalidRegularExpression:
         return request.respond({**fields, "error_code": InvalidRegularExpression.code})
     now_ms = node.clock.wall_ms()
@@ -300,12 +303,3 @@ def handle_list_transactions(node: TransactionContext, request: Request) -> Resp
         state = {"transactional_id": name, "producer_id": value.producer_id, "transaction_state": value.state.label}
         fields["transaction_states"].append(state)
     return request.respond(fields)
-
-
-def _pattern(text: str | None) -> LinearPattern | None:
-    """Compile an RE2 pattern for whole transactional ids; None without one. Raises InvalidRegularExpression."""
-    if not text:
-        return None
-    from kafkatools.core.broker.coordinators.groups.topic_regex import compiled
-
-    return compiled(text, "Transaction ID pattern")
