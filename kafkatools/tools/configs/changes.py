@@ -187,12 +187,10 @@ def differences(admin: AdminClient, entities: Entities, requested: Wanted) -> li
 def _differs(before: Setting, new: Value | None) -> bool:
     if new is None or not before.is_set:
         return before.is_set or new is not None
-    return before.is_hidden or before.value is None or not _is_same(before.value, new)
-
-
-def _is_same(one: Value, other: Value) -> bool:
-    """Whether two values are equal as numbers, booleans or lists: brokers may write them differently."""
-    return one == other or _parts(one) == _parts(other)
+    if before.is_hidden or before.value is None:
+        return True
+    # Brokers may write the same value in another form: numbers, true and false, and lists without blanks.
+    return before.value != new and _parts(before.value) != _parts(new)
 
 
 def _parts(value: Value) -> list[float | str]:

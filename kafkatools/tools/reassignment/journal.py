@@ -10,8 +10,8 @@ from __future__ import annotations
 import fcntl
 import json
 import os
-from collections.abc import Mapping, Sequence
-from typing import NamedTuple, TypedDict
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 from urllib.parse import quote
 
 from kafkatools.core import atomic_file
@@ -92,8 +92,7 @@ class Journal:
     def _read(self) -> Record | None:
         try:
             with open(self._path, encoding="utf-8") as file:
-                fields: _RecordFields = json.load(file)
-            return _record(fields)
+                return _record(json.load(file))
         except FileNotFoundError:
             return None
         except (ValueError, KeyError, TypeError) as error:
@@ -103,28 +102,7 @@ class Journal:
             ) from None
 
 
-class _SettingFields(TypedDict):
-    kind: int
-    name: str
-    setting: str
-    before: str | None
-    values: list[str]
-
-
-class _ReplicaFields(TypedDict):
-    topic: str
-    partition: int
-    before: list[int]
-    after: list[int]
-
-
-class _RecordFields(TypedDict):
-    version: int
-    settings: list[_SettingFields]
-    replicas: list[_ReplicaFields]
-
-
-def _record(fields: _RecordFields) -> Record:
+def _record(fields: Any) -> Record:
     if fields["version"] != _VERSION:
         raise ValueError(f"version {fields['version']}")
     settings = tuple(
@@ -132,11 +110,7 @@ def _record(fields: _RecordFields) -> Record:
         for row in fields["settings"]
     )
     replicas = {
-        (str(row["topic"]), int(row["partition"])): (_ids(row["before"]), _ids(row["after"]))
+        (str(row["topic"]), int(row["partition"])): (tuple(map(int, row["before"])), tuple(map(int, row["after"])))
         for row in fields["replicas"]
     }
     return Record(settings, replicas)
-
-
-def _ids(numbers: Sequence[int | str]) -> tuple[int, ...]:
-    return tuple(int(number) for number in numbers)

@@ -91,11 +91,6 @@ def with_rate(settings: Collection[Setting], rate: int) -> tuple[Setting, ...]:
     )
 
 
-def rates_of(settings: Collection[Setting]) -> list[Setting]:
-    """The throttles of brokers, without the topics' lists of replicas."""
-    return [one for one in settings if one.kind == BROKER]
-
-
 def set_limits(admin: AdminClient, settings: Collection[Setting]) -> dict[str, KafkaError]:
     """Set each throttle to its last value. Returns the errors by broker or topic (`broker 1`, `topic orders`)."""
     changes: dict[Resource, list[ConfigChange]] = {}

@@ -140,9 +140,14 @@ class Run:
         for error in found.errors.values():
             raise error
         rate = 0 if limits is None else limits.rate
-        settings = [one for one in settings_of(moves, rate, found) if not _is_absent(one, live)]
+        # A broker that is down copies nothing and cannot be configured.
+        settings = [
+            setting
+            for setting in settings_of(moves, rate, found)
+            if setting.kind != BROKER or int(setting.name) in live
+        ]
         adopted, unneeded = adopt(settings, leftover, found)
-        others = sorted({f"{one.setting} of {one.name}" for one in adopted if one.before is not None})
+        others = sorted({f"{setting.setting} of {setting.name}" for setting in adopted if setting.before is not None})
         if others:
             fate = "are restored at the end" if self.options.rules.keep_others else "are removed too"
             self.report.note(f"Throttles that this run did not set {fate}: {', '.join(others)}")
@@ -165,8 +170,3 @@ class Run:
                 f"Interrupted. Still moving in the cluster, without a throttle: {counted(moving)}; not begun: "
                 f"{waiting}. Run the same command to continue, or --cancel to stop the moves."
             )
-
-
-def _is_absent(setting: Setting, live: set[int]) -> bool:
-    """Whether the throttle is of a broker that is down, which copies nothing and cannot be configured."""
-    return setting.kind == BROKER and int(setting.name) not in live

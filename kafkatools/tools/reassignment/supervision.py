@@ -12,13 +12,14 @@ from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
 from kafkatools.core.admin.client import AdminClient
+from kafkatools.core.admin.configs import BROKER
 from kafkatools.core.admin.reassignments import active_reassignments
 from kafkatools.core.clock import Clock
 from kafkatools.core.errors import KafkaError
 from kafkatools.exit_status import CommandError
 from kafkatools.tools.reassignment.adaptive_throttle import AdaptiveThrottle, Change, Sample, is_stalled
 from kafkatools.tools.reassignment.journal import Journal, Record, Setting
-from kafkatools.tools.reassignment.limits import TakenAway, rates_of, set_limits, take_away, with_rate
+from kafkatools.tools.reassignment.limits import TakenAway, set_limits, take_away, with_rate
 from kafkatools.tools.reassignment.moves import Moves, Progress, TopicPartition
 
 _TIDY_MS = 30_000
@@ -131,7 +132,7 @@ class Supervision:
         self.settings = with_rate(self.settings, change.rate)
         self._record = self._record._replace(settings=self.settings + others)
         self.journal.write(self._record)
-        for name, error in set_limits(admin, rates_of(self.settings)).items():
+        for name, error in set_limits(admin, [setting for setting in self.settings if setting.kind == BROKER]).items():
             self.report.note(f"The throttle of {name} could not be changed: {error}")
         self.report.limit(change)
 

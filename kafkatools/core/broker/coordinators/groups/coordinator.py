@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Collection, Iterable, Sequence
-from typing import Any
 
 from kafkatools.core import errors
 from kafkatools.core.broker.coordinators.groups import offset_records
@@ -510,13 +509,6 @@ class GroupCoordinator:
         self.send_answers()
 
     # -- partitions that come and go ---------------------------------------------------------------------------------
-    def load(self, records: Iterable[tuple[Any, Any]]) -> None:
-        """Take over the groups in decoded records of `__consumer_offsets`: rows of key entity and value entity."""
-        loaded = LoadedGroups(self.clock.wall_ms())
-        for key, value in records:
-            loaded.take(key, value)
-        self.take_over(loaded)
-
     def take_over(self, loaded: LoadedGroups) -> None:
         """Start to coordinate loaded groups. The session timeout of every member starts again."""
         loaded.finish()

@@ -8,15 +8,13 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Collection, Iterable
-from struct import pack
+from struct import pack, unpack
 
 from kafkatools.core.broker.metadata.image import MetadataImage, TopicState
 from kafkatools.core.java.hashes import utf16_order
 from kafkatools.core.java.xxh3 import xxh3_64
 
 _MAGIC = 0
-_SIGN_BIT = 1 << 63
-_MASK = (1 << 64) - 1
 
 
 class GroupTopics:
@@ -64,7 +62,10 @@ class GroupTopics:
     def group_hash(self, names: Iterable[str]) -> int:
         """Kafka's hash of the existing topics of a group as a signed 64-bit number; 0 without topics."""
         hashes = [self._topic_hash(name) for name in sorted(names, key=utf16_order) if self.by_name(name) is not None]
-        return _signed(xxh3_64(b"".join(hash_value.to_bytes(8, "little") for hash_value in hashes))) if hashes else 0
+        if not hashes:
+            return 0
+        unsigned = xxh3_64(b"".join(topic_hash.to_bytes(8, "little") for topic_hash in hashes))
+        return int.from_bytes(unsigned.to_bytes(8, "little"), "little", signed=True)
 
     def _topic_hash(self, name: str) -> int:
         known = self._hashes.get(name)
@@ -75,8 +76,11 @@ class GroupTopics:
         return known
 
     def _described(self, topic: TopicState) -> bytes:
-        high, low = topic.topic_id.int >> 64, topic.topic_id.int & _MASK
-        parts = [pack("<BQQ", _MAGIC, high, low), _java_string(topic.name), pack("<i", len(topic.partitions))]
+        parts = [
+            pack("<BQQ", _MAGIC, *unpack(">QQ", topic.topic_id.bytes)),
+            _java_string(topic.name),
+            pack("<i", len(topic.partitions)),
+        ]
         brokers = self._image().brokers
         for partition_id in range(len(topic.partitions)):
             parts.append(pack("<i", partition_id))
@@ -92,7 +96,3 @@ def _java_string(text: str) -> bytes:
     """A string as Kafka's HashSink.putString writes it: UTF-16 code units, then their count."""
     data = text.encode("utf-16-le", "surrogatepass")
     return data + pack("<i", len(data) // 2)
-
-
-def _signed(value: int) -> int:
-    return value - 2 * _SIGN_BIT if value & _SIGN_BIT else value

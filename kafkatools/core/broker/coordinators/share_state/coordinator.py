@@ -147,12 +147,15 @@ class ShareCoordinator:
             update.start_offset, update.delivery_complete_count, update.leader_epoch, update.batches
         )
         if kept.updates >= self.updates_per_snapshot:
-            now_ms = self.clock.wall_ms()
-            return self._snapshot(key, replace(state, snapshot_epoch=state.snapshot_epoch + 1, write_timestamp=now_ms))
+            return self._snapshot_again(key, state)
         _, status = self.store.append(key, update_record(key, state.snapshot_epoch, update))
         kept.state = state
         kept.updates += 1
         return status
+
+    def _snapshot_again(self, key: ShareKey, state: ShareState) -> ProduceStatus | None:
+        now_ms = self.clock.wall_ms()
+        return self._snapshot(key, replace(state, snapshot_epoch=state.snapshot_epoch + 1, write_timestamp=now_ms))
 
     def _snapshot(self, key: ShareKey, state: ShareState) -> ProduceStatus | None:
         offset, status = self.store.append(key, snapshot_record(key, state))
@@ -166,8 +169,10 @@ class ShareCoordinator:
         in the log."""
         now_ms = self.clock.wall_ms()
         oldest: dict[int, int] = {}
-        cold = [key for key, kept in self._states.items() if self._is_cold(kept, now_ms)]
-        failures = _tried(cold, lambda key: self._renew(key, now_ms))
+        idle = [
+            key for key, kept in self._states.items() if now_ms - kept.state.write_timestamp >= self.cold_interval_ms
+        ]
+        failures = _tried(idle, lambda key: self._snapshot_again(key, self._states[key].state))
         for key, kept in self._states.items():
             index = self.store.index_of(key)
             oldest[index] = min(oldest.get(index, kept.snapshot_offset), kept.snapshot_offset)
@@ -175,13 +180,6 @@ class ShareCoordinator:
             self.store.prune(index, offset)
         if failures:
             raise failures[0]
-
-    def _is_cold(self, kept: _Kept, now_ms: int) -> bool:
-        return now_ms - kept.state.write_timestamp >= self.cold_interval_ms
-
-    def _renew(self, key: ShareKey, now_ms: int) -> None:
-        state = self._states[key].state
-        self._snapshot(key, replace(state, snapshot_epoch=state.snapshot_epoch + 1, write_timestamp=now_ms))
 
     def forget_topic(self, topic_id: object) -> None:
         """Delete the states of a deleted topic. Raises the first KafkaError after trying all states."""

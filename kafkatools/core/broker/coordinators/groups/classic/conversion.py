@@ -158,9 +158,3 @@ def assignment_bytes(assignment: Mapping[uuid.UUID, Collection[int]], version: i
         ],
     )
     return version.to_bytes(2, "big") + write_entity(entity)
-
-
-def version_of_member(member: ConsumerMember) -> int:
-    """The ConsumerProtocol version of a classic member's subscription."""
-    assert member.classic is not None
-    return protocol_version(member.classic.protocols[0][1])

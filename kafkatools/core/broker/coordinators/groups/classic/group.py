@@ -266,10 +266,8 @@ class Group:
             for member in self.members.values()
         ]
 
-    def synced_fields(self, member: Member, error_code: int = 0) -> Fields:
-        """The SyncGroup response of a member: its assignment, or the error code."""
-        if error_code:
-            return error_code_field(error_code)
+    def synced_fields(self, member: Member) -> Fields:
+        """The SyncGroup response of a member with its assignment."""
         return {
             "error_code": 0,
             "protocol_type": self.protocol_type,

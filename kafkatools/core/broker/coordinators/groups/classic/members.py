@@ -14,8 +14,8 @@ from kafkatools.core.broker.coordinators.groups.classic.conversion import (
     assignment_bytes,
     owned_partitions,
     subscription_of_request,
-    version_of_member,
 )
+from kafkatools.core.broker.coordinators.groups.classic.group import protocol_version
 from kafkatools.core.broker.coordinators.groups.modern.consumer_course import (
     ConsumerCourse,
     Draft,
@@ -126,7 +126,7 @@ class ClassicMembers:
         the member must rejoin, or another KafkaError."""
         member = self._ensured(group, request.member_id, request.instance_id, request.generation_id)
         assert member.classic is not None
-        protocol_name = member.classic.protocols[0][0]
+        protocol_name, subscription = member.classic.protocols[0]
         if request.protocol_type not in (None, CONSUMER) or request.protocol_name not in (None, protocol_name):
             raise InconsistentGroupProtocol()
         if group.assignment_epoch > member.member_epoch and member.state is not MemberState.UNREVOKED_PARTITIONS:
@@ -141,7 +141,7 @@ class ClassicMembers:
             "error_code": 0,
             "protocol_type": CONSUMER,
             "protocol_name": protocol_name,
-            "assignment": assignment_bytes(member.assigned, version_of_member(member), self._course.topics),
+            "assignment": assignment_bytes(member.assigned, protocol_version(subscription), self._course.topics),
         }
 
     def heartbeat(self, group: ConsumerGroup, generation_id: int, member_id: str, instance_id: str | None) -> None:

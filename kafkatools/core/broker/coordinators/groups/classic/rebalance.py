@@ -84,7 +84,7 @@ class Rebalancing:
     def remove_member(self, group: Group, member: Member) -> None:
         """Remove a member. Its pending responses get UNKNOWN_MEMBER_ID, so that the client joins again."""
         group.complete_join(member, join_error("", UnknownMemberId.code))
-        group.complete_sync(member, group.synced_fields(member, UnknownMemberId.code))
+        group.complete_sync(member, error_code_field(UnknownMemberId.code))
         self.cancel_session(group, member.member_id)
         group.remove(member.member_id)
 
@@ -241,10 +241,10 @@ class Rebalancing:
         if not group.pending_sync:
             self.timer.cancel(("sync", group.group_id))
 
-    def store_assignments(self, group: Group, given: Mapping[str, bytes]) -> None:
+    def store_assignments(self, group: Group, assigned: Mapping[str, bytes]) -> None:
         """Write the leader's assignments, send them to the members that wait, and make the group stable. If the write
         fails, waiting members get its error and a rebalance starts."""
-        assignments = {member_id: given.get(member_id, b"") for member_id in group.members}
+        assignments = {member_id: assigned.get(member_id, b"") for member_id in group.members}
         try:
             self.store.append(group.group_id, [group_records.group_metadata(group, assignments)])
         except KafkaError as error:
@@ -264,7 +264,7 @@ class Rebalancing:
 
     def _propagate(self, group: Group, error_code: int) -> None:
         for member in group.members.values():
-            if group.complete_sync(member, group.synced_fields(member, error_code)):
+            if group.complete_sync(member, error_code_field(error_code) if error_code else group.synced_fields(member)):
                 self.reschedule_session(group, member)
 
     # -- the end ---------------------------------------------------------------------------------------------------

@@ -38,7 +38,3 @@ class GroupSpec:
     def assignment_of(self, member_id: str) -> Assignment:
         """The present target assignment of a member."""
         return self.target.get(member_id, {})
-
-    def topics_of_first(self) -> frozenset[uuid.UUID]:
-        """The first member's topic ids, which all members share in a homogeneous group."""
-        return next(iter(self.members.values()), frozenset())

@@ -9,6 +9,8 @@ same input always has the same result.
 from __future__ import annotations
 
 import uuid
+from collections.abc import Iterable
+from struct import unpack
 
 from kafkatools.core.broker.coordinators.groups.modern.group_spec import GroupSpec, PartitionAssignorError, Result
 
@@ -51,17 +53,16 @@ class HeterogeneousUniform:
             for member_id, topics in result.items()
         }
 
-    def _sorted(self, topic_ids: object) -> list[uuid.UUID]:
+    def _sorted(self, topic_ids: Iterable[uuid.UUID]) -> list[uuid.UUID]:
         """Sort topics by most partitions per subscriber, then fewest subscribers, then topic id as two signed
         halves."""
         counts, subscribers = self._spec.partition_counts, self._subscribers
 
         def key(topic_id: uuid.UUID) -> tuple[float, int, int, int]:
             number = len(subscribers[topic_id])
-            high, low = topic_id.int >> 64, topic_id.int & 0xFFFFFFFFFFFFFFFF
-            return -counts[topic_id] / number, number, _signed(high), _signed(low)
+            return -counts[topic_id] / number, number, *unpack(">qq", topic_id.bytes)
 
-        return sorted(topic_ids, key=key)  # type: ignore[call-overload, no-any-return]
+        return sorted(topic_ids, key=key)
 
     def _keep_subscribed(self) -> None:
         for index, member_id in enumerate(self._members):
@@ -177,7 +178,3 @@ class _Balancer:
 
     def _size_at(self, position: int) -> int:
         return self._sizes[self._sorted[position]]
-
-
-def _signed(value: int) -> int:
-    return value - (1 << 64) if value >> 63 else value

@@ -59,7 +59,7 @@ class _HomogeneousUniform:
 
     def __init__(self, spec: GroupSpec) -> None:
         self._spec = spec
-        self._topics = copied_topic_order(spec.topics_of_first())
+        self._topics = copied_topic_order(next(iter(spec.members.values())))
         self._free: list[Partition] = []
         self._unfilled: list[tuple[str, int]] = []
         self._result: dict[str, dict[uuid.UUID, set[int]]] = {}

@@ -5,7 +5,7 @@ Only `apply` changes it. This module knows no timers, disks or sockets.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from dataclasses import replace
 
 from kafkatools.core.broker.coordinators.groups.modern.consumer_member import Assignment
@@ -63,13 +63,12 @@ class ShareGroup:
             self._apply_to_member(change)
 
     def _apply_to_member(self, change: MemberChange | CurrentAssignmentChange) -> None:
-        said = change.member
-        if said is None:
+        if change.member is None:
             if isinstance(change, MemberChange):
                 self.members.pop(change.member_id, None)
             return
-        known = self.members.get(change.member_id) or ShareMember(change.member_id)
-        member, holder = (said, known) if isinstance(change, MemberChange) else (known, said)
+        before = self.members.get(change.member_id) or ShareMember(change.member_id)
+        member, holder = (change.member, before) if isinstance(change, MemberChange) else (before, change.member)
         self.members[change.member_id] = replace(
             member,
             member_epoch=holder.member_epoch,
@@ -125,16 +124,12 @@ class ShareGroup:
         """None, because share groups have no committed offsets."""
         return None
 
-    def removal(self) -> list[Change]:
-        """The changes that delete the group and its members."""
-        member_ids: Collection[str] = list(self.members)
-        return [
-            *(change for member_id in member_ids for change in removal_of(member_id)),
+    def tombstones(self) -> list[Record]:
+        """The records that delete the group and its members from `__consumer_offsets`."""
+        changes: list[Change] = [
+            *(change for member_id in self.members for change in removal_of(member_id)),
             TargetEpochChange(None),
             StatePartitionsChange(None),
             GroupEpochChange(None),
         ]
-
-    def tombstones(self) -> list[Record]:
-        """The records that delete the group from `__consumer_offsets`."""
-        return [change.record(self.group_id) for change in self.removal()]
+        return [change.record(self.group_id) for change in changes]

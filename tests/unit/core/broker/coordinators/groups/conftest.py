@@ -9,6 +9,7 @@ import pytest
 
 from kafkatools.core.broker.coordinators.groups.classic.rebalance import GroupSettings
 from kafkatools.core.broker.coordinators.groups.coordinator import GroupCoordinator
+from kafkatools.core.broker.coordinators.groups.loading import LoadedGroups
 from kafkatools.core.broker.coordinators.groups.offsets_topic import decoded
 from kafkatools.core.broker.coordinators.groups.requests import Client, JoinRequest, SyncRequest
 from kafkatools.core.broker.coordinators.internal_topic import Record
@@ -66,7 +67,14 @@ class Harness:
         """Another coordinator that reads what this one wrote."""
         self.timer = Timer(self.clock.now_ms())
         self.groups = GroupCoordinator(self.settings, self.store, self.timer, self.clock)
-        self.groups.load(decoded(self.store.values))
+        self.load()
+
+    def load(self) -> None:
+        """Take over the groups in the store."""
+        loaded = LoadedGroups(self.clock.wall_ms())
+        for key, value in decoded(self.store.values):
+            loaded.take(key, value)
+        self.groups.take_over(loaded)
 
     def advance(self, duration_ms: int) -> None:
         self.clock.advance_ms(duration_ms)

@@ -16,7 +16,6 @@ from kafkatools.core.broker.coordinators.groups.modern.consumer_settings import 
     IntervalSetting,
     MigrationPolicy,
 )
-from kafkatools.core.broker.coordinators.groups.offsets_topic import decoded
 from kafkatools.core.broker.coordinators.groups.requests import Client, MemberIdentity
 from kafkatools.core.broker.coordinators.groups.topic_regex import compiled
 from kafkatools.core.broker.metadata.image import MetadataImage, PartitionState, TopicState
@@ -59,7 +58,7 @@ class Groups:
             consumer_settings=self.settings,
             image=lambda: self.image,
         )
-        harness.groups.load(decoded(harness.store.values))
+        harness.load()
 
     def add_topic(self, name: str, topic_id: uuid.UUID, partitions: int) -> None:
         states = {index: PartitionState(index, (1,), (1,), 1, 0, 0) for index in range(partitions)}
