@@ -6,7 +6,7 @@ from kafkatools.core.broker.metadata import feature_levels as table
 from kafkatools.exit_status import CommandError
 
 Shown = tuple[list[dict[str, object]], list[str]]
-"""The rows of --json, and the lines of text."""
+"""The rows for --json, and the text lines."""
 
 
 def ensure_supported(name: str, level: int) -> None:

@@ -170,9 +170,9 @@ class ConsumerRun:
 
     def _missing_topic(self, consumer: Consumer) -> Exception | None:
         """The error for a run whose topics do not exist; None if one exists or no metadata has arrived."""
-        known = consumer.known_partitions()
+        existing = consumer.known_partitions()
         topics = self._load.topics
-        exists = any(map(topics, known)) if callable(topics) else any(topic in known for topic in topics)
+        exists = any(map(topics, existing)) if callable(topics) else any(topic in existing for topic in topics)
         if exists or not consumer.metadata_version:
             return None
         if callable(topics):

@@ -21,7 +21,7 @@ _PREPARED = 64
 _DRAWN = 65_536
 _MAX_BUFFER = (1 << 31) - 1
 _LETTERS = bytes(65 + number % 26 for number in range(234)) + bytes(range(65, 87))
-"""Turns random bytes into A to Z."""
+"""Translation table from random bytes to the letters A to Z."""
 
 
 class Payloads(Protocol):

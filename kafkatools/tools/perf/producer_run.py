@@ -25,7 +25,7 @@ from kafkatools.tools.perf.throughput_throttler import ThroughputThrottler
 _CLOSE_MS = 5_000
 _TURN_MS = 100
 _HOPELESS = ("TIMEOUT", "INVALID_TOPIC_EXCEPTION", "TOPIC_AUTHORIZATION_FAILED", "NO_BROKERS_AVAILABLE")
-"""Errors of a record without a partition that the next one would meet too: topic or brokers are not there."""
+"""Errors of a record without a partition that all further records would have: no topic or no brokers."""
 
 
 class ProducerLoad(NamedTuple):
@@ -159,7 +159,7 @@ class ProducerRun:
         could not be queued."""
         stats, steady, clock, lengths = self._stats, self._steady, self.clock, rows.value_lengths
 
-        def told(run: RowsRun) -> None:
+        def on_run_done(run: RowsRun) -> None:
             if run.error is not None:
                 self._note_failure(run)
                 return
@@ -171,7 +171,7 @@ class ProducerRun:
             if steady is not None:
                 steady.record(count, size, now_ms - sent_ms, now_ms)
 
-        return told
+        return on_run_done
 
     def _note_failure(self, run: RowsRun) -> None:
         """Count failed records by message. Ends the run after an error that every further record would meet."""

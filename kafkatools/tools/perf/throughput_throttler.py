@@ -9,7 +9,7 @@ from __future__ import annotations
 
 UNLIMITED = 1 << 62
 MIN_PAUSE_MS = 2
-"""Shorter waits are collected, as Kafka does: a thousand wake-ups a second would cost more than the records."""
+"""Shorter waits are joined, as in Kafka: a thousand wake-ups per second would cost more than the records."""
 
 
 class ThroughputThrottler:

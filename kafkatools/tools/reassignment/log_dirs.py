@@ -78,14 +78,14 @@ class MoveState(NamedTuple):
         return row | {"future_log_dir": self.future, "target_log_dir": self.target, "error": self.problem or None}
 
 
-def move_states(admin: AdminClient, wanted: Mapping[Replica, str]) -> dict[Replica, MoveState]:
+def move_states(admin: AdminClient, targets: Mapping[Replica, str]) -> dict[Replica, MoveState]:
     """The state of each replica's move, in order of broker, topic and partition."""
     states = {}
-    for replica, where in (replica_log_dirs(admin, list(wanted)) if wanted else {}).items():
-        if isinstance(where, ReplicaLogDir):
-            states[replica] = MoveState(replica, wanted[replica], where.current, where.future)
+    for replica, log_dirs in (replica_log_dirs(admin, list(targets)) if targets else {}).items():
+        if isinstance(log_dirs, ReplicaLogDir):
+            states[replica] = MoveState(replica, targets[replica], log_dirs.current, log_dirs.future)
         else:
-            states[replica] = MoveState(replica, wanted[replica], problem=str(where))
+            states[replica] = MoveState(replica, targets[replica], problem=str(log_dirs))
     return {replica: states[replica] for replica in sorted(states, key=by_broker)}
 
 
@@ -117,7 +117,7 @@ class BeginningMoves:
         Kafka's order."""
         while self.waiting:
             outcome = alter_replica_log_dirs(self._admin, self.waiting)
-            answered = [one for one in outcome if not isinstance(outcome[one], ReplicaNotAvailable)]
+            answered = [replica for replica in outcome if not isinstance(outcome[replica], ReplicaNotAvailable)]
             yield [
                 BegunMove(replica, self.waiting.pop(replica), outcome[replica])
                 for replica in sorted(answered, key=by_broker)
@@ -130,11 +130,11 @@ class BeginningMoves:
 
 def present_log_dirs(admin: AdminClient, replicas: Collection[Replica]) -> dict[Replica, str]:
     """The current log directory of each replica whose broker reports one."""
-    found = replica_log_dirs(admin, replicas)
+    reported = replica_log_dirs(admin, replicas)
     return {
-        replica: where.current
-        for replica, where in found.items()
-        if isinstance(where, ReplicaLogDir) and where.current is not None
+        replica: log_dirs.current
+        for replica, log_dirs in reported.items()
+        if isinstance(log_dirs, ReplicaLogDir) and log_dirs.current is not None
     }
 
 

@@ -79,7 +79,7 @@ class Moves:
         self._leaders: dict[TopicPartition, int] = {}
         self._out_of_sync = 0
         self.absent: frozenset[int] = frozenset()
-        """The brokers that should get replicas and are not there."""
+        """The brokers that should get replicas but are down."""
 
     @property
     def is_over(self) -> bool:

@@ -54,18 +54,18 @@ class PartitionState(NamedTuple):
 
 def partition_states(
     admin: AdminClient,
-    wanted: Mapping[TopicPartition, tuple[int, ...]],
+    targets: Mapping[TopicPartition, tuple[int, ...]],
     active: Mapping[TopicPartition, PartitionReassignment],
 ) -> dict[TopicPartition, PartitionState]:
     """The state of each partition, in order of topic and partition. Raises KafkaError."""
-    at_rest = {part: target for part, target in wanted.items() if part not in active}
+    at_rest = {part: target for part, target in targets.items() if part not in active}
     deadline_ms = admin.clock.now_ms() + _BEHIND_MS
     states = _present(admin, at_rest)
     while any(_may_be_behind(state) for state in states.values()) and admin.clock.now_ms() < deadline_ms:
         admin.clock.sleep_ms(_PAUSE_MS)
         states = _present(admin, at_rest)
-    for part in wanted.keys() & active.keys():
-        states[part] = PartitionState(active[part].replicas, wanted[part], is_moving=True)
+    for part in targets.keys() & active.keys():
+        states[part] = PartitionState(active[part].replicas, targets[part], is_moving=True)
     return dict(sorted(states.items()))
 
 
@@ -76,18 +76,18 @@ def _may_be_behind(state: PartitionState) -> bool:
 
 
 def _present(
-    admin: AdminClient, wanted: Mapping[TopicPartition, tuple[int, ...]]
+    admin: AdminClient, targets: Mapping[TopicPartition, tuple[int, ...]]
 ) -> dict[TopicPartition, PartitionState]:
-    topics = list(dict.fromkeys(topic for topic, _ in wanted))
+    topics = list(dict.fromkeys(topic for topic, _ in targets))
     found = {}
     for name, topic in (describe_topics(admin, names=topics) if topics else {}).items():
         if topic.error is not None and not isinstance(topic.error, UnknownTopicOrPartition):
             raise topic.error
         found.update({(name, part.partition): part for part in topic.partitions})
     states = {}
-    for part, target in wanted.items():
-        there = found.get(part)
-        replicas = () if there is None else tuple(there.replicas)
-        lagging = () if there is None else tuple(broker for broker in replicas if broker not in there.isr)
+    for part, target in targets.items():
+        present = found.get(part)
+        replicas = () if present is None else tuple(present.replicas)
+        lagging = () if present is None else tuple(broker for broker in replicas if broker not in present.isr)
         states[part] = PartitionState(replicas, target, is_moving=False, out_of_sync=lagging)
     return states

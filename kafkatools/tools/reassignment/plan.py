@@ -195,15 +195,15 @@ def _ensure_live(cluster: ClusterState, brokers: Collection[int], verb: str) -> 
     _ensure_known({broker.id for broker in cluster.brokers}, brokers, verb)
 
 
-def _ensure_known(known: Collection[int], brokers: Collection[int], verb: str) -> None:
+def _ensure_known(allowed: Collection[int], brokers: Collection[int], verb: str) -> None:
     if not brokers:
         raise PlanRefused(f"Name at least one broker to {verb}")
-    missing = sorted(set(brokers) - set(known))
+    missing = sorted(set(brokers) - set(allowed))
     if missing:
         raise PlanRefused(f"There is no live broker {', '.join(map(str, missing))} to {verb}")
 
 
-# -- where replicas are --
+# -- the layout of replicas --
 
 
 class _Layout:

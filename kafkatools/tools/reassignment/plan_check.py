@@ -27,27 +27,27 @@ def ensure_live(requested: Collection[int], live: Collection[int]) -> None:
 def present_replicas(admin: AdminClient, plan: Plan) -> dict[TopicPartition, tuple[int, ...]]:
     """The present replicas of the plan's partitions. Raises CommandError for a broker or log directory that does not
     exist, UnknownTopicOrPartition for a partition."""
-    wanted = plan.replicas
+    targets = plan.replicas
     nodes = {node.id for node in describe_cluster(admin).nodes}
-    ensure_live({broker for replicas in wanted.values() for broker in replicas}, nodes)
-    found = partitions_of(admin, plan.topics)
-    missing = [part for part in wanted if part not in found]
+    ensure_live({broker for replicas in targets.values() for broker in replicas}, nodes)
+    present = partitions_of(admin, plan.topics)
+    missing = [part for part in targets if part not in present]
     if missing:
         raise UnknownTopicOrPartition(f"Unable to find partition: {', '.join(names([part]) for part in missing)}")
     if plan.log_dirs:
         _check_log_dirs(admin, plan)
-    return {part: tuple(found[part].replicas) for part in wanted}
+    return {part: tuple(present[part].replicas) for part in targets}
 
 
 def _check_log_dirs(admin: AdminClient, plan: Plan) -> None:
     """Raise CommandError if a broker that reports its log directories lacks one of the plan's."""
-    told = describe_log_dirs(admin, sorted({replica.broker for replica in plan.log_dirs}))
+    reported = describe_log_dirs(admin, sorted({replica.broker for replica in plan.log_dirs}))
     for replica, path in plan.log_dirs.items():
-        there = told[replica.broker]
-        if isinstance(there, KafkaError) or any(log_dir.path == path for log_dir in there):
+        log_dirs = reported[replica.broker]
+        if isinstance(log_dirs, KafkaError) or any(log_dir.path == path for log_dir in log_dirs):
             continue
         raise CommandError(
             f"Failed to alter dir for {replica}",
             hint=f"Broker {replica.broker} has no log directory {path}, it has "
-            f"{', '.join(log_dir.path for log_dir in there)}. Nothing was changed.",
+            f"{', '.join(log_dir.path for log_dir in log_dirs)}. Nothing was changed.",
         )

@@ -80,9 +80,9 @@ class Run:
         leftover = self.journal.leftover
         if leftover is None:
             return True
-        taken = take_away(admin, leftover.settings)
-        self._note_taken(taken, _LEFTOVER)
-        return self.journal.keep(leftover, tuple(taken.left))
+        removal = take_away(admin, leftover.settings)
+        self._note_removal(removal, _LEFTOVER)
+        return self.journal.keep(leftover, tuple(removal.left))
 
     def carry_out(self, admin: AdminClient, work: Work) -> End:
         """Move the partitions and wait for them. Removes the throttles also when it raises."""
@@ -99,13 +99,13 @@ class Run:
             is_interrupted = True
             raise
         finally:
-            taken = supervision.tidy(interrupted=is_interrupted)
-            self._note_taken(taken, "Removed the throttles from" if is_interrupted else "")
+            removal = supervision.tidy(interrupted=is_interrupted)
+            self._note_removal(removal, "Removed the throttles from" if is_interrupted else "")
             if is_interrupted:
                 self._note_interrupted(supervision.moves)
         moves = supervision.moves
         counts = len(moves.done), len(moves.failed), len(moves.moving), len(moves.waiting)
-        return End(*counts, is_timed_out=supervision.is_timed_out, is_clean=not taken.left)
+        return End(*counts, is_timed_out=supervision.is_timed_out, is_clean=not removal.left)
 
     def _prepare(self, admin: AdminClient, work: Work) -> Supervision:
         """A supervision with its throttles. Removes throttles of an interrupted run that are no longer needed."""
@@ -117,9 +117,9 @@ class Run:
         left: tuple[Setting, ...] = ()
         if unneeded:
             self.journal.write(Record((*settings, *unneeded), replicas))
-            taken = take_away(admin, unneeded)
-            self._note_taken(taken, _LEFTOVER)
-            left = tuple(taken.left)
+            removal = take_away(admin, unneeded)
+            self._note_removal(removal, _LEFTOVER)
+            left = tuple(removal.left)
         throttle = None
         if settings and limits is not None:
             throttle = AdaptiveThrottle(*limits, rules.interval_ms * WINDOW_LOOKS)
@@ -153,12 +153,12 @@ class Run:
             self.report.note(f"Throttles that this run did not set {fate}: {', '.join(others)}")
         return adopted, unneeded
 
-    def _note_taken(self, taken: TakenAway, lead: str) -> None:
-        if lead and taken.cleared:
-            self.report.note(f"{lead} {', '.join(taken.cleared)}.")
-        if taken.foreign:
-            self.report.note(f"Kept because another user has changed it: {', '.join(taken.foreign)}.")
-        for setting, reason in taken.left.items():
+    def _note_removal(self, removal: TakenAway, lead: str) -> None:
+        if lead and removal.cleared:
+            self.report.note(f"{lead} {', '.join(removal.cleared)}.")
+        if removal.foreign:
+            self.report.note(f"Kept because another user has changed it: {', '.join(removal.foreign)}.")
+        for setting, reason in removal.left.items():
             self.report.note(f"{setting.setting} of {setting.name} is left for the next run to remove: {reason}")
 
     def _note_interrupted(self, moves: Moves) -> None:

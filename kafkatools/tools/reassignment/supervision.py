@@ -163,18 +163,18 @@ class Supervision:
     def tidy(self, *, interrupted: bool) -> TakenAway:
         """Remove the throttles and, if nothing is left, the journal. After an interrupt also cancel the moves if the
         rules say so."""
-        taken = TakenAway((), (), {})
+        removal = TakenAway((), (), {})
         try:
             with self.connect() as admin:
                 admin.timeout_ms = _TIDY_MS
                 if interrupted and self.rules.cancel_on_interrupt:
                     self._cancel(admin)
                 if self._record.settings:
-                    taken = take_away(admin, self._record.settings, keep_before=self.rules.keep_others)
+                    removal = take_away(admin, self._record.settings, keep_before=self.rules.keep_others)
         except KafkaError as error:
-            taken = TakenAway((), (), dict.fromkeys(self._record.settings, str(error)))
-        self.journal.keep(self._record, tuple(taken.left))
-        return taken
+            removal = TakenAway((), (), dict.fromkeys(self._record.settings, str(error)))
+        self.journal.keep(self._record, tuple(removal.left))
+        return removal
 
     def _cancel(self, admin: AdminClient) -> None:
         for (topic, partition), error in self.moves.cancel(admin).items():

@@ -252,12 +252,12 @@ class ReplicaVerifier:
 
     def run_once(self) -> Round:
         """Fetch and compare the remaining partitions once. Raises KafkaError if no broker can be reached."""
-        wanted = self.remaining()
-        fetched, errors = self._fetch(wanted)
+        remaining = self.remaining()
+        fetched, errors = self._fetch(remaining)
         differences: list[Difference] = []
         has_progress = False
         stuck = []
-        for key in wanted:
+        for key in remaining:
             found = sorted(fetched.get(key, ()))
             if found:
                 self._high_watermarks[key] = max(one.high_watermark for one in found)
@@ -277,10 +277,10 @@ class ReplicaVerifier:
         return Round(differences, errors, has_progress or moved)
 
     def _fetch(
-        self, wanted: Collection[TopicPartition]
+        self, keys: Collection[TopicPartition]
     ) -> tuple[dict[TopicPartition, list[Fetched]], dict[tuple[str, int, int], KafkaError]]:
         by_node: dict[int, list[TopicPartition]] = {}
-        for key in wanted:
+        for key in keys:
             for node in self._replicas[key]:
                 by_node.setdefault(node, []).append(key)
         questions = [self._question(node, keys) for node, keys in by_node.items()]
@@ -331,7 +331,7 @@ class ReplicaVerifier:
                 place = {"partition": partition, "fetch_offset": self.offsets[name, partition]}
                 topics.setdefault(name, []).append({**place, "partition_max_bytes": self._fetch_size})
             has_ids = version >= _FIRST_WITH_TOPIC_IDS
-            wanted: dict[str, object] = {
+            body: dict[str, object] = {
                 "max_wait": self._max_wait_ms,
                 "min_bytes": 1,
                 "max_bytes": _MAX_BYTES,
@@ -342,10 +342,10 @@ class ReplicaVerifier:
                 ],
             }
             if version >= _FIRST_WITH_SESSIONS:
-                wanted |= {"session_id": 0, "session_epoch": _NO_SESSION}
+                body |= {"session_id": 0, "session_epoch": _NO_SESSION}
             if version >= _FIRST_WITH_REPLICA_STATE:
-                return {**wanted, "replica_state": {"replica_id": _DEBUGGING_CONSUMER, "replica_epoch": -1}}
-            return {**wanted, "replica_id": _DEBUGGING_CONSUMER}
+                return {**body, "replica_state": {"replica_id": _DEBUGGING_CONSUMER, "replica_epoch": -1}}
+            return {**body, "replica_id": _DEBUGGING_CONSUMER}
 
         has_all_ids = all(self._topics[name].topic_id for name, _ in keys)
         newest = NEVER if has_all_ids else _FIRST_WITH_TOPIC_IDS - 1

@@ -123,7 +123,7 @@ class VerifiableProducer:
         outcomes, clock = self._outcomes, self._clock
         return lambda run: outcomes.put(_Outcome(first, run, clock.wall_ms()))
 
-    # -- telling --
+    # -- events --
 
     def _tell(self, name: str, **fields: object) -> None:
         self._events.print(event(name, self._clock.wall_ms(), **fields))

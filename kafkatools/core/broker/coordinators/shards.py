@@ -176,7 +176,7 @@ class Shards:
             self.host.note_failure(error)
         return shard.state is ShardState.LOADING
 
-    # -- load state -------------------------------------------------------------------------------------------------
+    # -- load state ------------------------------------------------------------------------------------------------
     @property
     def is_loading(self) -> bool:
         """Whether a partition that this broker coordinates is still loading."""
@@ -202,7 +202,7 @@ class Shards:
         if shard.state is ShardState.LOADING:
             raise CoordinatorLoadInProgress()
 
-    # -- commits ------------------------------------------------------------------------------------------
+    # -- commits ---------------------------------------------------------------------------------------------------
     def when_committed(self, key: str, done: CodeAnswer) -> None:
         """Call `done` with 0 when everything written to the key's partition so far is below the high watermark. `done`
         gets the code of NotCoordinator if this broker loses the partition, of CoordinatorNotAvailable after

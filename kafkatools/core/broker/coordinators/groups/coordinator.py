@@ -118,9 +118,9 @@ class GroupCoordinator:
         try:
             self._check_join(request)
             self.ensure_active(request.group_id)
-            known = self.groups.get(request.group_id)
-            if isinstance(known, ConsumerGroup) and not known.is_empty:
-                self._join_consumer(known, request, answer)
+            existing = self.groups.get(request.group_id)
+            if isinstance(existing, ConsumerGroup) and not existing.is_empty:
+                self._join_consumer(existing, request, answer)
                 return
             group = self._group_to_join(request)
             self._ensure_room(group, request.member_id)
@@ -151,15 +151,15 @@ class GroupCoordinator:
             raise errors.InvalidRequest(f"The member id would be longer than {MAX_STRING_BYTES} bytes")
 
     def _group_to_join(self, request: JoinRequest) -> Group:
-        known = self.groups.get(request.group_id)
-        if isinstance(known, Group):
-            return known
-        if known is not None and not isinstance(known, ConsumerGroup):
+        existing = self.groups.get(request.group_id)
+        if isinstance(existing, Group):
+            return existing
+        if existing is not None and not isinstance(existing, ConsumerGroup):
             raise errors.InconsistentGroupProtocol()
         if request.member_id:
             raise errors.UnknownMemberId()
-        if known is not None:
-            self.consumer.give_way(known)
+        if existing is not None:
+            self.consumer.give_way(existing)
         group = Group(request.group_id, self.clock.wall_ms())
         self._store.append(group.group_id, [group_records.group_metadata(group, {})])
         self.groups[group.group_id] = group
@@ -209,15 +209,15 @@ class GroupCoordinator:
         else:
             raise errors.UnknownMemberId()
 
-    # -- syncing, living, leaving ----------------------------------------------------------------------------------
+    # -- sync, heartbeat, leave ------------------------------------------------------------------------------------
     def sync(self, request: SyncRequest, answer: Answer) -> None:
         """SyncGroup: get a member's assignment. The leader's request stores all assignments. Calls `answer` with the
         response fields, at once or after the leader's request."""
-        known = self.groups.get(request.group_id)
+        existing = self.groups.get(request.group_id)
         try:
             self._ensure_mine(request.group_id)
-            if isinstance(known, ConsumerGroup):
-                answer(self.consumer.classic_members.sync(known, request))
+            if isinstance(existing, ConsumerGroup):
+                answer(self.consumer.classic_members.sync(existing, request))
                 return
             group, member = self._member(request.group_id, request.member_id, request.instance_id)
             group.ensure_generation(request.generation_id)
@@ -242,11 +242,11 @@ class GroupCoordinator:
 
     def heartbeat(self, group_id: str, generation_id: int, member_id: str, instance_id: str | None) -> int:
         """Heartbeat: restart the session timeout of a member. Returns the error code."""
-        known = self.groups.get(group_id)
+        existing = self.groups.get(group_id)
         try:
             self._ensure_mine(group_id)
-            if isinstance(known, ConsumerGroup):
-                self.consumer.classic_members.heartbeat(known, generation_id, member_id, instance_id)
+            if isinstance(existing, ConsumerGroup):
+                self.consumer.classic_members.heartbeat(existing, generation_id, member_id, instance_id)
                 return 0
             group, member = self._member(group_id, member_id, instance_id)
             group.ensure_generation(generation_id)
@@ -299,7 +299,7 @@ class GroupCoordinator:
             raise errors.UnknownMemberId()
         return group, group.ensure_member(member_id, instance_id)
 
-    # -- the consumer protocol ---------------------------------------------------------------------------------------
+    # -- consumer and share protocols ------------------------------------------------------------------------------
     def consumer_heartbeat(self, request: HeartbeatRequest) -> Fields:
         """ConsumerGroupHeartbeat: returns the response fields. Raises a KafkaError."""
         self.ensure_active(request.group_id)
@@ -390,9 +390,9 @@ class GroupCoordinator:
             try:
                 check = group.ensure_may_commit(*identity, generation_id, is_transactional=True)
                 for topic, partition in places:
-                    known = self.consumer.topics.by_name(topic)
+                    state = self.consumer.topics.by_name(topic)
                     if check is not None:
-                        check(known.topic_id if known is not None else None, partition)
+                        check(state.topic_id if state is not None else None, partition)
             except errors.StaleMemberEpoch as error:
                 raise errors.IllegalGeneration() from error
         elif isinstance(group, Group):
@@ -475,7 +475,7 @@ class GroupCoordinator:
         elif isinstance(group, ShareGroup):
             self.share.forget(group)
 
-    # -- upkeep ----------------------------------------------------------------------------------------------------
+    # -- expiry and deletion ---------------------------------------------------------------------------------------
     def expire_offsets(self, retention_ms: int) -> None:
         """Delete offsets older than `retention_ms`, and empty groups without offsets (cleanupGroupMetadata)."""
         now_ms = self.clock.wall_ms()
@@ -508,7 +508,7 @@ class GroupCoordinator:
         self.offsets.clear()
         self.send_answers()
 
-    # -- partitions that come and go ---------------------------------------------------------------------------------
+    # -- loading and unloading -------------------------------------------------------------------------------------
     def take_over(self, loaded: LoadedGroups) -> None:
         """Start to coordinate loaded groups. The session timeout of every member starts again."""
         loaded.finish()
@@ -544,5 +544,5 @@ class GroupCoordinator:
         self.offsets.release(is_mine)
 
 
-def _differ(asked: str | None, held: str | None) -> bool:
-    return asked is not None and held is not None and asked != held
+def _differ(requested: str | None, held: str | None) -> bool:
+    return requested is not None and held is not None and requested != held

@@ -68,12 +68,12 @@ class GroupTopics:
         return int.from_bytes(unsigned.to_bytes(8, "little"), "little", signed=True)
 
     def _topic_hash(self, name: str) -> int:
-        known = self._hashes.get(name)
-        if known is None:
+        topic_hash = self._hashes.get(name)
+        if topic_hash is None:
             topic = self.by_name(name)
             assert topic is not None
-            known = self._hashes[name] = xxh3_64(self._described(topic))
-        return known
+            topic_hash = self._hashes[name] = xxh3_64(self._described(topic))
+        return topic_hash
 
     def _described(self, topic: TopicState) -> bytes:
         parts = [

@@ -31,7 +31,7 @@ RECORD_OVERHEAD_BYTES = 64
 UNFRAMED_BYTES = 128
 SLICE_BYTES = 256 * 1024
 ReplacedValues = dict[int, dict[bytes, bytes | None]]
-"""By the end offset of a batch: keys and their values before it, None: absent."""
+"""Values of keys before a batch (None: no value), by the end offset of the batch."""
 
 
 class Producer(NamedTuple):

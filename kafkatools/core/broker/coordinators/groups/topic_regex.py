@@ -93,12 +93,12 @@ class TopicRegexes:
         self._course = course
 
     def update(
-        self, draft: Draft, known: ConsumerMember, updated: ConsumerMember, may_describe: MayDescribe = everything
+        self, draft: Draft, current: ConsumerMember, updated: ConsumerMember, may_describe: MayDescribe = everything
     ) -> tuple[bool, bool]:
         """Note a member's changed pattern, and schedule the resolution of the group's patterns if it is due. Returns
         whether the pattern changed, and whether its topics are already resolved."""
         group = draft.group
-        old, new = known.subscribed_topic_regex, updated.subscribed_topic_regex
+        old, new = current.subscribed_topic_regex, updated.subscribed_topic_regex
         counts = group.regex_counts(group.members.values())
         is_resolved = needs_refresh = False
         if old != new:
@@ -167,8 +167,8 @@ class TopicRegexes:
         used = group.regex_counts(group.members.values())
         kept = {regex: resolved for regex, resolved in found.items() if used[regex]}
         changes: list[Change] = [RegexChange(regex, resolved) for regex, resolved in kept.items()]
-        known = {regex: resolved.topics for regex, resolved in group.regexes.items()}
-        has_changed = any(known.get(regex, frozenset()) != resolved.topics for regex, resolved in kept.items())
+        topics_before = {regex: resolved.topics for regex, resolved in group.regexes.items()}
+        has_changed = any(topics_before.get(regex, frozenset()) != resolved.topics for regex, resolved in kept.items())
         topics = group.topics_of(group.members.values(), {**group.regexes, **kept})
         metadata_hash = self._course.topics.group_hash(topics)
         if has_changed or metadata_hash != group.metadata_hash:

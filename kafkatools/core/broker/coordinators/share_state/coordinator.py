@@ -65,7 +65,7 @@ class ShareCoordinator:
     cold_interval_ms: int
     _states: dict[ShareKey, _Kept] = field(default_factory=dict, init=False)
 
-    # -- requests ----------------------------------------------------------------------------------------------------
+    # -- requests --------------------------------------------------------------------------------------------------
     def initialize(self, key: ShareKey, state_epoch: int, start_offset: int) -> ProduceStatus | None:
         """InitializeShareGroupState: reset the state of a share partition to a start offset. Returns the append to wait
         for, None if it is replicated. Raises FencedStateEpoch or another KafkaError."""
@@ -141,7 +141,7 @@ class ShareCoordinator:
         if not self.has_partition(key):
             raise UnknownTopicOrPartition()
 
-    # -- writing -----------------------------------------------------------------------------------------------------
+    # -- writing ---------------------------------------------------------------------------------------------------
     def _update(self, key: ShareKey, kept: _Kept, update: ShareUpdate) -> ProduceStatus | None:
         state = kept.state.with_update(
             update.start_offset, update.delivery_complete_count, update.leader_epoch, update.batches
@@ -162,7 +162,7 @@ class ShareCoordinator:
         self._states[key] = _Kept(state, offset)
         return status
 
-    # -- upkeep ------------------------------------------------------------------------------------------------------
+    # -- periodic work ---------------------------------------------------------------------------------------------
     def prune(self) -> None:
         """Write new snapshots of long unchanged states, then delete the log before the oldest snapshot of each
         partition. Raises the first KafkaError after trying all states. A state without a new snapshot keeps its old one
@@ -191,7 +191,7 @@ class ShareCoordinator:
         """Forget all states because `__share_group_state` was deleted."""
         self._states.clear()
 
-    # -- partitions that come and go ---------------------------------------------------------------------------------
+    # -- loading and unloading -------------------------------------------------------------------------------------
     def release(self, is_mine: Callable[[str], bool]) -> None:
         """Forget the states of share partitions for whose name `is_mine` is true. Another broker coordinates them."""
         for key in [key for key in self._states if is_mine(name_of(key))]:

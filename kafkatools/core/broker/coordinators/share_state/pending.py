@@ -35,7 +35,7 @@ class PendingWrite:
 
 
 Kept = ProduceStatus | PendingWrite | None
-"""An append on this node, a question to a coordinator, or nothing to wait for."""
+"""An append on this broker, a request to a share coordinator, or None if there is nothing to wait for."""
 
 
 def when_kept(host: Host, kept: Sequence[Kept], done: Callable[[], None]) -> None:

@@ -48,7 +48,7 @@ Done = Callable[[errors.KafkaError | None, ShareState | None], None]
 
 
 @dataclass(slots=True)
-class _Question:
+class _Request:
     api_key: int
     key: ShareKey
     fields: Fields
@@ -70,39 +70,39 @@ class StatePersister:
     topic: ShareStateTopic
     states: Callable[[], ShareCoordinator]
     shards: Callable[[], Shards]
-    _lanes: dict[ShareKey, deque[_Question]] = field(default_factory=dict, init=False)
-    _queued: dict[tuple[int, int], list[_Question]] = field(default_factory=dict, init=False)
+    _lanes: dict[ShareKey, deque[_Request]] = field(default_factory=dict, init=False)
+    _queued: dict[tuple[int, int], list[_Request]] = field(default_factory=dict, init=False)
     _in_flight: set[tuple[int, int]] = field(default_factory=set, init=False)
 
-    # -- questions -------------------------------------------------------------------------------------------------
+    # -- requests --------------------------------------------------------------------------------------------------
     def initialize(self, key: ShareKey, state_epoch: int, start_offset: int, done: Done) -> None:
         """Reset the state of a share partition to a start offset (InitializeShareGroupState)."""
         fields = {"state_epoch": state_epoch, "start_offset": start_offset}
-        self._ask(
+        self._enqueue(
             INITIALIZE, key, fields, lambda states: (None, states.initialize(key, state_epoch, start_offset)), done
         )
 
     def read(self, key: ShareKey, leader_epoch: int, done: Done) -> None:
         """Read the state of a share partition for its leader (ReadShareGroupState)."""
-        self._ask(
+        self._enqueue(
             READ, key, {"leader_epoch": leader_epoch}, lambda states: (states.read(key, leader_epoch), None), done
         )
 
     def summary(self, key: ShareKey, done: Done) -> None:
         """Read epochs and start offset of a share partition (ReadShareGroupStateSummary)."""
-        self._ask(SUMMARY, key, {"leader_epoch": -1}, lambda states: (states.summary(key), None), done)
+        self._enqueue(SUMMARY, key, {"leader_epoch": -1}, lambda states: (states.summary(key), None), done)
 
     def write(self, key: ShareKey, update: ShareUpdate, done: Done) -> None:
         """Write an update of a share partition's state (WriteShareGroupState)."""
         fields = {**update._asdict(), "state_batches": [batch._asdict() for batch in update.batches]}
         del fields["batches"]
-        self._ask(WRITE, key, fields, lambda states: (None, states.write(key, update)), done)
+        self._enqueue(WRITE, key, fields, lambda states: (None, states.write(key, update)), done)
 
     def delete(self, key: ShareKey, done: Done) -> None:
         """Delete the state of a share partition (DeleteShareGroupState)."""
-        self._ask(DELETE, key, {}, lambda states: (None, states.delete(key)), done)
+        self._enqueue(DELETE, key, {}, lambda states: (None, states.delete(key)), done)
 
-    def _ask(
+    def _enqueue(
         self,
         api_key: int,
         key: ShareKey,
@@ -112,22 +112,22 @@ class StatePersister:
     ) -> None:
         host = self.host
         until_ms = host.clock.now_ms() + host.config.share_coordinator_write_timeout_ms
-        question = _Question(api_key, key, fields, here, done, until_ms)
+        request = _Request(api_key, key, fields, here, done, until_ms)
         lane = self._lanes.setdefault(key, deque())
-        lane.append(question)
+        lane.append(request)
         if len(lane) == 1:
-            self._go(question)
+            self._dispatch(request)
 
-    # -- answers ---------------------------------------------------------------------------------------------------
-    def _go(self, question: _Question) -> None:
-        leader = self._coordinator(question.key)
+    # -- dispatch --------------------------------------------------------------------------------------------------
+    def _dispatch(self, request: _Request) -> None:
+        leader = self._coordinator(request.key)
         if leader == self.host.node_id:
-            self._ask_here(question)
+            self._handle_here(request)
         elif leader == NO_LEADER:
-            self._note(question, errors.CoordinatorNotAvailable(), None)
+            self._finish_or_retry(request, errors.CoordinatorNotAvailable(), None)
         else:
-            lane = (leader, question.api_key)
-            self._queued.setdefault(lane, []).append(question)
+            lane = (leader, request.api_key)
+            self._queued.setdefault(lane, []).append(request)
             self._send_queued(lane)
 
     def _coordinator(self, key: ShareKey) -> int:
@@ -138,45 +138,45 @@ class StatePersister:
         except errors.CoordinatorNotAvailable:
             return NO_LEADER
 
-    def _note(self, question: _Question, error: errors.KafkaError | None, state: ShareState | None) -> None:
+    def _finish_or_retry(self, request: _Request, error: errors.KafkaError | None, state: ShareState | None) -> None:
         """Finish a request with its result, or schedule a retry if the error is retriable and its time is not over."""
         host = self.host
         now_ms = host.clock.now_ms()
-        if isinstance(error, RETRIED) and host.is_clustered and now_ms < question.until_ms:
-            host.timer.schedule(RETRY_MS, lambda _now_ms: self._go(question), now_ms)
+        if isinstance(error, RETRIED) and host.is_clustered and now_ms < request.until_ms:
+            host.timer.schedule(RETRY_MS, lambda _now_ms: self._dispatch(request), now_ms)
             return
-        lane = self._lanes[question.key]
+        lane = self._lanes[request.key]
         lane.popleft()
         if not lane:
-            del self._lanes[question.key]
-        question.done(error, state)
+            del self._lanes[request.key]
+        request.done(error, state)
         if lane:
-            self._go(lane[0])
+            self._dispatch(lane[0])
 
-    def _ask_here(self, question: _Question) -> None:
+    def _handle_here(self, request: _Request) -> None:
         try:
-            state, status = question.here(self.states())
+            state, status = request.here(self.states())
         except errors.KafkaError as error:
-            self._note(question, error, None)
+            self._finish_or_retry(request, error, None)
             return
 
         def kept(code: int) -> None:
-            self._note(question, errors.error_for_code(code)() if code else None, None if code else state)
+            self._finish_or_retry(request, errors.error_for_code(code)() if code else None, None if code else state)
 
         if self.host.is_clustered:
-            self.shards().when_committed(name_of(question.key), kept)
+            self.shards().when_committed(name_of(request.key), kept)
         else:
             self.host.when_durable([status], kept)
 
-    # -- elsewhere -------------------------------------------------------------------------------------------------
+    # -- other brokers ---------------------------------------------------------------------------------------------
     def _send_queued(self, lane: tuple[int, int]) -> None:
         queued = self._queued.get(lane)
         if not queued or lane in self._in_flight:
             return
         group_id = queued[0].key.group_id
-        asked = [question for question in queued if question.key.group_id == group_id][:MOST_PARTITIONS]
-        chosen = set(map(id, asked))
-        self._queued[lane] = [question for question in queued if id(question) not in chosen]
+        batch = [request for request in queued if request.key.group_id == group_id][:MOST_PARTITIONS]
+        chosen = set(map(id, batch))
+        self._queued[lane] = [request for request in queued if id(request) not in chosen]
         channel = self.host.channel
         assert channel is not None
         self._in_flight.add(lane)
@@ -184,42 +184,44 @@ class StatePersister:
         channel.send(
             broker,
             api_key,
-            _fields(group_id, asked),
-            lambda answer: self._take(lane, asked, answer),
+            _fields(group_id, batch),
+            lambda response: self._handle_response(lane, batch, response),
             timeout_ms=self.host.config.share_coordinator_write_timeout_ms,
         )
 
-    def _take(self, lane: tuple[int, int], asked: Sequence[_Question], answer: Any | None) -> None:
+    def _handle_response(self, lane: tuple[int, int], batch: Sequence[_Request], response: Any | None) -> None:
         self._in_flight.discard(lane)
-        found = _results(answer)
-        for question in asked:
-            result = found.get((question.key.topic_id, question.key.partition))
-            if answer is None:
-                self._note(question, errors.NetworkException(), None)
+        results = _results(response)
+        for request in batch:
+            result = results.get((request.key.topic_id, request.key.partition))
+            if response is None:
+                self._finish_or_retry(request, errors.NetworkException(), None)
             elif result is None:
-                self._note(question, errors.UnknownServerError(), None)
+                self._finish_or_retry(request, errors.UnknownServerError(), None)
             elif result.error_code:
-                self._note(question, errors.error_for_code(int(result.error_code))(result.error_message or ""), None)
+                self._finish_or_retry(
+                    request, errors.error_for_code(int(result.error_code))(result.error_message or ""), None
+                )
             else:
-                self._note(question, None, _state(question.api_key, result))
+                self._finish_or_retry(request, None, _state(request.api_key, result))
         self._send_queued(lane)
 
 
-def _fields(group_id: str, asked: Sequence[_Question]) -> Fields:
+def _fields(group_id: str, batch: Sequence[_Request]) -> Fields:
     topics: dict[uuid.UUID, list[Fields]] = {}
-    for question in asked:
-        topics.setdefault(question.key.topic_id, []).append({"partition": question.key.partition, **question.fields})
+    for request in batch:
+        topics.setdefault(request.key.topic_id, []).append({"partition": request.key.partition, **request.fields})
     return {
         "group_id": group_id,
         "topics": [{"topic_id": topic_id, "partitions": partitions} for topic_id, partitions in topics.items()],
     }
 
 
-def _results(answer: Any | None) -> Mapping[tuple[uuid.UUID, int], Any]:
-    if answer is None:
+def _results(response: Any | None) -> Mapping[tuple[uuid.UUID, int], Any]:
+    if response is None:
         return {}
     return {
-        (topic.topic_id, partition.partition): partition for topic in answer.results for partition in topic.partitions
+        (topic.topic_id, partition.partition): partition for topic in response.results for partition in topic.partitions
     }
 
 

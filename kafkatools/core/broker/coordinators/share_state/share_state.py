@@ -68,11 +68,11 @@ class ShareState:
         )
 
 
-def combined(known: Sequence[StateBatch], said: Iterable[StateBatch], start_offset: int) -> tuple[StateBatch, ...]:
+def combined(present: Sequence[StateBatch], updates: Iterable[StateBatch], start_offset: int) -> tuple[StateBatch, ...]:
     """Lay updates over the present batches, join adjacent batches of equal state, and drop offsets below
     `start_offset`."""
-    result = list(known)
-    for batch in said:
+    result = list(present)
+    for batch in updates:
         result = _laid_over(result, batch)
     joined: list[StateBatch] = []
     for batch in result:
@@ -87,12 +87,12 @@ def combined(known: Sequence[StateBatch], said: Iterable[StateBatch], start_offs
     return tuple(joined)
 
 
-def _laid_over(batches: list[StateBatch], said: StateBatch) -> list[StateBatch]:
-    before = [each for each in batches if each.first_offset < said.first_offset]
-    after = [each for each in batches if each.last_offset > said.last_offset]
-    head = [each._replace(last_offset=min(each.last_offset, said.first_offset - 1)) for each in before]
-    tail = [each._replace(first_offset=max(each.first_offset, said.last_offset + 1)) for each in after]
-    return [*head, said, *tail]
+def _laid_over(batches: list[StateBatch], update: StateBatch) -> list[StateBatch]:
+    before = [batch for batch in batches if batch.first_offset < update.first_offset]
+    after = [batch for batch in batches if batch.last_offset > update.last_offset]
+    head = [batch._replace(last_offset=min(batch.last_offset, update.first_offset - 1)) for batch in before]
+    tail = [batch._replace(first_offset=max(batch.first_offset, update.last_offset + 1)) for batch in after]
+    return [*head, update, *tail]
 
 
 # -- records -----------------------------------------------------------------------------------------------------------
@@ -108,7 +108,7 @@ _SNAPSHOT_FIELDS = (
     "create_timestamp",
     "write_timestamp",
 )
-"""The fields of a state that a ShareSnapshot has by the same names."""
+"""The fields that ShareState and ShareSnapshotValue have in common."""
 
 
 def snapshot_record(key: ShareKey, state: ShareState) -> Record:

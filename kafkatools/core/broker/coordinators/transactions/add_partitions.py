@@ -29,7 +29,7 @@ Codes = Mapping[TopicPartition, int]
 
 
 @dataclass(slots=True)
-class _Question:
+class _Request:
     """A request to add or verify the partitions of one transaction. `until_ms` is when retries end, on the clock in
     ms."""
 
@@ -60,7 +60,7 @@ class AddPartitions:
     def __init__(self, host: Host, coordinator: Callable[[], TransactionCoordinator]) -> None:
         self._host = host
         self._own_coordinator = coordinator
-        self._queued: dict[int, list[_Question]] = {}
+        self._queued: dict[int, list[_Request]] = {}
         self._in_flight: set[int] = set()
 
     def ask(
@@ -76,20 +76,20 @@ class AddPartitions:
         an error code for each partition, at once or later."""
         host = self._host
         until_ms = host.clock.now_ms() + host.config.add_partitions_to_txn_retry_backoff_max_ms
-        question = _Question(transactional_id, producer, places, adds, until_ms, answer)
+        request = _Request(transactional_id, producer, places, adds, until_ms, answer)
         if host.is_clustered:
-            self._ask(question)
+            self._dispatch(request)
         else:
-            self._ask_here(question)
+            self._handle_here(request)
 
-    def _ask(self, question: _Question) -> None:
-        leader = self._coordinator(question.transactional_id)
+    def _dispatch(self, request: _Request) -> None:
+        leader = self._coordinator(request.transactional_id)
         if leader == NO_LEADER:
-            question.refuse(errors.CoordinatorNotAvailable.code)
+            request.refuse(errors.CoordinatorNotAvailable.code)
         elif leader == self._host.node_id:
-            self._ask_here(question)
+            self._handle_here(request)
         else:
-            self._queued.setdefault(leader, []).append(question)
+            self._queued.setdefault(leader, []).append(request)
             self._send_queued(leader)
 
     def _coordinator(self, transactional_id: str) -> int:
@@ -98,77 +98,75 @@ class AddPartitions:
             return NO_LEADER
         return topic.partitions[partition_for(transactional_id, len(topic.partitions))].leader
 
-    def _ask_here(self, question: _Question) -> None:
+    def _handle_here(self, request: _Request) -> None:
         coordinator = self._own_coordinator()
-        if question.adds:
+        if request.adds:
             coordinator.add_partitions_when_settled(
-                question.transactional_id, question.producer, question.places, ADDING_VERSION, question.refuse
+                request.transactional_id, request.producer, request.places, ADDING_VERSION, request.refuse
             )
         else:
-            question.answer(
-                coordinator.verify_partitions(question.transactional_id, question.producer, question.places)
-            )
+            request.answer(coordinator.verify_partitions(request.transactional_id, request.producer, request.places))
 
-    # -- elsewhere -------------------------------------------------------------------------------------------------
+    # -- other brokers ---------------------------------------------------------------------------------------------
     def _send_queued(self, broker: int) -> None:
         queued = self._queued.get(broker)
         if not queued or broker in self._in_flight:
             return
-        asked: dict[str, _Question] = {}
-        rest: list[_Question] = []
-        for question in queued:
-            if question.transactional_id in asked:
-                rest.append(question)
+        batch: dict[str, _Request] = {}
+        rest: list[_Request] = []
+        for request in queued:
+            if request.transactional_id in batch:
+                rest.append(request)
             else:
-                asked[question.transactional_id] = question
+                batch[request.transactional_id] = request
         self._queued[broker] = rest
         channel = self._host.channel
         assert channel is not None
         self._in_flight.add(broker)
-        fields = {"transactions": [question.fields() for question in asked.values()]}
+        fields = {"transactions": [request.fields() for request in batch.values()]}
         channel.send(
             broker,
             ApiKey.ADD_PARTITIONS_TO_TXN,
             fields,
-            lambda answer: self._note(broker, asked, answer),
+            lambda response: self._handle_response(broker, batch, response),
             timeout_ms=ANSWER_TIMEOUT_MS,
         )
 
-    def _note(self, broker: int, asked: Mapping[str, _Question], answer: Any | None) -> None:
+    def _handle_response(self, broker: int, batch: Mapping[str, _Request], response: Any | None) -> None:
         self._in_flight.discard(broker)
-        code = errors.NetworkException.code if answer is None else int(answer.error_code)
+        code = errors.NetworkException.code if response is None else int(response.error_code)
         if code == errors.ClusterAuthorizationFailed.code:
             code = errors.InvalidTxnState.code
-        found = _results(answer) if not code else {}
-        for question in asked.values():
+        results = _results(response) if not code else {}
+        for request in batch.values():
             if code:
-                question.refuse(code)
+                request.refuse(code)
                 continue
-            codes = found.get(question.transactional_id, {})
-            self._answer(
-                question, {place: codes.get(place, errors.UnknownServerError.code) for place in question.places}
+            codes = results.get(request.transactional_id, {})
+            self._answer_or_retry(
+                request, {place: codes.get(place, errors.UnknownServerError.code) for place in request.places}
             )
         self._send_queued(broker)
 
-    def _answer(self, question: _Question, codes: Codes) -> None:
+    def _answer_or_retry(self, request: _Request, codes: Codes) -> None:
         host = self._host
         now_ms = host.clock.now_ms()
-        is_busy = question.adds and errors.ConcurrentTransactions.code in codes.values()
-        if is_busy and now_ms < question.until_ms:
+        is_busy = request.adds and errors.ConcurrentTransactions.code in codes.values()
+        if is_busy and now_ms < request.until_ms:
             backoff_ms = host.config.add_partitions_to_txn_retry_backoff_ms
-            host.timer.schedule(backoff_ms, lambda _now_ms: self._ask(question), now_ms)
+            host.timer.schedule(backoff_ms, lambda _now_ms: self._dispatch(request), now_ms)
         else:
-            question.answer(codes)
+            request.answer(codes)
 
 
-def _results(answer: Any) -> dict[str, dict[TopicPartition, int]]:
+def _results(response: Any) -> dict[str, dict[TopicPartition, int]]:
     return {
         transaction.transactional_id: {
             (topic.name, partition.partition_index): int(partition.partition_error_code)
             for topic in transaction.topic_results
             for partition in topic.results_by_partition
         }
-        for transaction in answer.results_by_transaction
+        for transaction in response.results_by_transaction
     }
 
 

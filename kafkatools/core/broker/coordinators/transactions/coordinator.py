@@ -343,7 +343,7 @@ class TransactionCoordinator:
 
         self.waiting.when_durable([status], durable)
 
-    # -- upkeep ----------------------------------------------------------------------------------------------------
+    # -- periodic work ---------------------------------------------------------------------------------------------
     def abort_timed_out(self) -> None:
         """Abort transactions that have been open longer than their producer's transaction.timeout.ms."""
         now_ms = self._now_ms()
@@ -371,7 +371,7 @@ class TransactionCoordinator:
         """Forget all transactional ids because `__transaction_state` was deleted."""
         self.transactions.clear()
 
-    # -- partitions that come and go ---------------------------------------------------------------------------------
+    # -- loading and unloading -------------------------------------------------------------------------------------
     def load(self, transactions: Iterable[Transaction]) -> None:
         """Take over transactions read from the log, and complete those in PrepareCommit or PrepareAbort."""
         loaded = list(transactions)

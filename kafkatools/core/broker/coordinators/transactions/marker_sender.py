@@ -28,7 +28,7 @@ from kafkatools.core.topic_partition import numbers_by_topic
 
 MOST_PLACES = 1000
 ANSWER_TIMEOUT_MS = 10_000
-"""About as long as a broker that hangs is in the cluster: after that its partitions are led by others."""
+"""About as long as the controller keeps a hanging broker: after that other brokers lead its partitions."""
 NONE = 0
 Note = Callable[[TopicPartition, int], None]
 
@@ -79,7 +79,7 @@ class MarkerSender:
         state = None if topic is None else topic.partitions.get(place[1])
         return None if state is None else state.leader
 
-    # -- here ------------------------------------------------------------------------------------------------------
+    # -- this broker -----------------------------------------------------------------------------------------------
     def _write_here(self, places: Sequence[TopicPartition], marker: Marker, note: Note) -> None:
         waiting: list[tuple[TopicPartition, ProduceStatus]] = []
         written: list[TopicPartition] = []
@@ -105,7 +105,7 @@ class MarkerSender:
 
         self._host.when_durable([status for _, status in waiting], complete)
 
-    # -- elsewhere -------------------------------------------------------------------------------------------------
+    # -- other brokers ---------------------------------------------------------------------------------------------
     def _send_queued(self, broker: int) -> None:
         queued = self._queued.get(broker)
         if not queued or broker in self._in_flight:
@@ -119,15 +119,15 @@ class MarkerSender:
             broker,
             ApiKey.WRITE_TXN_MARKERS,
             {"markers": _fields(entries)},
-            lambda answer: self._note(broker, entries, answer),
+            lambda response: self._handle_response(broker, entries, response),
             timeout_ms=ANSWER_TIMEOUT_MS,
         )
 
-    def _note(self, broker: int, entries: Sequence[_Entry], answer: Any | None) -> None:
+    def _handle_response(self, broker: int, entries: Sequence[_Entry], response: Any | None) -> None:
         self._in_flight.discard(broker)
-        codes = _codes(answer)
+        codes = _codes(response)
         for entry in entries:
-            missing = NetworkException.code if answer is None else UnknownServerError.code
+            missing = NetworkException.code if response is None else UnknownServerError.code
             entry.note(entry.place, codes.get((entry.marker.producer_id, entry.place), missing))
         self._send_queued(broker)
 
@@ -143,21 +143,22 @@ def _fields(entries: Sequence[_Entry]) -> list[Fields]:
             "producer_epoch": marker.producer_epoch,
             "transaction_result": marker.is_commit,
             "topics": [
-                {"name": name, "partition_indexes": found} for name, found in numbers_by_topic(sorted(wanted)).items()
+                {"name": name, "partition_indexes": indexes}
+                for name, indexes in numbers_by_topic(sorted(partitions)).items()
             ],
             "coordinator_epoch": marker.coordinator_epoch,
             "transaction_version": marker.transaction_version,
         }
-        for marker, wanted in places.items()
+        for marker, partitions in places.items()
     ]
 
 
-def _codes(answer: Any | None) -> dict[tuple[int, TopicPartition], int]:
-    if answer is None:
+def _codes(response: Any | None) -> dict[tuple[int, TopicPartition], int]:
+    if response is None:
         return {}
     return {
         (marker.producer_id, (topic.name, partition.partition_index)): int(partition.error_code)
-        for marker in answer.markers
+        for marker in response.markers
         for topic in marker.topics
         for partition in topic.partitions
     }

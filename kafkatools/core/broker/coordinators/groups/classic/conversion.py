@@ -107,10 +107,10 @@ def classic_group_of(
     classic.protocol_name = classic.select_protocol()
     classic.recompute_subscriptions()
     for member in staying:
-        known = classic.members[member.member_id]
+        classic_member = classic.members[member.member_id]
         target = group.target_of(member.member_id, member.instance_id)
-        version = protocol_version(known.metadata(classic.protocol_name))
-        known.assignment = assignment_bytes(target, version, topics)
+        version = protocol_version(classic_member.metadata(classic.protocol_name))
+        classic_member.assignment = assignment_bytes(target, version, topics)
     return classic
 
 

@@ -122,7 +122,7 @@ class Group:
         member = self.members[old_id]
         self.complete_join(member, join_error(old_id, FencedInstanceId.code))
         self.complete_sync(member, error_code_field(FencedInstanceId.code))
-        self.members = {member_id if known == old_id else known: other for known, other in self.members.items()}
+        self.members = {member_id if key == old_id else key: other for key, other in self.members.items()}
         member.member_id = member_id
         self.static_members[instance_id] = member_id
         if self.leader_id == old_id:
@@ -146,12 +146,12 @@ class Group:
         """The member of this id. Raises UnknownMemberId, or FencedInstanceId if the instance id belongs to another
         member (validateMember)."""
         if instance_id is not None:
-            known = self.static_members.get(instance_id)
-            if known is None:
+            owner_id = self.static_members.get(instance_id)
+            if owner_id is None:
                 raise UnknownMemberId(f"Static member {instance_id} is not found in group {self.group_id}.")
-            if known != member_id:
+            if owner_id != member_id:
                 raise FencedInstanceId(
-                    f"Static member {instance_id} of group {self.group_id} was replaced by member {known}."
+                    f"Static member {instance_id} of group {self.group_id} was replaced by member {owner_id}."
                 )
         member = self.members.get(member_id)
         if member is None:

@@ -70,13 +70,13 @@ class ClassicMembers:
         if not request.member_id and request.needs_member_id:
             return join_error(member_id, MemberIdRequired.code)
         course, draft = self._course, Draft(group)
-        known = self._member(draft, request, member_id)
+        current = self._member(draft, request, member_id)
         replaced = group.static_member(request.instance_id)
         is_downgrade = replaced is not None and self._may_downgrade(group, replaced)
         subscription = subscription_of_request(request.protocols)
-        updated = _updated(known, request, subscription)
-        names_changed = course.note_subscription(draft, known, updated)
-        regex_changed, _ = self._regexes.update(draft, known, updated)
+        updated = _updated(current, request, subscription)
+        names_changed = course.note_subscription(draft, current, updated)
+        regex_changed, _ = self._regexes.update(draft, current, updated)
         has_changed = names_changed or regex_changed
         epoch = course.advance(draft, updated, bump=has_changed)
         owned = owned_partitions(subscription, course.topics)
@@ -120,7 +120,7 @@ class ClassicMembers:
             return self._course.rejoining_static(draft, member_id, request.instance_id, uses_classic=True)
         return self._course.known_static(group, member_id, request.instance_id)
 
-    # -- syncing and living ------------------------------------------------------------------------------------------
+    # -- sync and heartbeat ----------------------------------------------------------------------------------------
     def sync(self, group: ConsumerGroup, request: SyncRequest) -> Fields:
         """SyncGroup of a classic member. Returns the response fields with its assignment. Raises RebalanceInProgress if
         the member must rejoin, or another KafkaError."""
@@ -165,13 +165,13 @@ class ClassicMembers:
         if instance_id is None:
             member = group.member(member_id)
         else:
-            known = group.static_member(instance_id)
-            if known is None:
+            current = group.static_member(instance_id)
+            if current is None:
                 raise UnknownMemberId(
                     f"Member with instance id {instance_id} is not a member of group {group.group_id}."
                 )
-            ensure_not_replaced(known, member_id, instance_id)
-            member = known
+            ensure_not_replaced(current, member_id, instance_id)
+            member = current
         if not member.uses_classic_protocol:
             raise UnknownMemberId(f"Member {member.member_id} does not use the classic protocol.")
         if generation_id != member.member_epoch:
@@ -181,7 +181,7 @@ class ClassicMembers:
             )
         return member
 
-    # -- leaving -----------------------------------------------------------------------------------------------------
+    # -- leaving ---------------------------------------------------------------------------------------------------
     def leave(self, group: ConsumerGroup, members: Sequence[MemberIdentity]) -> list[int]:
         """LeaveGroup of members of either protocol. Returns an error code for each. Raises a KafkaError."""
         leaving: dict[str, ConsumerMember] = {}
@@ -199,19 +199,19 @@ class ClassicMembers:
     def _leaving(self, group: ConsumerGroup, identity: MemberIdentity) -> ConsumerMember:
         if identity.instance_id is None:
             return group.member(identity.member_id)
-        known = group.static_member(identity.instance_id)
-        if known is None:
+        current = group.static_member(identity.instance_id)
+        if current is None:
             raise UnknownMemberId(f"Instance id {identity.instance_id} is unknown.")
         if identity.member_id:
-            ensure_not_replaced(known, identity.member_id, identity.instance_id)
-        return known
+            ensure_not_replaced(current, identity.member_id, identity.instance_id)
+        return current
 
 
-def _updated(known: ConsumerMember, request: JoinRequest, subscription: object) -> ConsumerMember:
+def _updated(current: ConsumerMember, request: JoinRequest, subscription: object) -> ConsumerMember:
     return replace(
-        known,
-        instance_id=request.instance_id if request.instance_id is not None else known.instance_id,
-        rack_id=getattr(subscription, "rack_id", None) or known.rack_id,
+        current,
+        instance_id=request.instance_id if request.instance_id is not None else current.instance_id,
+        rack_id=getattr(subscription, "rack_id", None) or current.rack_id,
         rebalance_timeout_ms=request.rebalance_timeout_ms,
         subscribed_topic_names=frozenset(subscription.topics),  # type: ignore[attr-defined]
         subscribed_topic_regex="",

@@ -127,12 +127,12 @@ class RegexChange:
         key = schemas.ConsumerGroupRegularExpressionKey(group_id=group_id, regular_expression=self.regex)
         if self.resolved is None:
             return encode_record(key, None)
-        said = {
+        fields = {
             "topics": sorted(self.resolved.topics),
             "version": self.resolved.version,  # of the metadata: not the record's
             "timestamp": self.resolved.timestamp_ms,
         }
-        return encode_record(key, schemas.ConsumerGroupRegularExpressionValue.entity()(**said))
+        return encode_record(key, schemas.ConsumerGroupRegularExpressionValue.entity()(**fields))
 
 
 Change = (
@@ -166,7 +166,7 @@ def _partitions_of(assignment: AssignmentWithEpochs) -> list[Fields]:
     ]
 
 
-# -- reading back ------------------------------------------------------------------------------------------------------
+# -- decoding ----------------------------------------------------------------------------------------------------------
 def change_of(key: Any, value: Any) -> Change | None:
     """The consumer group change that a record stands for; None for other record types. The value is not a tombstone."""
     read = _READERS.get(type(key).__schema__.name)

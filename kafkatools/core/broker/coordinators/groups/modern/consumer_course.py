@@ -52,7 +52,7 @@ METADATA_REFRESH_INTERVAL_MS = 2**31 - 1
 JOINING_EPOCH = 0
 
 Downgrade = Callable[[ConsumerGroup, Collection[str]], bool]
-"""Turns a consumer group into a classic one when only classic members stay after these leave; whether that was done."""
+"""Convert a consumer group to a classic one if only classic members stay after these leave; returns whether it did."""
 
 
 @dataclass(slots=True)
@@ -96,18 +96,18 @@ class ConsumerCourse(GroupParts[ConsumerGroupSettings]):
     def rejoining_static(self, draft: Draft, member_id: str, instance_id: str, *, uses_classic: bool) -> ConsumerMember:
         """A static member that joins: a new member, or the present member of the instance id under a new member id.
         Raises UnreleasedInstanceId if the present member has not left."""
-        known = draft.group.static_member(instance_id)
-        if known is None:
+        current = draft.group.static_member(instance_id)
+        if current is None:
             return draft.group.members.get(member_id) or ConsumerMember(member_id)
-        if not uses_classic and not known.uses_classic_protocol and known.member_epoch != LEAVE_GROUP_STATIC_EPOCH:
+        if not uses_classic and not current.uses_classic_protocol and current.member_epoch != LEAVE_GROUP_STATIC_EPOCH:
             raise UnreleasedInstanceId(
                 f"Static member {member_id} with instance id {instance_id} cannot join the group because the instance "
-                f"id is owned by {known.member_id} member."
+                f"id is owned by {current.member_id} member."
             )
-        member = replace(known, member_id=member_id, member_epoch=0, previous_member_epoch=0)
-        target = draft.group.target.get(known.member_id, NOTHING)
+        member = replace(current, member_id=member_id, member_epoch=0, previous_member_epoch=0)
+        target = draft.group.target.get(current.member_id, NOTHING)
         draft.changes += [
-            *removal_of(known.member_id),
+            *removal_of(current.member_id),
             MemberChange(member_id, member),
             TargetMemberChange(member_id, target),
             CurrentAssignmentChange(member_id, member),
@@ -116,18 +116,18 @@ class ConsumerCourse(GroupParts[ConsumerGroupSettings]):
 
     def known_static(self, group: ConsumerGroup, member_id: str, instance_id: str) -> ConsumerMember:
         """The member of an instance id. Raises UnknownMemberId, or FencedInstanceId if it has another member id."""
-        known = group.static_member(instance_id)
-        if known is None:
+        current = group.static_member(instance_id)
+        if current is None:
             raise UnknownMemberId(f"Instance id {instance_id} is unknown.")
-        ensure_not_replaced(known, member_id, instance_id)
-        return known
+        ensure_not_replaced(current, member_id, instance_id)
+        return current
 
-    # -- a step of the group -----------------------------------------------------------------------------------------
-    def note_subscription(self, draft: Draft, known: ConsumerMember, updated: ConsumerMember) -> bool:
+    # -- subscriptions, epochs and assignments ---------------------------------------------------------------------
+    def note_subscription(self, draft: Draft, current: ConsumerMember, updated: ConsumerMember) -> bool:
         """Add a changed member to the draft. Returns whether its subscribed topic names changed."""
-        if updated != known:
+        if updated != current:
             draft.changes.append(MemberChange(updated.member_id, updated))
-        return updated.subscribed_topic_names != known.subscribed_topic_names
+        return updated.subscribed_topic_names != current.subscribed_topic_names
 
     def advance(self, draft: Draft, updated: ConsumerMember, *, bump: bool) -> int:
         """Raise the group epoch if `bump` or if the topics' metadata changed. Returns the group epoch."""
@@ -189,7 +189,7 @@ class ConsumerCourse(GroupParts[ConsumerGroupSettings]):
             draft.after.append(lambda: self._watch_revocation(group.group_id, updated))
         return updated
 
-    # -- the end of members ------------------------------------------------------------------------------------------
+    # -- removal of members ----------------------------------------------------------------------------------------
     def fence(self, group: ConsumerGroup, leaving: Sequence[ConsumerMember]) -> None:
         """Remove members from a group, which may convert it to a classic one. Raises a KafkaError."""
         member_ids = {member.member_id for member in leaving}
@@ -213,7 +213,7 @@ class ConsumerCourse(GroupParts[ConsumerGroupSettings]):
         if isinstance(group, ConsumerGroup) and member_id in group.members:
             self.fence(group, [group.members[member_id]])
 
-    # -- timers ------------------------------------------------------------------------------------------------------
+    # -- timers ----------------------------------------------------------------------------------------------------
     def watch_session(self, group_id: str, member_id: str, timeout_ms: int | None = None) -> None:
         """Start or restart a member's session timer. The member is removed when it expires."""
         wait_ms = self.settings.session_timeout_ms(group_id) if timeout_ms is None else timeout_ms
@@ -279,11 +279,11 @@ class ConsumerCourse(GroupParts[ConsumerGroupSettings]):
                 self._watch_revocation(group.group_id, member)
 
 
-def ensure_not_replaced(known: ConsumerMember, member_id: str, instance_id: str) -> None:
+def ensure_not_replaced(current: ConsumerMember, member_id: str, instance_id: str) -> None:
     """Raise FencedInstanceId if the instance id's member has another member id."""
-    if known.member_id != member_id:
+    if current.member_id != member_id:
         raise FencedInstanceId(
-            f"Static member {member_id} with instance id {instance_id} was fenced by member {known.member_id}."
+            f"Static member {member_id} with instance id {instance_id} was fenced by member {current.member_id}."
         )
 
 

@@ -99,23 +99,23 @@ class ConsumerGroup:
             self._apply_to_member(change)
 
     def _apply_to_member(self, change: MemberChange | CurrentAssignmentChange) -> None:
-        known = self.members.get(change.member_id)
+        current = self.members.get(change.member_id)
         if change.member is not None:
-            before = known or ConsumerMember(change.member_id)
+            before = current or ConsumerMember(change.member_id)
             if isinstance(change, MemberChange):
                 self.put(with_assignment_of(change.member, before))
             else:
                 self.put(with_assignment_of(before, change.member))
         elif isinstance(change, MemberChange):
             self._remove(change.member_id)
-        elif known is not None:
-            self.put(_left(known))
+        elif current is not None:
+            self.put(_left(current))
 
     def put(self, member: ConsumerMember) -> None:
         """Add or replace a member without a record."""
-        known = self.members.get(member.member_id)
-        if known is not None:
-            self._release(known)
+        current = self.members.get(member.member_id)
+        if current is not None:
+            self._release(current)
         self._own(member.assigned, member.member_epoch)
         self._own(member.pending_revocation, member.member_epoch)
         self.members[member.member_id] = member
@@ -216,7 +216,7 @@ class ConsumerGroup:
             for partition in partitions
         )
 
-    # -- subscriptions: all take the members as they are to be ------------------------------------------------------
+    # -- subscriptions of the members passed in --------------------------------------------------------------------
     def members_with(self, updated: ConsumerMember | None, removed: Collection[str] = ()) -> list[ConsumerMember]:
         """The group's members with one updated or added, and some removed."""
         members = [member for member_id, member in self.members.items() if member_id not in removed]
@@ -241,8 +241,8 @@ class ConsumerGroup:
     ) -> frozenset[str]:
         """The names of the topics that a member is subscribed to. A pattern that is not resolved yet matches no
         topic."""
-        known = self.regexes if regexes is None else regexes
-        resolved = known.get(member.subscribed_topic_regex) if member.subscribed_topic_regex else None
+        patterns = self.regexes if regexes is None else regexes
+        resolved = patterns.get(member.subscribed_topic_regex) if member.subscribed_topic_regex else None
         return (
             member.subscribed_topic_names | resolved.topics if resolved is not None else member.subscribed_topic_names
         )
@@ -268,7 +268,7 @@ class ConsumerGroup:
         votes = Counter(member.server_assignor for member in members if member.server_assignor)
         return votes.most_common(1)[0][0] if votes else default
 
-    # -- the classic protocol ----------------------------------------------------------------------------------------
+    # -- the classic protocol --------------------------------------------------------------------------------------
     @property
     def classic_members(self) -> list[ConsumerMember]:
         """The members that use the classic protocol."""
@@ -290,7 +290,7 @@ class ConsumerGroup:
             member.uses_classic_protocol for member_id, member in self.members.items() if member_id not in leaving
         )
 
-    # -- checks and ends -------------------------------------------------------------------------------------------
+    # -- checks, creation and deletion -----------------------------------------------------------------------------
     def ensure_may_delete(self) -> None:
         """Raise NonEmptyGroup if the group has members."""
         if self.members:

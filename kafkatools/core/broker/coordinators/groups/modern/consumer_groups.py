@@ -48,7 +48,7 @@ class ConsumerGroups:
         self.course.store.append(group.group_id, group.tombstones())
         self.course.forget(group)
 
-    # -- topics ------------------------------------------------------------------------------------------------------
+    # -- topics ----------------------------------------------------------------------------------------------------
     def note_topics(self, names: Collection[str], *, has_new: bool) -> None:
         """Have groups that are subscribed to created, changed or deleted topics check their assignment with the next
         heartbeat."""
@@ -58,7 +58,7 @@ class ConsumerGroups:
             if isinstance(group, ConsumerGroup) and not changed.isdisjoint(group.topics_of(group.members.values())):
                 group.request_metadata_refresh()
 
-    # -- classic to consumer -----------------------------------------------------------------------------------------
+    # -- classic to consumer ---------------------------------------------------------------------------------------
     def _upgrade(self, group_id: str) -> Draft:
         """A draft that converts a classic group to a consumer group. Raises GroupIdNotFound if that is not allowed."""
         classic = self.course.groups[group_id]
@@ -73,8 +73,8 @@ class ConsumerGroups:
         group = consumer_group_of(classic, self.topics)
         draft = Draft(group, before=[tombstone, *(change.record(group_id) for change in group.creation())])
         members = [member for member in group.members.values() if member.classic is not None]
-        group.members, known = {}, group.members
-        for member in known.values():
+        group.members, converted = {}, group.members
+        for member in converted.values():
             group.put(member)
 
         def take_over() -> None:
@@ -100,7 +100,7 @@ class ConsumerGroups:
         if len(classic.members) > self.settings.max_size:
             raise GroupIdNotFound(f"{start}the group size exceeds the consumer group maximum size.")
 
-    # -- consumer to classic -----------------------------------------------------------------------------------------
+    # -- consumer to classic ---------------------------------------------------------------------------------------
     def _may_downgrade(self, size: int) -> bool:
         return self.settings.migration_policy.allows_downgrade and 0 < size <= self._rebalancing.settings.max_size
 

@@ -111,15 +111,15 @@ class ConsumerHeartbeats:
                 "Either SubscribedTopicNames or SubscribedTopicRegex must be non-null when (re-)joining."
             )
 
-    # -- joining and living ----------------------------------------------------------------------------------------
+    # -- joining and going on --------------------------------------------------------------------------------------
     def _beat(self, request: HeartbeatRequest) -> Fields:
         course = self._course
         draft = self._open(request)
         course.ensure_room(draft.group, request.member_id)
-        known = self._member(draft, request)
-        updated = _updated(known, request)
-        names_changed = course.note_subscription(draft, known, updated)
-        regex_changed, regex_resolved = self._regexes.update(draft, known, updated, request.may_describe)
+        current = self._member(draft, request)
+        updated = _updated(current, request)
+        names_changed = course.note_subscription(draft, current, updated)
+        regex_changed, regex_resolved = self._regexes.update(draft, current, updated, request.may_describe)
         epoch = course.advance(draft, updated, bump=names_changed or (regex_changed and regex_resolved))
         target = course.target(draft, updated, epoch)
         member = course.reconcile(
@@ -129,7 +129,7 @@ class ConsumerHeartbeats:
         course.watch_session(request.group_id, member.member_id)
         interval_ms = course.settings.heartbeat_interval_ms(request.group_id)
         fields = heartbeat_fields(member.member_id, member.member_epoch, interval_ms)
-        if request.member_epoch == JOINING_EPOCH or request.is_full or _partitions_differ(known, member):
+        if request.member_epoch == JOINING_EPOCH or request.is_full or _partitions_differ(current, member):
             fields["assignment"] = {"topic_partitions": partitions_of(member.assigned)}
         return fields
 
@@ -180,7 +180,7 @@ class ConsumerHeartbeats:
         self._course.write(Draft(group, [CurrentAssignmentChange(member.member_id, leaving)]))
 
 
-def _updated(known: ConsumerMember, request: HeartbeatRequest) -> ConsumerMember:
+def _updated(current: ConsumerMember, request: HeartbeatRequest) -> ConsumerMember:
     fields: dict[str, object] = {
         "instance_id": request.instance_id,
         "rack_id": request.rack_id,
@@ -191,7 +191,7 @@ def _updated(known: ConsumerMember, request: HeartbeatRequest) -> ConsumerMember
     }
     changes = {name: value for name, value in fields.items() if value is not None}
     return replace(
-        known,
+        current,
         client_id=request.client.client_id,
         client_host=request.client.host,
         classic=None,

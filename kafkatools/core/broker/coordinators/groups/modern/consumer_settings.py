@@ -41,8 +41,8 @@ class IntervalSetting:
 
     def of(self, own: Mapping[str, str]) -> int:
         """The group's own value, limited to the present minimum and maximum; the broker's default without one."""
-        given = own.get(self.name)
-        return self.default_ms if given is None else min(max(int(given), self.least_ms), self.greatest_ms)
+        own_value = own.get(self.name)
+        return self.default_ms if own_value is None else min(max(int(own_value), self.least_ms), self.greatest_ms)
 
 
 def interval(name: str) -> IntervalSetting:

@@ -82,11 +82,11 @@ class Reconciliation:
         added: dict[uuid.UUID, list[int]] = {}
         has_unreleased = False
         for topic_id in [*self.target, *(topic_id for topic_id in member.assigned if topic_id not in self.target)]:
-            wanted = self.target.get(topic_id, frozenset()) if topic_id in self.subscribed_topic_ids else frozenset()
+            target = self.target.get(topic_id, frozenset()) if topic_id in self.subscribed_topic_ids else frozenset()
             present = member.assigned.get(topic_id, {})
-            kept = {partition: since for partition, since in present.items() if partition in wanted}
-            lost = {partition: since for partition, since in present.items() if partition not in wanted}
-            missing = sorted(partition for partition in wanted if partition not in kept)
+            kept = {partition: since for partition, since in present.items() if partition in target}
+            lost = {partition: since for partition, since in present.items() if partition not in target}
+            missing = sorted(partition for partition in target if partition not in kept)
             free = [partition for partition in missing if self._is_free(member, topic_id, partition)]
             has_unreleased = has_unreleased or len(free) < len(missing)
             for collected, partitions in ((assigned, kept), (revoked, lost)):

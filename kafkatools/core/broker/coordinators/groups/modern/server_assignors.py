@@ -27,7 +27,9 @@ def assign_range(spec: GroupSpec) -> Result:
         quota, extra = divmod(spec.partition_counts[topic_id], count)
         shares[topic_id] = [0, quota, extra]
     return {
-        member_id: {topic_id: taken for topic_id in spec.members[member_id] if (taken := _next_range(shares[topic_id]))}
+        member_id: {
+            topic_id: assigned for topic_id in spec.members[member_id] if (assigned := _next_range(shares[topic_id]))
+        }
         for member_id in sorted(spec.members, key=spec.range_key)
     }
 
@@ -80,14 +82,14 @@ class _HomogeneousUniform:
         }
 
     def _collect_free(self) -> int:
-        taken: dict[uuid.UUID, set[int]] = {}
+        owned_by_topic: dict[uuid.UUID, set[int]] = {}
         for assignment in self._spec.target.values():
             for topic_id, partitions in assignment.items():
-                taken.setdefault(topic_id, set()).update(partitions)
+                owned_by_topic.setdefault(topic_id, set()).update(partitions)
         total = 0
         for topic_id in self._topics:
             count = self._spec.partition_counts[topic_id]
-            owned = taken.get(topic_id, set())
+            owned = owned_by_topic.get(topic_id, set())
             self._free.extend((topic_id, partition) for partition in range(count) if partition not in owned)
             total += count
         return total

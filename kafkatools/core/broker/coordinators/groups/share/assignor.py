@@ -45,17 +45,17 @@ def _shared(members: list[str], places: list[Place], present: Mapping[str, Assig
         return {member: {} for member in members}
     readers_each = -(-len(members) // len(places))
     room = _shares(members, readers_each * len(places))
-    wanted = dict.fromkeys(places, readers_each)
+    missing = dict.fromkeys(places, readers_each)
     result: dict[str, dict[Place, None]] = {member: {} for member in members}
     for member in members:
         for topic_id, kept in sorted(present.get(member, {}).items()):
             for partition in sorted(kept):
                 place = (topic_id, partition)
-                if room[member] and wanted.get(place):
+                if room[member] and missing.get(place):
                     room[member] -= 1
-                    wanted[place] -= 1
+                    missing[place] -= 1
                     result[member][place] = None
-    _fill(members, room, wanted, result)
+    _fill(members, room, missing, result)
     return {member: _by_topic(chosen) for member, chosen in result.items()}
 
 
@@ -66,20 +66,20 @@ def _shares(members: list[str], total: int) -> dict[str, int]:
 
 
 def _fill(
-    members: list[str], room: dict[str, int], wanted: dict[Place, int], result: dict[str, dict[Place, None]]
+    members: list[str], room: dict[str, int], missing: dict[Place, int], result: dict[str, dict[Place, None]]
 ) -> None:
     """Give partitions with too few readers to members with too few partitions, never twice to one member."""
     for member in members:
         if not room[member]:
             continue
-        for place in sorted((each for each in wanted if wanted[each]), key=lambda each: -wanted[each]):
+        for place in sorted((place for place in missing if missing[place]), key=lambda place: -missing[place]):
             if not room[member]:
                 break
             if place not in result[member]:
-                wanted[place] -= 1
+                missing[place] -= 1
                 room[member] -= 1
                 result[member][place] = None
-    for place in [each for each, count in wanted.items() if count and not _is_read(each, result)]:
+    for place in [place for place, count in missing.items() if count and not _is_read(place, result)]:
         result[min(members, key=lambda member: len(result[member]))][place] = None
 
 

@@ -83,7 +83,7 @@ class CurrentAssignmentChange(ModernMemberChange[ShareMember]):
 
 
 TopicsInState = Mapping[uuid.UUID, tuple[str, frozenset[int]]]
-"""Topic id -> name and partitions."""
+"""Name and partitions by topic id."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,14 +97,14 @@ class StatePartitions:
 
     def with_initialized(self, topic_id: uuid.UUID, name: str, partitions: Iterable[int]) -> StatePartitions:
         """A copy in which these partitions are initialized."""
-        known = self.initialized.get(topic_id, (name, frozenset()))[1]
-        initialized = {**self.initialized, topic_id: (name, known | frozenset(partitions))}
+        present = self.initialized.get(topic_id, (name, frozenset()))[1]
+        initialized = {**self.initialized, topic_id: (name, present | frozenset(partitions))}
         return replace(self, initialized=initialized, initializing=_without(self.initializing, topic_id))
 
     def with_initializing(self, topic_id: uuid.UUID, name: str, partitions: Iterable[int]) -> StatePartitions:
         """A copy in which these partitions are being initialized."""
-        known = self.initializing.get(topic_id, (name, frozenset()))[1]
-        initializing = {**self.initializing, topic_id: (name, known | frozenset(partitions))}
+        present = self.initializing.get(topic_id, (name, frozenset()))[1]
+        initializing = {**self.initializing, topic_id: (name, present | frozenset(partitions))}
         return replace(self, initializing=initializing)
 
     def without_topic(self, topic_id: uuid.UUID) -> StatePartitions:
@@ -167,7 +167,7 @@ def removal_of(member_id: str) -> list[Change]:
     ]
 
 
-# -- reading back ------------------------------------------------------------------------------------------------------
+# -- decoding ----------------------------------------------------------------------------------------------------------
 def change_of(key: Any, value: Any) -> Change | None:
     """The share group change that a record stands for; None for other record types. The value is not a tombstone."""
     read = _READERS.get(type(key).__schema__.name)

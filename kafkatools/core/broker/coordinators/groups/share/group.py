@@ -110,7 +110,7 @@ class ShareGroup:
         """Whether a member is subscribed to the topic."""
         return any(topic in member.subscribed_topic_names for member in self.members.values())
 
-    # -- what is asked of groups of every kind -----------------------------------------------------------------------
+    # -- as groups of all types ------------------------------------------------------------------------------------
     def ensure_may_delete(self) -> None:
         """Raise NonEmptyGroup if the group has members."""
         if self.members:

@@ -76,7 +76,7 @@ class ShareGroups(GroupParts[ShareGroupSettings]):
     """All share groups that this broker coordinates, in one registry with the groups of other types."""
 
     around: InitVar[ShareSurroundings]
-    _asked: set[ShareKey] = field(default_factory=set, init=False)
+    _requested: set[ShareKey] = field(default_factory=set, init=False)
 
     def __post_init__(self, around: ShareSurroundings) -> None:
         self.states, self.persister = around.states, around.persister
@@ -91,7 +91,7 @@ class ShareGroups(GroupParts[ShareGroupSettings]):
             raise GroupIdNotFound(f"Group {group_id} is not a share group.")
         return group
 
-    # -- heartbeats --------------------------------------------------------------------------------------------------
+    # -- heartbeats ------------------------------------------------------------------------------------------------
     def heartbeat(self, request: ShareHeartbeat) -> Fields:
         """ShareGroupHeartbeat: join, go on or leave. Returns the response fields. Raises a KafkaError."""
         _check(request)
@@ -105,15 +105,15 @@ class ShareGroups(GroupParts[ShareGroupSettings]):
         if request.member_id not in group.members and len(group.members) >= size:
             raise GroupMaxSizeReached(f"The share group has reached its maximum capacity of {size} members.")
         if request.member_epoch == JOINING_EPOCH:
-            known = group.members.get(request.member_id) or ShareMember(request.member_id)
+            current = group.members.get(request.member_id) or ShareMember(request.member_id)
         else:
-            known = group.member(request.member_id)
-        _ensure_epoch(known, request.member_epoch)
-        updated = _updated(known, request)
+            current = group.member(request.member_id)
+        _ensure_epoch(current, request.member_epoch)
+        updated = _updated(current, request)
         changes: list[Change] = []
-        if updated != known or request.member_id not in group.members:
+        if updated != current or request.member_id not in group.members:
             changes.append(MemberChange(updated.member_id, updated))
-        has_new_topics = updated.subscribed_topic_names != known.subscribed_topic_names
+        has_new_topics = updated.subscribed_topic_names != current.subscribed_topic_names
         members = group.members_with(updated)
         epoch = self._epoch(group, members, changes, bump=has_new_topics or request.member_id not in group.members)
         missing = self._make_states(group, members, epoch, changes)
@@ -125,7 +125,7 @@ class ShareGroups(GroupParts[ShareGroupSettings]):
         wants_assignment = request.member_epoch == JOINING_EPOCH or request.subscribed_topic_names is not None
         interval_ms = self.settings.heartbeat_interval_ms(group.group_id)
         fields = heartbeat_fields(member.member_id, member.member_epoch, interval_ms)
-        if wants_assignment or member.assigned != known.assigned:
+        if wants_assignment or member.assigned != current.assigned:
             fields["assignment"] = {"topic_partitions": partitions_of(member.assigned)}
         return fields
 
@@ -178,19 +178,19 @@ class ShareGroups(GroupParts[ShareGroupSettings]):
         """Have share coordinators initialize states, then raise the group epoch, so that members get the partitions. A
         later heartbeat retries failures."""
         persister = self.persister()
-        wanted = [key for key in keys if key not in self._asked]
-        if persister is None or not wanted:
+        requested = [key for key in keys if key not in self._requested]
+        if persister is None or not requested:
             return
-        self._asked.update(wanted)
+        self._requested.update(requested)
 
         def done(error: KafkaError | None) -> None:
-            self._asked.difference_update(wanted)
+            self._requested.difference_update(requested)
             if error is not None:
                 self.store.note_failure(error)
             elif self.groups.get(group.group_id) is group:
-                self._note_states(group, wanted)
+                self._note_states(group, requested)
 
-        ask_each(wanted, lambda key, then: persister.initialize(key, epoch, UNINITIALIZED_START_OFFSET, then), done)
+        ask_each(requested, lambda key, then: persister.initialize(key, epoch, UNINITIALIZED_START_OFFSET, then), done)
 
     def _note_states(self, group: ShareGroup, keys: Collection[ShareKey]) -> None:
         states = group.states
@@ -248,7 +248,7 @@ class ShareGroups(GroupParts[ShareGroupSettings]):
             group.apply(change)
         self.groups[group.group_id] = group
 
-    # -- leaving -----------------------------------------------------------------------------------------------------
+    # -- leaving ---------------------------------------------------------------------------------------------------
     def _leave(self, request: ShareHeartbeat) -> Fields:
         group = self.find(request.group_id)
         self._fence(group, group.member(request.member_id))
@@ -264,7 +264,7 @@ class ShareGroups(GroupParts[ShareGroupSettings]):
         if group.is_empty:
             self.group_emptied(group.group_id)
 
-    # -- timers ------------------------------------------------------------------------------------------------------
+    # -- timers ----------------------------------------------------------------------------------------------------
     def watch_session(self, group_id: str, member_id: str) -> None:
         """Start or restart a member's session timer. The member is removed when it expires."""
 
@@ -280,7 +280,7 @@ class ShareGroups(GroupParts[ShareGroupSettings]):
         self.release(group)
         self.group_emptied(group.group_id)
 
-    # -- topics ------------------------------------------------------------------------------------------------------
+    # -- topics ----------------------------------------------------------------------------------------------------
     def note_topics(self, names: Collection[str]) -> None:
         """Have groups that are subscribed to created, changed or deleted topics check their assignment with the next
         heartbeat."""
@@ -325,7 +325,7 @@ class ShareGroups(GroupParts[ShareGroupSettings]):
             for partition in sorted(partitions)
         ]
 
-    # -- partitions that come and go ---------------------------------------------------------------------------------
+    # -- loading and unloading -------------------------------------------------------------------------------------
     def resume(self, group: ShareGroup) -> None:
         """Start the session timers of a loaded group's members."""
         for member_id in group.members:
@@ -364,12 +364,12 @@ def _ensure_epoch(member: ShareMember, epoch: int) -> None:
     )
 
 
-def _updated(known: ShareMember, request: ShareHeartbeat) -> ShareMember:
+def _updated(current: ShareMember, request: ShareHeartbeat) -> ShareMember:
     names = request.subscribed_topic_names
     return replace(
-        known,
-        rack_id=known.rack_id if request.rack_id is None else request.rack_id,
+        current,
+        rack_id=current.rack_id if request.rack_id is None else request.rack_id,
         client_id=request.client.client_id,
         client_host=request.client.host,
-        subscribed_topic_names=known.subscribed_topic_names if names is None else names,
+        subscribed_topic_names=current.subscribed_topic_names if names is None else names,
     )
