@@ -1,8 +1,7 @@
 """kt completion: print completion scripts for bash, zsh and fish, built from the option tables.
 
 The scripts call `kt completion --topics` and `--groups`. These print names from a cache of one minute, kept for each
-list of brokers. An older cache is refreshed by requests with a time limit of 200 ms; without an answer the old names
-are printed.
+list of brokers. An older cache is refreshed within 200 ms; without an answer the old names are printed.
 """
 
 from __future__ import annotations
@@ -76,8 +75,8 @@ def _is_typable(name: str) -> bool:
 
 
 def _place(console: Console, args: Args) -> tuple[str | None, dict[str, str]]:
-    """Return bootstrap servers and client settings: of the options, the profile or the running sandbox; None without
-    one."""
+    """Return the bootstrap servers of the options, the profile or the running sandbox (else None), and client
+    settings."""
     if args.bootstrap_server is not None:
         return args.bootstrap_server, profile_settings(args)
     if args.profile is not None:

@@ -190,8 +190,7 @@ class Report:
         self._console.print(_line(times, figures, figures))
 
     def interval(self, interval: Interval) -> None:
-        """Print the line of an interval. Sizes and counts are totals since the start, rates are those of the
-        interval."""
+        """Print the line of an interval: sizes and counts since the start of the run, rates of the interval."""
         from kafkatools.tools.perf.consumer_run import figures_between
 
         start, last, now = interval

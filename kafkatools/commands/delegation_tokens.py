@@ -26,7 +26,7 @@ _PERIODS = ("max-life-time-period", "renew-time-period", "expiry-time-period")
 
 
 def run(console: Console, args: Args) -> ExitStatus:
-    """Run the one action of kt delegation-tokens. Raises UsageError."""
+    """Run the action option of kt delegation-tokens, such as --create. Raises UsageError."""
     if args.command_config is None and args.profile is None:
         raise UsageError('Missing required argument "[command-config]"')
     for name in (*_PERIODS, "hmac"):

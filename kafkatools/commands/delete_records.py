@@ -1,8 +1,7 @@
 """kt delete-records: delete the records before an offset (kafka-delete-records.sh, DeleteRecordsCommand).
 
 Partitions that failed are named on stderr and the exit status is 1; the other partitions are processed. A missing topic
-or partition fails at once, without Kafka's retries. --dry-run compares the requested offsets with start and end
-offsets.
+or partition fails at once, without Kafka's retries. --dry-run compares requested offsets with the log's.
 """
 
 from __future__ import annotations
@@ -113,8 +112,7 @@ def _tell(
 
 
 def _offsets(path: str) -> dict[TopicPartition, int]:
-    """Read a file {"partitions": [{"topic": "orders", "partition": 0, "offset": 5}], "version": 1}. Raises
-    CommandError."""
+    """Read {"partitions": [{"topic": "orders", "partition": 0, "offset": 5}], "version": 1}. Raises CommandError."""
     data = json_files.json_in_file(path, json_files.json_object, json_files.read_json(path, _NOT_JSON))
     version = json_files.json_in_file(path, json_files.json_int, data.get("version", _VERSION))
     if version != _VERSION:

@@ -112,8 +112,7 @@ def _dump_options(args: Args) -> DumpOptions:
 
 
 def _decoder(args: Args) -> Callable[[], Decoder]:
-    """Return a function that makes the decoder. It raises UsageError only when a log is dumped, as Kafka's tool
-    does."""
+    """Return a factory of the decoder. It raises UsageError only when a log is dumped, as Kafka's tool does."""
 
     def make() -> Decoder:
         from kafkatools.core.log.dump import decoders
@@ -131,8 +130,7 @@ def _decoder(args: Args) -> Callable[[], Decoder]:
 
 
 def _names(given: str) -> list[str]:
-    """Split the value of --files at commas. Empty names at the end are dropped, as by Java's split. Raises
-    UsageError."""
+    """Split --files at commas. Like Java's split, drops empty names at the end. Raises UsageError."""
     names = given.split(",")
     while given and names and not names[-1]:
         names.pop()
@@ -190,8 +188,7 @@ class _Run:
         self._console.error(finding.text())
 
     def every(self, names: Iterable[str]) -> ExitStatus:
-        """Dump these files and the files in these directories, then print the summary of Kafka's tool. Returns the exit
-        status."""
+        """Dump files, and the files in directories, then print the summary of Kafka's tool. Returns the exit status."""
         from kafkatools.core.log.dump.file_dump import StoppedAtDamage
 
         try:

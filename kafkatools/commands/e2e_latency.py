@@ -84,8 +84,7 @@ class EndToEndLatency:
         self._random = random.Random(0)
 
     def run(self) -> ExitStatus:
-        """Measure --num-records round trips and print the latencies. Raises CommandError when a record does not come
-        back."""
+        """Measure --num-records round trips and print the latencies. Raises CommandError when a record is lost."""
         from kafkatools.core.config import CONSUMER, PRODUCER
         from kafkatools.core.consumer.consumer import Consumer
         from kafkatools.core.producer.producer import Producer

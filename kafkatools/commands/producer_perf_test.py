@@ -1,9 +1,8 @@
-"""kt producer-perf-test: measure a producer's throughput and latency (kafka-producer-perf-test.sh,
-ProducerPerformance).
+"""kt producer-perf-test: measure a producer's throughput and latency (kafka-producer-perf-test.sh).
 
 Values go to the producer as columns of up to 64 KiB, so the cost is per batch. The latency of a record is the time from
 that call to its acknowledgement. Only acknowledged records count. Failed records are reported on stderr, with exit
-status 1. All output is printed by the main thread.
+status 1. All output is printed by the main thread. Source: org.apache.kafka.tools.ProducerPerformance.
 """
 
 from __future__ import annotations

@@ -69,8 +69,7 @@ class _Run:
         self._told: dict[tuple[str, int, int], str] = {}
 
     def until_the_end(self) -> ExitStatus:
-        """Run rounds until the end. Returns FINDINGS if replicas differ; raises KeyboardInterrupt after Ctrl-C without
-        one."""
+        """Run rounds until the end. Returns FINDINGS if replicas differ; else Ctrl-C raises KeyboardInterrupt."""
         try:
             if not self._args.exit_at_end:
                 return self._rounds()

@@ -23,8 +23,7 @@ if TYPE_CHECKING:
 
 
 def run(console: Console, args: Args) -> ExitStatus:
-    """Run kt server-start until SIGTERM or Ctrl-C, then shut the node down cleanly. Raises UsageError or
-    CommandError."""
+    """Run kt server-start until SIGTERM or Ctrl-C, then shut down cleanly. Raises UsageError or CommandError."""
     if args.operand is None:
         raise UsageError("USAGE: kt server-start [--override property=value]* server.properties")
     values = read_properties(args.operand)

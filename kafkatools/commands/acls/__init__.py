@@ -34,7 +34,7 @@ _CONSUMER = (
 
 
 def run(console: Console, args: Args) -> ExitStatus:
-    """Run the one action of kt acls."""
+    """Run kt acls: --list, --add, --remove or --from-file. Returns FAILED when a change failed."""
     if args.list:
         return _list(console, args)
     from kafkatools.commands.acls import changes

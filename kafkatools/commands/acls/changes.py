@@ -109,8 +109,8 @@ def _agrees(console: Console, args: Args, pattern: Pattern, entries: Sequence[En
 
 
 def carry_out(console: Console, args: Args, admin: AdminClient, planned: Sequence[Change]) -> ExitStatus:
-    """Apply a file of changes. ACLs are added before others are removed, so that no principal loses access in
-    between."""
+    """Apply a file of changes. ACLs are added before others are removed, so that no principal loses access
+    meanwhile."""
     existing = set(describe_acls(admin, AclFilter()))
     changes = [change for change in dict.fromkeys(planned) if (change.acl in existing) == (change.action == _REMOVE)]
     if args.dry_run:
@@ -191,7 +191,7 @@ def read_file(path: str) -> list[Change]:
 
 
 def _change(given: JsonValue) -> Change:
-    """Parse one line. Raises ValueError."""
+    """Parse one line of a file of ACL changes. Raises ValueError."""
     from kafkatools.core.admin import acls
 
     if not isinstance(given, dict) or not all(isinstance(value, str) for value in given.values()):

@@ -15,7 +15,7 @@ from kafkatools.options.connection import BOOTSTRAP_CONTROLLER, connect_admin
 
 
 def run(console: Console, args: Args) -> ExitStatus:
-    """Run the one action of kt configs. Raises UsageError or CommandError."""
+    """Run kt configs: --describe, --alter or --from-file. Raises UsageError or CommandError."""
     if args.from_file is not None:
         from kafkatools.commands.configs.change_files import read_file
         from kafkatools.commands.configs.changes import carry_out

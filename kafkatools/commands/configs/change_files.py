@@ -44,7 +44,7 @@ def read_file(path: str) -> list[tuple[Entities, Wanted]]:
 
 
 def _change(given: JsonValue) -> tuple[Entities, Wanted]:
-    """Parse one line. Raises ValueError or UsageError."""
+    """Parse one line of an undo file of kt configs. Raises ValueError or UsageError."""
     if not isinstance(given, dict):
         raise ValueError("the line is not a JSON object")
     missing = [key for key in _KEYS if key not in given]

@@ -56,7 +56,7 @@ def report(console: Console, args: Args, entities: Entities, **more: object) -> 
 def carry_out(
     console: Console, args: Args, admin: AdminClient, wanted: Iterable[tuple[Entities, Wanted]]
 ) -> ExitStatus:
-    """Apply the changes of a file. Returns FAILED if an entity failed, which is printed; the others are changed."""
+    """Apply the changes of a file (--from-file). Returns FAILED if an entity failed; its error is printed."""
     admin.refresh_cluster()
     plans = [planned(admin, entities, settings) for entities, settings in wanted]
     count = sum(len(plan.wanted) for plan in plans)

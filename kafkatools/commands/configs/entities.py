@@ -1,5 +1,4 @@
-"""The entities that the options of kt configs name, with the checks and messages of ConfigCommandOptions in its
-order."""
+"""The entities that the options of kt configs name, with the checks and messages of ConfigCommandOptions."""
 
 from __future__ import annotations
 

@@ -21,8 +21,7 @@ _BOTH_NAMES = "Options --{option} and --{other} cannot be specified together."
 
 
 def run(console: Console, args: Args) -> ExitStatus:
-    """Run kt console-consumer. Returns FAILED when records were skipped, not committed or not read to the end of
-    --exit-at-end."""
+    """Run kt console-consumer. Returns FAILED when records were skipped, not committed, or missing at --exit-at-end."""
     from kafkatools.commands.console_consumer import inputs
     from kafkatools.commands.console_consumer.reading import ConsoleConsumer
     from kafkatools.core.config import CONSUMER, Config

@@ -72,8 +72,7 @@ def _pattern(include: str | None, hidden: Collection[str]) -> Callable[[str], bo
 
 
 def formatter(console: Console, args: Args) -> MessageFormatter:
-    """Return the formatter that --formatter or --json selects. Raises UsageError for an unknown formatter or
-    property."""
+    """Return the formatter of --formatter or --json. Raises UsageError for an unknown formatter or property."""
     properties = read_properties(args.formatter_config) if args.formatter_config else {}
     properties.update(property_pairs(args.property, "property"))
     properties.update(property_pairs(args.formatter_property, "formatter-property"))

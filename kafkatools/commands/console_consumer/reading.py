@@ -224,7 +224,7 @@ class ConsoleConsumer:
         return fetched._replace(columns=columns.slice(0, stop)) if stop > 0 else None
 
     def _on_error(self, error: KafkaError) -> bool:
-        """Handle a record that cannot be printed: True to skip it (--skip-message-on-error), else False to end the
+        """Handle a record that cannot be printed. Returns True to skip it (--skip-message-on-error), False to end the
         run."""
         if not self._args.skip_message_on_error:
             self._error = error

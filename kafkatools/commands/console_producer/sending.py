@@ -153,8 +153,7 @@ class ConsoleProducer:
         transactions.send_rows(rows, send)
 
     def _rows_callback(self, rows: RowColumns, first_line: int) -> Callable[[RowsRun], None]:
-        """Return the acknowledgement callback of a column batch. It keeps only the lengths of its rows, for error
-        messages."""
+        """Return the acknowledgement callback of a column batch. It keeps only row lengths, for error messages."""
         tally = self._tally
         value_lengths, key_lengths = rows.value_lengths, rows.key_lengths
 
@@ -310,8 +309,7 @@ class ConsoleProducer:
     def _existing_partitions(self) -> list[int]:
         """Return the partitions of the topic; an empty list if it does not exist. Raises KafkaError.
 
-        The admin client asks, because a metadata request of the producer would create the topic, even if all lines are
-        refused.
+        The admin client asks, because a metadata request of the producer would create the topic.
         """
         from kafkatools.core.admin.client import AdminClient
         from kafkatools.core.admin.topics import describe_topics
@@ -354,8 +352,7 @@ class ConsoleProducer:
         self._console.note(", ".join(f"{count} {what}" for what, count in counts.items()))
 
     def _has_unsent_lines(self) -> bool:
-        """Return whether the run ended before the end of the input. False in transactions, which report their own
-        outcome."""
+        """Return whether the run ended before the end of the input. Always False with transactions, which report it."""
         is_lost = self._tally.unplaced is not None
         if self._transactions is not None or not (is_lost or self._is_interrupted):
             return False

@@ -182,7 +182,7 @@ RULES: tuple[rules.Rule, ...] = (
 
 
 def run(console: Console, args: Args) -> ExitStatus:
-    """Run the one action of kt consumer-groups. Raises UsageError."""
+    """Run the action option of kt consumer-groups, such as --list. Raises UsageError."""
     if args.given("validate-regex"):
         return _validate_regex(console, args)
     check_values(args, is_for_one_group=args.delete_offsets)
@@ -190,7 +190,7 @@ def run(console: Console, args: Args) -> ExitStatus:
 
 
 def _prepare(console: Console, args: Args) -> Callable[[Session], ExitStatus]:
-    """Parse the options of the action, before a broker is contacted; return the action."""
+    """Parse the options of kt consumer-groups; return a function that runs the action with a Session."""
     if args.describe:
         from kafkatools.commands.consumer_groups.describe import prepare_describe
 
@@ -212,8 +212,7 @@ def _prepare(console: Console, args: Args) -> Callable[[Session], ExitStatus]:
 
 
 def _validate_regex(console: Console, args: Args) -> ExitStatus:
-    """Print whether brokers accept a regular expression (ConsumerGroupCommand.validateRegex). Returns FINDINGS if
-    not."""
+    """Print whether a regular expression is valid (ConsumerGroupCommand.validateRegex). Returns FINDINGS if not."""
     from kafkatools.core.java.re2_syntax import syntax_error
 
     text = args.validate_regex

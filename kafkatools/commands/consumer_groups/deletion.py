@@ -64,7 +64,7 @@ def foresee_offsets(session: Session, group_id: str, partitions: Sequence[TopicP
 
 
 def note_offsets(session: Session, wanted: Mapping[str, Collection[TopicPartition] | None]) -> None:
-    """Save the committed offsets of these groups and partitions (None: all) in --undo-file. Raises CommandError,
+    """Save committed offsets of these groups and partitions (None: all) in --undo-file. Raises CommandError,
     KafkaError."""
     if not wanted:
         return

@@ -35,8 +35,7 @@ _INACTIVE = ("Empty", "Dead")
 
 
 def goal_of(args: Args) -> tuple[Goal, int]:
-    """Return the target of --reset-offsets, and its number: the offset of --to-offset, the shift of --shift-by, else
-    0."""
+    """Return the target of --reset-offsets and its number: the value of --to-offset or --shift-by, else 0."""
     if args.from_file is not None:
         return Goal.PLAN, 0
     if args.to_current:
@@ -221,8 +220,7 @@ def _plan(session: Session, reset: Reset, names: Sequence[str]) -> tuple[list[Gr
 def _show(session: Session, names: Sequence[str], plans: Sequence[GroupPlan]) -> None:
     """Print the new offsets as table, CSV or JSON (OffsetsUtils.printOffsetsToReset, exportOffsetsToCsv).
 
-    With --json or on a terminal a dry run also prints the committed offsets. In a pipe it prints Kafka's table, which
-    scripts parse.
+    With --json or on a terminal a dry run also prints the committed offsets. In a pipe it prints Kafka's table.
     """
     args = session.args
     present = _present(session, plans)
@@ -251,7 +249,7 @@ OffsetRow = tuple[str, TopicPartition, int | None]
 
 
 def offset_rows(plans: Iterable[GroupPlan]) -> list[OffsetRow]:
-    """Return the new offsets of all groups."""
+    """Return the new offsets of reset plans as rows (group id, partition, offset or None)."""
     return [
         (plan.group_id, key, None if new is None else new.offset) for plan in plans for key, new in plan.offsets.items()
     ]
@@ -321,8 +319,7 @@ GROUP_ERRORS = ("INVALID_GROUP_ID", "GROUP_ID_NOT_FOUND", "GROUP_AUTHORIZATION_F
 
 
 def _delete_offsets(session: Session, scope: TopicScope) -> ExitStatus:
-    """Delete committed offsets (ConsumerGroupCommand.deleteOffsets). A topic that cannot be described is a failure
-    too."""
+    """Delete committed offsets (ConsumerGroupCommand.deleteOffsets). A topic that cannot be described is a failure."""
     group_id = session.args.group[0]
     partitions, topic_errors = partitions_of(session.admin, scope)
     if session.args.dry_run:

@@ -20,7 +20,7 @@ STATES = ("Dead", "CompletingRebalance", "Stable", "Assigning", "Empty", "Prepar
 
 
 def needs(option: str, *actions: str) -> rules.Requirement:
-    """Return a rule of kt: the option is refused without one of these actions, because it would have no effect."""
+    """Return a rule of kt that refuses an option without one of these actions, because it would have no effect."""
     others = ']" or "['.join(actions)
     message = f'Option "[{option}]" can only be used with option "[{others}]"'
     return rules.Requirement(actions, when=(option,), message=message)
@@ -86,7 +86,7 @@ class Session(NamedTuple):
         return [by_name[name] for name in hash_order(by_name)], not found.errors
 
     def print_json(self, row: dict[str, object]) -> None:
-        """One line of --json. There are only texts and numbers in it, and no bytes to look for."""
+        """Print a row of texts and numbers as a line of JSON, without the search for bytes in Console.print_json."""
         import json
 
         from kafkatools.core.control_characters import json_safe
@@ -139,7 +139,8 @@ def chosen_groups(session: Session, doing: str) -> tuple[list[str], bool]:
 def say_would_delete(
     session: Session, names: Sequence[str], refused: Mapping[str, object], counts: Mapping[str, int] | None = None
 ) -> ExitStatus:
-    """Print which groups --delete would delete, and why the groups in `refused` not. Returns FAILED if there are any.
+    """Print which groups --delete would delete, and the error of each group in `refused`. Returns FAILED if there is
+    one.
 
     `counts`: the number of committed offsets of each group that would be deleted.
     """

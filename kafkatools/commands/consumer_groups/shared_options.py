@@ -27,7 +27,7 @@ TIMEOUT = Option("--timeout", "Time limit of each request in ms.", value="MS", t
 
 
 def state_option(states: tuple[str, ...]) -> Option:
-    """`--state`, of groups that have these states."""
+    """Return the option --state, whose values are these group states."""
     return Option(
         "--state",
         "With --describe: the state. With --list: show the state of groups, or only groups in these states,"

@@ -123,6 +123,6 @@ def offsets_json(view: GroupView) -> dict[str, object]:
 
 
 def offsets_lines(args: Args, view: GroupView, wanted: Wanted) -> Iterator[str]:
-    """Yield the lines of the table of a group's partitions."""
+    """Yield the lines of the table of a group's partitions, with time columns if --lag-time or --fail-if needs them."""
     extra = ("LAG-TIME", "BEHIND-NEWEST") if wanted.has_times else ()
     return offsets_table(view, verbose=args.verbose, extra=extra)

@@ -158,7 +158,7 @@ def _is_address(name: str) -> bool:
 def answer(
     status: HTTPStatus, content: Content, *, is_head: bool, keeps_open: bool, extra: Mapping[str, str] = {}
 ) -> bytes:
-    """Build the bytes of a response."""
+    """Build the bytes of an HTTP response; the body is left out for a HEAD request."""
     headers = {
         "Date": formatdate(usegmt=True),
         **_HEADERS,
@@ -173,7 +173,7 @@ def answer(
 
 
 def refusal(problem: Refused) -> bytes:
-    """Build the bytes of the response to a refused request."""
+    """Build the bytes of the HTTP response to a refused request."""
     extra = {"Allow": ", ".join(METHODS)} if problem.status is HTTPStatus.METHOD_NOT_ALLOWED else {}
     content = Content(TEXT, f"{problem.reason}.\n".encode())
     return answer(problem.status, content, is_head=problem.is_head, keeps_open=False, extra=extra)

@@ -29,16 +29,16 @@ class Output:
         return None
 
     def show(self, view: ClusterView, findings: Sequence[str], unknowns: Sequence[str]) -> None:
-        """Print a view, and the conditions of --fail-if that hold or are unknown."""
+        """Print a view of the cluster, and the conditions of --fail-if that hold or are unknown."""
         self.console.print(line(view))
         self.tell([*findings, *unknowns])
 
     def fail(self, error: KafkaError) -> None:
-        """Print the error of a refresh."""
+        """Print why a refresh of the view failed."""
         self.console.error(f"Error while monitoring: {error}", error.name)
 
     def tell(self, findings: Sequence[str]) -> None:
-        """Print findings on stderr."""
+        """Print conditions of --fail-if that hold or are unknown on stderr."""
         for text in findings:
             self.console.error(text)
 

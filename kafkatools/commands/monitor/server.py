@@ -28,8 +28,7 @@ Pages = dict[str, Callable[[dict[str, str]], Content]]
 
 @contextmanager
 def serving(board: Board, wanted: Wanted) -> Iterator[list[str]]:
-    """Serve --web and --prometheus within the context, whose value is a line about each address. Raises
-    CommandError."""
+    """Serve --web and --prometheus within the context. Its value is a line about each address. Raises CommandError."""
     pages: dict[HostPort, Pages] = {}
     lines: list[tuple[str, HostPort, str]] = []
     if wanted.web is not None:
@@ -68,7 +67,7 @@ def _web_pages(board: Board, wanted: Wanted) -> Pages:
 
 @contextmanager
 def listening(address: HostPort, pages: Pages) -> Iterator[int]:
-    """Serve these paths within the context, whose value is the port. Raises CommandError."""
+    """Serve HTTP paths at an address within the context, whose value is the port. Raises CommandError."""
 
     def respond(head: bytes) -> http_server.Reply:
         request = parse_request(head, address.host)

@@ -39,7 +39,7 @@ class Table(NamedTuple):
 
 
 def tables(view: ClusterView, sections: Iterable[str], is_overview: bool, events: Iterable[Event]) -> Iterator[Table]:
-    """Yield the tables of these sections in their order."""
+    """Yield the named sections of a view as tables, in the given order."""
     for section in sections:
         if section == "events":
             yield _events(events)

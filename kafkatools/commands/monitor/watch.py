@@ -26,7 +26,7 @@ _PATIENCE_MS = (2000, 10_000)
 
 
 def watch(console: Console, args: Args, wanted: Wanted) -> ExitStatus:
-    """Show views until a condition of --fail-if holds or is unknown, or once with --once. Raises KafkaError,
+    """Show views until a condition of --fail-if holds or is unknown; with --once, one view. Raises KafkaError,
     CommandError."""
     board = Board()
     with ExitStack() as stack:

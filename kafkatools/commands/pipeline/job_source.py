@@ -57,7 +57,7 @@ class GivenSource(NamedTuple):
         return read_source(spark, self.uri, self._reporting("batches", {"table": "batches"}), None, schema)
 
     def _reporting(self, part: str, more: Mapping[str, str]) -> dict[str, str]:
-        """Return the options of a read. Records and batches report to separate files, which would overwrite each
+        """Return the options of a read. Records and batches report to different files, or one would overwrite the
         other."""
         place = {"reportPath": reports_of(self.reports, part)} if self.reports else {}
         return {**place, **self.options, **more}
@@ -123,7 +123,7 @@ def given_source(console: Console, args: Args, text: str | None, reports: str = 
 
 
 def given_log(args: Args, text: str | None, reports: str = "") -> GivenSource:
-    """Return the log files of an operand, PATH or log:PATH. Raises UsageError for a topic."""
+    """Return the log files of an operand, PATH or log:PATH. Raises UsageError for a topic or no operand."""
     from kafkatools.pipeline.uris import Uri
 
     if not text:

@@ -155,8 +155,8 @@ OPTIONS = (
 def run(console: Console, args: Args) -> ExitStatus:
     """Run kt pipeline run. Returns FINDINGS if damaged ranges were skipped.
 
-    Checks options and clusters before Spark starts. After Ctrl-C the partial result is printed and KeyboardInterrupt
-    raised.
+    Checks options and clusters before Spark starts. After Ctrl-C prints the partial result and raises
+    KeyboardInterrupt.
     """
     values = _with_credentials(args, _values(args))
     from kafkatools.pipeline.run.spec import pipeline_from

@@ -36,7 +36,7 @@ class _Wanted(NamedTuple):
 
 
 def run(console: Console, args: Args) -> ExitStatus:
-    """Compute the plan, write it and print it. Returns FAILED when partitions were left out. Raises UsageError,
+    """Compute, write and print a plan. Returns FAILED when partitions were left out. Raises UsageError,
     CommandError."""
     wanted = _wanted(args)
     from kafkatools.tools.reassignment.cluster_state import ensure_nothing_moves, read_cluster

@@ -63,7 +63,7 @@ class JsonReport:
         self._speed = Speed()
 
     def progress(self, progress: Progress, rate: int | None) -> None:
-        """Print the progress and the throttle rate."""
+        """Print the progress of the moves and the throttle rate, in bytes per second."""
         speed = self._speed.note(self._console.clock.now_ms(), progress.moved_bytes)
         row: dict[str, object] = {"type": "progress", "time": self._console.clock.wall_ms(), **progress._asdict()}
         row["bytes_per_second"] = None if speed is None else round(speed)
@@ -145,7 +145,7 @@ class BarReport(LineReport):
         self._bar.start()
 
     def progress(self, progress: Progress, rate: int | None) -> None:
-        """Update the bar."""
+        """Show the progress of the moves and the throttle rate, in bytes per second, on the bar."""
         speed = self._speed.note(self._console.clock.now_ms(), progress.moved_bytes)
         text = progress_text(progress, speed)
         if rate is not None:

@@ -45,7 +45,7 @@ class Session(NamedTuple):
 
 @contextmanager
 def session(console: Console, args: Args) -> Iterator[Session]:
-    """Connect to the cluster for this context."""
+    """Connect to the cluster of the command line within the context, whose value is the Session."""
     with connect_admin(console, args) as admin:
         yield Session(console, args, admin)
 

@@ -22,8 +22,7 @@ _CHOICES = ("nodes", "port", "dir", "set", "durability", "rack")
 def run_start(console: Console, args: Args) -> ExitStatus:
     """Run kt sandbox start: start the sandbox, or print its address if it already runs.
 
-    Raises UsageError for impossible racks or node counts. Raises CommandError when a running sandbox was started with
-    other options.
+    Raises UsageError for impossible racks or node counts, CommandError when the running sandbox has other options.
     """
     settings = _settings(args.set)
     if args.durability is not None:

@@ -113,7 +113,7 @@ RULES: tuple[rules.Rule, ...] = (
 
 
 def run(console: Console, args: Args) -> ExitStatus:
-    """Run the one action of kt topics."""
+    """Run the action option of kt topics, such as --create. Returns FAILED when a topic failed."""
     if args.given("delete-config"):
         console.note(_DELETE_CONFIG)
     action = next(action for action in _ACTIONS if args.given(action))

@@ -33,7 +33,7 @@ def names_taken(admin: AdminClient, args: Args, *, exclude_internal: bool) -> li
 
 
 def ensure_found(found: Sequence[object], args: Args) -> None:
-    """Raise CommandError if --topic matches no topic, unless --if-exists."""
+    """Raise CommandError if --topic is used and no topic was found, unless --if-exists."""
     if args.topic and not found and not args.if_exists:
         raise CommandError(f"Topic '{args.topic}' does not exist as expected")
 

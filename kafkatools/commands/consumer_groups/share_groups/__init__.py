@@ -1,8 +1,7 @@
 """kt share-groups: list, describe, delete and reset share groups (kafka-share-groups.sh).
 
 The rules on options are ShareGroupCommandOptions.checkArgs in its order, then rules of kt. If a group fails, the error
-is printed, the other groups are processed, and the exit status is 1. `describe.py` describes, `offsets.py` changes
-offsets.
+is printed, the other groups are processed, and the exit status is 1.
 """
 
 from __future__ import annotations
@@ -148,13 +147,13 @@ RULES: tuple[rules.Rule, ...] = (
 
 
 def run(console: Console, args: Args) -> ExitStatus:
-    """Run the one action of kt share-groups. Raises UsageError."""
+    """Run the action option of kt share-groups, such as --list. Raises UsageError."""
     check_values(args, is_for_one_group=args.delete_offsets or (args.reset_offsets and args.from_file is None))
     return carry_out(console, args, _prepare(args))
 
 
 def _prepare(args: Args) -> Callable[[Session], ExitStatus]:
-    """Parse the options of the action, before a broker is contacted; return the action."""
+    """Parse the options of kt share-groups; return a function that runs the action with a Session."""
     if args.describe:
         from kafkatools.commands.consumer_groups.share_groups.describe import describe
 

@@ -1,7 +1,6 @@
 """kt share-groups --reset-offsets and --delete-offsets (ShareGroupCommand.resetOffsets, deleteOffsets).
 
-Order: parse the command line and files, compute the new offsets as for consumer groups, write the undo file, change
-offsets.
+Order: parse the command line and files, compute the new offsets, write the undo file, change offsets.
 """
 
 from __future__ import annotations
@@ -105,8 +104,7 @@ def _as_committed(found: ShareOffsets) -> GroupOffsets:
 
 
 def note_offsets(session: Session, wanted: Mapping[str, Collection[TopicPartition] | None]) -> None:
-    """Save the start offsets of these groups and partitions (None: all) in --undo-file. Raises CommandError,
-    KafkaError."""
+    """Save start offsets of these groups and partitions (None: all) in --undo-file. Raises CommandError, KafkaError."""
     path = session.args.undo_file
     if path is None or not wanted:
         return
