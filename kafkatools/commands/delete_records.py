@@ -59,16 +59,16 @@ def _delete(
     from kafkatools.core.errors import KafkaError, LeaderNotAvailable
 
     leaderless_ms = ELECTION_MS
-    wanted = list(offsets.items())
+    requested = list(offsets.items())
     results: dict[TopicPartition, DeletedRecords] = {}
-    with console.progress("Deleting records of partitions", len(wanted)) as progress:
-        for at in range(0, len(wanted), _AT_A_TIME):
+    with console.progress("Deleting records of partitions", len(requested)) as progress:
+        for at in range(0, len(requested), _AT_A_TIME):
             try:
-                found = delete_records(admin, dict(wanted[at : at + _AT_A_TIME]), leaderless_ms=leaderless_ms)
+                found = delete_records(admin, dict(requested[at : at + _AT_A_TIME]), leaderless_ms=leaderless_ms)
             except KafkaError as error:
                 if not results:
                     raise
-                results |= {key: DeletedRecords(-1, error) for key, _ in wanted[at:]}  # those before are told of
+                results |= {key: DeletedRecords(-1, error) for key, _ in requested[at:]}  # those before are told of
                 break
             if any(isinstance(result.error, LeaderNotAvailable) for result in found.values()):
                 leaderless_ms = 0  # the time for elections is over

@@ -93,7 +93,7 @@ def _name_and_level(text: str) -> tuple[str, int]:
     return name.strip(), number
 
 
-def _wanted_levels(console: Console, args: Args, *, is_upgrade: bool) -> dict[str, int]:
+def _requested_levels(console: Console, args: Args, *, is_upgrade: bool) -> dict[str, int]:
     """Return the levels of --release-version, or of --metadata and --feature. Raises UsageError or CommandError."""
     from kafkatools.core.broker.metadata.feature_levels import default_levels
 
@@ -129,7 +129,7 @@ def _update(console: Console, args: Args) -> ExitStatus:
         for name in args.feature:
             _note(levels, name, 0)
     else:
-        levels = _wanted_levels(console, args, is_upgrade=verb == "upgrade")
+        levels = _requested_levels(console, args, is_upgrade=verb == "upgrade")
     if not levels:
         raise UsageError(f"You must specify at least one feature to {verb}")
     upgrade_type = UPGRADE if verb == "upgrade" else UNSAFE_DOWNGRADE if args.unsafe else SAFE_DOWNGRADE

@@ -59,14 +59,14 @@ def _partitions(admin: AdminClient, takes: PartitionFilter, *, takes_all: bool) 
     return sorted(found)
 
 
-def _print_offsets(console: Console, args: Args, admin: AdminClient, wanted: dict[tuple[str, int], int]) -> ExitStatus:
+def _print_offsets(console: Console, args: Args, admin: AdminClient, times: dict[tuple[str, int], int]) -> ExitStatus:
     from kafkatools.core.admin.leaders import ELECTION_MS
     from kafkatools.core.admin.offsets import list_offsets
 
     status = ExitStatus.OK
-    with console.progress(f"Fetching {len(wanted)} offsets"):
-        results = list_offsets(admin, wanted, leaderless_ms=ELECTION_MS)
-    for topic, partition in wanted:
+    with console.progress(f"Fetching {len(times)} offsets"):
+        results = list_offsets(admin, times, leaderless_ms=ELECTION_MS)
+    for topic, partition in times:
         result = results[topic, partition]
         if result.error is not None:
             status = ExitStatus.FAILED

@@ -7,8 +7,8 @@ controller's decision from the metadata.
 from __future__ import annotations
 
 import collections
-from collections.abc import Collection, Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from kafkatools.exit_status import CommandError, ExitStatus, UsageError
 from kafkatools.options import (
@@ -35,26 +35,6 @@ TopicPartition = tuple[str, int]
 _TYPES = ("PREFERRED", "UNCLEAN")
 _SCOPES = ("topic", "all-topic-partitions", "path-to-json-file")
 _PREFIX = "Replica election data"
-
-
-class _Required(NamedTuple):
-    """The rule that --election-type is required (LeaderElectionCommandOptions.validate)."""
-
-    def broken(self, given: Collection[str]) -> str | None:
-        return None if "election-type" in given else "Missing required option(s): election-type"
-
-
-class _Scope(NamedTuple):
-    """The rule that partitions are selected in exactly one way, with --partition if by --topic."""
-
-    def broken(self, given: Collection[str]) -> str | None:
-        if sum(name in given for name in _SCOPES) != 1:
-            return f"One and only one of the following options is required: {', '.join(_SCOPES)}"
-        if "topic" in given and "partition" not in given:
-            return "Missing required option(s): partition"
-        if "topic" not in given and "partition" in given:
-            return "Option partition is only allowed if topic is used"
-        return None
 
 
 def _election_type(text: str) -> str:
@@ -187,7 +167,13 @@ COMMAND = Command(
         Option("--admin.config", "Older name of --command-config.", value="FILE", replacement="--command-config"),
     ),
     run=run,
-    rules=(rules.Refusal("admin.config", ("command-config",)), _Required(), _Scope()),
+    rules=(
+        rules.Refusal("admin.config", ("command-config",)),
+        rules.Requirement(("election-type",), message="Missing required option(s): election-type"),
+        rules.ExactlyOne(_SCOPES, f"One and only one of the following options is required: {', '.join(_SCOPES)}"),
+        rules.Requirement(("partition",), when=("topic",), message="Missing required option(s): partition"),
+        rules.Requirement(("topic",), when=("partition",), message="Option partition is only allowed if topic is used"),
+    ),
     missing_bootstrap="Missing required option(s): bootstrap-server",
     examples=(
         "kt leader-election --election-type preferred --all-topic-partitions",

@@ -24,11 +24,11 @@ Dirs = Mapping[int, tuple["LogDir", ...]]
 def run(console: Console, args: Args) -> ExitStatus:
     """Run kt log-dirs. Returns FAILED when a broker, a directory or a topic is missing."""
     topics = frozenset(topic for topic in (args.topic_list or "").split(",") if topic)
-    wanted = _broker_ids(args.broker_list or "")
+    requested = _broker_ids(args.broker_list or "")
     from kafkatools.core.errors import KafkaError
 
     with connect_admin(console, args) as admin:
-        brokers = _brokers(admin, wanted)
+        brokers = _brokers(admin, requested)
         if not args.json:
             console.print("Querying brokers for log directories information")
             console.flush()
@@ -59,17 +59,17 @@ def _broker_ids(text: str) -> list[int]:
         raise UsageError(f'For input string: "{bad}"') from None
 
 
-def _brokers(admin: AdminClient, wanted: list[int]) -> list[int]:
+def _brokers(admin: AdminClient, requested: list[int]) -> list[int]:
     from kafkatools.core.admin.cluster import describe_cluster
 
     present = [node.id for node in describe_cluster(admin).nodes]
-    missing = [broker for broker in wanted if broker not in present]
+    missing = [broker for broker in requested if broker not in present]
     if missing:
         raise CommandError(
             f"ERROR: The given brokers do not exist from --broker-list: {','.join(map(str, missing))}. "
             f"Current existent brokers: {','.join(map(str, present))}"
         )
-    return wanted or present
+    return requested or present
 
 
 def _replicas(log_dir: LogDir, topics: frozenset[str]) -> list[ReplicaInfo]:

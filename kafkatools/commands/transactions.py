@@ -88,11 +88,11 @@ def _describe(console: Console, args: Args, admin: AdminClient) -> ExitStatus:
     from kafkatools.core.errors import KafkaError, TransactionalIdNotFound
     from kafkatools.tools.open_transactions import MORE, failure
 
-    wanted = args.transactional_id
-    found = describe_transactions(admin, [wanted])[wanted]
-    what = f"Failed to describe transaction state of transactional-id `{wanted}`"
+    name = args.transactional_id
+    found = describe_transactions(admin, [name])[name]
+    what = f"Failed to describe transaction state of transactional-id `{name}`"
     if isinstance(found, TransactionalIdNotFound):
-        reason = f"DescribeTransactions request for transactionalId `{wanted}` failed because the ID could not be found"
+        reason = f"DescribeTransactions request for transactionalId `{name}` failed because the ID could not be found"
         raise CommandError(f"{what}: {reason}. {MORE}")
     if isinstance(found, KafkaError):
         raise failure(what, found)

@@ -1,14 +1,14 @@
 """kt acls: list, add and remove ACLs (kafka-acls.sh, AclCommand).
 
-The ACLs that --remove matches are printed on stderr before the prompt. `wanted.py` parses options, `changes.py` carries
-changes out, after writing the undo file.
+The ACLs that --remove matches are printed on stderr before the prompt. `entries.py` parses options, `changes.py`
+carries changes out, after writing the undo file.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kafkatools.commands.acls.wanted import (
+from kafkatools.commands.acls.entries import (
     Entry,
     Pattern,
     entry_of,
@@ -44,12 +44,12 @@ def run(console: Console, args: Args) -> ExitStatus:
         with connect_admin(console, args) as admin:
             return changes.carry_out(console, args, admin, planned)
     if args.add:
-        wanted = to_add(args)
+        requested = to_add(args)
         with connect_admin(console, args) as admin:
-            return changes.add(console, args, admin, wanted)
-    wanted = to_remove(args)
+            return changes.add(console, args, admin, requested)
+    requested = to_remove(args)
     with connect_admin(console, args) as admin:
-        return changes.remove(console, args, admin, wanted)
+        return changes.remove(console, args, admin, requested)
 
 
 def _list(console: Console, args: Args) -> ExitStatus:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from kafkatools.commands.acls.wanted import Entry, Pattern, Wanted, entry_of, pattern_of
+from kafkatools.commands.acls.entries import EntriesByPattern, Entry, Pattern, entry_of, pattern_of
 from kafkatools.console import Console
 from kafkatools.core.admin.acls import Acl, AclFilter, create_acls, delete_acls, describe_acls, filter_of
 from kafkatools.core.admin.client import AdminClient
@@ -39,11 +39,11 @@ def row(acl: Acl, **more: object) -> str:
     return json_line({**more, **acl._asdict()})
 
 
-def add(console: Console, args: Args, admin: AdminClient, wanted: Wanted) -> ExitStatus:
+def add(console: Console, args: Args, admin: AdminClient, requested: EntriesByPattern) -> ExitStatus:
     """Add the ACLs that do not exist yet. Returns FAILED when one could not be added."""
     status = ExitStatus.OK
     planned = []
-    for pattern, entries in wanted.items():
+    for pattern, entries in requested.items():
         existing = set(describe_acls(admin, _filter(pattern)))
         for entry in entries:
             acl = _acl(pattern, entry)
@@ -67,11 +67,11 @@ def add(console: Console, args: Args, admin: AdminClient, wanted: Wanted) -> Exi
     return status
 
 
-def remove(console: Console, args: Args, admin: AdminClient, wanted: Wanted) -> ExitStatus:
+def remove(console: Console, args: Args, admin: AdminClient, requested: EntriesByPattern) -> ExitStatus:
     """Remove the matching ACLs, after a prompt unless --force. Returns FAILED if declined or if a removal failed."""
     filters: list[AclFilter] = []
     meant: dict[Acl, None] = {}
-    for pattern, entries in wanted.items():
+    for pattern, entries in requested.items():
         found = [
             acl for acl in sorted(describe_acls(admin, _filter(pattern))) if not entries or entry_of(acl) in entries
         ]

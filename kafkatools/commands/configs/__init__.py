@@ -20,9 +20,9 @@ def run(console: Console, args: Args) -> ExitStatus:
         from kafkatools.commands.configs.change_files import read_file
         from kafkatools.commands.configs.changes import carry_out
 
-        wanted = read_file(args.from_file)
+        requested = read_file(args.from_file)
         with connect_admin(console, args) as admin:
-            return carry_out(console, args, admin, wanted)
+            return carry_out(console, args, admin, requested)
     entities = entities_of(args)
     with connect_admin(console, args) as admin:
         if args.describe:

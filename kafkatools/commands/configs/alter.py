@@ -51,7 +51,7 @@ def alter(console: Console, args: Args, admin: AdminClient, entities: Entities) 
     if entities.kind in (USERS, CLIENTS):
         if _is_about_credentials(entities, added, deleted):
             return _alter_scram(console, args, admin, entities, added, deleted)
-        wanted = _quotas(admin, entities, added, deleted)
+        requested = _quotas(admin, entities, added, deleted)
     elif entities.kind == IPS:
         unknown = [key for key in (*added, *deleted) if key not in IP_QUOTAS]
         if unknown:
@@ -59,12 +59,12 @@ def alter(console: Console, args: Args, admin: AdminClient, entities: Entities) 
                 f"Only connection quota configs can be added for '{IPS}' using --bootstrap-server. "
                 f"Unexpected config names: {','.join(unknown)}"
             )
-        wanted = _quotas(admin, entities, added, deleted)
+        requested = _quotas(admin, entities, added, deleted)
     else:
         if entities.kind == TOPICS:
             check_topic_name(entities.names[0])
-        wanted = [*((name, None) for name in deleted), *added.items()]
-    return change(console, args, admin, entities, wanted)
+        requested = [*((name, None) for name in deleted), *added.items()]
+    return change(console, args, admin, entities, requested)
 
 
 def _added(args: Args) -> dict[str, str]:
@@ -116,14 +116,14 @@ def _refuse_unknown(words: str, added: Iterable[str], deleted: Iterable[str], kn
 
 
 def _quotas(admin: AdminClient, entities: Entities, added: Mapping[str, str], deleted: Sequence[str]) -> Wanted:
-    wanted: dict[str, Value | None] = {key: _quota(key, text) for key, text in added.items()}
+    requested: dict[str, Value | None] = {key: _quota(key, text) for key, text in added.items()}
     if deleted:
         found = describe_client_quotas(admin, quota_filter(entities))
         present = found[0].values if found else {}
         missing = [key for key in deleted if key not in present]
         if missing:
             raise CommandError(f"Invalid config(s): {','.join(missing)}")
-    return list((wanted | dict.fromkeys(deleted)).items())
+    return list((requested | dict.fromkeys(deleted)).items())
 
 
 def _quota(key: str, text: str) -> float:
@@ -166,8 +166,8 @@ def _scram_differences(
         before = {name: Setting(f"iterations={count}", True) for name, count in found.iterations.items()}
     if any(mechanism not in before for mechanism in deleted):
         raise ResourceNotFound("Attempt to delete a user credential that does not exist")
-    wanted: dict[str, str | None] = {**added, **dict.fromkeys(deleted)}
-    return [Difference(mechanism, before.get(mechanism, Setting()), new) for mechanism, new in wanted.items()]
+    requested: dict[str, str | None] = {**added, **dict.fromkeys(deleted)}
+    return [Difference(mechanism, before.get(mechanism, Setting()), new) for mechanism, new in requested.items()]
 
 
 def _credential(mechanism: str, text: str) -> ScramUpsertion:

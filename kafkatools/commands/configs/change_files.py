@@ -34,10 +34,10 @@ def read_file(path: str) -> list[tuple[Entities, Wanted]]:
     found: dict[Entities, Wanted] = {}
 
     def take(given: JsonValue) -> None:
-        entities, wanted = _change(given)
+        entities, requested = _change(given)
         if entities in found:
             raise ValueError(f"{words_of(entities)} is already in an earlier line")
-        found[entities] = wanted
+        found[entities] = requested
 
     read_changes(path, take)
     return list(found.items())
@@ -67,8 +67,8 @@ def _change(given: JsonValue) -> tuple[Entities, Wanted]:
         others = [name for name in (*values, *deleted) if name not in quotas]
         if others:
             raise ValueError(f"{others[0]} is not a quota; quotas are {', '.join(quotas)}")
-    wanted: list[tuple[str, Value | None]] = [(name, None) for name in dict.fromkeys(deleted)]
-    return entities, [*wanted, *((name, _value(entities, name, value)) for name, value in values.items())]
+    requested: list[tuple[str, Value | None]] = [(name, None) for name in dict.fromkeys(deleted)]
+    return entities, [*requested, *((name, _value(entities, name, value)) for name, value in values.items())]
 
 
 def _value(entities: Entities, name: str, value: JsonValue) -> Value:

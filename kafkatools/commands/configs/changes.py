@@ -27,18 +27,18 @@ from kafkatools.tools.undo_files import write_undo_file
 # -- one entity, from the command line --
 
 
-def change(console: Console, args: Args, admin: AdminClient, entities: Entities, wanted: Wanted) -> ExitStatus:
+def change(console: Console, args: Args, admin: AdminClient, entities: Entities, requested: Wanted) -> ExitStatus:
     """Change one entity, or print what would change. Raises KafkaError or CommandError."""
-    ensure_there(admin, entities, [name for name, _ in wanted])
+    ensure_there(admin, entities, [name for name, _ in requested])
     if args.dry_run:
-        apply(admin, entities, wanted, validate_only=True)
-        plan = Plan(entities, wanted, differences(admin, entities, wanted))
+        apply(admin, entities, requested, validate_only=True)
+        plan = Plan(entities, requested, differences(admin, entities, requested))
         show(console, args, [plan])
         return ExitStatus.OK
     if args.undo_file is not None:
-        apply(admin, entities, wanted, validate_only=True)
-        _write_undo(args, [Plan(entities, wanted, differences(admin, entities, wanted))])
-    apply(admin, entities, wanted)
+        apply(admin, entities, requested, validate_only=True)
+        _write_undo(args, [Plan(entities, requested, differences(admin, entities, requested))])
+    apply(admin, entities, requested)
     report(console, args, entities)
     return ExitStatus.OK
 
@@ -54,11 +54,11 @@ def report(console: Console, args: Args, entities: Entities, **more: object) -> 
 
 
 def carry_out(
-    console: Console, args: Args, admin: AdminClient, wanted: Iterable[tuple[Entities, Wanted]]
+    console: Console, args: Args, admin: AdminClient, requested: Iterable[tuple[Entities, Wanted]]
 ) -> ExitStatus:
     """Apply the changes of a file (--from-file). Returns FAILED if an entity failed; its error is printed."""
     admin.refresh_cluster()
-    plans = [planned(admin, entities, settings) for entities, settings in wanted]
+    plans = [planned(admin, entities, settings) for entities, settings in requested]
     count = sum(len(plan.wanted) for plan in plans)
     changing = [plan for plan in plans if plan.differences and plan.error is None]
     failed = [plan for plan in plans if plan.error is not None]

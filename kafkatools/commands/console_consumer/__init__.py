@@ -28,10 +28,10 @@ def run(console: Console, args: Args) -> ExitStatus:
 
     inputs.tell_deprecated(console, args, OPTIONS)
     settings = inputs.settings(console, args)
-    wanted = inputs.wanted(args, settings)
+    requested = inputs.requested_records(args, settings)
     formatter = inputs.formatter(console, args)
     settings["bootstrap.servers"] = console.connect(args)
-    return ConsoleConsumer(console, args, formatter, wanted).run(Config(CONSUMER, settings))
+    return ConsoleConsumer(console, args, formatter, requested).run(Config(CONSUMER, settings))
 
 
 OPTIONS = (

@@ -23,7 +23,7 @@ _GROUP_CONFLICT = (
 )
 
 
-def wanted(args: Args, settings: Mapping[str, str]) -> Wanted:
+def requested_records(args: Args, settings: Mapping[str, str]) -> Wanted:
     """Return the topics, partition and start offset that the options select. Raises UsageError."""
     hidden = () if settings.get("exclude.internal.topics", "").strip().lower() == "false" else INTERNAL_TOPICS
     return Wanted(args.topic, args.include, _pattern(args.include, hidden), args.partition, _start_offset(args))

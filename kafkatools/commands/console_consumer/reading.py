@@ -32,13 +32,13 @@ _INTERRUPTED_COMMIT_MS = 5000
 
 
 class ConsoleConsumer:
-    """One run of kt console-consumer, for the topics that `wanted` selects."""
+    """One run of kt console-consumer, for the topics that `requested` selects."""
 
-    def __init__(self, console: Console, args: Args, formatter: MessageFormatter, wanted: Wanted) -> None:
+    def __init__(self, console: Console, args: Args, formatter: MessageFormatter, requested: Wanted) -> None:
         self._console = console
         self._args = args
         self._formatter = formatter
-        self._what = wanted
+        self._requested = requested
         self._count = 0
         self._limit: int | None = args.max_messages if (args.max_messages or 0) >= 0 else None
         self._idle_ms = args.timeout_ms if args.timeout_ms is not None and args.timeout_ms >= 0 else _FOREVER_MS
@@ -94,7 +94,7 @@ class ConsoleConsumer:
     def _consume(self, consumer: Consumer, interruption: Interruption | None) -> None:
         if self._is_limit_reached():
             return
-        source = source_of(self._console.note, consumer, self._what, interruption is not None)
+        source = source_of(self._console.note, consumer, self._requested, interruption is not None)
         source.start(to_end=bool(self._args.exit_at_end))
         self._maybe_take_ends(consumer, source)  # before a fetch, behind which the question for them would wait
         now = self._console.clock.now_ms
@@ -145,7 +145,7 @@ class ConsoleConsumer:
     def _check_idle(self, consumer: Consumer, source: Source) -> None:
         """End a run of --timeout-ms: raise an error if the topics do not exist or no broker answers."""
         if not source.has_topics():
-            raise CommandError(self._what.missing)
+            raise CommandError(self._requested.missing)
         problem = _problem(consumer)
         if problem is not None:
             raise problem
@@ -171,14 +171,14 @@ class ConsoleConsumer:
 
     def _format(self, out: bytearray, item: FetchedColumns) -> int:
         """Append the fetched records that are due to `out`. Returns how many were printed or skipped."""
-        wanted = None if self._has_failed() else self._wanted(item)
-        if wanted is None:
+        due = None if self._has_failed() else self._within_limits(item)
+        if due is None:
             return 0
-        done = self._formatter.write(out, wanted, self._on_error)
+        done = self._formatter.write(out, due, self._on_error)
         self._count += done
         if not self._has_failed():
             return done
-        self._name_failed(wanted, done - 1)
+        self._name_failed(due, done - 1)
         return done - 1
 
     def _has_failed(self) -> bool:
@@ -209,7 +209,7 @@ class ConsoleConsumer:
         where = f"{fetched.topic}-{fetched.partition} offset {fetched.columns.offsets[index]}"
         self._error = type(self._error)(f"{self._error} ({where})") if self._error is not None else None
 
-    def _wanted(self, fetched: FetchedColumns) -> FetchedColumns | None:
+    def _within_limits(self, fetched: FetchedColumns) -> FetchedColumns | None:
         """Cut fetched records at the partition's end offset and at --max-messages; None when none are left."""
         columns, stop = fetched.columns, fetched.columns.count
         if self._ends is not None:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from kafkatools.commands.consumer_groups import shared_options
 from kafkatools.commands.consumer_groups.session import (
     FAILED,
+    ONE_VIEW,
     STATES,
     TYPES,
     Session,
@@ -136,7 +137,6 @@ OPTIONS = (
 )
 
 _NO_TOPIC_WITH_DELETE = "The consumer does not support topic-specific offset deletion from a consumer group."
-_DESCRIBE_ONE = "Option [describe] takes at most one of these options: [members], [offsets], [state]"
 _TAKES_GROUPS = "Option [{0}] takes one of these options: [group], [all-groups]"
 
 
@@ -145,10 +145,7 @@ RULES: tuple[rules.Rule, ...] = (
     available("state", "describe", "list"),
     available("type", "list"),
     rules.Requirement(("group", "all-groups"), when=("describe",), message=_TAKES_GROUPS.format("describe")),
-    *(
-        rules.Refusal(one, (other,), _DESCRIBE_ONE, when=("describe",))
-        for one, other in (("members", "offsets"), ("members", "state"), ("offsets", "state"))
-    ),
+    *ONE_VIEW,
     rules.Requirement(("group", "all-groups"), when=("delete",), message=_TAKES_GROUPS.format("delete")),
     rules.Refusal("delete", ("topic",), _NO_TOPIC_WITH_DELETE),
     *(

@@ -44,32 +44,32 @@ def foresee_offsets(session: Session, group_id: str, partitions: Sequence[TopicP
     """Print the committed offsets that --delete-offsets would delete. Offsets of subscribed topics are errors."""
     known = committed_offsets(session.admin, [group_id])[group_id].offsets
     errors = subscribed_topics(session.admin, group_id)
-    wanted = {key: known[key].offset for key in sorted(partitions) if key in known}
-    line = f"%-{max([15, *(len(topic) for topic, _ in wanted)])}s %-10s %s"
-    if wanted and not session.args.json:
+    requested = {key: known[key].offset for key in sorted(partitions) if key in known}
+    line = f"%-{max([15, *(len(topic) for topic, _ in requested)])}s %-10s %s"
+    if requested and not session.args.json:
         session.console.print(line % ("TOPIC", "PARTITION", "OFFSET"))
-    for (topic, partition), offset in wanted.items():
+    for (topic, partition), offset in requested.items():
         error = errors.get(topic)
         if session.args.json:
             row = {"group": group_id, "topic": topic, "partition": partition, "deleted": False}
             session.print_json({**row, "error": None if error is None else str(error), "offset": offset})
         else:
             session.console.print(line % (topic, partition, offset if error is None else f"Error: {error}"))
-    if not wanted and not session.args.json:
+    if not requested and not session.args.json:
         session.console.note("Nothing would change.")
-    return ExitStatus.FAILED if any(topic in errors for topic, _ in wanted) else ExitStatus.OK
+    return ExitStatus.FAILED if any(topic in errors for topic, _ in requested) else ExitStatus.OK
 
 
 # -- the undo file --
 
 
-def note_offsets(session: Session, wanted: Mapping[str, Collection[TopicPartition] | None]) -> None:
+def note_offsets(session: Session, requested: Mapping[str, Collection[TopicPartition] | None]) -> None:
     """Save committed offsets of these groups and partitions (None: all) in --undo-file. Raises CommandError,
     KafkaError."""
-    if not wanted:
+    if not requested:
         return
     before = {}
-    for name, found in committed_offsets(session.admin, list(wanted)).items():
-        keys = wanted[name]
+    for name, found in committed_offsets(session.admin, list(requested)).items():
+        keys = requested[name]
         before[name] = {key: one for key, one in found.offsets.items() if keys is None or key in keys}
     save_undo(session.args.undo_file, before)

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from kafkatools.commands.consumer_groups.condition_texts import parse_condition
 from kafkatools.commands.consumer_groups.session import STATES, Session, chosen_groups
 from kafkatools.commands.consumer_groups.tables import members_table, state_table
-from kafkatools.commands.consumer_groups.views import Wanted, collect_views, judge, offsets_json, offsets_lines
+from kafkatools.commands.consumer_groups.views import DescribeOptions, collect_views, judge, offsets_json, offsets_lines
 from kafkatools.core.admin.groups import GroupDescription, describe_groups
 from kafkatools.exit_status import ExitStatus
 from kafkatools.options import Args
@@ -26,12 +26,12 @@ def prepare_describe(args: Args) -> Callable[[Session], ExitStatus]:
     if args.members or args.state is not None:
         return _describe_members_or_state
     conditions = [parse_condition(text, STATES) for text in args.fail_if]
-    wanted = Wanted(conditions, bool(args.lag_time) or needs_times(conditions))
+    options = DescribeOptions(conditions, bool(args.lag_time) or needs_times(conditions))
     if args.given("watch"):
         from kafkatools.commands.consumer_groups.watch import prepare_watch
 
-        return prepare_watch(args, wanted)
-    return lambda session: _describe_offsets(session, wanted)
+        return prepare_watch(args, options)
+    return lambda session: _describe_offsets(session, options)
 
 
 def _describe_members_or_state(session: Session) -> ExitStatus:
@@ -83,18 +83,18 @@ def say_state(session: Session, description: GroupDescription) -> None:
         session.console.error(f"Error: Consumer group '{name}' does not exist.")
 
 
-def _describe_offsets(session: Session, wanted: Wanted) -> ExitStatus:
-    found = collect_views(session, wanted)
+def _describe_offsets(session: Session, options: DescribeOptions) -> ExitStatus:
+    found = collect_views(session, options)
     for view in found.views:
-        _show_offsets(session, view, wanted)
-    return judge(session, found, wanted.conditions) or found.status
+        _show_offsets(session, view, options)
+    return judge(session, found, options.conditions) or found.status
 
 
-def _show_offsets(session: Session, view: GroupView, wanted: Wanted) -> None:
+def _show_offsets(session: Session, view: GroupView, options: DescribeOptions) -> None:
     if session.args.json:
         session.print_json(offsets_json(view))
         return
     say_state(session, view.description)
     if view.rows and view.description.state != "Dead":
-        for line in offsets_lines(session.args, view, wanted):
+        for line in offsets_lines(session.args, view, options):
             session.console.print(line)

@@ -195,7 +195,7 @@ def _plan(session: Session, reset: Reset, names: Sequence[str]) -> tuple[list[Gr
     if is_about_committed and reset.plan is None:
         committed = fetch_offsets(session.admin, names)
     scoped = known_partitions_of(session.admin, reset.scope) if reset.scope is not None else None
-    wanted: dict[str, Collection[TopicPartition]] = {}
+    requested: dict[str, Collection[TopicPartition]] = {}
     is_good = True
     for name in names:
         offsets = committed.get(name)
@@ -203,12 +203,12 @@ def _plan(session: Session, reset: Reset, names: Sequence[str]) -> tuple[list[Gr
             session.complain_of_group(name, offsets.error or next(iter(offsets.errors.values())))
             is_good = False
         elif reset.plan is not None:
-            wanted[name] = reset.plan.of_group(name)
+            requested[name] = reset.plan.of_group(name)
         else:
-            wanted[name] = scoped if scoped is not None else offsets.offsets if offsets is not None else ()
-    targets = Targets(session.admin, reset, wanted, committed, session.console.note)
+            requested[name] = scoped if scoped is not None else offsets.offsets if offsets is not None else ()
+    targets = Targets(session.admin, reset, requested, committed, session.console.note)
     plans = []
-    for name in wanted:
+    for name in requested:
         try:
             plans.append(GroupPlan(name, targets.of_group(name)))
         except CommandError as error:

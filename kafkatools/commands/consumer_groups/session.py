@@ -32,6 +32,18 @@ def available(option: str, *actions: str) -> rules.Requirement:
     return rules.Requirement(actions, when=(option,), message=message)
 
 
+ONE_VIEW = tuple(
+    rules.Refusal(
+        one,
+        (other,),
+        "Option [describe] takes at most one of these options: [members], [offsets], [state]",
+        ("describe",),
+    )
+    for one, other in (("members", "offsets"), ("members", "state"), ("offsets", "state"))
+)
+"""Kafka's rules that --describe shows offsets, members or the state of groups."""
+
+
 def check_values(args: Args, *, is_for_one_group: bool) -> None:
     """Raise UsageError for values that kt consumer-groups and kt share-groups both refuse."""
     if args.describe and args.state:

@@ -14,7 +14,7 @@ from kafkatools.tools.groups.conditions import Condition, findings, unknowns
 from kafkatools.tools.groups.view import GroupView, Views, collect, group_json, is_gone, partition_json
 
 
-class Wanted(NamedTuple):
+class DescribeOptions(NamedTuple):
     """The parsed options of --describe --offsets: the conditions of --fail-if, and whether time lags are needed."""
 
     conditions: list[Condition]
@@ -35,7 +35,7 @@ class Collected(NamedTuple):
     are_all_listed: bool
 
 
-def collect_views(session: Session, wanted: Wanted) -> Collected:
+def collect_views(session: Session, options: DescribeOptions) -> Collected:
     """Describe the requested groups, and print an error for everything that is not available. Raises KafkaError."""
     names, is_complete = chosen_groups(session, "")
     with session.console.progress(f"Describing {len(names)} groups"):
@@ -44,7 +44,7 @@ def collect_views(session: Session, wanted: Wanted) -> Collected:
     views = [view for view in found.groups if view.error is None]
     failed = {view.group_id: view.error for view in found.groups if view.error is not None}
     are_all_listed = is_complete
-    if wanted.has_times:
+    if options.has_times:
         from kafkatools.tools.groups.lag_times import with_times
 
         with session.console.progress(f"Reading timestamps for the lag of {len(views)} groups"):
@@ -122,7 +122,7 @@ def offsets_json(view: GroupView) -> dict[str, object]:
     return {**group_json(view), "partitions": [partition_json(row) for row in view.rows]}
 
 
-def offsets_lines(args: Args, view: GroupView, wanted: Wanted) -> Iterator[str]:
+def offsets_lines(args: Args, view: GroupView, options: DescribeOptions) -> Iterator[str]:
     """Yield the lines of the table of a group's partitions, with time columns if --lag-time or --fail-if needs them."""
-    extra = ("LAG-TIME", "BEHIND-NEWEST") if wanted.has_times else ()
+    extra = ("LAG-TIME", "BEHIND-NEWEST") if options.has_times else ()
     return offsets_table(view, verbose=args.verbose, extra=extra)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 
 from kafkatools.commands.consumer_groups.session import Session
-from kafkatools.commands.consumer_groups.views import Wanted, collect_views, judge, offsets_json, offsets_lines
+from kafkatools.commands.consumer_groups.views import DescribeOptions, collect_views, judge, offsets_json, offsets_lines
 from kafkatools.core.errors import KafkaError
 from kafkatools.exit_status import ExitStatus
 from kafkatools.options import Args
@@ -20,17 +20,17 @@ _CLEAR = "\x1b[H\x1b[2J"
 _NO_MEMBERS = " (no members)"
 
 
-def prepare_watch(args: Args, wanted: Wanted) -> Callable[[Session], ExitStatus]:
+def prepare_watch(args: Args, options: DescribeOptions) -> Callable[[Session], ExitStatus]:
     """Return the action of --watch for a Session."""
-    return lambda session: _watch(session, wanted, round(args.watch * 1000))
+    return lambda session: _watch(session, options, round(args.watch * 1000))
 
 
-def _watch(session: Session, wanted: Wanted, interval_ms: int) -> ExitStatus:
+def _watch(session: Session, options: DescribeOptions, interval_ms: int) -> ExitStatus:
     is_first = True
     while True:
         started_ms = session.console.clock.now_ms()
         try:
-            found = collect_views(session, wanted)
+            found = collect_views(session, options)
         except KafkaError as error:
             if is_first:
                 raise
@@ -39,26 +39,26 @@ def _watch(session: Session, wanted: Wanted, interval_ms: int) -> ExitStatus:
             if is_first and not found.views and found.status is not ExitStatus.OK:
                 return found.status  # no requested group was found, or no broker: printed already
             is_first = False
-            _show(session, found.views, wanted)
+            _show(session, found.views, options)
             session.console.flush()
-            status = judge(session, found, wanted.conditions)
+            status = judge(session, found, options.conditions)
             if status is not ExitStatus.OK:
                 return status
         spent_ms = session.console.clock.now_ms() - started_ms
         session.console.clock.sleep_ms(max(0, interval_ms - spent_ms))
 
 
-def _show(session: Session, views: Sequence[GroupView], wanted: Wanted) -> None:
+def _show(session: Session, views: Sequence[GroupView], options: DescribeOptions) -> None:
     if session.console.is_terminal and not session.args.json:
         start = "" if session.console.environ.get("TERM") == "dumb" else _CLEAR
-        session.console.draw(start + "\n".join(_frame(session, views, wanted)) + "\n")
+        session.console.draw(start + "\n".join(_frame(session, views, options)) + "\n")
         return
     now_ms = session.console.clock.wall_ms()
     for view in views:
         session.print_json({"time": now_ms, **offsets_json(view)})
 
 
-def _frame(session: Session, views: Sequence[GroupView], wanted: Wanted) -> Iterator[str]:
+def _frame(session: Session, views: Sequence[GroupView], options: DescribeOptions) -> Iterator[str]:
     from kafkatools.output import visible
 
     moment = datetime.fromtimestamp(session.console.clock.wall_ms() / 1000, UTC).astimezone()
@@ -67,4 +67,4 @@ def _frame(session: Session, views: Sequence[GroupView], wanted: Wanted) -> Iter
         state = view.description.state
         yield f"\n{visible(view.group_id)}: {state}{_NO_MEMBERS if state == 'Empty' else ''}"
         if view.rows:
-            yield from (visible(line) for line in list(offsets_lines(session.args, view, wanted))[1:])
+            yield from (visible(line) for line in list(offsets_lines(session.args, view, options))[1:])

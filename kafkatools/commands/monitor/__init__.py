@@ -23,10 +23,10 @@ def seconds(text: str) -> float:
 
 def run(console: Console, args: Args) -> ExitStatus:
     """Run kt monitor until Ctrl-C or a condition of --fail-if, or once with --once."""
-    from kafkatools.commands.monitor.wanted import read_wanted
+    from kafkatools.commands.monitor.monitor_options import read_options
     from kafkatools.commands.monitor.watch import watch
 
-    return watch(console, args, read_wanted(args))
+    return watch(console, args, read_options(args))
 
 
 OPTIONS = (

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
+from kafkatools.commands.monitor.monitor_options import MonitorOptions
 from kafkatools.commands.monitor.tables import tables
-from kafkatools.commands.monitor.wanted import Wanted
 from kafkatools.console import Console
 from kafkatools.tools.monitor.conditions import active_controllers
 from kafkatools.tools.monitor.figures import at_least, rate, stamp
@@ -39,13 +39,13 @@ def line(view: ClusterView) -> str:
     return "; ".join(parts)
 
 
-def once_text(console: Console, view: ClusterView, wanted: Wanted) -> Iterator[str]:
+def once_text(console: Console, view: ClusterView, options: MonitorOptions) -> Iterator[str]:
     """Yield the tables of --once with their titles. On a terminal, control characters in names are escaped."""
     from kafkatools.output import table, visible
 
     cluster = view.cluster_id or "-"
     yield f"cluster {visible(cluster) if console.is_terminal else cluster}, {summary(view)}"
-    for one in tables(view, wanted.sections, wanted.is_overview, view.events):
+    for one in tables(view, options.sections, options.is_overview, view.events):
         if one.rows:
             rows = [row.cells for row in one.rows]
             text = table(one.headers, rows, terminal=console.is_terminal, width=console.width).rstrip("\n")

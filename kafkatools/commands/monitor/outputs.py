@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kafkatools.commands.monitor.lines import line, once_text
-from kafkatools.commands.monitor.wanted import Wanted
+from kafkatools.commands.monitor.monitor_options import MonitorOptions
 from kafkatools.console import Console
 from kafkatools.core.errors import KafkaError
 from kafkatools.tools.monitor.json_form import view_json
@@ -18,9 +18,9 @@ from kafkatools.tools.monitor.view import ClusterView
 class Output:
     """Prints one line per view."""
 
-    def __init__(self, console: Console, wanted: Wanted) -> None:
+    def __init__(self, console: Console, options: MonitorOptions) -> None:
         self.console = console
-        self.wanted = wanted
+        self.options = options
 
     def __enter__(self) -> Output:
         return self
@@ -54,7 +54,7 @@ class TablesOutput(Output):
     """Prints the only view of --once as tables, and missing data on stderr."""
 
     def show(self, view: ClusterView, findings: Sequence[str], unknowns: Sequence[str]) -> None:
-        for text in once_text(self.console, view, self.wanted):
+        for text in once_text(self.console, view, self.options):
             self.console.draw(text + "\n")
         for problem in view.problems:
             self.console.error(f"No data: {problem.message}")

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from rich.table import Table as RichTable
     from rich.text import Text
 
-    from kafkatools.commands.monitor.wanted import Wanted
+    from kafkatools.commands.monitor.monitor_options import MonitorOptions
     from kafkatools.console import Console
     from kafkatools.core.errors import KafkaError
     from kafkatools.tools.monitor.board import Board
@@ -39,8 +39,8 @@ class Screen(Output):
 
     _live: Live  # while entered
 
-    def __init__(self, console: Console, wanted: Wanted, board: Board, addresses: Sequence[str]) -> None:
-        super().__init__(console, wanted)
+    def __init__(self, console: Console, options: MonitorOptions, board: Board, addresses: Sequence[str]) -> None:
+        super().__init__(console, options)
         self._board = board
         self._addresses = addresses
         self._findings: Sequence[str] = ()
@@ -93,7 +93,7 @@ class Screen(Output):
         from kafkatools.output import visible
 
         totals = view.totals
-        every = f"every {self.wanted.interval_ms / 1000:g} s, Ctrl-C to exit"
+        every = f"every {self.options.interval_ms / 1000:g} s, Ctrl-C to exit"
         cluster = visible(view.cluster_id or "-")
         yield _text(
             f"cluster {cluster}  {local_time(view.time_ms)}  refreshed in {view.took_ms} ms, {every}", style="dim"
@@ -118,7 +118,7 @@ class Screen(Output):
         yield Text("")
 
     def _tables(self, view: ClusterView, height: int) -> Iterator[RenderableType]:
-        found = list(tables(view, self.wanted.sections, self.wanted.is_overview, self._board.events(_EVENTS)))
+        found = list(tables(view, self.options.sections, self.options.is_overview, self._board.events(_EVENTS)))
         shown = [table for table in found if table.rows]
         for table, rows in zip(shown, fitting([len(table.rows) for table in shown], height), strict=True):
             yield _rich_table(table, rows, self.console.width)

@@ -11,7 +11,7 @@ from contextlib import ExitStack, contextmanager
 from http import HTTPStatus
 
 from kafkatools.commands.monitor.http_requests import TEXT, Content, Request, answer, parse_request, refusal
-from kafkatools.commands.monitor.wanted import Wanted
+from kafkatools.commands.monitor.monitor_options import MonitorOptions
 from kafkatools.core.errors import KafkaError
 from kafkatools.core.net import http_server
 from kafkatools.core.net.addresses import HostPort
@@ -27,17 +27,17 @@ Pages = dict[str, Callable[[dict[str, str]], Content]]
 
 
 @contextmanager
-def serving(board: Board, wanted: Wanted) -> Iterator[list[str]]:
+def serving(board: Board, options: MonitorOptions) -> Iterator[list[str]]:
     """Serve --web and --prometheus within the context. Its value is a line about each address. Raises CommandError."""
     pages: dict[HostPort, Pages] = {}
     lines: list[tuple[str, HostPort, str]] = []
-    if wanted.web is not None:
-        pages.setdefault(wanted.web, {}).update(_web_pages(board, wanted))
-        lines.append(("page", wanted.web, "/"))
-    if wanted.prometheus is not None:
-        answers = pages.setdefault(wanted.prometheus, {})
+    if options.web is not None:
+        pages.setdefault(options.web, {}).update(_web_pages(board, options))
+        lines.append(("page", options.web, "/"))
+    if options.prometheus is not None:
+        answers = pages.setdefault(options.prometheus, {})
         answers["/metrics"] = lambda query: Content(CONTENT_TYPE, metrics(board).encode())
-        lines.append(("metrics", wanted.prometheus, "/metrics"))
+        lines.append(("metrics", options.prometheus, "/metrics"))
     with ExitStack() as stack:
         ports = {address: stack.enter_context(listening(address, found)) for address, found in pages.items()}
         yield [f"{name}: http://{HostPort(address.host, ports[address])}{path}" for name, address, path in lines]
@@ -53,10 +53,10 @@ def page(interval_ms: int) -> str:
     return html.replace("@INTERVAL@", str(interval_ms)).replace("@STYLE@", style).replace("@SCRIPT@", script)
 
 
-def _web_pages(board: Board, wanted: Wanted) -> Pages:
+def _web_pages(board: Board, options: MonitorOptions) -> Pages:
     from kafkatools.output import json_line
 
-    html = page(wanted.interval_ms).encode()
+    html = page(options.interval_ms).encode()
     return {
         "/": lambda query: Content("text/html; charset=utf-8", html),
         "/view.json": lambda query: Content(

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 
+from kafkatools.commands.monitor.monitor_options import MonitorOptions
 from kafkatools.commands.monitor.outputs import JsonOutput, Output, TablesOutput
 from kafkatools.commands.monitor.server import serving
-from kafkatools.commands.monitor.wanted import Wanted
 from kafkatools.console import Console
 from kafkatools.core.admin.client import AdminClient
 from kafkatools.core.errors import AuthenticationFailed, KafkaError
@@ -25,72 +25,72 @@ from kafkatools.tools.monitor.view import ClusterView
 _PATIENCE_MS = (2000, 10_000)
 
 
-def watch(console: Console, args: Args, wanted: Wanted) -> ExitStatus:
+def watch(console: Console, args: Args, options: MonitorOptions) -> ExitStatus:
     """Show views until a condition of --fail-if holds or is unknown; with --once, one view. Raises KafkaError,
     CommandError."""
     board = Board()
     with ExitStack() as stack:
-        addresses = stack.enter_context(serving(board, wanted))  # a port that is taken is told before anything else
-        collector = stack.enter_context(_collector(console, args, wanted))
+        addresses = stack.enter_context(serving(board, options))  # a port that is taken is told before anything else
+        collector = stack.enter_context(_collector(console, args, options))
         view = collector.collect()
-        _refuse_unknown(view, wanted)
+        _refuse_unknown(view, options)
         board.publish(view)
         for line in addresses:  # who is told of one finds something there
             console.note(line)
-        shown = stack.enter_context(_output(console, args.json, wanted, board, addresses))
+        shown = stack.enter_context(_output(console, args.json, options, board, addresses))
         while True:
             started_ms = console.clock.now_ms() - view.took_ms
-            findings = [text for condition in wanted.conditions for text in condition.findings(view)]
+            findings = [text for condition in options.conditions for text in condition.findings(view)]
             unknowns = [
                 text
-                for condition in wanted.conditions
-                for text in condition.unknowns(view, is_only_look=wanted.is_once)
+                for condition in options.conditions
+                for text in condition.unknowns(view, is_only_look=options.is_once)
             ]
             shown.show(view, findings, unknowns)
             console.flush()
             if findings or unknowns:
                 return ExitStatus.FINDINGS if findings else ExitStatus.FAILED
-            if wanted.is_once:
+            if options.is_once:
                 return ExitStatus.FAILED if view.problems else ExitStatus.OK
             view = _next(console, collector, board, shown, started_ms)
             board.publish(view)
 
 
-def _output(console: Console, as_json: bool, wanted: Wanted, board: Board, addresses: Sequence[str]) -> Output:
+def _output(console: Console, as_json: bool, options: MonitorOptions, board: Board, addresses: Sequence[str]) -> Output:
     """Return the Output for these options: JSON, tables, the screen on a terminal, else lines."""
     if as_json:
-        return JsonOutput(console, wanted)
-    if wanted.is_once:
-        return TablesOutput(console, wanted)
+        return JsonOutput(console, options)
+    if options.is_once:
+        return TablesOutput(console, options)
     if console.is_terminal and console.environ.get("TERM") != "dumb":
         from kafkatools.commands.monitor.screen import Screen
 
-        return Screen(console, wanted, board, addresses)
-    return Output(console, wanted)
+        return Screen(console, options, board, addresses)
+    return Output(console, options)
 
 
 @contextmanager
-def _collector(console: Console, args: Args, wanted: Wanted) -> Iterator[ClusterCollector]:
+def _collector(console: Console, args: Args, options: MonitorOptions) -> Iterator[ClusterCollector]:
     """Open three admin clients and the collector that uses them."""
     settings: Mapping[str, object] = client_settings(args)
     bootstrap = console.connect(args)
     least, most = _PATIENCE_MS
-    patience_ms = most if wanted.is_once else min(most, max(least, wanted.interval_ms))
+    patience_ms = most if options.is_once else min(most, max(least, options.interval_ms))
     with (
         AdminClient(bootstrap, settings, console.clock) as admin,
         AdminClient(bootstrap, settings, console.clock) as aside,
         AdminClient(bootstrap, settings, console.clock) as apart,
     ):
-        yield ClusterCollector(admin, aside, wanted.scope(), min(patience_ms, admin.timeout_ms), apart)
+        yield ClusterCollector(admin, aside, options.scope(), min(patience_ms, admin.timeout_ms), apart)
 
 
-def _refuse_unknown(view: ClusterView, wanted: Wanted) -> None:
+def _refuse_unknown(view: ClusterView, options: MonitorOptions) -> None:
     """Raise CommandError if a topic or group named by an option does not exist."""
-    if wanted.is_regex:
+    if options.is_regex:
         return
     for kind, names, known in (
-        ("topic", wanted.topics, [topic.name for topic in view.topics]),
-        ("group", wanted.groups, [group.group_id for group in view.groups]),
+        ("topic", options.topics, [topic.name for topic in view.topics]),
+        ("group", options.groups, [group.group_id for group in view.groups]),
     ):
         missing = [name for name in names if name not in known]
         if missing:
@@ -106,7 +106,7 @@ def _next(console: Console, collector: ClusterCollector, board: Board, shown: Ou
     Raises AuthenticationFailed.
     """
     while True:
-        _wait(console, started_ms + shown.wanted.interval_ms)
+        _wait(console, started_ms + shown.options.interval_ms)
         started_ms = console.clock.now_ms()
         try:
             return collector.collect()

@@ -11,11 +11,8 @@ from kafkatools.exit_status import ExitStatus, UsageError
 from kafkatools.options import Args, Command, Option, java_long
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
     from kafkatools.console import Console
     from kafkatools.pipeline.jobs.compaction_rules import Compaction
-    from kafkatools.pipeline.jobs.forecast import LogSegments
     from kafkatools.pipeline.jobs.retention_rules import Retention
     from kafkatools.pipeline.sources.log.files import LogFile
 
@@ -26,13 +23,13 @@ _MAX_LONG = (1 << 63) - 1
 
 def run_retention(console: Console, args: Args) -> ExitStatus:
     """Run kt pipeline retention-forecast: print for each segment which retention rule deletes it, and when."""
-    from kafkatools.pipeline.jobs.forecast import retention_forecast
+    from kafkatools.pipeline.jobs.forecast import measure_segments, retention_forecast
 
     source = given_log(args, args.operand)
     files = _files(source)
     settings = _settings(console, args, files)
     with session(console, args) as spark, spark_progress(console, spark, "Reading"):
-        logs = _measured(spark, source, files)
+        logs = measure_segments(files, source.batches(spark, _BATCHES))
         forecast = retention_forecast(spark, logs, _retention(args, settings), console.clock.wall_ms()).persist()
         print_table(console, "segment", forecast)
         due = forecast.where("isDue").selectExpr("count(*)", "coalesce(sum(bytes), 0)").first()
@@ -43,13 +40,13 @@ def run_retention(console: Console, args: Args) -> ExitStatus:
 
 def run_compaction(console: Console, args: Args) -> ExitStatus:
     """Run kt pipeline compact-forecast: print for each segment how much of it the log cleaner would remove."""
-    from kafkatools.pipeline.jobs.forecast import cleanable_ranges, compact_forecast
+    from kafkatools.pipeline.jobs.forecast import cleanable_ranges, compact_forecast, measure_segments
 
     source = given_log(args, args.operand)
     files = _files(source)
     settings = _settings(console, args, files)
     with session(console, args) as spark, spark_progress(console, spark, "Reading"):
-        logs = _measured(spark, source, files)
+        logs = measure_segments(files, source.batches(spark, _BATCHES))
         ranges = cleanable_ranges(logs, _compaction(args, settings), console.clock.wall_ms())
         records = source.table(spark, _RECORDS, includeHeaders="true", includeMetadata="true")
         forecast = compact_forecast(records, logs, ranges).persist()
@@ -68,12 +65,6 @@ def _files(source: GivenSource) -> list[LogFile]:
 
     with usage():
         return find_log_files(source.uri.target, Selection.from_options(source.options))
-
-
-def _measured(spark: SparkSession, source: GivenSource, files: list[LogFile]) -> list[LogSegments]:
-    from kafkatools.pipeline.jobs.forecast import measure_segments
-
-    return measure_segments(files, source.batches(spark, _BATCHES))
 
 
 def _settings(console: Console, args: Args, files: list[LogFile]) -> dict[str, Mapping[str, str]]:

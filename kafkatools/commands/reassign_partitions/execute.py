@@ -125,15 +125,15 @@ def _take_back(opened: Session, plan: Plan, moves: Mapping[TopicPartition, Parti
     take_back(opened, topics, {*brokers_of(moves), *(replica.broker for replica in plan.log_dirs)})
 
 
-def _start(opened: Session, wanted: Mapping[TopicPartition, tuple[int, ...]]) -> list[TopicPartition]:
+def _start(opened: Session, targets: Mapping[TopicPartition, tuple[int, ...]]) -> list[TopicPartition]:
     """Start the moves between brokers. Returns the accepted partitions."""
     outcome = alter_reassignments(
-        opened.admin, wanted, allow_replication_factor_change=not opened.args.disallow_replication_factor_change
+        opened.admin, targets, allow_replication_factor_change=not opened.args.disallow_replication_factor_change
     )
     failed = {part: error for part, error in sorted(outcome.items()) if error is not None}
     started = sorted(part for part in outcome if part not in failed)
     for part in started:
-        row = {"topic": part[0], "partition": part[1], "replicas": list(wanted[part])}
+        row = {"topic": part[0], "partition": part[1], "replicas": list(targets[part])}
         opened.print_json(row | {"outcome": "started"})
     if started:
         opened.print(f"Successfully started partition reassignment{plural(len(started))} for {names(started)}")

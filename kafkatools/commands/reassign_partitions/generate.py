@@ -15,7 +15,7 @@ from kafkatools.tools.reassignment.plan_file import plan_fields, plan_text, read
 
 def run(console: Console, args: Args) -> ExitStatus:
     """Print the current replicas of topics and a proposal. Raises UsageError or CommandError."""
-    wanted = _broker_list(args.broker_list)
+    brokers_to_use = _broker_list(args.broker_list)
     topics = read_topics(args.topics_to_move_json_file)
     with session(console, args) as opened:
         from kafkatools.core.admin.reassignments import partitions_of
@@ -24,7 +24,7 @@ def run(console: Console, args: Args) -> ExitStatus:
 
         partitions = partitions_of(opened.admin, topics)
         current = {part: found.replicas for part, found in partitions.items()}
-        brokers = usable_brokers(opened.admin, wanted, is_rack_aware=not args.disable_rack_aware)
+        brokers = usable_brokers(opened.admin, brokers_to_use, is_rack_aware=not args.disable_rack_aware)
         proposed = propose(current, brokers, opened.console.note)
         log_dirs = present_log_dirs(opened.admin, replicas_of(current))
         opened.print_json({"current": plan_fields(current, log_dirs), "proposed": plan_fields(proposed, {})})

@@ -22,7 +22,7 @@ GOALS = ("drain", "add", "set-rf", "balance")
 _NEEDS_BROKERS = ("drain", "add")
 
 
-class _Wanted(NamedTuple):
+class _PlanOptions(NamedTuple):
     """The checked options of a plan. `brokers` is None without --brokers."""
 
     goal: str
@@ -38,13 +38,13 @@ class _Wanted(NamedTuple):
 def run(console: Console, args: Args) -> ExitStatus:
     """Compute, write and print a plan. Returns FAILED when partitions were left out. Raises UsageError,
     CommandError."""
-    wanted = _wanted(args)
+    options = _checked_options(args)
     from kafkatools.tools.reassignment.cluster_state import ensure_nothing_moves, read_cluster
 
     with connect_admin(console, args) as admin:
-        ensure_nothing_moves(admin, wanted.takes)
+        ensure_nothing_moves(admin, options.takes)
         cluster = read_cluster(admin, console.error)
-    plan = _plan(cluster, wanted)
+    plan = _plan(cluster, options)
     _write_files(args, plan)
     _show(console, args, plan)
     for (topic, partition), reason in plan.left_out.items():
@@ -52,7 +52,7 @@ def run(console: Console, args: Args) -> ExitStatus:
     return ExitStatus.FAILED if plan.left_out else ExitStatus.OK
 
 
-def _wanted(args: Args) -> _Wanted:
+def _checked_options(args: Args) -> _PlanOptions:
     goal = args.operand
     if goal not in GOALS:
         named = "" if goal is None else f", not '{goal}'"
@@ -69,33 +69,33 @@ def _wanted(args: Args) -> _Wanted:
         topics = None if args.topics is None else TopicFilter(args.topics)
     except ValueError as error:
         raise UsageError(str(error)) from None
-    return _Wanted(goal, args.brokers, args.replication_factor, topics, not args.disable_rack_aware)
+    return _PlanOptions(goal, args.brokers, args.replication_factor, topics, not args.disable_rack_aware)
 
 
-def _plan(cluster: ClusterState, wanted: _Wanted) -> ReassignmentPlan:
+def _plan(cluster: ClusterState, options: _PlanOptions) -> ReassignmentPlan:
     from kafkatools.tools.reassignment import plan as planner
 
-    scope = _scope(cluster, wanted)
-    brokers = wanted.brokers or frozenset()
+    scope = _scope(cluster, options)
+    brokers = options.brokers or frozenset()
     makers: dict[str, Callable[[], ReassignmentPlan]] = {
         "drain": lambda: planner.plan_drain(cluster, brokers, scope),
         "add": lambda: planner.plan_add(cluster, brokers, scope),
-        "set-rf": lambda: planner.plan_replication_factor(cluster, wanted.factor or 0, wanted.brokers, scope),
-        "balance": lambda: planner.plan_balance(cluster, wanted.brokers, scope),
+        "set-rf": lambda: planner.plan_replication_factor(cluster, options.factor or 0, options.brokers, scope),
+        "balance": lambda: planner.plan_balance(cluster, options.brokers, scope),
     }
     try:
-        return makers[wanted.goal]()
+        return makers[options.goal]()
     except planner.PlanRefused as refusal:
         raise CommandError(str(refusal)) from None
 
 
-def _scope(cluster: ClusterState, wanted: _Wanted) -> Scope:
+def _scope(cluster: ClusterState, options: _PlanOptions) -> Scope:
     from kafkatools.tools.reassignment.plan import Scope
 
-    topics = frozenset(part.topic for part in cluster.partitions if wanted.takes(part.topic))
-    if not topics and wanted.topics is not None:
+    topics = frozenset(part.topic for part in cluster.partitions if options.takes(part.topic))
+    if not topics and options.topics is not None:
         raise CommandError("No topic matches --topics")
-    return Scope(topics, wanted.rack_aware)
+    return Scope(topics, options.rack_aware)
 
 
 def _write_files(args: Args, plan: ReassignmentPlan) -> None:

@@ -65,7 +65,7 @@ def alter(console: Console, args: Args, admin: AdminClient) -> ExitStatus:
     names = targets(console, args, admin)
     if not names:
         return ExitStatus.OK
-    wanted = []
+    requested = []
     described = describe_topics(admin, names=names) if assignment is not None or args.dry_run else {}
     for name in names:
         brokers = None
@@ -74,8 +74,8 @@ def alter(console: Console, args: Args, admin: AdminClient) -> ExitStatus:
             if topic.error is not None:
                 raise topic.error
             brokers = list(assignment.values())[len(topic.partitions) :]
-        wanted.append(NewPartitions(name, args.partitions, brokers))
-    results = create_partitions(admin, wanted, validate_only=args.dry_run)
+        requested.append(NewPartitions(name, args.partitions, brokers))
+    results = create_partitions(admin, requested, validate_only=args.dry_run)
     errors = {name: results[name].error for name in names}
     if args.dry_run:
         for name in [name for name in names if errors[name] is None]:

@@ -20,16 +20,16 @@ def names_taken(admin: AdminClient, args: Args, *, exclude_internal: bool) -> li
     """
     from kafkatools.core.admin.topics import list_topics
 
-    wanted = None
+    requested = None
     if args.topic:
         try:
-            wanted = TopicFilter(args.topic)
+            requested = TopicFilter(args.topic)
         except ValueError as error:
             raise CommandError(str(error)) from None
     names = sorted(listing.name for listing in list_topics(admin))
-    if wanted is None:
+    if requested is None:
         return [name for name in names if not (exclude_internal and name in INTERNAL_TOPICS)]
-    return [name for name in names if wanted.takes(name, exclude_internal=exclude_internal)]
+    return [name for name in names if requested.takes(name, exclude_internal=exclude_internal)]
 
 
 def ensure_found(found: Sequence[object], args: Args) -> None:

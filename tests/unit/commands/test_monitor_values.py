@@ -14,9 +14,9 @@ from prometheus_client.parser import text_string_to_metric_families
 from kafkatools.commands.monitor import OPTIONS
 from kafkatools.commands.monitor.http_requests import is_this_machine
 from kafkatools.commands.monitor.lines import line
+from kafkatools.commands.monitor.monitor_options import MonitorOptions, parse_condition, read_options
 from kafkatools.commands.monitor.screen import column_widths, fitting
 from kafkatools.commands.monitor.tables import Row, Table, tables
-from kafkatools.commands.monitor.wanted import Wanted, parse_condition, read_wanted
 from kafkatools.core.admin.log_dirs import LogDir, ReplicaInfo
 from kafkatools.core.admin.quorum import MetadataQuorum, QuorumReplica
 from kafkatools.core.errors import KafkaStorageError
@@ -232,25 +232,25 @@ def test_what_is_no_condition(text: str, message: str) -> None:
 # -- options --
 
 
-def wanted_of(**given: Any) -> Wanted:
+def options_of(**given: Any) -> MonitorOptions:
     values = {option.key: [] if option.repeatable else None if option.value else False for option in OPTIONS}
-    return read_wanted(SimpleNamespace(**{**values, **given}))  # type: ignore[arg-type]
+    return read_options(SimpleNamespace(**{**values, **given}))  # type: ignore[arg-type]
 
 
 def test_what_is_wanted() -> None:
-    plain = wanted_of()
+    plain = options_of()
     assert (plain.interval_ms, plain.is_overview, plain.sections[0]) == (2000, True, "brokers")
-    chosen = wanted_of(view="lag, quorum", interval=0.5, web="8080", prometheus="[::1]:0", topic=["a", "a"])
+    chosen = options_of(view="lag, quorum", interval=0.5, web="8080", prometheus="[::1]:0", topic=["a", "a"])
     assert (chosen.sections, chosen.interval_ms, chosen.topics) == (("lag", "quorum"), 500, ("a",))
     assert (str(chosen.web), str(chosen.prometheus)) == ("127.0.0.1:8080", "[::1]:0")
-    assert set(wanted_of(view="all").sections) >= {"brokers", "log-dirs", "events"}
-    assert str(wanted_of(web="0.0.0.0:1", insecure=True).web) == "0.0.0.0:1"
+    assert set(options_of(view="all").sections) >= {"brokers", "log-dirs", "events"}
+    assert str(options_of(web="0.0.0.0:1", insecure=True).web) == "0.0.0.0:1"
 
 
 def test_names_are_literal_unless_regex() -> None:
-    literal = wanted_of(topic=["a.b"]).scope()
+    literal = options_of(topic=["a.b"]).scope()
     assert (literal.topic_names, literal.takes_topic("a.b"), literal.takes_topic("axb")) == (("a.b",), True, False)
-    pattern = wanted_of(topic=["a.b"], group=["g.*"], regex=True).scope()
+    pattern = options_of(topic=["a.b"], group=["g.*"], regex=True).scope()
     assert (pattern.topic_names, pattern.takes_topic("axb"), pattern.takes_topic("axbc")) == ((), True, False)
     assert pattern.takes_group("g1") and not pattern.takes_group("h")
 
@@ -271,7 +271,7 @@ def test_names_are_literal_unless_regex() -> None:
 )
 def test_what_cannot_be_wanted(given: dict[str, Any], message: str) -> None:
     with pytest.raises(UsageError, match=f"^{re.escape(message)}"):
-        wanted_of(**given)
+        options_of(**given)
 
 
 @pytest.mark.parametrize(
@@ -329,7 +329,7 @@ def test_a_group_catches_up_by_what_it_gains() -> None:
 
 
 def test_every_section_has_a_table() -> None:
-    sections = wanted_of(view="all").sections
+    sections = options_of(view="all").sections
     found = list(tables(ill_view(), sections, False, [Event(TIME_MS, "broker-gone", "broker 2 is fenced")]))
     assert len(found) == len(sections)
     for table in found:

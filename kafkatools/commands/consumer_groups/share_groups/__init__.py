@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from kafkatools.commands.consumer_groups import shared_options
 from kafkatools.commands.consumer_groups.session import (
+    ONE_VIEW,
     Session,
     available,
     carry_out,
@@ -73,77 +74,45 @@ OPTIONS = (
     ),
 )
 
-_DESCRIBE_ONE = "Option [describe] takes at most one of these options: [members], [offsets], [state]"
 _DELETE_OFFSETS = "Option [delete-offsets] takes the following options: [group], [topic]"
-
+_ALL_SCENARIOS = (*_SCENARIOS, *_OUR_SCENARIOS)
 
 RULES: tuple[rules.Rule, ...] = (
     *(available(option, "describe") for option in ("members", "offsets", "verbose")),
     available("state", "describe", "list"),
-    rules.Requirement(
-        ("group", "all-groups"),
-        when=("describe",),
-        message="Option [describe] takes one of these options: [all-groups], [group]",
-    ),
-    *(
-        rules.Refusal(one, (other,), _DESCRIBE_ONE, when=("describe",))
-        for one, other in (("members", "offsets"), ("members", "state"), ("offsets", "state"))
-    ),
-    rules.Requirement(
-        ("group", "all-groups"), when=("delete",), message="Option [delete] takes the options [group] or [all-groups]"
-    ),
-    rules.Refusal(
-        "group", ("all-groups",), "Option [delete] takes either [group] or [all-groups], not both.", ("delete",)
-    ),
+    rules.Requirement(("group", "all-groups"), when=("describe",),
+                      message="Option [describe] takes one of these options: [all-groups], [group]"),
+    *ONE_VIEW,
+    rules.Requirement(("group", "all-groups"), when=("delete",),
+                      message="Option [delete] takes the options [group] or [all-groups]"),
+    rules.Refusal("group", ("all-groups",), "Option [delete] takes either [group] or [all-groups], not both.",
+                  when=("delete",)),
     rules.Refusal("delete", ("topic",), "Option [delete] does not take the option: [topic]"),
     rules.Requirement(("group",), when=("delete-offsets",), message=_DELETE_OFFSETS),
     rules.Requirement(("topic",), when=("delete-offsets",), message=_DELETE_OFFSETS),
-    rules.Refusal(
-        "dry-run",
-        ("execute",),
-        "Option [reset-offsets] only accepts one of [execute] and [dry-run]",
-        ("reset-offsets",),
-    ),
-    rules.Requirement(
-        ("execute", "dry-run"),
-        when=("reset-offsets",),
-        message="Option [reset-offsets] takes the option: [execute] or [dry-run]",
-    ),
-    rules.Requirement(
-        ("group",),
-        when=("reset-offsets",),
-        unless=("from-file",),
-        message="Option [reset-offsets] takes the option: [group]",
-    ),
-    rules.Requirement(
-        ("all-topics", "topic"),
-        when=("reset-offsets",),
-        unless=("from-file",),
-        message="Option [reset-offsets] takes one of these options: [all-topics], [topic]",
-    ),
-    rules.Requirement(
-        (*_SCENARIOS, *_OUR_SCENARIOS),
-        when=("reset-offsets",),
-        message="Option [reset-offsets] takes one of these options: [to-datetime], [to-earliest], [to-latest]",
-    ),
-    *(
-        rules.Refusal(one, (*_SCENARIOS, *_OUR_SCENARIOS)[at + 1 :], when=("reset-offsets",))
-        for at, one in enumerate((*_SCENARIOS, *_OUR_SCENARIOS))
-    ),
+    rules.Refusal("dry-run", ("execute",), "Option [reset-offsets] only accepts one of [execute] and [dry-run]",
+                  when=("reset-offsets",)),
+    rules.Requirement(("execute", "dry-run"), when=("reset-offsets",),
+                      message="Option [reset-offsets] takes the option: [execute] or [dry-run]"),
+    rules.Requirement(("group",), when=("reset-offsets",), unless=("from-file",),
+                      message="Option [reset-offsets] takes the option: [group]"),
+    rules.Requirement(("all-topics", "topic"), when=("reset-offsets",), unless=("from-file",),
+                      message="Option [reset-offsets] takes one of these options: [all-topics], [topic]"),
+    rules.Requirement(_ALL_SCENARIOS, when=("reset-offsets",),
+                message="Option [reset-offsets] takes one of these options: [to-datetime], [to-earliest], [to-latest]"),
+    *(rules.Refusal(one, _ALL_SCENARIOS[at + 1 :], when=("reset-offsets",)) for at, one in enumerate(_ALL_SCENARIOS)),
     rules.Refusal("group", ("all-groups",)),
     rules.Refusal("group", ("list",)),
     rules.Refusal("topic", ("list", "describe")),
-    rules.ExactlyOne(
-        _ACTIONS, f"Command must include exactly one action: {', '.join(f'--{one}' for one in _ACTIONS)}."
-    ),
+    rules.ExactlyOne(_ACTIONS, f"Command must include exactly one action: --{', --'.join(_ACTIONS)}."),
     rules.Refusal("topic", ("all-topics", "from-file")),
     rules.Refusal("all-topics", ("from-file",)),
-    *(needs(option, "reset-offsets") for option in ("all-topics", *_SCENARIOS, *_OUR_SCENARIOS, "execute", "export")),
+    *(needs(option, "reset-offsets") for option in ("all-topics", *_ALL_SCENARIOS, "execute", "export")),
     needs("dry-run", "reset-offsets", "delete", "delete-offsets"),
     rules.Refusal("dry-run", ("undo-file",)),
     needs("all-groups", "describe", "delete"),
     needs("undo-file", "execute", "delete", "delete-offsets"),
-)
+)  # fmt: skip
 
 
 def run(console: Console, args: Args) -> ExitStatus:
@@ -205,11 +174,11 @@ def _delete(session: Session) -> ExitStatus:
         plural = "s" * (len(names) > 1)
         session.console.note(f"Deleting {len(names)} group{plural}: {', '.join(sorted(names))}.")
     refused = {name: reason for name in names if (reason := _why_not(name, by_name.get(name)))}
-    wanted = [name for name in names if name not in refused]
+    requested = [name for name in names if name not in refused]
     if session.args.dry_run:
         return max(say_would_delete(session, names, refused), ExitStatus.OK if is_complete else ExitStatus.FAILED)
-    note_offsets(session, dict.fromkeys(wanted))
-    outcome = delete_groups(session.admin, wanted) if wanted else {}
+    note_offsets(session, dict.fromkeys(requested))
+    outcome = delete_groups(session.admin, requested) if requested else {}
     failed = refused | {name: str(error) for name, error in outcome.items() if error is not None}
     say_deleted(session, "share", hash_order(names), failed)
     return ExitStatus.FAILED if failed or not is_complete else ExitStatus.OK

@@ -78,13 +78,13 @@ def _plan(session: Session, reset: Reset, names: Sequence[str]) -> list[GroupPla
     begins: Mapping[str, ShareOffsets] = {}
     if reset.plan is None and (reset.scope is None or reset.goal is Goal.CURRENT):
         begins = _share_offsets(session, names)
-    wanted: dict[str, Collection[TopicPartition]] = {name: begins[name].offsets for name in names if name in begins}
+    requested: dict[str, Collection[TopicPartition]] = {name: begins[name].offsets for name in names if name in begins}
     if reset.plan is not None:
-        wanted = {name: reset.plan.of_group(name) for name in names}
+        requested = {name: reset.plan.of_group(name) for name in names}
     elif reset.scope is not None:
-        wanted = dict.fromkeys(names, known_partitions_of(session.admin, reset.scope))
+        requested = dict.fromkeys(names, known_partitions_of(session.admin, reset.scope))
     committed = {name: _as_committed(one) for name, one in begins.items()}
-    targets = Targets(session.admin, reset, wanted, committed, session.console.note)
+    targets = Targets(session.admin, reset, requested, committed, session.console.note)
     return [GroupPlan(name, targets.of_group(name)) for name in names]
 
 
@@ -103,15 +103,15 @@ def _as_committed(found: ShareOffsets) -> GroupOffsets:
     return GroupOffsets({key: OffsetAndMetadata(offset) for key, offset in known.items()}, {})
 
 
-def note_offsets(session: Session, wanted: Mapping[str, Collection[TopicPartition] | None]) -> None:
+def note_offsets(session: Session, requested: Mapping[str, Collection[TopicPartition] | None]) -> None:
     """Save start offsets of these groups and partitions (None: all) in --undo-file. Raises CommandError, KafkaError."""
     path = session.args.undo_file
-    if path is None or not wanted:
+    if path is None or not requested:
         return
     before: dict[str, Mapping[TopicPartition, OffsetAndMetadata | None]] = {}
-    for name, found in _share_offsets(session, list(wanted)).items():
+    for name, found in _share_offsets(session, list(requested)).items():
         known = _as_committed(found).offsets
-        keys = wanted[name]
+        keys = requested[name]
         before[name] = {key: known.get(key) for key in (found.offsets if keys is None else keys)}
     save_undo(path, before)
 

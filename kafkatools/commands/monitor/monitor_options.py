@@ -21,7 +21,7 @@ _ADDRESS = re.compile(r"(?:(?P<host>\[[^\]]+\]|[^:\[\]]+):)?(?P<port>[0-9]{1,5})
 _MAX_PORT = 65535
 
 
-class Wanted(NamedTuple):
+class MonitorOptions(NamedTuple):
     """The parsed options of kt monitor. With `is_overview`, only unhealthy partitions are shown."""
 
     interval_ms: int
@@ -44,10 +44,10 @@ class Wanted(NamedTuple):
         return Scope(names, takes_topic, takes_group, with_starts=with_starts, group_names=groups)
 
 
-def read_wanted(args: Args) -> Wanted:
+def read_options(args: Args) -> MonitorOptions:
     """Parse and check the options of kt monitor. Raises UsageError."""
     sections = _sections(args.view)
-    wanted = Wanted(
+    options = MonitorOptions(
         interval_ms=round((args.interval or DEFAULT_INTERVAL_S) * 1000),
         is_once=args.once,
         sections=sections or OVERVIEW,
@@ -59,13 +59,13 @@ def read_wanted(args: Args) -> Wanted:
         web=_address("--web", args.web, args.insecure),
         prometheus=_address("--prometheus", args.prometheus, args.insecure),
     )
-    if wanted.is_regex:
-        if not wanted.topics and not wanted.groups:
+    if options.is_regex:
+        if not options.topics and not options.groups:
             raise UsageError("--regex needs --topic or --group")
-        wanted.scope()  # a pattern that is none is told now
-    if args.insecure and wanted.web is None and wanted.prometheus is None:
+        options.scope()  # a pattern that is none is told now
+    if args.insecure and options.web is None and options.prometheus is None:
         raise UsageError("--insecure needs --web or --prometheus")
-    return wanted
+    return options
 
 
 def parse_condition(text: str) -> Condition:

@@ -69,7 +69,7 @@ def entry_of(acl: Acl) -> Entry:
 
 
 CLUSTER = Pattern("CLUSTER", "kafka-cluster", "LITERAL")
-Wanted = dict[Pattern, list[Entry]]
+EntriesByPattern = dict[Pattern, list[Entry]]
 
 
 def pattern_type(args: Args) -> str:
@@ -107,39 +107,39 @@ def principals(texts: Iterable[str]) -> list[str]:
     return list(dict.fromkeys(found))
 
 
-def to_add(args: Args) -> Wanted:
+def to_add(args: Args) -> EntriesByPattern:
     """Return the entries that --add creates, by resource. Raises UsageError."""
     kind = pattern_type(args)
     if kind not in _SPECIFIC:
         raise UsageError(f"A '--resource-pattern-type' value of '{kind}' is not valid when adding acls.")
-    wanted = to_remove(args)
-    if not all(wanted.values()):
+    requested = to_remove(args)
+    if not all(requested.values()):
         raise UsageError(_NO_PRINCIPAL)
-    return wanted
+    return requested
 
 
-def to_remove(args: Args) -> Wanted:
+def to_remove(args: Args) -> EntriesByPattern:
     """Return the entries that --remove removes, by resource; an empty list stands for all. Raises UsageError."""
-    wanted: Wanted = {}
+    requested: EntriesByPattern = {}
     if not args.producer and not args.consumer:
         operations = [_operation(text.strip()) for text in args.operation or ["All"]]
         entries = _entries(args, list(dict.fromkeys(operations)))
-        wanted = {pattern: list(entries) for pattern in patterns(args, is_needed=True)}
+        requested = {pattern: list(entries) for pattern in patterns(args, is_needed=True)}
     if args.producer:
-        _add_operations(args, wanted, {"TOPIC": _PRODUCER_TOPIC, "TRANSACTIONAL_ID": _PRODUCER_TRANSACTION})
+        _add_operations(args, requested, {"TOPIC": _PRODUCER_TOPIC, "TRANSACTIONAL_ID": _PRODUCER_TRANSACTION})
         if args.idempotent:
-            wanted[CLUSTER] = _entries(args, _PRODUCER_CLUSTER)
+            requested[CLUSTER] = _entries(args, _PRODUCER_CLUSTER)
     if args.consumer:
-        _add_operations(args, wanted, {"TOPIC": _CONSUMER_TOPIC, "GROUP": _CONSUMER_GROUP})
-    _check_operations(wanted)
-    return wanted
+        _add_operations(args, requested, {"TOPIC": _CONSUMER_TOPIC, "GROUP": _CONSUMER_GROUP})
+    _check_operations(requested)
+    return requested
 
 
-def _add_operations(args: Args, wanted: Wanted, operations: Mapping[str, tuple[str, ...]]) -> None:
+def _add_operations(args: Args, requested: EntriesByPattern, operations: Mapping[str, tuple[str, ...]]) -> None:
     for pattern in patterns(args, is_needed=True):
         if pattern.resource_type in operations:
-            entries = wanted.get(pattern, []) + _entries(args, operations[pattern.resource_type])
-            wanted[pattern] = list(dict.fromkeys(entries))
+            entries = requested.get(pattern, []) + _entries(args, operations[pattern.resource_type])
+            requested[pattern] = list(dict.fromkeys(entries))
 
 
 def _operation(text: str) -> str:
@@ -163,12 +163,12 @@ def _entries(args: Args, operations: Iterable[str]) -> list[Entry]:
     return found
 
 
-def _check_operations(wanted: Wanted) -> None:
+def _check_operations(requested: EntriesByPattern) -> None:
     """Raise UsageError for an operation that its resource type does not support (AclEntry.supportedOperations)."""
     from kafkatools.core.admin.acls import OPERATIONS, RESOURCE_TYPES
     from kafkatools.core.broker.server.authorizer import SUPPORTED_OPERATIONS
 
-    for pattern, entries in wanted.items():
+    for pattern, entries in requested.items():
         numbers = SUPPORTED_OPERATIONS[RESOURCE_TYPES.index(pattern.resource_type)]
         supported = {"ALL", *(OPERATIONS[number] for number in numbers)}
         if any(entry.operation not in supported for entry in entries):
