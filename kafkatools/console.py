@@ -1,11 +1,11 @@
 """Console: the streams, the environment and the clock of a command. Tests replace all of them.
 
-Rules: every output of a command goes through Console. stdout is bytes and buffered; cli.main flushes it. stderr is
+Rules: every output of a command passes through Console. stdout is bytes and buffered; cli.main flushes it. stderr is
 written line by line, after stdout is flushed. On a terminal, control characters are escaped (terminal.py) and only
 `draw` may use colours.
 
-There `print`, `error` and `note` also escape line ends inside their line, because a name or an error text could fake a
-line of ours with them; `print_lines` and `error_lines` print several lines. Nothing in this module decides an exit
+On a terminal `print`, `error` and `note` also escape line ends inside their line: a name or an error text could fake a
+line of ours with them. `print_lines` and `error_lines` print several lines. Nothing in this module decides an exit
 status. It is the only place of the program that uses sys.stdin, sys.stdout and os.environ.
 """
 

@@ -1,8 +1,8 @@
 r"""Escapes for characters that control a terminal, reorder a line or are invisible.
 
 Foreign text (names, keys, values, paths, error messages of servers) may contain them. On a terminal they are escaped as
-`\x1b` or `\u202e`; in JSON as `\u001b` on every stream, so that a parser reads the same value and the text cannot
-control a terminal.
+`\x1b` or `\u202e`. In JSON they are escaped as `\u001b` on every stream: a parser reads the same value, and the text
+cannot control a terminal.
 
 The escaped characters are C0, DEL and C1, the line and paragraph separators, the bidirectional controls, the invisible
 spaces and operators and the tags. U+200C and U+200D stay: Persian and Indic languages and emoji need them, and neither

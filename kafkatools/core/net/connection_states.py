@@ -96,7 +96,7 @@ class ConnectionStates:
         return self._nodes.get(node, _UNTRIED).state
 
     def error(self, node: int) -> KafkaError | None:
-        """The error that ended the last connection or attempt; None since a connection became ready."""
+        """The error that ended the last connection or attempt; None after a connection became ready."""
         return self._nodes.get(node, _UNTRIED).error
 
     def address(self, node: int) -> str:

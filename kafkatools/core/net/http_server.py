@@ -1,7 +1,7 @@
 """A small HTTP server for the pages of a command: all connections on one event loop, in a separate thread.
 
-Limited are the number of connections, in total and for one address, the size of a request, the time until a request is
-complete, and the time to send its response. `respond` returns the response to a request line with its headers; it
+There are limits for the number of connections (in total and for one address), the size of a request, the time to
+receive it and the time to send its response. `respond` returns the response to a request line with its headers; it
 raises nothing but Refused.
 """
 

@@ -129,7 +129,7 @@ class NetworkClient:
         )
 
     def connection_error(self, node: int) -> KafkaError | None:
-        """The error that ended the last connection or attempt; None since a connection became ready."""
+        """The error that ended the last connection or attempt; None after a connection became ready."""
         return self.connection_states.error(node)
 
     def poll_delay_ms(self, node: int, now_ms: int) -> int:
@@ -164,9 +164,12 @@ class NetworkClient:
             self.connection_states.throttle(node, now_ms + duration_ms)
 
     def least_loaded_node(self, now_ms: int) -> int | None:
-        """Choose a node for a request that any broker can answer; None when none is connected or may be tried. Order: a
-        ready node with the fewest requests in flight, a node whose connection attempt is younger than 1 s, a node that
-        may be connected to, any other connecting node. So a node that hangs does not block the others."""
+        """Choose a node for a request that any broker can answer; None when none is connected or may be tried.
+
+        A ready node with the fewest requests in flight is preferred. Then come a node whose connection attempt is
+        younger than 1 s, a node that may be connected to, and any other connecting node. So a node that hangs does not
+        block the others.
+        """
         nodes = list(self.metadata.cluster.nodes)
         if not nodes:
             return None

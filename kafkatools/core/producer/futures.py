@@ -1,9 +1,9 @@
-"""Futures of sent records: RecordFuture for one record, ColumnsFuture for many rows.
+"""Futures of sent records: RecordFuture for one record, ColumnsFuture for many rows (Kafka's FutureRecordMetadata and
+ProduceRequestResult).
 
 Rules: a ProduceRequestResult belongs to one batch and is set once, by the sender's thread. When a batch is split, the
-futures of its records are chained to the results of the smaller batches, so a future reports the batch that carried its
-record (Kafka's FutureRecordMetadata and ProduceRequestResult). Waiting uses threading.Event; nothing here reads a
-clock.
+futures of its records are chained to the results of the smaller batches. So a future reports the batch that carried its
+record. Waiting uses threading.Event; nothing here reads a clock.
 """
 
 from __future__ import annotations

@@ -106,17 +106,21 @@ class ProducerMetrics:
         sensors["requests"].record(1, now_ms)
 
     def record_response(self, latency_ms: int, throttle_ms: int, now_ms: int) -> None:
+        """Record the latency and throttle time of a Produce response, in ms."""
         self._sensors["responses"].record(1, now_ms)
         self._sensors["latency"].record(latency_ms, now_ms)
         self._sensors["throttle"].record(throttle_ms, now_ms)
 
     def record_retries(self, records: int, now_ms: int) -> None:
+        """Count records whose batch is retried."""
         self._sensors["retries"].record(records, now_ms)
 
     def record_errors(self, records: int, now_ms: int) -> None:
+        """Count records that failed."""
         self._sensors["errors"].record(records, now_ms)
 
     def record_split(self, now_ms: int) -> None:
+        """Count a batch that was split."""
         self._sensors["splits"].record(1, now_ms)
 
     def snapshot(self, now_ms: int) -> dict[str, float]:

@@ -242,9 +242,12 @@ class RecordAccumulator:
     # -- ready --
 
     def ready(self, cluster: ClusterView, now_ms: int) -> ReadyCheckResult:
-        """Find the nodes with a sendable partition. A partition is sendable if it has a full batch, several batches, or
-        one that waited linger.ms; in any case when memory is exhausted, the producer closes, a flush is in progress or
-        a transaction is being completed. It must not be muted or in the back-off of a retry."""
+        """Find the nodes with a sendable partition: one with a full batch, several batches, or a batch that waited
+        linger.ms.
+
+        Every partition with a batch is sendable while memory is exhausted, the producer closes, a flush is in progress
+        or a transaction is being completed. A muted partition and one in the back-off of a retry never are.
+        """
         result = ReadyCheckResult(set(), FOREVER_MS, set())
         next_check_ms = FOREVER_MS
         exhausted = self.pool.queued > 0 or (self._transactional is not None and self._transactional.is_completing)

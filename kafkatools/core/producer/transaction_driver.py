@@ -2,9 +2,9 @@
 (maybeSendAndPollTransactionalRequest of Kafka's Sender).
 
 The sender calls `step` once in each turn, before it drains batches. A request returns to its place in the queue while
-its coordinator is unknown or not ready, or its back-off lasts. Batches are sent meanwhile as far as the manager allows.
-A failed connection causes a new coordinator lookup at most every retry.backoff.ms, because the coordinator may have
-moved.
+its coordinator is unknown or not ready, or its retry back-off is not over. Batches are sent meanwhile as far as the
+manager allows. A failed connection causes a new coordinator lookup at most every retry.backoff.ms, because the
+coordinator may have moved.
 """
 
 from __future__ import annotations

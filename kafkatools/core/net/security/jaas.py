@@ -1,7 +1,7 @@
 """Parse sasl.jaas.config: a login module and its options (org.apache.kafka.common.security.JaasConfig).
 
-The tokens are those of Java's StreamTokenizer with Kafka's setup: words of letters, digits and `-_$.`, text in single
-or double quotes with C escapes, comments from `/` (alone, `//` and `/* */`). A word that begins with a digit is a
+The tokens are those of Java's StreamTokenizer with Kafka's setup. Words consist of letters, digits and `-_$.`; text in
+single or double quotes may have C escapes; comments start with `/`, `//` or `/*`. A word that begins with a digit is a
 number and not a valid value. Only three login modules are known; no class is loaded by name. Options hold secrets, so
 no error and no `repr` shows them. Names of unknown options are not shown either: one may be half a password.
 """

@@ -4,8 +4,8 @@ Layout, big-endian: magic FEEDFEED, version 1 or 2, number of entries, entries, 
 private key with its certificate chain, 2 a trusted certificate), an alias (modified UTF-8 with a two-byte length) and a
 creation time. The digest is SHA-1 over the password in UTF-16, the words `Mighty Aphrodite` and all bytes before.
 
-A private key is a PKCS #8 EncryptedPrivateKeyInfo with Sun's own algorithm: a salt, the key XOR a chain of SHA-1
-digests that starts with the salt, and the SHA-1 of password and key.
+A private key is a PKCS #8 EncryptedPrivateKeyInfo with Sun's own algorithm. It consists of a salt, the key XOR a chain
+of SHA-1 digests that starts with the salt, and the SHA-1 of password and key.
 """
 
 from __future__ import annotations
